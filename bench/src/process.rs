@@ -34,7 +34,7 @@ pub fn run(command: &mut Command) -> io::Result<(ExitStatus, Cost)> {
 /// The end of a run that has a time limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Exit status, also if we ended the process.
+    /// Exit status, whether the process ended by itself or was ended.
     pub status: ExitStatus,
     /// Cost until the end.
     pub cost: Cost,

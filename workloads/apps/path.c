@@ -3,9 +3,8 @@
 // are written to a file by tasks that block. See --help.
 //
 // A state is stored in one of `--states` places, and the next state is computed from it: a chain of tasks
-// with
-// a priority. Only the step that reuses a state's place waits for the analyses of that state. On two CPUs the
-// chain takes nearly as long as all the work, so a delayed step delays the program.
+// with a priority. Only the step that reuses a state's place waits for the analyses of that state. On two
+// CPUs the chain takes nearly as long as all the work, so a delayed step delays the program.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,8 @@
 //
 // With TCP there is one connection per channel, and in each rank a channel has at most one sender and one
 // receiver at a time: the tasks that use it depend on its mark. So any number of receives may block at the
-// same
-// time and none takes another's message, without tags, demultiplexing or locks. The two directions of a
-// connection are independent.
+// same time and none takes another's message, without tags, demultiplexing or locks. The two directions of
+// a connection are independent.
 //
 // Whether blocking receives can deadlock both ranks depends on the order of the tasks: if the messages must
 // be ordered, `ranks_mark` returns the same mark for all of them.

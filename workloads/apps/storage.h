@@ -2,8 +2,8 @@
 // Snapshots in a file of equal slots. Each slot is written once from a staging buffer, and read back.
 //
 // Buffers have no locks: a slot always uses the same buffer (slot modulo buffers), and tasks that use a
-// buffer
-// depend on its mark. So a buffer that is still being written delays the tasks that need it, but no thread.
+// buffer depend on its mark. So a buffer that is still being written delays the tasks that need it, but no
+// thread.
 #ifndef COX_WORKLOADS_APPS_STORAGE_H
 #define COX_WORKLOADS_APPS_STORAGE_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// The field of `fwi`: two volumes, velocity and stress, in slices. A slice is updated from the other volume:
-// from
-// the same slice and its two neighbours. A rank has some of the slices, and copies of the adjacent ones.
+// The field of `fwi`: two volumes, velocity and stress, in slices. A slice is updated from the other
+// volume: from the same slice and its two neighbours. A rank has some of the slices, and copies of the
+// adjacent ones.
 #ifndef COX_WORKLOADS_APPS_WAVE_H
 #define COX_WORKLOADS_APPS_WAVE_H
 

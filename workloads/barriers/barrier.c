@@ -27,9 +27,8 @@ bool barrier_arrive(struct barrier *barrier, uint32_t *generation)
 void barrier_release(struct barrier *barrier)
 {
     atomic_store_explicit(&barrier->arrived, 0, memory_order_relaxed);
-    // Sequentially consistent, like the counting of sleepers: either the sleeper sees the new generation, or
-    // the
-    // releaser sees the sleeper.
+    // Sequentially consistent, like the counting of sleepers: either the sleeper sees the new generation,
+    // or the releaser sees the sleeper.
     atomic_fetch_add(&barrier->generation, 1);
     if (atomic_load(&barrier->sleepers) == 0)
         return;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Format: two kinds of items. A byte n < 128 is followed by n + 1 literal bytes. A byte 128 + n is followed
-// by a
-// two-byte distance (minus one), and stands for a copy of n + 4 bytes from that distance.
+// by a two-byte distance (minus one), and stands for a copy of n + 4 bytes from that distance.
 #include "squeeze.h"
 
 #include <string.h>

@@ -80,10 +80,8 @@ static uint64_t read_voluntary_switches(void)
 struct thread_instant thread_meter_read(const struct thread_meter *meter)
 {
     // The values cannot be read at the same time. If the run delay is the same before and after, the thread
-    // did
-    // not wait for a CPU in between, so the values belong together. A thread that is preempted again and
-    // again
-    // gets the values of its last try.
+    // did not wait for a CPU in between, so the values belong together. A thread that is preempted again
+    // and again gets the values of its last try.
     enum { MAX_TRIES = 16 };
     struct thread_instant now = {.voluntary_switches = read_voluntary_switches()};
     uint64_t delay_after_ns = read_run_delay_ns(meter);

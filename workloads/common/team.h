@@ -7,11 +7,9 @@
 
 #include "members.h"
 
-// Fixes the team size to `threads`; 0 means the value of OMP_NUM_THREADS or the machine's default. Makes
-// static
-// the schedule of schedule(runtime) loops, unless OMP_SCHEDULE is set. Returns the size. Call before any
-// other
-// use of OpenMP.
+// Fixes the team size to `threads`; 0 means the value of OMP_NUM_THREADS or the machine's default. Loops with
+// schedule(runtime) get a static schedule, unless OMP_SCHEDULE is set. Returns the size. Call before any
+// other use of OpenMP.
 size_t team_prepare(size_t threads);
 
 // team_begin does nothing unless `wanted`, and team_end then does nothing either. Each starts a parallel

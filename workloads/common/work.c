@@ -86,9 +86,8 @@ double work_calibrate(struct working_set *set)
     enum { TRIALS = 5 };
     const uint64_t trial_ns = 4 * NS_PER_MS;
     double best_per_us = 0;
-    // First find a number of iterations that takes long enough, then repeat it. The search also walks through
-    // the
-    // working set and warms the caches.
+    // First find a number of iterations that takes long enough, then repeat it. The search also walks
+    // through the working set and warms the caches.
     uint64_t iterations = 10000, used_ns = 0;
     for (int trial = 0; trial < TRIALS;) {
         uint64_t begin_ns = thread_cpu_ns();

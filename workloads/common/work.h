@@ -2,9 +2,8 @@
 // CPU work, counted in loop iterations: preemption delays the work but does not reduce it.
 //
 // One iteration is one step of a 64-bit linear congruential sequence (a dependent multiply and add),
-// optionally
-// followed by one increment in a working set. The n-th value of the sequence has a closed form, so a few
-// nanoseconds suffice to check that all n iterations were done.
+// optionally followed by one increment in a working set. The n-th value of the sequence has a closed form,
+// so a few nanoseconds suffice to check that all n iterations were done.
 #ifndef COX_WORKLOADS_WORK_H
 #define COX_WORKLOADS_WORK_H
 

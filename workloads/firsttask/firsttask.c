@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Measures how long a CPU stays idle when its thread blocks while a task is ready, and, in turns, how long it
-// takes
-// to wake a thread by an eventfd. See --help.
+// Measures how long a CPU stays idle when its thread blocks while a task is ready, and, in turns, how long
+// it takes to wake a thread by an eventfd. See --help.
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -69,9 +68,8 @@ static uint64_t by_eventfd(struct sleeper *sleeper, uint64_t pause_ns)
 }
 
 // Returns the time from before this thread blocks to the first instruction of the task that was ready. The
-// thread
-// blocks in read(), because a sleep would first set a timer, which takes as long as a wake-up on some virtual
-// machines.
+// thread blocks in read(), because a sleep would first set a timer, which takes as long as a wake-up on
+// some virtual machines.
 static uint64_t by_task(struct sleeper *sleeper, uint64_t pause_ns)
 {
     uint64_t first_ns = 0;

@@ -47,8 +47,7 @@ struct claim {
 static const double first_temperature = 3, last_temperature = 0.1;
 
 // A torus whose elements have random numbers and random places: the wiring is as irregular in memory as a
-// real
-// netlist, but a good placement exists.
+// real netlist, but a good placement exists.
 static void make_netlist(struct run *run)
 {
     uint32_t *shuffled = kernel_array(run->count, sizeof *shuffled);

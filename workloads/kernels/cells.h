@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Equations on a cube of cells with several unknowns each, coupled within a cell and to the six neighbours,
-// and
-// the step of successive over-relaxation (SOR) on one cell.
+// and the step of successive over-relaxation (SOR) on one cell.
 #ifndef COX_WORKLOADS_CELLS_H
 #define COX_WORKLOADS_CELLS_H
 

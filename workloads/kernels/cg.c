@@ -24,8 +24,7 @@ struct run {
     double *values;
     double *right, *solution, *residual, *direction, *product;
     // Partial sums of the blocks. All threads read them after the barrier of the loop that wrote them, and
-    // they are
-    // written again only after a later barrier.
+    // they are written again only after a later barrier.
     double *direction_product, *residual_squared, *solution_squared;
     uint64_t checksum;       // of all residuals
 };
@@ -80,9 +79,8 @@ static double sum_of_blocks(const struct run *run, const double *partial)
     return sum;
 }
 
-// The loops below are orphaned worksharing loops: they divide the blocks among the calling team, and end with
-// its
-// implicit barrier.
+// The loops below are orphaned worksharing loops: they divide the blocks among the calling team, and end
+// with its implicit barrier.
 static void start_solve(struct run *run)
 {
 #pragma omp for schedule(static)

@@ -12,8 +12,7 @@
 typedef void crew_body(void *work, size_t thread);
 
 // Runs `body` in every thread of the kernel (the caller is thread 0) and joins the others, which counts as
-// one
-// phase. Sets the elapsed time, and measures each thread if a truth is wanted.
+// one phase. Sets the elapsed time, and measures each thread if a truth is wanted.
 void crew_run(struct kernel *kernel, crew_body *body, void *work);
 
 // A pthread barrier, in which threads sleep without spinning, and the number of rounds.

@@ -35,8 +35,7 @@ struct kernel {
 void kernel_start(struct kernel *kernel, const struct program *program, int argc, char **argv);
 
 // The last statement of every main: prints what `format` says was done, the elapsed time and the checksum,
-// and
-// writes the truth.
+// and writes the truth.
 int kernel_end(struct kernel *kernel, const struct program *program, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

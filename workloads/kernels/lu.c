@@ -16,8 +16,7 @@
 enum { BARRIERS_OF_STEP = 4 };
 
 // Raised: a plane is finished, and the neighbouring thread has not yet taken it. All flags are down at the
-// end of
-// every sweep.
+// end of every sweep.
 struct flag {
     _Alignas(64) _Atomic int raised;
 };
@@ -31,8 +30,7 @@ struct run {
 };
 
 // A separate function, so that samples of the instruction pointer can identify waiting. It deliberately has
-// no
-// pause instruction, no yield and no system call.
+// no pause instruction, no yield and no system call.
 __attribute__((noinline)) static void spin_until(const struct flag *flag, int raised)
 {
     while (atomic_load(&flag->raised) != raised) {
@@ -51,10 +49,9 @@ static void hand_on_plane(struct flag *flag)
     atomic_store(&flag->raised, 1);
 }
 
-// In an upward sweep, every cell needs the new values of the cells before it in all three directions. Within
-// a
-// plane, the threads work one after the other, from the first rows to the last, while the earlier threads
-// already work on the next planes: a thread is at most one plane ahead of the next one.
+// In an upward sweep, every cell needs the new values of the cells before it in all three directions.
+// Within a plane, the threads work one after the other, from the first rows to the last, while the earlier
+// threads already work on the next planes: a thread is at most one plane ahead of the next one.
 static void sweep_up(struct run *run, size_t thread, size_t threads, struct share rows)
 {
     for (size_t k = 1; k <= run->cells.size; k++) {

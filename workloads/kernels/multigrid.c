@@ -41,8 +41,7 @@ static double neighbour_sum(const struct level *level, size_t point)
 }
 
 // As on a chessboard, points of one colour only have neighbours of the other colour. So the order within a
-// colour,
-// and with it the team, does not affect the result.
+// colour, and with it the team, does not affect the result.
 static void smooth_colour(struct multigrid *grid, struct level *level, size_t colour)
 {
     grid->loops++;

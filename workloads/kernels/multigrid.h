@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Poisson's equation on a cube by multigrid: grids from fine to coarse, and the V-cycle over them. Every
-// function
-// except the first and the last consists of OpenMP loops over planes, and its result has the same bits for
-// any
-// team.
+// function except the first and the last consists of OpenMP loops over planes, and its result has the same
+// bits for any team.
 #ifndef COX_WORKLOADS_MULTIGRID_H
 #define COX_WORKLOADS_MULTIGRID_H
 

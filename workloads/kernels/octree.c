@@ -73,8 +73,7 @@ static int32_t new_cell(struct octree *tree, struct cube cube, int32_t body_chil
 }
 
 // If the place is as `seen`: puts the body into an empty place, or a cell in place of another body. If
-// another
-// thread has changed the place, does nothing. Returns the content of the place.
+// another thread has changed the place, does nothing. Returns the content of the place.
 static int32_t change_child(struct octree *tree, int32_t cell, int octant, struct cube octant_cube,
                             int32_t seen, int32_t body_child)
 {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// An octree over bodies, filled by many threads at once. The place of a body depends only on its position, so
-// the
-// tree, and everything computed by walking it in the order of the children, is the same for any number of
-// threads.
+// An octree over bodies, filled by many threads at once. The place of a body depends only on its position,
+// so the tree, and everything computed by walking it in the order of the children, is the same for any
+// number of threads.
 #ifndef COX_WORKLOADS_OCTREE_H
 #define COX_WORKLOADS_OCTREE_H
 
@@ -50,13 +49,11 @@ void octree_clear(struct octree *tree);
 void octree_insert(struct octree *tree, struct cube cube, uint32_t body);
 
 // Computes mass and centre of mass of every cell; each body has mass 1/body_count. Writes all bodies into
-// `order`
-// in the order of the tree walk. Call it in one thread, when all others have finished inserting.
+// `order` in the order of the tree walk. Call it in one thread, when all others have finished inserting.
 void octree_summarise(struct octree *tree, uint32_t *order);
 
 // Sums the attraction of all other bodies on one body: a cell whose edge ÷ distance is below `openness`
-// counts as
-// one point. Sets the body's acceleration and cost.
+// counts as one point. Sets the body's acceleration and cost.
 void octree_attract(struct octree *tree, struct cube cube, double openness, uint32_t body);
 
 // Returns the factor that, multiplied by the vector `offset` to a unit mass, gives the softened acceleration.

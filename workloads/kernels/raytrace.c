@@ -171,8 +171,7 @@ __attribute__((noinline)) static uint8_t pixel_light(const struct run *run, uint
 }
 
 // Returns a digest of the tile's pixels and its number, which identifies the frame, too. `image` is NULL if
-// only
-// the digest is needed.
+// only the digest is needed.
 static uint64_t render_tile(const struct run *run, uint8_t *image, uint64_t number)
 {
     const size_t edge = run->image_edge, tiles_in_row = (edge + TILE - 1) / TILE;

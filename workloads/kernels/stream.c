@@ -118,9 +118,8 @@ static void weigh_candidate(struct run *run, size_t thread, const struct point *
     }
 }
 
-// Runs in one thread: opens the candidate if that saves more than it costs. It also closes every centre whose
-// other
-// points lose less by moving to the candidate than the centre costs.
+// Runs in one thread: opens the candidate if that saves more than it costs. It also closes every centre
+// whose other points lose less by moving to the candidate than the centre costs.
 static void decide(struct run *run)
 {
     int64_t gain = -centre_cost;
@@ -142,9 +141,8 @@ static void decide(struct run *run)
         run->cost -= gain;
 }
 
-// Each thread updates its own points after the decision. Centres are renumbered: the remaining ones in their
-// order,
-// then the candidate.
+// Each thread updates its own points after the decision. Centres are renumbered: the remaining ones in
+// their order, then the candidate.
 static void reassign(struct run *run, size_t thread)
 {
     uint32_t renumbered[CENTRE_LIMIT], stay = 0;

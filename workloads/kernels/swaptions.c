@@ -145,9 +145,8 @@ static double bond_put(double strike, double years)
     return paid * normal_distribution(spread - upper) - sold * normal_distribution(-upper);
 }
 
-// Returns the exact price. All bonds of the swap rise and fall together with the single rate, so an option on
-// the
-// swap is the sum of options on its bonds (Jamshidian).
+// Returns the exact price. All bonds of the swap rise and fall together with the single rate, so an option
+// on the swap is the sum of options on its bonds (Jamshidian).
 static double payer_price(double fixed_rate)
 {
     double rate = rate_of_worthless_swap(fixed_rate);
@@ -167,8 +166,7 @@ static double forward_swap_value(double fixed_rate)
 }
 
 // Compares the mean of a sum with its exact value: they may differ by six standard errors and a small
-// tolerance for
-// the time step. `deviation` is an upper bound of a single path's standard deviation.
+// tolerance for the time step. `deviation` is an upper bound of a single path's standard deviation.
 static void check_mean(const char *what, int64_t sum, double paths, double exact, double deviation)
 {
     double mean = (double)sum * value_unit / paths;

@@ -28,9 +28,8 @@ struct run {
     uint64_t frames;
     uint8_t *volume;
     uint8_t *image;
-    // Two sets that alternate: a thread fills its queue for the next frame while others still steal from the
-    // queues
-    // of the present frame.
+    // Two sets that alternate: a thread fills its queue for the next frame while others still steal from
+    // the queues of the present frame.
     struct queue *queues[2];
     struct tally *tallies;
     struct crew_barrier barrier;

@@ -10,9 +10,8 @@
 
 enum { AXES = 3 };
 
-// Forces and energies are added as integer multiples of this, so the sum is the same in any order, and action
-// and
-// reaction cancel exactly.
+// Forces and energies are added as integer multiples of this, so the sum is the same in any order, and
+// action and reaction cancel exactly.
 static const double unit = 0x1p-32;
 
 static const double step_length = 2e-3, spacing = 1.2, first_speed = 0.7;
@@ -91,8 +90,7 @@ static void one_pair(const struct run *run, struct worker *worker, size_t a, siz
 }
 
 // Every molecule is paired with the half of the other molecules that follow it, so that all have the same
-// number of
-// pairs. With an even number of molecules, only one of two opposite molecules counts their pair.
+// number of pairs. With an even number of molecules, only one of two opposite molecules counts their pair.
 static void own_pairs(const struct run *run, struct worker *worker, struct share mine)
 {
     for (size_t a = mine.begin; a < mine.end; a++) {
@@ -105,8 +103,7 @@ static void own_pairs(const struct run *run, struct worker *worker, struct share
 }
 
 // Adds the thread's forces to the molecules, beginning with the thread's own ones, so that threads do not
-// contend
-// for the same locks at the same time.
+// contend for the same locks at the same time.
 static void add_forces(struct run *run, struct worker *worker, struct share mine)
 {
     for (size_t i = 0; i < run->count; i++) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The answer of a known-answer program: for each thread and cause, how long it was blocked (or spun).
 //
-// Blocked time = wall time − CPU time − run delay. The thread reads all three itself, so the answer does not
-// depend on any tracer. A thread that only makes one kind of blocking call is measured once around all calls.
-// A
-// thread that blocks for several causes, or works in between, is measured call by call.
+// Blocked time = wall time − CPU time − run delay. The thread reads all three itself, so the answer does
+// not depend on any tracer. A thread that only makes one kind of blocking call is measured once around all
+// calls. A thread that blocks for several causes, or works in between, is measured call by call.
 #ifndef COX_WORKLOADS_KNOWN_ACCOUNT_H
 #define COX_WORKLOADS_KNOWN_ACCOUNT_H
 
@@ -21,8 +20,9 @@ struct account {
     const char *cause;     // NULL: the time is spin time, not blocked time
     uint64_t ns;
     uint64_t calls;        // 0: the account is empty and is not shown
-    // Of the same spans. The time from the waker's call until the thread is on a run queue counts as
-    // blocked here, but as wake delay in a tracer; `ns + run_delay_ns` does not contain that difference.
+    // Run delay in the same spans. The time from the waker's call until the thread is on a run queue
+    // counts as blocked here, but as wake delay in a tracer. The sum `ns + run_delay_ns` includes it
+    // in any case.
     uint64_t run_delay_ns;
     uint64_t wakeups;      // voluntary context switches
 };

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // A waiter that blocks, and a waker that sleeps for a known time and then wakes the waiter, round by round.
-// The
-// answers are the waiter's blocked time, the waker's sleep and the main thread's join.
+// The answers are the waiter's blocked time, the waker's sleep and the main thread's join.
 #ifndef COX_WORKLOADS_KNOWN_PAIR_H
 #define COX_WORKLOADS_KNOWN_PAIR_H
 
@@ -39,9 +38,8 @@ struct rounds {
 // Returns the number of rounds that fill the total time, at least one.
 uint64_t round_count(const struct rounds *rounds);
 
-// Runs both threads to their end, checks that every byte arrived in order and that the waiter really blocked,
-// and
-// reports. `program` is also the name of the waiter's thread; the waker's is "waker".
+// Runs both threads to their end, checks that every byte arrived in order and that the waiter really
+// blocked, and reports. `program` is also the name of the waiter's thread; the waker's is "waker".
 void pair_run(const struct pair *pair, const struct rounds *rounds, const char *program,
               struct truth *truth);
 

@@ -7,11 +7,9 @@
 #include "pair.h"
 #include "task.h"
 
-// The child of vfork runs in the parent's memory while the parent is suspended in the kernel. The child only
-// calls
-// functions that make system calls and that write to their own frames or to `account`, and it ends by _exit.
-// This is
-// what Linux and glibc support.
+// The child of vfork runs in the parent's memory while the parent is suspended in the kernel. The child
+// only calls functions that make system calls and that write to their own frames or to `account`, and it
+// ends by _exit. This is what Linux and glibc support.
 __attribute__((noinline)) static pid_t vfork_sleeper(struct account *account, uint64_t duration_ns)
 {
     pid_t child = vfork();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Three parallel loops over the pixels of the Mandelbrot set per time step. Over the steps, the load
-// imbalance of
-// one stays constant, of one rises and of one falls. See --help.
+// imbalance of one stays constant, of one rises and of one falls. See --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,12 +29,9 @@ struct picture {
 };
 
 // With `imbalance` 0, the view is inside the main cardioid: every pixel takes all iterations. With 1, it
-// shows the
-// upper edge of the set from further away: the rows above the set cost nearly nothing, so equal blocks of
-// rows are
-// unequal work for any number of threads. With two or four threads and static blocks, the load imbalance
-// (LIB) is 0
-// at 0, about a fifth to a quarter at 0.5, over 3/4 at 1.
+// shows the upper edge of the set from further away: the rows above the set cost nearly nothing, so equal
+// blocks of rows are unequal work for any number of threads. With two or four threads and static blocks,
+// the load imbalance (LIB) is 0 at 0, about a fifth to a quarter at 0.5, over 3/4 at 1.
 static struct view view_for(double imbalance)
 {
     const struct view balanced = {-0.2, 0.0, 0.2};
@@ -77,9 +73,8 @@ __attribute__((noinline)) static unsigned pixel_iterations(const struct picture 
     return count;
 }
 
-// The digest depends on pixel and count, and the sum of digests does not depend on their order. A pixel that
-// is
-// omitted, counted twice or computed for another one changes the sum.
+// The digest depends on pixel and count, and the sum of digests does not depend on their order. A pixel
+// that is omitted, counted twice or computed for another one changes the sum.
 static uint64_t pixel_digest(long pixel, unsigned count)
 {
     uint64_t mixed = ((uint64_t)pixel << 32 | count) * UINT64_C(0x9e3779b97f4a7c15);

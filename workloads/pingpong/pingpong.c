@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // One byte back and forth over two pipes between two processes or threads: two context switches per round
-// trip and
-// hardly anything else. See --help.
+// trip and hardly anything else. See --help.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -137,8 +137,7 @@ static void sleep_together(uint64_t count, uint64_t duration_ns)
 }
 
 // Leaves a process behind that is not a child of this one and has its own session, as daemons do. Its
-// standard
-// streams are /dev/null, so that a reader of our output need not wait for it.
+// standard streams are /dev/null, so that a reader of our output need not wait for it.
 static pid_t leave_daemon(uint64_t duration_ns)
 {
     pid_t *daemon_pid = shared_memory(sizeof *daemon_pid);

@@ -33,7 +33,7 @@ pub enum Confined {
 }
 
 impl Confined {
-    /// Makes `Packed` with the words of `options` as options.
+    /// Makes `Packed` from options in one string, separated by spaces.
     pub fn packed(options: &str) -> Confined {
         Confined::Packed(options.split_whitespace().map(str::to_owned).collect())
     }

@@ -6,9 +6,9 @@
 //!    with the largest capacity per thread.
 //! 3. Locality: among groups with equal capacity per thread, threads with neighbouring numbers share a group.
 //!
-//! Like the paper's ablation, [`Parts`] leaves these out one by one. Without *progress*, threads take turns in the order of their numbers. Without
-//! *locality*, threads that are neighbours in the order of progress share a group. Without *period control*, the period is the paper's 0.25 ms (see
-//! [`Turns`]).
+//! As in the paper's ablation, [`Parts`] can leave out parts of these rules, one at a time. Without *progress*, threads take turns in the order of
+//! their numbers. Without *locality*, threads that are neighbours in the order of progress share a group. Without *period control*, the period is the
+//! paper's 0.25 ms (see [`Turns`]).
 
 use pack::policy::capacity::larger_share;
 use pack::policy::conductor::{Policy, Settings};

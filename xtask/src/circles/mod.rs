@@ -26,7 +26,7 @@ use crate::circles::resolve::Arrow;
 pub struct Circle {
     /// Files of the cycle, sorted.
     pub files: Vec<PathBuf>,
-    /// Arrows between these files.
+    /// The uses that form the cycle: arrows between these files.
     pub arrows: Vec<Arrow>,
 }
 

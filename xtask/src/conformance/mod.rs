@@ -174,7 +174,7 @@ impl All<'_> {
         all.filter(|(_, threads)| !threads.is_empty()).collect()
     }
 
-    /// Runs a test with what is unfinished. Returns whether the test is finished.
+    /// Runs a test with the backends and numbers of threads with which it is not finished. Returns whether the test is finished now.
     fn test(&self, test: &Test) -> Result<bool> {
         if self.is_time_over() {
             return Ok(false);
