@@ -13,7 +13,7 @@ pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
             if out_is_member && out != 0 {
                 let off = match left {
                     Left::Preempted { yielded } => Off::Preempted { yielded },
-                    // If the cause is missing, it follows when the block ends.
+                    // If the cause is missing here, a later event at the end of the block contains it.
                     Left::Blocked(cause) => Off::Blocked(cause.unwrap_or(Cause::Other)),
                     Left::Dead => Off::Dead,
                 };

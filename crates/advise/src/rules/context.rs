@@ -9,7 +9,7 @@ use crate::picture::Picture;
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Sentence};
 
-/// Returns a summary of where the thread time went.
+/// Returns the sentence on where the thread time went.
 pub(crate) fn overview(picture: &Picture) -> Sentence {
     let sums = &picture.sums;
     let text = format!(
@@ -28,7 +28,7 @@ pub(crate) fn overview(picture: &Picture) -> Sentence {
     say(picture, text, &figures)
 }
 
-/// Returns how many CPUs did work on average.
+/// Returns the sentence on how many CPUs did work on average.
 pub(crate) fn busy(picture: &Picture) -> Sentence {
     let text = format!(
         "On average {:.1} of {} did this program's work.",
@@ -38,7 +38,7 @@ pub(crate) fn busy(picture: &Picture) -> Sentence {
     say(picture, text, &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)])
 }
 
-/// Returns what limits the gain of any scheduling.
+/// Returns the sentence on what limits the gain of any scheduling.
 pub(crate) fn bound(picture: &Picture) -> Sentence {
     let parallelism = picture.parallelism(picture.cpus);
     let ideal = duration(picture.ideal_ns(picture.cpus) as u64);
@@ -166,7 +166,7 @@ pub(crate) fn nothing(picture: &Picture) -> Sentence {
     say(picture, text, &figures)
 }
 
-/// Returns why the waiting for CPUs or for other threads is no loss here; `None` if there is little waiting.
+/// Returns the sentence on why the waiting for CPUs or for other threads is no loss here; `None` if there is little waiting.
 pub(crate) fn shared_cpus(picture: &Picture) -> Option<Sentence> {
     let sums = &picture.sums;
     let waited = picture.share(sums.waiting_for_cpu_ns().saturating_add(sums.waiting_for_threads_ns()));

@@ -30,7 +30,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     WAITS_IN_LOOPS.store(is_active || variable(c"GOMP_SPINCOUNT").is_some(), Ordering::Relaxed);
 }
 
-/// Returns whether released members sleep soon.
+/// Returns whether members sleep soon after they arrive in libgomp's barrier, because the user has not asked for spinning.
 pub fn are_worth_it() -> bool {
     !WAITS_IN_LOOPS.load(Ordering::Relaxed)
 }

@@ -46,8 +46,8 @@ pub struct Inner {
 }
 
 impl Inner {
-    /// Returns the enclosing regions of a region that the calling thread is about to begin. `None` if there are none, or no standbys exist and
-    /// libgomp's answers are right.
+    /// Returns the enclosing regions of a region that the calling thread is about to begin. `None` if there are none, or
+    /// if there never was a standby, so that libgomp's answers are right.
     #[inline]
     pub fn begin(library: &Library) -> Option<Inner> {
         if !is_wanted() || !signal::was_ever_live() {

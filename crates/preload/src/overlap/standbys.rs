@@ -129,7 +129,7 @@ fn make() {
     }
 }
 
-/// Creates a thread in the way of libgomp, except that it blocks all signals at first.
+/// Creates a thread with the attributes of libgomp's threads, except that it blocks all signals at first.
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> Result<(), c_int> {
     let mut attributes = thread::gomp_attributes();
     let created = thread::start(Some(&attributes), work, argument);
