@@ -27,9 +27,9 @@ pub const PERIODS_MS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
 const FIRST_PASS: usize = 2;
 /// A period is given up when its run takes this many times as long as the shortest run so far.
 const HOPELESS: f64 = 3.0;
-/// Time limit of a run, as a multiple of the time with as many threads as CPUs …
+/// Time limit of a run, as a multiple of the time with as many threads as CPUs. The longer of this limit and that by [`LIMIT_OURS`] applies.
 const LIMIT_REDUCED: f64 = 20.0;
-/// … or as a multiple of cox's time, if that is longer: runs must be able to show a factor of ten.
+/// Time limit of a run, as a multiple of cox's time: runs must be able to show a factor of ten.
 const LIMIT_OURS: f64 = 12.0;
 /// Target where threads spin in the program's own loops: cox is this many times faster than taskset.
 const MUCH_FASTER: f64 = 10.0;

@@ -18,9 +18,9 @@ use tempfile::TempDir;
 use crate::built::{COX, TARGET, temporary, turn, without_make, workload};
 use crate::skip::is_root;
 
-/// Environment variables of a test program that runs again for another user: that user's folder, which contains the workloads, and …
+/// Environment variable of a test program that runs again for another user: that user's folder, which contains the workloads.
 pub const FOLDER: &str = "COX_TEST_FOLDER";
-/// … the words that start that user's cox, one per line.
+/// Environment variable of such a test program: the words of the command that starts that user's cox, one per line.
 pub const COMMAND: &str = "COX_TEST_COMMAND";
 
 /// The number of CPUs on which the kernel's run delay has the same meaning as cox's time waiting for a CPU. On more CPUs they differ:
