@@ -1,7 +1,7 @@
-//! Accounts: where each thread's time went, added up per thread, process, program and CPU.
+//! Accounts: where each thread's time went, by thread, process, program and CPU.
 //!
-//! These structs *are* the JSON of `cox run --json`: a field's name, unit and definition here is
-//! what users read. Times are nanoseconds. The tables of `docs/figures.md` are made from here.
+//! These structs *are* the JSON of `cox run --json`: users read the names, units and definitions of the fields. Times are in nanoseconds. The tables of
+//! `docs/figures.md` are generated from these definitions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,29 +13,29 @@ use crate::figures::{ByCause, ByMigration, RunByCpu, Seen, Value};
 use crate::provenance::Provenance;
 use crate::sees::Sees;
 
-/// What a session measured.
+/// The result of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Account {
-    /// `bpf`, `perf` or `proc`; `perf-data`: a recording of perf's.
+    /// `bpf`, `perf` or `proc`; `perf-data`: a recording of perf.
     #[schemars(with = "String")]
     pub backend: Backend,
-    /// What could be seen; absent in reports of older versions.
+    /// What the backend could see; absent in reports of older versions.
     #[serde(default)]
     pub sees: Option<Sees>,
-    /// Where, when and of what it was measured; absent in reports of older versions.
+    /// Where, when and of which program it was measured; absent in reports of older versions.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// Length of the window: from the start of the session to its end.
     pub window_ns: u64,
-    /// Scheduler events seen.
+    /// Number of scheduler events.
     pub events: u64,
-    /// What was lost, by kind; all zero in a good session.
+    /// What was lost, by kind; all zero if nothing was.
     pub lost: Lost,
-    /// The observer's own cost.
+    /// The overhead of observing.
     pub own_cost: OwnCost,
-    /// One entry per program the session was asked to watch.
+    /// One entry per observed program.
     pub programs: Vec<Program>,
-    /// One entry per CPU; empty where the backend cannot see CPUs.
+    /// One entry per CPU; empty if the backend cannot see CPUs.
     pub cpus: Vec<CpuAccount>,
     /// Who ran while members waited for a CPU, largest first.
     pub took_cpu: Vec<TookCpu>,
@@ -46,61 +46,61 @@ pub struct Account {
     pub beside: Option<Beside>,
 }
 
-/// What could not be kept, by kind.
+/// Losses of a session, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lost {
-    /// Scheduler events that were not handled.
+    /// Number of scheduler events that were not handled.
     pub events: u64,
-    /// Threads that could not be followed at all.
+    /// Number of threads that could not be tracked at all.
     pub members: u64,
-    /// Threads whose final account found no room: their times are in `unlisted`.
+    /// Number of threads for whose final account there was no space: their times are in `unlisted`.
     pub finals: u64,
-    /// Samples of instruction pointers that found no room.
+    /// Number of instruction-pointer samples for which there was no space.
     pub samples: u64,
-    /// Wake-ups whose waker found no room.
+    /// Number of wake-ups for whose waker there was no space.
     pub pairs: u64,
     /// Thread-time behind strangers whose name found no room.
     pub takers_ns: u64,
     /// Updates of the idle split given up.
     pub idle_split: u64,
-    /// Moments of a trace that found no room: the trace has gaps, the account has not.
+    /// Number of trace events for which there was no space: the trace has gaps, the account has none.
     #[serde(default)]
     pub moments: u64,
 }
 
 impl Lost {
-    /// Everything lost that is a count of events or records: the report's "N lost".
+    /// Returns the number of lost events and records: the report's "N lost".
     pub fn total(&self) -> u64 {
         [self.events, self.members, self.finals, self.samples, self.pairs, self.idle_split, self.moments]
             .iter()
             .fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// Whether some thread's times may be wrong or unlisted.
+    /// Returns whether the times of a thread may be wrong or unlisted.
     pub fn spoil_accounts(&self) -> bool {
         self.events > 0 || self.members > 0 || self.finals > 0
     }
 }
 
-/// What observing cost.
+/// Overhead of observing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnCost {
     /// CPU time of cox itself.
     pub user_ns: u64,
-    /// Time of the BPF programs, estimated from timed events; absent when it cannot be measured.
+    /// Time of the BPF programs, estimated from timed events; absent if it cannot be measured.
     pub kernel_ns: Option<u64>,
 }
 
-/// A program: what was launched or attached to, with everything it started.
+/// A program that was started or attached to, with all processes that it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Program {
-    /// Its command line, or what was attached to.
+    /// Command line, or the target that was attached to.
     pub command: Vec<String>,
-    /// Exit code as a shell would see it; absent while it runs.
+    /// Exit code as a shell shows it; absent while the program runs.
     pub exit_code: Option<i32>,
-    /// From its start (or the attach) to its end (or the end of the window).
+    /// Time from the start of the program (or attaching) to its end (or the end of the window).
     pub wall_ns: u64,
-    /// Its processes, in order of birth.
+    /// Processes of the program, in order of creation.
     pub processes: Vec<Process>,
     /// Sum of the threads whose final account found no room.
     pub unlisted: Option<Thread>,
@@ -111,9 +111,9 @@ pub struct Program {
 pub struct Process {
     /// Process id.
     pub pid: u32,
-    /// Process that created it.
+    /// Process id of the creator.
     pub parent_pid: u32,
-    /// Last name of its main thread.
+    /// Last name of the main thread.
     pub comm: String,
     /// Exit code as a shell would see it; absent while it runs.
     pub exit_code: Option<i32>,
@@ -125,21 +125,21 @@ figures! {
     /// A thread. `run + wake_delay + preempt_wait + blocked + unknown = wall`.
     #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
     pub struct Thread {
-        /// Thread id, as the namespace has it that cox ran in.
+        /// Thread id in the PID namespace of cox.
         pub tid: u32,
-        /// Its id in the machine's first PID namespace, where that is another: cox ran in a container. Told by eBPF.
+        /// Thread id on the host, if it differs because cox ran in a container. Known to eBPF only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub host_tid: Option<u32>,
-        /// Its id for itself, where that is another: it is in a container inside. Told by eBPF.
+        /// Thread id in the thread's own PID namespace, if it differs because the thread is in an inner container. Known to eBPF only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub inner_tid: Option<u32>,
-        /// Last name.
+        /// Last name of the thread.
         pub comm: String,
-        /// When it was born or first seen, from the start of the window.
+        /// Time of the thread's creation, or when it was first seen, from the start of the window.
         pub born_ns: u64,
-        /// Whether it was still there at the end of the window.
+        /// True if the thread lived at the end of the window.
         pub alive: bool,
-        /// Whether it became another user, or got capabilities by exec, and was not observed from then on.
+        /// True if the thread changed its user, or got capabilities by exec, and was not observed any more.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub changed_user: bool,
         /// Who ended this thread's blocks, largest time first, at most eight.
@@ -213,16 +213,16 @@ figures! {
     }
 }
 
-/// How spin time is known, from not at all to best.
+/// How spin time is known, from worst to best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpinBasis {
-    /// Not seen.
+    /// Spinning was not seen.
     #[default]
     None,
-    /// By sampling user instruction pointers.
+    /// From samples of user instruction pointers.
     Sampled,
-    /// By the preload library inside the program.
+    /// From the preload library inside the program.
     Preload,
 }
 
@@ -235,16 +235,16 @@ impl Value for SpinBasis {
 /// A waker of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WokenBy {
-    /// Thread id; 0: an interrupt, the idle task, or a thread outside the container that cox ran in.
+    /// Thread id; 0 for an interrupt, the idle task, or a thread outside the container of cox.
     pub tid: u32,
-    /// The machine's id of a thread outside.
+    /// Thread id on the host, for a thread outside the container of cox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_tid: Option<u32>,
-    /// Its name, when it is a member.
+    /// Name of the thread, if it is tracked.
     pub comm: Option<String>,
-    /// How often.
+    /// Number of blocks that it ended.
     pub count: u64,
-    /// How long the thread had been blocked by then, summed.
+    /// Sum of the lengths of these blocks.
     pub blocked_ns: u64,
 }
 
@@ -252,7 +252,7 @@ figures! {
     /// A CPU over the window. `busy_program + busy_others + idle + unknown = window`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct CpuAccount {
-        /// Its number.
+        /// Number of the CPU.
         pub cpu: u32,
     }
     figures of cpu {
@@ -282,9 +282,9 @@ figures! {
 pub struct TookCpu {
     /// Name.
     pub comm: String,
-    /// Thread id of the one that took most under this name; 0 for `idle`, and outside the container that cox ran in.
+    /// Id of the thread that took most under this name; 0 for `idle`, and for a thread outside the container of cox.
     pub tid: u32,
-    /// The machine's id of a thread outside.
+    /// Thread id on the host, for a thread outside the container of cox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_tid: Option<u32>,
     /// Threads under this name.
@@ -301,25 +301,25 @@ pub struct TookCpu {
 pub enum TakerKind {
     /// A member of the same session.
     Sibling,
-    /// Anybody else.
+    /// Any other thread.
     #[default]
     Other,
-    /// Nobody: the CPU was idle.
+    /// No thread: the CPU was idle.
     Idle,
 }
 
-/// A user function by sampled time.
+/// A user function with its sampled time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HotFunction {
     /// File name of the mapping.
     pub module: String,
-    /// Function, when the file names it.
+    /// Name of the function, if the file contains it.
     pub function: Option<String>,
     /// Run time estimated from samples, over all threads.
     pub run_ns: u64,
-    /// Samples behind it.
+    /// Number of samples in the function.
     pub samples: u64,
-    /// Why it counts as waiting for other threads; absent: work.
+    /// Why the function counts as waiting for other threads; absent for work.
     pub waiting: Option<String>,
 }
 

@@ -1,7 +1,7 @@
-//! The figures that a verdict and a report are made of, each defined once, over an [`Account`].
+//! Figures that verdict and report compute from an [`Account`], each defined once.
 //!
-//! Thread time: all sums are over threads, so three threads that live for one second have three
-//! thread-seconds. Shares are of `wall_ns`, the sum of the threads' lifetimes.
+//! All sums are thread time: three threads that live for one second have three thread-seconds. Shares are relative to `wall_ns`, the sum of the
+//! threads' lifetimes.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -12,52 +12,52 @@ use crate::account::{Account, CpuAccount, Process, Program, SpinBasis, TakerKind
 use crate::figures::ByCause;
 use crate::sees::Sees;
 
-/// The threads of an account that have an entry of their own.
+/// Returns the threads of an account that have an entry of their own.
 pub fn threads(account: &Account) -> impl Iterator<Item = &Thread> {
     account.programs.iter().flat_map(threads_of)
 }
 
-/// Whether nothing of any thread is in an account: then there is nothing to report.
+/// Returns whether an account contains no thread, so that there is nothing to report.
 pub fn is_empty(account: &Account) -> bool {
     threads(account).next().is_none() && unlisted(account).next().is_none()
 }
 
-/// Times of threads without an entry, added up.
+/// Returns the sums of threads without an entry, one for each program that has such threads.
 pub fn unlisted(account: &Account) -> impl Iterator<Item = &Thread> {
     account.programs.iter().filter_map(|program| program.unlisted.as_ref())
 }
 
-/// Those of one program that have an entry.
+/// Returns the threads of one program that have an entry of their own.
 pub fn threads_of(program: &Program) -> impl Iterator<Item = &Thread> {
     program.processes.iter().flat_map(|process| &process.threads)
 }
 
-/// Whether spinning was seen on at least one of these threads.
+/// Returns whether spinning was seen on at least one of these threads.
 pub fn is_spin_seen<'a>(threads: impl IntoIterator<Item = &'a Thread>) -> bool {
     threads.into_iter().any(|thread| thread.spin_basis != SpinBasis::None)
 }
 
 impl Account {
-    /// What could be seen. Reports of older versions do not say it themselves: there it follows from the backend.
+    /// Returns what the backend could see. Reports of older versions do not contain it; for those it follows from the backend.
     pub fn sees(&self) -> Sees {
         self.sees.unwrap_or_else(|| Sees::of(self.backend, is_spin_seen(threads(self))))
     }
 }
 
-/// `part / whole`; 0 when the whole is 0.
+/// Returns `part / whole`; 0 if the whole is 0.
 pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Several threads as one: their figures, each added by its own rule. What is no figure, as its id and its name, is empty.
+/// Several threads as one: each figure is added by its own rule. Fields that are not figures, such as id and name, are empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sums {
-    /// How many threads.
+    /// Number of threads.
     pub threads: u64,
     figures: Thread,
 }
 
-/// What can be asked of a thread can be asked of several.
+/// Makes the figures of a thread available for several threads.
 impl Deref for Sums {
     type Target = Thread;
 
@@ -67,7 +67,7 @@ impl Deref for Sums {
 }
 
 impl Sums {
-    /// Over some threads.
+    /// Returns the sums over the given threads.
     pub fn over<'a>(threads: impl IntoIterator<Item = &'a Thread>) -> Sums {
         let mut sums = Sums::default();
         for thread in threads {
@@ -77,7 +77,7 @@ impl Sums {
         sums
     }
 
-    /// Over all threads of an account. Threads without an entry count with their times, and by number.
+    /// Returns the sums over all threads of an account. Threads without an entry are included in the times and in the number of threads.
     pub fn of(account: &Account) -> Sums {
         let listed = threads(account).count() as u64;
         Sums {
@@ -86,12 +86,12 @@ impl Sums {
         }
     }
 
-    /// A part of all thread time.
+    /// Returns `ns` as a part of all thread time.
     pub fn share(&self, ns: u64) -> f64 {
         share(ns, self.wall_ns)
     }
 
-    /// All thread time divided without rest or overlap.
+    /// Returns all thread time, divided by what threads did; the parts do not overlap.
     pub fn division(&self) -> Division {
         let mut blocked_by = self.blocked_by;
         blocked_by[Cause::Futex] = 0;
@@ -106,47 +106,47 @@ impl Sums {
     }
 }
 
-/// Thread time divided as a verdict tells it; the parts sum to the threads' lifetimes.
+/// Thread time, divided by what threads did; the parts sum to the threads' lifetimes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Division {
-    /// Did work.
+    /// Working.
     pub work_ns: u64,
-    /// Waited for other threads: spin, yield, futex.
+    /// Waiting for other threads: spin, yield, futex.
     pub waiting_for_threads_ns: u64,
-    /// Waited for a CPU after a preemption.
+    /// Waiting for a CPU after a preemption.
     pub preempted_ns: u64,
-    /// Waited for a CPU after a waking.
+    /// Waiting for a CPU after a waking.
     pub wake_delay_ns: u64,
     /// Blocked on anything but a futex, by cause.
     pub blocked_by: ByCause,
-    /// Not known.
+    /// Unknown.
     pub unknown_ns: u64,
 }
 
 impl Division {
-    /// The sum of all parts.
+    /// Returns the sum of all parts.
     pub fn total_ns(&self) -> u64 {
         let parts = [self.work_ns, self.waiting_for_threads_ns, self.preempted_ns, self.wake_delay_ns, self.unknown_ns];
         parts.into_iter().fold(self.blocked_by.total(), u64::saturating_add)
     }
 }
 
-/// How many threads ran, and where.
+/// Average numbers of threads by what they did, and the CPUs they used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Concurrency {
-    /// What it is averaged over: the longest program's wall time, else the window.
+    /// Time over which the averages are taken: the longest program's wall time, else the window.
     pub wall_ns: u64,
     /// Average number of threads on a CPU: Σ run / wall.
     pub running: f64,
-    /// … of threads doing work: Σ (run − spin) / wall.
+    /// Average number of threads that did work: Σ (run − spin) / wall.
     pub working: f64,
-    /// … of threads that wanted a CPU: Σ (run + wake delay + preempt wait) / wall.
+    /// Average number of threads that wanted a CPU: Σ (run + wake delay + preempt wait) / wall.
     pub runnable: f64,
-    /// CPUs that members ran on. Where CPUs are not seen, those named by threads: at least so many.
+    /// Number of CPUs on which tracked threads ran. If the backend does not see CPUs, the threads' own lists give a lower limit.
     pub cpus_used: usize,
 }
 
-/// See [`Concurrency`]; `sums` are [`Sums::of`] the account.
+/// Computes the average numbers of threads; `sums` are [`Sums::of`] the account.
 pub fn concurrency(account: &Account, sums: &Sums) -> Concurrency {
     let longest_ns = account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0);
     let wall_ns = if longest_ns > 0 { longest_ns } else { account.window_ns };
@@ -165,22 +165,22 @@ pub fn concurrency(account: &Account, sums: &Sums) -> Concurrency {
     }
 }
 
-/// How unevenly a process's threads worked.
+/// Load imbalance among the threads of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Imbalance {
-    /// Threads compared.
+    /// Number of threads compared.
     pub threads: usize,
-    /// Mean work.
+    /// Mean work of a thread.
     pub mean_work_ns: u64,
-    /// Most work.
+    /// Work of the busiest thread.
     pub max_work_ns: u64,
-    /// Who did most.
+    /// Id of the busiest thread.
     pub busiest: u32,
-    /// (max − mean) / max: the part of the busiest thread's work that even shares would have saved it.
+    /// (max − mean) / max: the part of the busiest thread's work that an equal division would have saved.
     pub fraction: f64,
 }
 
-/// See [`Imbalance`]; `None` of fewer than two threads, or when nobody worked.
+/// Computes the load imbalance of a process; `None` with fewer than two threads, or if no thread worked.
 pub fn imbalance(process: &Process) -> Option<Imbalance> {
     let threads = process.threads.len();
     let busiest = process.threads.iter().max_by_key(|thread| thread.work_ns())?;
@@ -199,25 +199,25 @@ pub fn imbalance(process: &Process) -> Option<Imbalance> {
     })
 }
 
-/// Whom members waited behind for a CPU, in thread time.
+/// Thread time that tracked threads waited for a CPU, by the kind of its holder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// Other members.
+    /// Behind other tracked threads.
     pub siblings_ns: u64,
-    /// Strangers.
+    /// Behind untracked threads.
     pub others_ns: u64,
-    /// Nobody: the CPU idled.
+    /// On an idle CPU.
     pub idle_ns: u64,
 }
 
 impl Behind {
-    /// All of it.
+    /// Returns the sum over all kinds.
     pub fn total_ns(&self) -> u64 {
         self.siblings_ns.saturating_add(self.others_ns).saturating_add(self.idle_ns)
     }
 }
 
-/// See [`Behind`].
+/// Computes the time waited by the kind of the CPU's holder.
 pub fn behind(account: &Account) -> Behind {
     let mut behind = Behind::default();
     for taker in &account.took_cpu {
@@ -231,7 +231,7 @@ pub fn behind(account: &Account) -> Behind {
     behind
 }
 
-/// All CPUs as one; its number says nothing.
+/// Returns the sum over all CPUs; the number of the result has no meaning.
 pub fn cpus(account: &Account) -> CpuAccount {
     let mut sum = CpuAccount::default();
     for cpu in &account.cpus {
