@@ -6,6 +6,7 @@ use ledger::figures::{Figure as Declared, Unit};
 use ledger::{CpuAccount, Thread};
 use wire::Cause;
 
+use crate::efficiency::Efficiency;
 use crate::picture::Picture;
 use crate::verdict::{Evidence, Sentence};
 
@@ -49,9 +50,9 @@ macro_rules! whole {
                 }
             }
 
-            fn value(self, picture: &Picture) -> f64 {
+            fn value(self, picture: &Picture) -> Option<f64> {
                 match self {
-                    $( Whole::$Name => { let $picture = picture; $value } )*
+                    $( Whole::$Name => { let $picture = picture; ($value).into() } )*
                 }
             }
         }
@@ -69,6 +70,14 @@ whole! {
     WallNs = "wall_ns", |picture| picture.wall_ns;
     /// The work of the thread that worked most.
     LargestWorkNs = "largest_work_ns", |picture| picture.busiest().map_or(0, Thread::work_ns) as f64;
+    /// CPUs in use on average: run time of all threads ÷ `wall_ns`.
+    AverageCpus = "average_cpus", |picture| picture.concurrency.running;
+    /// Parallel efficiency, of 1 (POP): the worker threads' work ÷ (worker threads × `wall_ns`). If there are more of them than CPUs: the work of all threads ÷ (CPUs that the program may use × `wall_ns`). Absent if there are fewer than two worker threads or several programs, or if spinning is not seen.
+    ParallelEfficiency = "parallel_efficiency", |picture| Efficiency::of(picture).map(|efficiency| efficiency.parallel);
+    /// Load balance, of 1 (POP): mean ÷ largest work of the worker threads. Absent if parallel efficiency is absent, or divides by CPUs.
+    LoadBalance = "load_balance", |picture| Some(Efficiency::of(picture)?.parts()?.0);
+    /// Serialisation, of 1 (POP: communication efficiency, which is serialisation where no messages are transferred): largest work of a worker thread ÷ `wall_ns`. What is missing is time in which even this thread waited, also for a CPU. Load balance × serialisation = parallel efficiency. Absent if load balance is.
+    Serialisation = "serialisation", |picture| Some(Efficiency::of(picture)?.parts()?.1);
     /// Thread time waited behind siblings.
     TookSiblingNs = "took_cpu.sibling", |picture| picture.behind.siblings_ns as f64;
     /// Thread time waited behind other programs.
@@ -128,7 +137,7 @@ impl Figure {
             Figure::Sum(figure) => (figure.value)(&picture.sums).map(|value| value as f64),
             Figure::BlockedBy(cause) => Some(picture.sums.blocked_by[*cause] as f64),
             Figure::Cpus(figure) => (figure.value)(&picture.all_cpus).map(|value| value as f64),
-            Figure::Whole(figure) => Some(figure.value(picture)),
+            Figure::Whole(figure) => figure.value(picture),
         }
     }
 }

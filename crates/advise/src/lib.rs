@@ -13,6 +13,7 @@
 mod adding;
 mod blame;
 mod dividing;
+pub mod efficiency;
 mod elsewhere;
 pub mod expected;
 pub mod facts;

@@ -141,8 +141,9 @@ fn blindness(picture: &Picture, limits: &mut Limits) {
             Delays::InBlocked => ", and wake-up delay is part of blocked time",
             Delays::InPreemptWait => ", and does not divide waiting for a CPU into wake-up and preemption",
         };
+        let busy = if sees.busy_cpus { "" } else { " nor how many CPUs were busy at a time" };
         let text =
-            format!("{who} sees neither why a thread blocked nor who held a CPU that others waited for{delays}.");
+            format!("{who} sees neither why a thread blocked nor who held a CPU that others waited for{busy}{delays}.");
         let mut sentence =
             say(picture, text, &[Figure::Sum(thread::blocked_ns), Figure::Sum(thread::waiting_for_cpu_ns)]);
         if picture.facts.has_verb("doctor") {

@@ -133,6 +133,7 @@ fn c_project(folder: &Path, files: usize) {
 /// Checks everything that holds in every account.
 fn adds_up(what: &str, seen: &Seen) {
     let mut faults = seen.faults();
+    faults.extend(seen.busy_faults());
     seen.threads().for_each(|thread| thread_adds_up(thread, &mut faults));
     session_adds_up(what, seen, &mut faults);
     promised(seen, &mut faults);

@@ -104,6 +104,9 @@ pub struct Program {
     pub processes: Vec<Process>,
     /// Sum of the threads whose final account found no room.
     pub unlisted: Option<Thread>,
+    /// Wall time in which 0, 1, 2, … CPUs were busy with the program's threads. Absent if that is not known, or if there are several programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busy_cpus_ns: Option<Vec<u64>>,
 }
 
 /// A process.

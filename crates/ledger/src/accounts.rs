@@ -5,11 +5,13 @@
 //! - `thread`: converts a clock into a thread's account, and adds who woke the thread.
 //! - `spin`: converts sample sites into spin time and hot functions.
 //! - `cpus`: computes what each CPU did, including the interval that is open at the end of the window.
+//! - `busy`: computes how many CPUs were busy with the program at a time.
 //! - `takers`: computes who held the CPUs that tracked threads waited for.
 //!
 //! Samples, wakers and preemptors are recorded by thread id. If several threads of a session had the same id (a reused id, a thread that called
 //! exec), they are attributed to the thread that ran longest.
 
+mod busy;
 mod cpus;
 mod family;
 mod life;
@@ -66,6 +68,10 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     }
     if let (Some(first), Some(unlisted)) = (accounts.first_mut(), thread::unlisted(record)) {
         first.unlisted = Some(unlisted);
+    }
+
+    if let ([only], true) = (accounts.as_mut_slice(), sees.busy_cpus) {
+        only.busy_cpus_ns = busy::by_number(record, only);
     }
 
     let losses = record.losses;

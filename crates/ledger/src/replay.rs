@@ -28,15 +28,16 @@ mod held;
 
 use std::collections::BTreeSet;
 
+use cpus::Cpus;
 use foldhash::HashMap;
+use held::Held;
+use wire::cells::Levels;
 use wire::layout::EXECED;
 use wire::{CPU_SLOTS, Clock, Event, EventKind, Off, Pair, PairSum, State};
 
 use crate::close::closed;
 use crate::stretch::{Before, Stretch};
 use crate::transition;
-use cpus::Cpus;
-use held::Held;
 
 /// One thread, reconstructed from its events.
 #[derive(Clone, Debug)]
@@ -72,7 +73,10 @@ impl Thread {
     }
 
     /// Ends the thread at its last event.
-    fn end(&mut self) {
+    fn end(&mut self, levels: &mut Levels) {
+        if self.state() == State::Run {
+            levels.leave(self.clock.since_ns);
+        }
         self.clock.state = State::Dead as u8;
     }
 
@@ -106,6 +110,8 @@ pub struct Replay {
     pairs: HashMap<Pair, PairSum>,
     cpus: Cpus,
     lives: u32,
+    /// How many threads run.
+    levels: Levels,
     /// What threads did since the last call of `take_stretches`, if wanted.
     stretches: Option<Vec<Stretch>>,
 }
@@ -146,6 +152,12 @@ impl Replay {
         self.passed_ns = self.passed_ns.max(until_ns);
     }
 
+    /// Returns how many threads ran at a time, of the events applied so far. If events contradict one another, a stint turns out to be unknown only later.
+    /// It is then taken back from the level that is the highest by then.
+    pub fn levels(&self) -> &Levels {
+        &self.levels
+    }
+
     /// Returns the number of events taken so far.
     pub fn events(&self) -> u64 {
         self.arrivals
@@ -176,7 +188,7 @@ impl Replay {
             .chain(present)
             .map(|mut thread| {
                 if thread.exited {
-                    thread.end();
+                    thread.end(&mut self.levels);
                 }
                 if thread.clock.tgid == 0 {
                     thread.clock.tgid = thread.clock.tid;
@@ -329,6 +341,7 @@ impl Replay {
         // The thread is looked up again, because `stretches` is another field of self.
         if let Some(thread) = self.present.get(&tid) {
             tell(&mut self.stretches, &before, thread);
+            before.count(&thread.clock, &mut self.levels);
         }
     }
 
@@ -346,7 +359,7 @@ impl Replay {
     /// Moves the thread of this id to the past, ended at its last event.
     fn retire(&mut self, tid: u32) {
         if let Some(mut thread) = self.leave(tid) {
-            thread.end();
+            thread.end(&mut self.levels);
             self.past.push(thread);
         }
     }
@@ -411,7 +424,7 @@ impl Replay {
         };
         for tid in others {
             if let Some(thread) = self.present.get_mut(&tid).filter(|_| Some(tid) != caller) {
-                thread.end();
+                thread.end(&mut self.levels);
             }
         }
         if let Some(mut thread) = caller.and_then(|tid| self.leave(tid)) {

@@ -15,6 +15,9 @@ pub struct Sees {
     pub delays: Delays,
     /// True if spinning was seen on at least one thread.
     pub spin: bool,
+    /// How many CPUs were busy with the program at a time.
+    #[serde(default)]
+    pub busy_cpus: bool,
 }
 
 /// Where the time from a wake-up to the switch-in is booked.
@@ -39,6 +42,6 @@ impl Sees {
             Backend::Perf => Delays::InBlocked,
             Backend::Proc => Delays::InPreemptWait,
         };
-        Sees { causes: traced, takers: traced, delays, spin }
+        Sees { causes: traced, takers: traced, delays, spin, busy_cpus: backend != Backend::Proc }
     }
 }

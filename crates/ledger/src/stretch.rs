@@ -3,6 +3,7 @@
 //! A stretch is the time that one transition booked: the difference of two states of the thread's clock. Both follow the same rules, so stretches sum
 //! to the values of the clock by construction.
 
+use wire::cells::Levels;
 use wire::{Cause, Clock, State};
 
 use crate::transition::cause_index;
@@ -74,6 +75,16 @@ impl Before {
             cpu: clock.cpu,
             wake_delay_ns: clock.wake_delay_ns,
             unknown_ns: clock.unknown_ns,
+        }
+    }
+
+    /// Counts the stint that ended, and the one that began. A stint that turned out to be unknown is taken back.
+    pub(crate) fn count(&self, after: &Clock, levels: &mut Levels) {
+        if self.state == State::Run {
+            levels.leave(if after.unknown_ns > self.unknown_ns { self.since_ns } else { after.since_ns });
+        }
+        if after.state == State::Run as u8 {
+            levels.come(after.since_ns);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Compares the packed time integrals of `cells.h` with a naive integral over a list of arrivals and departures, and with the readers in user space.
 
 use proptest::prelude::*;
+use wire::cells::Levels;
 use wire::{cells, native};
 
 /// What a cell's sum is kept modulo: 2^44 ns.
@@ -108,6 +109,33 @@ proptest! {
     fn a_reading_behind_another_is_no_time(earlier in 0u64..1 << 44, behind_ns in 1u64..1 << 43) {
         let later = earlier.wrapping_sub(behind_ns) % (1 << 44);
         prop_assert_eq!(cells::since_ns(later, earlier), 0);
+    }
+
+    #[test]
+    fn levels_that_were_read_in_the_middle_of_a_change_show(
+        stints in prop::collection::vec((0u64..1_000_000_000, 0u64..1_000_000_000), 1..20), which in any::<prop::sample::Index>()
+    ) {
+        // The time since boot is more than what a level may be off by.
+        let (start_ns, end_ns) = (1_000_000_000, 3_000_000_000);
+        let mut edges: Vec<(u64, bool)> = stints.iter().flat_map(|(from, ns)| [(*from, true), (from + ns, false)]).collect();
+        edges.sort_by_key(|(t_ns, comes)| (*t_ns, !comes));
+        let mut levels = Levels::default();
+        let mut steps = Vec::new();
+        for (t_ns, comes) in edges {
+            let before = levels.clone();
+            let step = if comes { Levels::come } else { Levels::leave };
+            step(&mut levels, start_ns + t_ns);
+            // The count has changed, the level has not.
+            steps.push(Levels { busy: levels.busy, ..before });
+        }
+        let whole = levels.more_than_ns(start_ns, end_ns).expect("possible times");
+        prop_assert_eq!(whole.iter().sum::<u64>(), stints.iter().map(|(_, ns)| ns).sum::<u64>());
+        prop_assert!(whole.is_sorted_by(|more, less| more >= less), "{whole:?}");
+        let torn = which.get(&steps);
+        let counted = torn.busy.min(torn.words.len());
+        // A level that no word is there for yet is no torn one.
+        prop_assume!(counted == torn.busy);
+        prop_assert_eq!(torn.more_than_ns(start_ns, end_ns), None);
     }
 
     #[test]

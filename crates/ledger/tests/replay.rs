@@ -108,6 +108,36 @@ proptest! {
         accounted(&events, &clocks, end_ns)?;
         prop_assert_eq!(replay.events(), events.len() as u64);
         prop_assert!(replay.pairs().iter().all(|(_, sum)| sum.count > 0));
+        // How many ran at a time, times how long, is how long all ran: also where events contradict one another.
+        let levels = replay.levels();
+        let open_ns = end_ns.wrapping_mul(levels.busy as u64);
+        let busy_ns = levels.words.iter().fold(open_ns, |sum, word| sum.wrapping_add(*word));
+        prop_assert_eq!(busy_ns, clocks.iter().map(|clock| clock.run_ns).sum::<u64>());
+    }
+
+    /// Of events that don't contradict one another: CPUs on which a thread comes and leaves in turn.
+    #[test]
+    fn levels_are_how_many_ran_at_a_time(steps in prop::collection::vec((0u16..4, 0u64..1_000), 1..100)) {
+        let mut replay = Replay::new();
+        let (mut busy, mut more_than_ns) = ([false; 4], [0u64; 4]);
+        let start_ns = 1_000_000_000;
+        let mut t_ns = start_ns;
+        for (cpu, gap_ns) in steps {
+            let count = busy.iter().filter(|busy| **busy).count();
+            more_than_ns[..count].iter_mut().for_each(|ns| *ns += gap_ns);
+            t_ns += gap_ns;
+            let on = &mut busy[usize::from(cpu)];
+            *on = !*on;
+            let kind = if *on { EventKind::In { cpu } } else { EventKind::Out { off: Off::Blocked(Cause::Futex) } };
+            replay.push(Event { t_ns, tid: 10 + u32::from(cpu), kind });
+        }
+        let open = busy.iter().filter(|busy| **busy).count();
+        more_than_ns[..open].iter_mut().for_each(|ns| *ns += 77);
+        let clocks = replay.finish(t_ns + 77);
+        prop_assert_eq!(more_than_ns.iter().sum::<u64>(), clocks.iter().map(|clock| clock.run_ns).sum::<u64>());
+        let mut levels = replay.levels().more_than_ns(start_ns, t_ns + 77).expect("possible times");
+        levels.resize(4, 0);
+        prop_assert_eq!(levels, more_than_ns);
     }
 
     /// What threads did from when to when is what their clocks say: no gap, no overlap, and the same sums.

@@ -240,6 +240,7 @@ impl Engine for Observing {
         let mut record = self.ask(|observer, intake| observer.snapshot(intake))?;
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.snapshot(end_ns));
+        record.levels = self.replay.levels().clone();
         self.add_to(&mut record);
         Ok(Some(self.observed(record, None)?))
     }
@@ -252,6 +253,7 @@ impl Engine for Observing {
         let mut record = self.ask(|observer, intake| observer.finish(intake))?;
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.finish(end_ns));
+        record.levels = self.replay.levels().clone();
         self.add_to(&mut record);
         laps::done(Part::Reading);
         self.record = Some(record);

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod advice;
+mod busy;
 mod checks;
 pub mod comparison;
 pub mod guide;

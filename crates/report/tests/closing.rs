@@ -83,11 +83,13 @@ fn cpus() -> impl Strategy<Value = Vec<CpuAccount>> {
 
 fn document() -> impl Strategy<Value = Document> {
     let took = vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![TakerKind::Sibling, TakerKind::Other])), 0..12);
-    (vec(processes(), 1..3), cpus(), took, select(vec![Backend::Bpf, Backend::Perf, Backend::Proc]), 0..3u64).prop_map(
+    let busy_cpus_ns = proptest::option::of(vec(prop_oneof![Just(0), 0..9_999_999_999u64], 0..300));
+    let program = (processes(), busy_cpus_ns);
+    (vec(program, 1..3), cpus(), took, select(vec![Backend::Bpf, Backend::Perf, Backend::Proc]), 0..3u64).prop_map(
         |(programs, cpus, took, backend, lost)| {
-            let program = |processes: Vec<Process>| {
+            let program = |(processes, busy_cpus_ns): (Vec<Process>, Option<Vec<u64>>)| {
                 let lives = processes.iter().flat_map(|process| &process.threads).map(|thread| thread.wall_ns);
-                Program { wall_ns: lives.max().unwrap_or(0), processes, ..Program::default() }
+                Program { wall_ns: lives.max().unwrap_or(0), processes, busy_cpus_ns, ..Program::default() }
             };
             let took = took.into_iter().map(|(comm, ns, threads, kind)| TookCpu {
                 comm,
@@ -186,6 +188,7 @@ fn a_figure_that_does_not_close_is_found() {
         ("5.41 s  2.60 s", "5.42 s  2.60 s"),
         ("12.41 s  5.38 s", "12.42 s  5.38 s"),
         ("Thread time: 37.2 s", "Thread time: 38.2 s"),
+        ("0 for 1.3 % of the time", "0 for 1.4 % of the time"),
         ("96.6 %   0.9 %", "96.6 %   1.9 %"),
     ];
     for (from, to) in wrong {

@@ -12,6 +12,7 @@ fn a_parallel_make_is_shown_by_name() {
         eBPF, 5,000 events, 0 lost, own cost ≥ 0 ns, 0.0 % of one CPU
 
       Thread time: 64.2 s (241 threads) · on average 1.8 of 2 CPUs in use
+      Parallel efficiency: 91 % of 2 CPUs
         28.3 %  did work
         26.3 %  waited for a CPU       preempted
         45.4 %  waited for children
@@ -47,6 +48,8 @@ fn losses_left_behind_and_hostile_names() {
         eBPF, 812,440 events, 2,003 lost, own cost ≥ 40 ms, 0.3 % of one CPU
 
       Thread time: 49.6 s (7 threads) · on average 2.6 of 2 CPUs in use
+      CPUs in use: 0 for 1.3 % of the time, 1 for 4.0 %, 2 for 94.7 %
+      Parallel efficiency: 87 % of 2 CPUs
         43.4 %  did work                    of it 0.6 % hypervisor steal
         38.0 %  waited for other threads    spinning in libgomp.so.1.0.0 (gomp_team_barrier_wait_end)
                                             21.1 %, yielding 0.8 %, asleep on a futex 16.1 % (sampled,
@@ -98,6 +101,8 @@ fn perf_on_a_terminal_without_utf8() {
         perf, 812,440 events, 0 lost, own cost 95 ms, 0.8 % of one CPU
 
       Thread time: 37.2 s (3 threads) - on average 1.9 of 2 CPUs in use
+      CPUs in use: 0 for 1.3 % of the time, 1 for 4.0 %, 2 for 94.7 %
+      Parallel efficiency: 65 % of 2 CPUs
         43.4 %  did work                    of it 0.6 % hypervisor steal
         21.1 %  waited for other threads    spinning in libgomp.so.1.0.0 (gomp_team_barrier_wait_end)
                                             (sampled, +/-0.3)

@@ -316,6 +316,7 @@ fn crowd() -> Document {
         wall_ns: 600_000 * MS,
         processes: vec![Process { pid: 10_000, comm: "crowd".into(), threads, ..Process::default() }],
         unlisted: None,
+        busy_cpus_ns: None,
     };
     let account = Account {
         backend: Backend::Bpf,

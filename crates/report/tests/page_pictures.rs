@@ -243,6 +243,27 @@ fn the_overall_bar_has_the_numbers_of_the_text_report() {
 }
 
 #[test]
+fn bars_of_cpus_in_use_have_the_numbers_of_the_text_report() {
+    let (_, tree) = page(&sample::heat());
+    let rows: Vec<(String, String)> = tree.find(&|e| e.is("in-use"))[0]
+        .find(&|e| e.name == "tr")
+        .iter()
+        .map(|row| {
+            let share = text(row.find(&|e| e.name == "td")[0]);
+            let width = row.find(&|e| e.name == "rect")[0].number("width");
+            assert_eq!(format!("{}.{} %", width / 10, width % 10), share);
+            (text(row.find(&|e| e.name == "th")[0]), share)
+        })
+        .collect();
+    let report = report::text::text(&sample::heat(), &Style { width: 300, ..Style::default() });
+    let words: Vec<String> = rows.iter().map(|(cpus, share)| format!("{cpus} for {share}")).collect();
+    let line = format!("  CPUs in use: {}", words.join(", ").replacen(" %", " % of the time", 1));
+    assert!(rows.len() == 3 && report.lines().any(|text| text == line), "{line}: {report}");
+    let (_, tree) = page(&sample::make());
+    assert!(tree.find(&|e| e.is("in-use")).is_empty(), "it is not known there");
+}
+
+#[test]
 fn sums_are_not_called_time_lines() {
     let (_, tree) = page(&sample::heat());
     let titles: Vec<String> = tree.find(&|e| e.name == "h3").iter().map(|title| text(title)).collect();

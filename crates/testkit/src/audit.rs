@@ -5,7 +5,8 @@
 //!  1. the percentages of the states add up to 100.0, and a state's parts add up to its percentage;
 //!  2. in each row, `work + spin + wake-delay + preempted + blocked + unknown = wall`;
 //!  3. the rows' wall times add up to the thread time, and their work to the percentage of work (within the rounding of the printed numbers);
-//!  4. each CPU's percentages add up to 100.0.
+//!  4. each CPU's percentages add up to 100.0;
+//!  5. the times for which so many CPUs were in use add up to 100.0 %.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -76,7 +77,9 @@ fn states(lines: &[&str], faults: &mut Vec<String>) -> Vec<States> {
         let decimals = seconds.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let half_step = 0.5 / 10f64.powi(decimals as i32);
         let (mut sum, mut work) = (0, None);
-        for (share, label, detail) in shares(&lines[at + 1..]) {
+        let (above, below) = above_shares(&lines[at + 1..]);
+        in_use(&above, faults);
+        for (share, label, detail) in shares(below) {
             sum += share;
             if label.starts_with("did work") || label.starts_with("ran ") {
                 work = Some(share);
@@ -89,6 +92,24 @@ fn states(lines: &[&str], faults: &mut Vec<String>) -> Vec<States> {
         blocks.push(States { thread_seconds: (thread_seconds, half_step), work });
     }
     blocks
+}
+
+/// Returns what stands above the states as one line, and the lines from the states on.
+fn above_shares<'l>(lines: &'l [&'l str]) -> (String, &'l [&'l str]) {
+    let is_share =
+        |line: &&str| line.trim_start().split_once(" %  ").is_some_and(|(number, _)| tenths(number).is_some());
+    let at = lines.iter().take_while(|line| !line.is_empty()).position(is_share).unwrap_or(0);
+    (lines[..at].iter().map(|line| line.trim_start()).collect::<Vec<_>>().join(" "), &lines[at..])
+}
+
+/// Checks `CPUs in use: 0 for 1.2 % of the time, 1 for 98.8 %`.
+fn in_use(above: &str, faults: &mut Vec<String>) {
+    let Some((_, times)) = above.split_once("CPUs in use: ") else { return };
+    let times = times.split("Parallel efficiency").next().unwrap_or_default();
+    let sum: u64 = percentages(times).iter().sum();
+    if sum != 1000 {
+        faults.push(format!("the times of CPUs in use sum to {sum} tenths of a percent: {times}"));
+    }
 }
 
 /// Returns the lines of the form `43.4 %  label    detail`, with the detail joined over continuation lines.

@@ -77,12 +77,17 @@ impl Bench {
 
     /// Runs a program under cox. `within` is a command line that starts cox, to put cox and the program into some environment; it may be empty.
     pub fn watch<S: AsRef<OsStr>>(&self, within: &[String], program: &[S]) -> Seen {
+        self.watch_by("bpf", within, program)
+    }
+
+    /// … by a backend.
+    pub fn watch_by<S: AsRef<OsStr>>(&self, backend: &str, within: &[String], program: &[S]) -> Seen {
         let json = self.folder().join("cox.json");
         let cox = std::env::var(COMMAND).unwrap_or_else(|_| COX.to_owned());
         // A time limit makes a hanging test fail; cox forwards the signal to the program.
         let mut command = Command::new("timeout");
         command.args(["--foreground", "120"]).args(within).args(cox.split('\n'));
-        command.args(["run", "--backend", "bpf", "--json"]).arg(&json).arg("--").args(program);
+        command.args(["run", "--backend", backend, "--json"]).arg(&json).arg("--").args(program);
         command.current_dir(self.folder());
         let output = without_make(&mut command).output().expect("start cox");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -157,6 +162,21 @@ impl Seen {
             }
         }
         faults
+    }
+
+    /// Checks the times by number of CPUs that were busy with the only program. They sum to its wall time; multiplied by the numbers, they sum to the run
+    /// time of its threads.
+    pub fn busy_faults(&self) -> Vec<String> {
+        let program = &self.document.account.programs[0];
+        let Some(times) = &program.busy_cpus_ns else { return vec!["no busy_cpus_ns".to_owned()] };
+        let all_ns: u64 = times.iter().sum();
+        let busy_ns: u64 = (0..).zip(times).map(|(cpus, ns): (u64, _)| cpus * ns).sum();
+        let run_ns: u64 = self.threads().chain(&program.unlisted).map(|thread| thread.run_ns).sum();
+        let sums = [("wall time", all_ns, program.wall_ns), ("run time", busy_ns, run_ns)];
+        let differ = sums.into_iter().filter(|(_, ours_ns, whole_ns)| ours_ns != whole_ns);
+        differ
+            .map(|(what, ours_ns, whole_ns)| format!("{times:?} have {ours_ns} ns, {what} is {whole_ns} ns"))
+            .collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Reading the packed time integrals of `include/cox/cells.h` from a snapshot.
 //!
-//! BPF alone changes cells; user space only closes an interval that is open when it looks.
+//! BPF alone changes cells; user space only closes an interval that is open when it looks. Levels are kept on the event path, too.
 
 const SHIFT: u32 = 20;
 const COUNT: u64 = (1 << SHIFT) - 1;
@@ -31,4 +31,53 @@ pub fn reduced_ns(sum: u64) -> u64 {
 pub fn since_ns(later: u64, earlier: u64) -> u64 {
     let since = later.wrapping_sub(earlier) & SUM;
     if since > SUM / 2 { 0 } else { since }
+}
+
+/// Levels are read while CPUs go on switching: a level can be off by the time that reading takes.
+const LEVEL_SLACK_NS: i64 = 100_000_000;
+
+/// For how long how many CPUs were busy: see `cells.h`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// How many are busy now.
+    pub busy: usize,
+    /// By k: the word of "more than k are busy".
+    pub words: Vec<u64>,
+}
+
+impl Levels {
+    /// Counts one more, which has been busy since `since_ns`.
+    pub fn come(&mut self, since_ns: u64) {
+        self.add(0u64.wrapping_sub(since_ns));
+        self.busy += 1;
+    }
+
+    /// Counts one less: it was busy until `until_ns`. If none is busy, nothing changes.
+    pub fn leave(&mut self, until_ns: u64) {
+        if let Some(busy) = self.busy.checked_sub(1) {
+            self.busy = busy;
+            self.add(until_ns);
+        }
+    }
+
+    fn add(&mut self, ns: u64) {
+        if self.words.len() <= self.busy {
+            self.words.resize(self.busy + 1, 0);
+        }
+        let word = &mut self.words[self.busy];
+        *word = word.wrapping_add(ns);
+    }
+
+    /// Returns for each k how long more than k were busy in a window. `None`: such times are impossible, because the words were read in the middle
+    /// of a change, or because events were lost.
+    pub fn more_than_ns(&self, start_ns: u64, end_ns: u64) -> Option<Vec<u64>> {
+        let window_ns = i64::try_from(end_ns.checked_sub(start_ns)?).ok()?;
+        let times = self.words.iter().enumerate().map(|(k, word)| {
+            let open_ns = if k < self.busy { end_ns } else { 0 };
+            let ns = word.wrapping_add(open_ns) as i64;
+            let is_possible = ns >= -LEVEL_SLACK_NS && ns - LEVEL_SLACK_NS <= window_ns;
+            is_possible.then(|| ns.clamp(0, window_ns) as u64)
+        });
+        times.collect()
+    }
 }

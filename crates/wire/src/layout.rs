@@ -302,7 +302,8 @@ pub struct Cpu {
     pub pad: [u64; 7],
     pub waiting: u64,
     pub pinned: u64,
-    pub pad2: [u64; 6],
+    pub level: u64,
+    pub pad2: [u64; 5],
 }
 
 /// A presence cell alone on its cache line.
@@ -319,7 +320,9 @@ pub struct CellLine {
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct Crew {
-    pub off: CellLine,
+    pub off: u64,
+    pub busy: u64,
+    pub off_pad: [u64; 6],
     pub waiting: [CellLine; MASK_CLASSES],
     pub masks: [[u64; MASK_WORDS]; MASK_CLASSES],
     pub mask_hash: [u64; MASK_CLASSES],

@@ -1,7 +1,9 @@
 //! What an observer yields at the end of a session: plain data, one shape for all backends.
 
-use crate::{Clock, Cpu, Crew, Pair, PairSum, Taker};
 use serde::{Deserialize, Serialize};
+
+use crate::cells::Levels;
+use crate::{Clock, Cpu, Crew, Pair, PairSum, Taker};
 
 /// Who observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +137,8 @@ pub struct Record {
     pub cpus: Vec<Cpu>,
     /// Cells that are open at `end_ns`, and loss counters.
     pub crew: Crew,
+    /// For how long how many CPUs were busy with tracked threads, from a backend that sees events but not CPUs. Else `cpus` and `crew` have it.
+    pub levels: Levels,
     /// Strangers that held CPUs members waited for, by tid.
     pub takers: Vec<(u32, Taker)>,
     /// Who woke whom.
@@ -154,6 +158,13 @@ pub struct Record {
 }
 
 impl Record {
+    /// Returns for each k how long more than k CPUs were busy with tracked threads; `None` if that is not known.
+    pub fn busy_more_than_ns(&self) -> Option<Vec<u64>> {
+        let kept = Levels { busy: self.crew.busy as usize, words: self.cpus.iter().map(|cpu| cpu.level).collect() };
+        let levels = if self.cpus.is_empty() { &self.levels } else { &kept };
+        levels.more_than_ns(self.start_ns, self.end_ns)
+    }
+
     /// An empty record of `backend` over a window.
     pub fn new(backend: Backend, start_ns: u64, end_ns: u64) -> Record {
         Record {
@@ -164,6 +175,7 @@ impl Record {
             living: Vec::new(),
             cpus: Vec::new(),
             crew: bytemuck::Zeroable::zeroed(),
+            levels: Levels::default(),
             takers: Vec::new(),
             pairs: Vec::new(),
             unlisted: Clock::default(),

@@ -127,6 +127,7 @@ impl Stage {
             wall_ns: WALL_NS,
             processes: vec![process],
             unlisted: None,
+            busy_cpus_ns: None,
         };
         let account = Account {
             backend: Backend::Bpf,

@@ -84,6 +84,7 @@ impl Making {
         let mut record = Record::new(Backend::PerfData, start_ns, end_ns);
         let name = |clock: Clock| Clock { comm: self.crew.comm(clock.tid, clock.born_ns), ..clock };
         record.clocks = self.replay.finish(end_ns).into_iter().map(name).collect();
+        record.levels = self.replay.levels().clone();
         record.pairs = self.replay.pairs();
         record.events = ending.events;
         record.losses.events = ending.lost;

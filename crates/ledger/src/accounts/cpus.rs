@@ -48,8 +48,7 @@ fn account(number: u32, cpu: &Cpu, record: &Record) -> CpuAccount {
         Some((CpuKind::Idle, open_ns)) => {
             let waited_ns =
                 cells::since_ns(waiting_ns(number, cpu, &record.crew, end_ns), cpu.idle_wait_mark).min(open_ns);
-            let off_ns =
-                cells::since_ns(cells::presence_ns(record.crew.off.cell, end_ns), cpu.idle_off_mark).min(open_ns);
+            let off_ns = cells::since_ns(cells::presence_ns(record.crew.off, end_ns), cpu.idle_off_mark).min(open_ns);
             *idle_ns += open_ns;
             waiting_part_ns += waited_ns;
             blocked_part_ns += off_ns.saturating_sub(waited_ns);
@@ -158,7 +157,7 @@ mod tests {
         let mut cpu = seen(CpuKind::Idle);
         cpu.pinned = pinned_then;
         cpu.idle_wait_mark = waiting_ns(1, &cpu, crew_then, at(70));
-        cpu.idle_off_mark = cells::presence_ns(crew_then.off.cell, at(70));
+        cpu.idle_off_mark = cells::presence_ns(crew_then.off, at(70));
         cpu
     }
 
@@ -171,8 +170,7 @@ mod tests {
 
     #[test]
     fn idle_while_members_wait_is_what_their_cells_gained() {
-        let mut crew = Crew::default();
-        crew.off.cell = presence(20, None);
+        let mut crew = Crew { off: presence(20, None), ..Crew::default() };
         crew.waiting[0].cell = presence(30, Some(40));
         let cpu = idle_since_70(&crew, 0);
         crew.waiting[0].cell = native::cell_step(crew.waiting[0].cell, 1, at(88));
@@ -201,16 +199,15 @@ mod tests {
     fn idle_with_members_off_cpu_is_told_from_the_rest() {
         let mut crew = Crew::default();
         let cpu = idle_since_70(&crew, 0);
-        crew.off.cell = presence(72, Some(82));
+        crew.off = presence(72, Some(82));
         assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5 + 10, 10]);
     }
 
     #[test]
     fn no_part_of_idle_is_longer_than_idle() {
-        let mut crew = Crew::default();
-        crew.off.cell = presence(20, None);
+        let crew = Crew { off: presence(20, None), ..Crew::default() };
         let mut cpu = idle_since_70(&crew, 0);
-        cpu.idle_off_mark = cells::presence_ns(crew.off.cell, at(50));
+        cpu.idle_off_mark = cells::presence_ns(crew.off, at(50));
         assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5 + 30, 10]);
         (cpu.idle_wait_ns, cpu.idle_blocked_ns) = (15 * MS, 15 * MS);
         cpu.kind = CpuKind::Ours as u64;
@@ -222,7 +219,7 @@ mod tests {
         let mut crew = Crew::default();
         let cpu = idle_since_70(&crew, 0);
         crew.waiting[0].cell = presence(101, None);
-        crew.off.cell = presence(101, None);
+        crew.off = presence(101, None);
         assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5, 10]);
     }
 

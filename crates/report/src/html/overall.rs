@@ -1,9 +1,10 @@
-//! A bar for the whole program: its thread time by what it was, with the numbers of the text report.
+//! A bar for the whole program: its thread time by what it was, with the numbers of the text report; and how many CPUs it had at a time.
 
 use std::fmt::{self, Write};
 
-use super::colours;
 use super::view::View;
+use super::{colours, plot};
+use crate::busy;
 use crate::json::Document;
 use crate::markup::Safe;
 use crate::round::percent;
@@ -13,13 +14,17 @@ use crate::text::sums;
 
 /// A bar and a table for each program.
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
-    view.document.account.programs.iter().try_for_each(|program| shares(out, view.document, program))
+    view.document.account.programs.iter().try_for_each(|program| {
+        shares(out, view.document, program)?;
+        in_use(out, program)
+    })
 }
 
 /// Where thread time went, in classes that add up to 100.0 %; the bar has the same parts. Each row has the colours of its parts, so the table is the bar's legend.
 fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> fmt::Result {
     let sums = sums(document, program);
-    let caption = states::thread_time(document, &sums, program.wall_ns);
+    let efficiency = busy::efficiency(document).map(|line| format!(" · {line}")).unwrap_or_default();
+    let caption = states::thread_time(document, &sums, program.wall_ns) + &efficiency;
     let shares = states::shares(document, &sums);
     writeln!(out, "<figure><figcaption><h3>All thread time, by state</h3><p>{}</p></figcaption>", Safe(&caption))?;
     bar(out, &shares)?;
@@ -33,6 +38,28 @@ fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> f
         write!(out, "{}</th><td class=\"detail\">", Safe(&share.label))?;
         detail(out, share)?;
         out.push_str("</td></tr>\n");
+    }
+    out.push_str("</tbody></table></figure>\n");
+    Ok(())
+}
+
+/// Writes wall time by the number of CPUs in use, with a bar each.
+fn in_use(out: &mut String, program: &ledger::Program) -> fmt::Result {
+    let bars = busy::bars(program);
+    if bars.is_empty() {
+        return Ok(());
+    }
+    plot::caption(out, "Wall time, by CPUs in use at a time", "")?;
+    out.push_str("<table class=\"in-use\"><tbody>\n");
+    for bar in bars {
+        writeln!(
+            out,
+            "<tr><th scope=\"row\" class=\"n\">{}</th><td class=\"n\">{}</td><td class=\"bar\"><svg viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" \
+             aria-hidden=\"true\"><rect class=\"q5\" width=\"{}\" height=\"10\"/></svg></td></tr>",
+            bar.cpus,
+            percent(bar.permille),
+            bar.permille
+        )?;
     }
     out.push_str("</tbody></table></figure>\n");
     Ok(())

@@ -35,7 +35,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
         page.gap();
         header::write(&mut page, at, sums.threads);
         page.gap();
-        states::write(&mut page, &sums, program.wall_ns);
+        states::write(&mut page, program, &sums);
     }
     if programs.is_empty() {
         header::write_empty(&mut page);

@@ -1,12 +1,13 @@
 //! Where the thread-seconds went: classes whose percentages sum to 100.0, each with its parts.
 
 use advise::numbers::counted;
-use ledger::Delays;
 use ledger::causes::wording;
 use ledger::summary::Sums;
+use ledger::{Delays, Program};
 use wire::Cause;
 
 use super::page::Page;
+use crate::busy;
 use crate::json::Document;
 use crate::round::{apportion, percent, permille};
 use crate::state::State;
@@ -42,9 +43,13 @@ impl Class {
     }
 }
 
-pub(super) fn write(page: &mut Page, sums: &Sums, wall_ns: u64) {
-    let line = page.style.clean(&format!("  {}", thread_time(page.document, sums, wall_ns)));
+pub(super) fn write(page: &mut Page, program: &Program, sums: &Sums) {
+    let line = page.style.clean(&format!("  {}", thread_time(page.document, sums, program.wall_ns)));
     page.add(line);
+    for line in busy::in_use(program).into_iter().chain(busy::efficiency(page.document)) {
+        let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
+        page.extend(lines);
+    }
     let shares = shares(page.document, sums);
     let width = shares.iter().map(|share| columns(&share.label)).max().unwrap_or(0);
     for share in &shares {

@@ -87,6 +87,7 @@ pub fn heat() -> Document {
         wall_ns: 12_410 * MS,
         processes: vec![Process { pid: 4711, comm: "heat".into(), exit_code: Some(0), threads, ..Process::default() }],
         unlisted: None,
+        busy_cpus_ns: Some([155, 500, 11_755].map(|ms| ms * MS).into()),
     };
     let account = Account {
         backend: Backend::Bpf,
@@ -174,6 +175,7 @@ pub fn make() -> Document {
         wall_ns: 10 * S,
         processes,
         unlisted: None,
+        busy_cpus_ns: None,
     };
     let account = Account {
         backend: Backend::Bpf,

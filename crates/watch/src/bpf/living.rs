@@ -7,7 +7,7 @@ use super::programs::Programs;
 use crate::observer::WatchError;
 
 /// How often a walk is repeated when it met a clock that was just being changed.
-const RETRIES: usize = 4;
+pub(super) const RETRIES: usize = 4;
 
 /// All living members. A clock that its CPU was changing while it was copied breaks the invariant
 /// [`Clock::is_whole`]; the walk is then repeated, and after the last one such a clock is left out

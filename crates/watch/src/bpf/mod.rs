@@ -145,10 +145,17 @@ impl BpfObserver {
 
     /// What is known of `living` threads, CPUs and counts at this moment.
     fn read_now(&self, living: Vec<Living>) -> Record {
-        let mut record = Record::new(Backend::Bpf, self.start_ns, arch::monotonic_ns());
+        let mut record = Record::new(Backend::Bpf, self.start_ns, self.start_ns);
         record.living = living;
-        record.cpus = self.programs.cpus();
-        record.crew = self.programs.crew();
+        // Again where a CPU was just turning to a member, or from one.
+        for _ in 0..living::RETRIES {
+            record.end_ns = arch::monotonic_ns();
+            record.cpus = self.programs.cpus();
+            record.crew = self.programs.crew();
+            if record.busy_more_than_ns().is_some() {
+                break;
+            }
+        }
         record
     }
 

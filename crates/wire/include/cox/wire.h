@@ -177,7 +177,8 @@ struct cox_cpu {
 	/* --- written by any CPU: a line of its own --- */
 	__u64 waiting; /* thread-time cell of members queued here */
 	__u64 pinned;  /* presence cell of waiting members allowed only here */
-	__u64 pad2[6];
+	__u64 level;   /* of "more CPUs than this one's number are busy with members" */
+	__u64 pad2[5];
 };
 
 /* State of the crew as a whole. Cells as in cells.h, each on a cache line of its own. */
@@ -187,7 +188,10 @@ struct cox_cell_line {
 };
 
 struct cox_crew {
-	struct cox_cell_line off;			/* presence: members off CPU */
+	/* Both change when a CPU turns to members, or from them: one cache line. */
+	__u64 off;  /* presence: members off CPU */
+	__u64 busy; /* how many CPUs are busy with members; the levels are in `cox_cpu` */
+	__u64 off_pad[6];
 	struct cox_cell_line waiting[COX_MASK_CLASSES]; /* presence: members waiting, by mask */
 	__u64 masks[COX_MASK_CLASSES][COX_MASK_WORDS];	/* class 0 is every CPU */
 	__u64 mask_hash[COX_MASK_CLASSES];

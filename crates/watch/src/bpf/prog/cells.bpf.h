@@ -8,6 +8,7 @@
  *    allowed here waited". Members are told apart by affinity mask: class 0 may run anywhere, a
  *    thread bound to one CPU counts on that CPU, other masks get a class each.
  *  - crew.off, presence: members off CPU, so that idle time without any is told apart.
+ *  - cpus[k].level, a level: more than k CPUs are busy with members; crew.busy says how many are now.
  */
 #ifndef COX_CELLS_BPF_H
 #define COX_CELLS_BPF_H
@@ -99,6 +100,25 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 		return &crew.waiting[class & (COX_MASK_CLASSES - 1)].cell;
 	}
 	return &cpus[cpu & (COX_MAX_CPUS - 1)].pinned;
+}
+
+/*
+ * A CPU was busy with a member until `ended`, and is with one since `began`; 0: neither. Where one member follows another, nothing changes. The
+ * end comes first, so that no more CPUs count as busy than there are.
+ */
+COX_RARE int busy_changes(u64 ended, u64 began)
+{
+	u64 n;
+
+	if (ended) {
+		n = __sync_fetch_and_add(&crew.busy, -1) - 1;
+		__sync_fetch_and_add(&cpus[n & (COX_MAX_CPUS - 1)].level, ended);
+	}
+	if (began) {
+		n = __sync_fetch_and_add(&crew.busy, 1);
+		__sync_fetch_and_add(&cpus[n & (COX_MAX_CPUS - 1)].level, 0 - began);
+	}
+	return 0;
 }
 
 COX_INLINE void wait_begins(struct cox_clock *c, u32 class, u64 t)

@@ -28,7 +28,7 @@ COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creat
 	t = bpf_ktime_get_ns();
 	c->cpu = creator->cpu;
 	cox_clock_born(c, t);
-	presence_step(&crew.off.cell, 1, t);
+	presence_step(&crew.off, 1, t);
 	trace_moment(t, COX_M_BORN, c->tid, c->tgid, c->cpu, 0, c->parent_tgid);
 }
 
@@ -228,13 +228,14 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 	if (c->state == COX_BLOCKED)
 		trace_moment(arrived, COX_M_WHY, c->tid, 0, number, c->cause, 0);
 	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq));
+	busy_changes(0, c->in_ns);
 	trace_moment(c->in_ns, COX_M_ARRIVED, c->tid, 0, number, 0, 0);
 	if (c->counted)
 		wait_ends(c, was_on, was_on == number ? c->in_ns : t, t);
 	if (cpu->since_ns <= c->in_ns)
 		cpu_kind_changes(cpu, number, COX_CPU_OURS, c->in_ns);
 	__sync_fetch_and_add(&crew.recovered, 1);
-	presence_step(&crew.off.cell, -1, t);
+	presence_step(&crew.off, -1, t);
 	return 0;
 }
 
@@ -294,7 +295,7 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task_struct *next, struct cox_clock *out,
 			     struct cox_clock *in, u64 t)
 {
-	u64 steal, irq, waited, began;
+	u64 steal, irq, waited, began, stint_ended = 0, stint_began = 0;
 	u32 number, kind, in_cause = COX_BY_FD;
 	struct rq *rq;
 	struct cox_cpu *cpu;
@@ -337,6 +338,8 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	waited = waited_since_switch(cpu, t);
 	if (out) {
 		out->took_ns += waited;
+		if (out->state == COX_RUN)
+			stint_ended = t > out->since_ns ? t : out->since_ns;
 		switch_out(prev, out, preempt, t, steal, irq);
 		leaves = out->state != COX_DEAD;
 		if (out->state == COX_PREEMPT)
@@ -345,6 +348,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		charge_outgoing(cpu, waited);
 	}
 	FORGET(leaves, t);
+	FORGET(stint_ended, t);
 	if (in) {
 		u64 before = in->wake_delay_ns;
 		u32 was_on = in->cpu;
@@ -358,7 +362,11 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			recover_waking(next, in, rq, t);
 			in_cause = in->cause;
 		}
+		/* Its switch-out was lost, and all since its switch-in is unknown. */
+		if (in->state == COX_RUN)
+			busy_changes(in->since_ns, 0);
 		cox_clock_in(in, t, number, steal, irq);
+		stint_began = in->in_ns;
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
 		} else {
@@ -373,9 +381,11 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	trace_switch(prev, out, preempt, next, in, in_cause, number, t);
 	/* One leaves and one comes: as many members off CPU as before. */
 	if (leaves && !in)
-		presence_step(&crew.off.cell, 1, t);
+		presence_step(&crew.off, 1, t);
 	else if (in && !leaves)
-		presence_step(&crew.off.cell, -1, t);
+		presence_step(&crew.off, -1, t);
+	if (stint_ended != stint_began)
+		busy_changes(stint_ended, stint_began);
 
 	cpu->cell_mark = cpu->waiting;
 	if (cpu->kind != kind || kind == COX_CPU_IDLE)
@@ -407,7 +417,7 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 	c->cpu = p->wake_cpu;
 	kernel_account_begins(p, c);
 	if (!p->on_cpu)
-		presence_step(&crew.off.cell, 1, t);
+		presence_step(&crew.off, 1, t);
 	if (!p->on_cpu && p->__state != 0) {
 		/* Asleep, and the kernel says in what: not a guess. */
 		c->cause = cause_of_block(p, c);

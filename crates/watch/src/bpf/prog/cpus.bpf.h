@@ -31,7 +31,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	cpu->time_ns[was] += span;
 	if (was == COX_CPU_IDLE) {
 		u64 waited = cox_cell_since(waiting_allowed_here(cpu, number, t), cpu->idle_wait_mark);
-		u64 off = cox_cell_since(cox_cell_presence(crew.off.cell, t), cpu->idle_off_mark);
+		u64 off = cox_cell_since(cox_cell_presence(crew.off, t), cpu->idle_off_mark);
 
 		if (waited > span)
 			waited = span;
@@ -42,7 +42,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	}
 	if (kind == COX_CPU_IDLE) {
 		cpu->idle_wait_mark = waiting_allowed_here(cpu, number, t);
-		cpu->idle_off_mark = cox_cell_presence(crew.off.cell, t);
+		cpu->idle_off_mark = cox_cell_presence(crew.off, t);
 	}
 	cpu->kind = kind;
 	cpu->since_ns = t;

@@ -1,0 +1,68 @@
+//! How well a program used its threads or CPUs, by metrics of POP (Performance Optimisation and Productivity, a centre of excellence): "POP Standard
+//! Metrics for Parallel Performance Analysis", <https://pop-coe.eu/node/69>.
+//!
+//! POP compares the *useful* time of processes that have a core each: the time in which they compute. Here useful time is work: run time without
+//! spinning. If there is a CPU for each worker thread of the program, the worker threads are POP's processes:
+//!
+//! - load balance = mean work / largest work;
+//! - serialisation = largest work / wall time. POP calls this communication efficiency, and divides it into serialisation and the transfer of messages.
+//!   Threads of one machine transfer none. If processes of the program do, waiting for messages is in it. Waiting for a CPU is in it too;
+//! - parallel efficiency = load balance × serialisation = work of the worker threads / (worker threads × wall time).
+//!
+//! If there are more worker threads than CPUs, not all can be useful at a time: then parallel efficiency is the work of all threads / (CPUs × wall time),
+//! and the other two have no meaning. There are no metrics of one worker thread, of several programs, and if spinning was not seen.
+
+use crate::picture::Picture;
+
+/// Parallel efficiency, and what it is a part of. Each metric is from 0 to 1; 1 is best.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Efficiency {
+    /// Parallel efficiency.
+    pub parallel: f64,
+    /// What it is divided by.
+    pub of: Base,
+}
+
+/// What a program could have used all the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Base {
+    /// Its worker threads: there is a CPU for each.
+    Threads {
+        /// How many.
+        threads: usize,
+        /// Load balance.
+        balance: f64,
+        /// Serialisation.
+        serialisation: f64,
+    },
+    /// The CPUs that it may use: there are more worker threads.
+    Cpus(usize),
+}
+
+impl Efficiency {
+    /// Computes the metrics of an account's program; `None` if POP's premises do not hold.
+    pub fn of(picture: &Picture<'_>) -> Option<Efficiency> {
+        let is_one = picture.account.programs.len() == 1;
+        let (threads, cpus) = (picture.crew.len(), picture.cpus);
+        if !is_one || !picture.sees.spin || threads < 2 || picture.concurrency.wall_ns == 0 {
+            return None;
+        }
+        // A thread without an entry may be another worker.
+        if threads as f64 > cpus || picture.account.lost.finals > 0 {
+            let parallel = (picture.sums.work_ns() as f64 / (cpus * picture.wall_ns)).min(1.0);
+            return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });
+        }
+        let balance = picture.inequality().recip();
+        let largest_ns = picture.busiest().map_or(0, |thread| thread.work_ns());
+        let serialisation = (largest_ns as f64 / picture.wall_ns).min(1.0);
+        Some(Efficiency { parallel: balance * serialisation, of: Base::Threads { threads, balance, serialisation } })
+    }
+
+    /// Returns load balance and serialisation.
+    pub fn parts(&self) -> Option<(f64, f64)> {
+        match self.of {
+            Base::Threads { balance, serialisation, .. } => Some((balance, serialisation)),
+            Base::Cpus(_) => None,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Divides wall time by how many CPUs were busy with the program at the same time.
+//!
+//! The times come from levels (`wire/include/cox/cells.h`), whose sum is the run time of all threads. If lost events make the two differ, there are none.
+
+use wire::Record;
+
+use crate::account::Program;
+use crate::summary::threads_of;
+
+/// How far the sum of levels may be from run time. Threads that are alive are read one after another, and levels are read after them.
+const SLACK_NS: u64 = 10_000_000;
+const SLACK_PARTS: u64 = 100;
+
+/// Returns the time with 0, 1, 2, … CPUs busy. The times sum to the program's wall time, or to more if its threads go on after its end.
+pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> {
+    let more_than_ns = record.busy_more_than_ns()?;
+    let sum = |sum: u64, ns: u64| sum.saturating_add(ns);
+    let busy_ns = more_than_ns.iter().copied().fold(0, sum);
+    let run_ns = threads_of(program).chain(&program.unlisted).map(|thread| thread.run_ns).fold(0, sum);
+    if busy_ns.abs_diff(run_ns) > SLACK_NS.saturating_add(run_ns / SLACK_PARTS) {
+        return None;
+    }
+    let at_least_ns = std::iter::once(program.wall_ns).chain(more_than_ns);
+    let mut at_least_ns: Vec<u64> = at_least_ns.collect();
+    while at_least_ns.len() > 1 && at_least_ns.last() == Some(&0) {
+        at_least_ns.pop();
+    }
+    let more = at_least_ns.iter().skip(1).chain(&[0]);
+    Some(at_least_ns.iter().zip(more).map(|(at_least, more)| at_least.saturating_sub(*more)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::Backend;
+    use wire::cells::Levels;
+
+    use super::*;
+    use crate::account::{Process, Thread};
+
+    const S: u64 = 1_000_000_000;
+
+    /// Of 10 s, one CPU was busy from 2 s on, a second one from 5 to 9 s.
+    fn record() -> Record {
+        let mut levels = Levels::default();
+        levels.come(102 * S);
+        levels.come(105 * S);
+        levels.leave(109 * S);
+        Record { levels, ..Record::new(Backend::Perf, 100 * S, 110 * S) }
+    }
+
+    fn ran(run_ns: u64, wall_ns: u64) -> Program {
+        let threads = vec![Thread { run_ns, ..Thread::default() }];
+        Program { wall_ns, processes: vec![Process { threads, ..Process::default() }], ..Program::default() }
+    }
+
+    #[test]
+    fn wall_time_is_divided_by_how_many_were_busy() {
+        assert_eq!(by_number(&record(), &ran(12 * S, 10 * S)), Some(vec![2 * S, 4 * S, 4 * S]));
+        // It went on for a second when its first process had ended.
+        assert_eq!(by_number(&record(), &ran(12 * S, 7 * S)), Some(vec![0, 4 * S, 4 * S]));
+    }
+
+    #[test]
+    fn what_contradicts_run_time_is_not_said() {
+        assert_eq!(by_number(&record(), &ran(11 * S, 10 * S)), None);
+        let never = Record::new(Backend::Perf, 100 * S, 110 * S);
+        assert_eq!(by_number(&never, &ran(0, 10 * S)), Some(vec![10 * S]));
+    }
+
+    #[test]
+    fn of_bpf_they_are_in_the_accounts_of_cpus() {
+        let levels = record().levels;
+        let mut record = Record::new(Backend::Bpf, 100 * S, 110 * S);
+        record.cpus = levels.words.iter().map(|level| wire::Cpu { level: *level, ..wire::Cpu::default() }).collect();
+        record.cpus.resize(4, wire::Cpu::default());
+        record.crew.busy = levels.busy as u64;
+        assert_eq!(by_number(&record, &ran(12 * S, 10 * S)), Some(vec![2 * S, 4 * S, 4 * S]));
+        // As it would be read between the two additions of a step.
+        record.crew.busy += 1;
+        assert_eq!(by_number(&record, &ran(12 * S, 10 * S)), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! What text and page say of how many CPUs were busy with a program at a time, and of POP's metrics.
+
+use advise::efficiency::{Base, Efficiency};
+use advise::numbers::counted;
+use advise::picture::Picture;
+use ledger::Program;
+
+use crate::json::Document;
+use crate::round::{percent, permille};
+
+/// If there are more numbers of CPUs than this, ranges between powers of two are shown.
+const MOST_NUMBERS: usize = 9;
+
+/// A bar: wall time in which so many CPUs were busy.
+pub(crate) struct Bar {
+    /// `2`, or `4–7`.
+    pub cpus: String,
+    /// Tenths of a percent of wall time; all bars are 100.0 % together.
+    pub permille: u64,
+}
+
+/// Returns wall time by how many CPUs were busy with the program, from 0; nothing if that is not known.
+pub(crate) fn bars(program: &Program) -> Vec<Bar> {
+    let times = program.busy_cpus_ns.as_deref().unwrap_or_default();
+    let ends = std::iter::successors(Some(1usize), |end| end.checked_mul(2));
+    let ends: Vec<usize> = match times.len() > MOST_NUMBERS {
+        true => ends.take_while(|end| *end < times.len()).chain([times.len()]).collect(),
+        false => (1..=times.len()).collect(),
+    };
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let ranges: Vec<_> = starts.zip(&ends).map(|(start, end)| start..*end).collect();
+    let sums: Vec<u64> = ranges.iter().map(|range| times[range.clone()].iter().fold(0, add)).collect();
+    let name = |range: &std::ops::Range<usize>| match range.len() {
+        1 => range.start.to_string(),
+        _ => format!("{}–{}", range.start, range.end - 1),
+    };
+    ranges.iter().zip(permille(&sums)).map(|(range, permille)| Bar { cpus: name(range), permille }).collect()
+}
+
+fn add(sum: u64, ns: &u64) -> u64 {
+    sum.saturating_add(*ns)
+}
+
+/// Returns `CPUs in use: 0 for 1.2 % of the time, 1 for 98.8 %`, without what would be printed as 0.0 %.
+pub(crate) fn in_use(program: &Program) -> Option<String> {
+    let bars = bars(program).into_iter().filter(|bar| bar.permille > 0);
+    let words: Vec<String> = bars.map(|bar| format!("{} for {}", bar.cpus, percent(bar.permille))).collect();
+    let (first, others) = words.split_first()?;
+    let others: String = others.iter().map(|word| format!(", {word}")).collect();
+    Some(format!("CPUs in use: {first} of the time{others}"))
+}
+
+/// Returns `Parallel efficiency: 68 % of 3 worker threads (load balance 81 %, serialisation 84 %)`.
+pub(crate) fn efficiency(document: &Document) -> Option<String> {
+    let efficiency = Efficiency::of(&Picture::new(&document.account, &document.facts))?;
+    let percent = |part: f64| format!("{:.0} %", part * 100.0);
+    let of = match efficiency.of {
+        Base::Cpus(cpus) => counted(cpus as u64, "CPU"),
+        Base::Threads { threads, balance, serialisation } => format!(
+            "{} (load balance {}, serialisation {})",
+            counted(threads as u64, "worker thread"),
+            percent(balance),
+            percent(serialisation)
+        ),
+    };
+    Some(format!("Parallel efficiency: {} of {of}", percent(efficiency.parallel)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(busy_cpus_ns: &[u64]) -> Program {
+        Program { busy_cpus_ns: Some(busy_cpus_ns.to_vec()), ..Program::default() }
+    }
+
+    #[test]
+    fn many_numbers_are_shown_by_powers_of_two() {
+        let line = in_use(&program(&[1; 13])).expect("a line");
+        assert_eq!(
+            line,
+            "CPUs in use: 0 for 7.7 % of the time, 1 for 7.7 %, 2–3 for 15.4 %, 4–7 for 30.8 %, 8–12 for 38.4 %"
+        );
+        let bars = bars(&program(&[0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]));
+        let shown: Vec<(&str, u64)> = bars.iter().map(|bar| (bar.cpus.as_str(), bar.permille)).collect();
+        assert_eq!(shown, [("0", 0), ("1", 0), ("2–3", 500), ("4–7", 0), ("8–15", 0), ("16", 500)]);
+    }
+
+    #[test]
+    fn what_is_not_known_or_no_time_is_no_line() {
+        assert_eq!(in_use(&Program::default()), None);
+        assert_eq!(in_use(&program(&[0, 0])), None);
+        assert_eq!(in_use(&program(&[0, 0, 7])), Some("CPUs in use: 2 for 100.0 % of the time".to_owned()));
+    }
+}
