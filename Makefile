@@ -192,7 +192,7 @@ test: test-packages python-packages suite build
 			tee target/again.log || status=$$?
 	fi
 	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
-	RUSTFLAGS="--cfg loom" cargo test -p signal -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
+	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee -a target/test.log || status=$$?
 	echo
 	# Why each failed, once more: a log of this length is read from its end.
@@ -268,7 +268,7 @@ tsan: packages
 	[ -d "$$source" ] || { echo "make: no source of the standard library; first: rustup component add rust-src" >&2; exit 1; }
 	export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Clink-arg=-rdynamic" TSAN_OPTIONS=halt_on_error=1
 	run() { cargo test -Zbuild-std --locked --target "$$(rustc -vV | sed -n 's/^host: //p')" --target-dir target/tsan "$$@"; }
-	run -p signal -p tasks --lib --tests
+	run -p umt-client -p tasks --lib --tests
 	run -p preload --test parts --test races
 
 # `make test` resolves the BPF programs' relocations with stored kernel types (crates/watch/tests/btf). The newest kernel's types are not stored.

@@ -159,7 +159,7 @@ impl Bench {
         match setting.programs {
             Programs::Mandelbrot => command.arg("--").args(&mandelbrot),
             Programs::Triad => command.arg("--").args(&triad),
-            Programs::Both => command.args(["--also", &shell_words(&triad)]).arg("--").args(&mandelbrot),
+            Programs::Both => command.args(["--co-run", &shell_words(&triad)]).arg("--").args(&mandelbrot),
         };
         command.env_remove("OMP_WAIT_POLICY").env_remove("OMP_PROC_BIND").env_remove("GOMP_SPINCOUNT");
         match setting.policy {
@@ -192,7 +192,7 @@ impl Bench {
     }
 }
 
-/// Quotes words so that `--also` splits them into the same words again.
+/// Quotes words so that `--co-run` splits them into the same words again.
 fn shell_words(words: &[String]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
@@ -204,7 +204,7 @@ impl Run {
         let sums = Sums::over(threads_of(program));
         let cpus = summary::cpus(account);
         let wall_s = program.wall_ns as f64 / 1e9;
-        let behind = account.beside.as_ref().and_then(|beside| beside.waited.first()?.behind_ns.get(1).copied());
+        let behind = account.co_run.as_ref().and_then(|co_run| co_run.waited.first()?.behind_ns.get(1).copied());
         Ok(Run {
             wall_s,
             work: sums.share(sums.work_ns()),

@@ -122,7 +122,7 @@ fn main() -> ExitCode {
 }
 
 fn guard(journal: &Path) -> anyhow::Result<u8> {
-    changes::guardian::guard(&changes::LiveHands::new(machine::Root::live()), journal)?;
+    changes::guardian::guard(&changes::LiveKnobIo::new(machine::Root::live()), journal)?;
     Ok(0)
 }
 

@@ -35,7 +35,7 @@ fn the_exit_code_is_the_programs_and_what_packing_did_is_written() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("Cpus_allowed_list:\t{cpu}\n"));
     let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(told["wall_ns"].as_u64().unwrap() >= 300_000_000, "{told}");
-    assert_eq!(told["complaints"].as_array().unwrap().len(), 0, "{told}");
+    assert_eq!(told["diagnostics"].as_array().unwrap().len(), 0, "{told}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ fn main() {
     println!("cargo::rerun-if-changed=native");
     #[cfg(feature = "native")]
     cc::Build::new()
-        .files(["native/clock.c", "native/guest.c", "native/umt.c"])
+        .files(["native/clock.c", "native/preload.c", "native/umt.c"])
         .include("include")
         .warnings_into_errors(true)
         .compile("cox_clock");

@@ -63,8 +63,13 @@ const fn these(below: &'static [&'static str], beside: &'static [(&'static str, 
 pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },
-    Room { name: "preload", floor: "front doors", uses: these(&["arch", "signal", "tasks", "wire"], &[]), pure: false },
-    Room { name: "umt", floor: "front doors", uses: these(&["signal", "wire"], &[]), pure: false },
+    Room {
+        name: "preload",
+        floor: "front doors",
+        uses: these(&["arch", "tasks", "umt-client", "wire"], &[]),
+        pure: false,
+    },
+    Room { name: "umt", floor: "front doors", uses: these(&["umt-client", "wire"], &[]), pure: false },
     Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
     Room {
         name: "observe",
@@ -79,7 +84,7 @@ pub const ROOMS: &[Room] = &[
         name: "overlap",
         floor: "engines",
         uses: these(
-            &["arch", "broker", "ledger", "outputs", "report", "session", "signal", "symbols", "watch", "wire"],
+            &["arch", "broker", "ledger", "outputs", "report", "session", "symbols", "umt-client", "watch", "wire"],
             &[],
         ),
         pure: false,
@@ -96,7 +101,7 @@ pub const ROOMS: &[Room] = &[
         ),
         pure: false,
     },
-    Room { name: "tasks", floor: "engines", uses: these(&["signal", "wire"], &[]), pure: false },
+    Room { name: "tasks", floor: "engines", uses: these(&["umt-client", "wire"], &[]), pure: false },
     Room {
         name: "session",
         floor: "session",
@@ -158,7 +163,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(&["wire"], &[("arch", "its tests ask how much CPU time reading takes")]),
         pure: true,
     },
-    Room { name: "signal", floor: "senses", uses: these(&["wire"], &[]), pure: false },
+    Room { name: "umt-client", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "machine", floor: "senses", uses: these(&[], &[]), pure: false },
     Room { name: "arch", floor: "senses", uses: these(&["wire"], &[]), pure: false },
     Room { name: "testkit", floor: "front doors", uses: Uses::AllBelow, pure: false },

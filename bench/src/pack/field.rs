@@ -74,7 +74,7 @@ pub struct Field<'a> {
     cox: PathBuf,
     taskset: PathBuf,
     allowed: Vec<u32>,
-    complaints: RefCell<BTreeSet<String>>,
+    diagnostics: RefCell<BTreeSet<String>>,
 }
 
 impl<'a> Field<'a> {
@@ -96,7 +96,7 @@ impl<'a> Field<'a> {
             cox,
             taskset,
             allowed: allowed_cpus(&Root::live(), Who::Own)?.iter().collect(),
-            complaints: RefCell::default(),
+            diagnostics: RefCell::default(),
             tools,
         };
         // Try packing first, so that missing privileges are reported once and not for every line.
@@ -215,7 +215,7 @@ impl<'a> Field<'a> {
             _ if ended.cut_short => Told::take(&report).ok(),
             _ => Some(Told::take(&report)?),
         };
-        self.complaints.borrow_mut().extend(told.iter().flat_map(|told| told.complaints.iter().cloned()));
+        self.diagnostics.borrow_mut().extend(told.iter().flat_map(|told| told.diagnostics.iter().cloned()));
         Ok(Run {
             output: std::fs::read_to_string(&said).context("cannot read what the program said")?,
             wall_s: ended.cost.wall_ns as f64 / 1e9,
@@ -226,9 +226,9 @@ impl<'a> Field<'a> {
     }
 
     /// Returns the problems that cox has reported since the last call.
-    pub fn take_complaints(&self) -> Vec<String> {
-        let complaints = std::mem::take(&mut *self.complaints.borrow_mut());
-        complaints.into_iter().map(|complaint| format!("cox says: {complaint}")).collect()
+    pub fn take_diagnostics(&self) -> Vec<String> {
+        let diagnostics = std::mem::take(&mut *self.diagnostics.borrow_mut());
+        diagnostics.into_iter().map(|diagnostic| format!("cox says: {diagnostic}")).collect()
     }
 }
 

@@ -23,17 +23,17 @@ mod simulated;
 mod text;
 
 use anyhow::Result;
+use catalogue::{KERNELS, Kernel};
+use field::Field;
+use part::{Part, progress};
+use ratio::Ratio;
 use serde::Serialize;
+use simulated::Live;
 
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json::Header;
 use crate::verdict::Outcome;
-use catalogue::{KERNELS, Kernel};
-use field::Field;
-use part::{Part, progress};
-use ratio::Ratio;
-use simulated::Live;
 
 /// Default ratios for this machine.
 const RATIOS: &str = "3/2,5/2,7/2,4/2";
@@ -219,8 +219,8 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
         let outcome = measure(&field, options, name, &mut live);
         interrupt.check()?;
         let mut part = outcome.unwrap_or_else(|error| Part::new(name.word(), &format!("not measured: {error:#}")));
-        for complaint in field.take_complaints() {
-            part.note(complaint);
+        for diagnostic in field.take_diagnostics() {
+            part.note(diagnostic);
         }
         options.common.print(&part.text())?;
         report.parts.push(part);

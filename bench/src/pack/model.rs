@@ -1,8 +1,8 @@
 //! Models of barrier lines and kernels for the simulator.
 
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::assignment::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Periods;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait as SimWait, run};
 
 use super::barriers::{Line, SPIN_US, Wait};
@@ -151,8 +151,8 @@ impl How {
     fn packing(self) -> Packing {
         match self {
             How::Taskset | How::FewerThreads => Packing::Kernel,
-            How::Fixed(turn_ns) => {
-                Packing::Policy(Settings { turns: Turns::Fixed(turn_ns), always: true, ..Settings::default() })
+            How::Fixed(period_ns) => {
+                Packing::Policy(Settings { periods: Periods::Fixed(period_ns), always: true, ..Settings::default() })
             }
             How::Palm => Packing::Policy(Parts::default().settings()),
             How::Ours => Packing::Policy(Settings::default()),
@@ -182,12 +182,13 @@ impl Simulated {
     }
 }
 
-/// Returns the cost of a tick in ns. It is computed from the controller's CPU time, in percent of one CPU, at two periods: the part that does not
+/// Returns the cost of a tick in ns. It is computed from the controller's CPU time, in percent of one CPU, with two periods: the part that does not
 /// depend on the number of ticks cancels.
-pub fn tick_cost_ns(cpus: usize, turns_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
-    let ticks_per_s = |turn_ns: u64| cpus as f64 * 1e9 / turn_ns as f64;
+pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
+    let ticks_per_s = |period_ns: u64| cpus as f64 * 1e9 / period_ns as f64;
     let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;
-    (own_ns_per_s(own_percent.0) - own_ns_per_s(own_percent.1)) / (ticks_per_s(turns_ns.0) - ticks_per_s(turns_ns.1))
+    (own_ns_per_s(own_percent.0) - own_ns_per_s(own_percent.1))
+        / (ticks_per_s(periods_ns.0) - ticks_per_s(periods_ns.1))
 }
 
 /// Returns the tick cost with which the simulator's total cost per tick equals the live one. Both totals include the orders that a tick gives.
@@ -228,7 +229,7 @@ mod tests {
 
     #[test]
     fn ticks_are_fitted() {
-        // 30 us a tick of two CPUs, and 1 % whatever the turns.
+        // 30 us a tick of two CPUs, and 1 % whatever the periods.
         let live_ns = tick_cost_ns(2, (250_000, 1_000_000), (25.0, 7.0));
         assert!((live_ns - 30_000.0).abs() < 1e-6, "{live_ns}");
         assert_eq!(fitted_tick_ns(15_000, 30_000.0, 20_000.0), 25_000);
@@ -242,7 +243,7 @@ mod tests {
         let model = Model { rounds: 40, ..Model::of_line(line, 1.0) };
         let cpus = Cpus::equal("3/2", line.ratio);
         let cost_ns = |costs| {
-            let own = |turn_ns| model.run(&cpus, How::Fixed(turn_ns), costs).own_percent;
+            let own = |period_ns| model.run(&cpus, How::Fixed(period_ns), costs).own_percent;
             tick_cost_ns(2, (250_000, 1_000_000), (own(250_000), own(1_000_000)))
         };
         let default = Costs::default();

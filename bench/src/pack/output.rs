@@ -19,7 +19,8 @@ pub struct Told {
     /// Number of threads that moved from another CPU.
     pub moves: u64,
     /// Problems that cox reported.
-    pub complaints: BTreeSet<String>,
+    #[serde(alias = "complaints")]
+    pub diagnostics: BTreeSet<String>,
 }
 
 impl Told {

@@ -8,14 +8,14 @@
 //!
 //! As in the paper's ablation, [`Parts`] can leave out parts of these rules, one at a time. Without *progress*, threads take turns in the order of
 //! their numbers. Without *locality*, threads that are neighbours in the order of progress share a group. Without *period control*, the period is the
-//! paper's 0.25 ms (see [`Turns`]).
+//! paper's 0.25 ms (see [`Periods`]).
 
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::capacity::larger_share;
-use pack::policy::conductor::{Policy, Settings};
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::{Policy, Settings};
+use pack::policy::mode::Periods;
 use pack::policy::seen::Seen;
-use pack::policy::{Arrange, Glance, Member, Order, Seat, Sense, Why};
+use pack::policy::{Arrange, Member, Observation, Order, Sense, Slot, Why};
 
 /// The fixed period of the paper's ablation.
 const ABLATION_PERIOD_NS: u64 = 250_000;
@@ -46,15 +46,15 @@ impl Parts {
             (false, true) => |capacities| Palm::boxed(false, true, capacities),
             (false, false) => |capacities| Palm::boxed(false, false, capacities),
         };
-        let turns = if self.period { Turns::Doubled } else { Turns::Fixed(ABLATION_PERIOD_NS) };
-        Settings { policy: Policy::Other(arrange), turns, always: true }
+        let periods = if self.period { Periods::Doubled } else { Periods::Fixed(ABLATION_PERIOD_NS) };
+        Settings { policy: Policy::Other(arrange), periods, always: true }
     }
 }
 
 #[derive(Debug)]
 struct Thread {
     gone: bool,
-    seat: Option<Seat>,
+    slot: Option<Slot>,
     run_ns: u64,
     /// CPU time received so far, in ns of a CPU of full capacity.
     received_ns: u64,
@@ -86,12 +86,12 @@ impl Palm {
         (0..self.threads.len()).filter(|&member| !self.threads[member].gone).collect()
     }
 
-    fn book(&mut self, sense: &dyn Sense) {
+    fn journals(&mut self, sense: &dyn Sense) {
         for member in self.living() {
-            let (glance, thread) = (sense.glance(member), &mut self.threads[member]);
-            let ran_ns = glance.run_ns.saturating_sub(thread.run_ns);
-            thread.run_ns = thread.run_ns.max(glance.run_ns);
-            let capacity = thread.seat.map_or(FULL_CAPACITY, |seat| self.capacities[seat]);
+            let (observation, thread) = (sense.observation(member), &mut self.threads[member]);
+            let ran_ns = observation.run_ns.saturating_sub(thread.run_ns);
+            thread.run_ns = thread.run_ns.max(observation.run_ns);
+            let capacity = thread.slot.map_or(FULL_CAPACITY, |slot| self.capacities[slot]);
             thread.received_ns += ran_ns * capacity / FULL_CAPACITY;
         }
     }
@@ -112,10 +112,10 @@ impl Palm {
         let order = self.order();
         let counts = palm_counts(&self.capacities, order.len());
         let mut moved = 0;
-        for (member, seat) in assign(&self.capacities, &counts, &order, self.parts.locality) {
-            if self.threads[member].seat != Some(seat) {
-                self.threads[member].seat = Some(seat);
-                orders.push(Order::Move { member, seat, why });
+        for (member, slot) in assign(&self.capacities, &counts, &order, self.parts.locality) {
+            if self.threads[member].slot != Some(slot) {
+                self.threads[member].slot = Some(slot);
+                orders.push(Order::Move { member, slot, why });
                 moved += 1;
             }
         }
@@ -143,42 +143,42 @@ fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
 
 /// Assigns threads to CPUs: the first threads of `order` go to the CPUs with the largest capacity per thread. CPUs with equal capacity per thread are
 /// filled one after the other, by the threads' numbers (locality) or in their order.
-fn assign(capacities: &[u64], counts: &[usize], order: &[Member], locality: bool) -> Vec<(Member, Seat)> {
-    let mut seats: Vec<Seat> = (0..counts.len()).filter(|&seat| counts[seat] > 0).collect();
+fn assign(capacities: &[u64], counts: &[usize], order: &[Member], locality: bool) -> Vec<(Member, Slot)> {
+    let mut slots: Vec<Slot> = (0..counts.len()).filter(|&slot| counts[slot] > 0).collect();
     // Compares capacity / count by cross-multiplication, without rounding.
-    let larger = |a: Seat, b: Seat| (capacities[b] * counts[a] as u64).cmp(&(capacities[a] * counts[b] as u64));
-    seats.sort_by(|&a, &b| larger(a, b).then(a.cmp(&b)));
+    let larger = |a: Slot, b: Slot| (capacities[b] * counts[a] as u64).cmp(&(capacities[a] * counts[b] as u64));
+    slots.sort_by(|&a, &b| larger(a, b).then(a.cmp(&b)));
     let mut places = Vec::with_capacity(order.len());
     let mut next = order;
-    for equal in seats.chunk_by(|&a, &b| larger(a, b).is_eq()) {
-        let count = equal.iter().map(|&seat| counts[seat]).sum::<usize>().min(next.len());
+    for equal in slots.chunk_by(|&a, &b| larger(a, b).is_eq()) {
+        let count = equal.iter().map(|&slot| counts[slot]).sum::<usize>().min(next.len());
         let (mut here, rest) = (next[..count].to_vec(), &next[count..]);
         next = rest;
         if locality {
             here.sort_unstable();
         }
-        let chairs = equal.iter().flat_map(|&seat| std::iter::repeat_n(seat, counts[seat]));
+        let chairs = equal.iter().flat_map(|&slot| std::iter::repeat_n(slot, counts[slot]));
         places.extend(here.into_iter().zip(chairs));
     }
     places
 }
 
 impl Arrange for Palm {
-    fn join(&mut self, glance: &Glance) -> Member {
-        self.threads.push(Thread { gone: false, seat: None, run_ns: glance.run_ns, received_ns: 0 });
+    fn join(&mut self, observation: &Observation) -> Member {
+        self.threads.push(Thread { gone: false, slot: None, run_ns: observation.run_ns, received_ns: 0 });
         self.threads.len() - 1
     }
 
     fn leave(&mut self, member: Member) {
         let thread = &mut self.threads[member];
-        (thread.gone, thread.seat) = (true, None);
+        (thread.gone, thread.slot) = (true, None);
     }
 
     /// The new thread gets its CPU together with all others, at the end of the period.
     fn admit(&mut self, _: Member, _: u64, _: &mut Vec<Order>) {}
 
     fn begin(&mut self, _: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
-        self.book(sense);
+        self.journals(sense);
         for thread in &mut self.threads {
             thread.received_ns = 0;
         }
@@ -186,13 +186,13 @@ impl Arrange for Palm {
     }
 
     /// Places all threads, at the end of the first CPU's period only.
-    fn turn(&mut self, seat: Seat, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
-        let here = self.living().into_iter().filter(|&member| self.threads[member].seat == Some(seat));
-        self.seen.tick(seat, now_ns, 1, here.map(|member| sense.glance(member)));
-        if seat != 0 {
+    fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
+        let here = self.living().into_iter().filter(|&member| self.threads[member].slot == Some(slot));
+        self.seen.tick(slot, now_ns, 1, here.map(|member| sense.observation(member)));
+        if slot != 0 {
             return;
         }
-        self.book(sense);
+        self.journals(sense);
         let moved = self.place_all(Why::Rules, orders);
         self.seen.exchanges += u64::from(moved > 0);
         self.seen.moves += moved;
@@ -200,14 +200,14 @@ impl Arrange for Palm {
 
     fn end(&mut self, _: u64, orders: &mut Vec<Order>) {
         for (member, thread) in self.threads.iter_mut().enumerate() {
-            if thread.seat.take().is_some() {
+            if thread.slot.take().is_some() {
                 orders.push(Order::Free { member });
             }
         }
     }
 
     /// The caller controls the period.
-    fn set_turn(&mut self, _: u64) {}
+    fn set_period(&mut self, _: u64) {}
 
     /// The paper uses one period for all CPUs.
     fn calm_ns(&self, _: u64) -> u64 {
@@ -228,36 +228,36 @@ mod tests {
     use super::*;
     use pack::policy::Doing;
 
-    struct World(Vec<Glance>);
+    struct World(Vec<Observation>);
 
     impl Sense for World {
-        fn glance(&self, member: Member) -> Glance {
+        fn observation(&self, member: Member) -> Observation {
             self.0[member]
         }
     }
 
-    fn queued(run_ns: u64) -> Glance {
-        Glance { run_ns, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: Some(0), out_ns: 0 }
+    fn queued(run_ns: u64) -> Observation {
+        Observation { run_ns, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: Some(0), out_ns: 0 }
     }
 
     fn palm(parts: Parts, capacities: &[u64], threads: usize) -> (Palm, World) {
         let world = World(vec![queued(0); threads]);
         let mut palm = Palm::new(parts, capacities.to_vec());
-        for glance in &world.0 {
-            palm.join(glance);
+        for observation in &world.0 {
+            palm.join(observation);
         }
         palm.begin(0, &world, &mut Vec::new());
         (palm, world)
     }
 
-    fn seats(palm: &Palm) -> Vec<Seat> {
-        palm.threads.iter().map(|thread| thread.seat.unwrap()).collect()
+    fn slots(palm: &Palm) -> Vec<Slot> {
+        palm.threads.iter().map(|thread| thread.slot.unwrap()).collect()
     }
 
     #[test]
     fn the_papers_example() {
         let (palm, _) = palm(Parts::default(), &[360, 220, 100], 6);
-        let count = |seat: Seat| seats(&palm).into_iter().filter(|&other| other == seat).count();
+        let count = |slot: Slot| slots(&palm).into_iter().filter(|&other| other == slot).count();
         assert_eq!([count(0), count(1), count(2)], [3, 2, 1]);
         assert_eq!(palm_counts(&[360, 220, 100], 6), [3, 2, 1]);
         // Where it is not optimal: 1, 1 and 9 would be.
@@ -272,12 +272,12 @@ mod tests {
             world.0[member].run_ns = run_ns;
         }
         let mut orders = Vec::new();
-        palm.turn(0, 0, &world, &mut orders);
+        palm.end_period(0, 0, &world, &mut orders);
         // 1 is least served and alone; of 3, 4, 2, 0 the neighbours by number share.
-        assert_eq!(seats(&palm), [0, 2, 0, 1, 1]);
+        assert_eq!(slots(&palm), [0, 2, 0, 1, 1]);
         assert_eq!(palm.seen.moves, orders.len() as u64);
         orders.clear();
-        palm.turn(1, 0, &world, &mut orders);
+        palm.end_period(1, 0, &world, &mut orders);
         assert_eq!(orders, [], "one decision for all");
     }
 
@@ -295,9 +295,9 @@ mod tests {
         let (mut palm, world) = palm(parts, &[1024; 2], 3);
         let mut alone = Vec::new();
         for _ in 0..6 {
-            palm.turn(0, 0, &world, &mut Vec::new());
-            let places = seats(&palm);
-            alone.push((0..3).find(|&m| places.iter().filter(|&&seat| seat == places[m]).count() == 1).unwrap());
+            palm.end_period(0, 0, &world, &mut Vec::new());
+            let places = slots(&palm);
+            alone.push((0..3).find(|&m| places.iter().filter(|&&slot| slot == places[m]).count() == 1).unwrap());
         }
         let mut sorted = alone[..3].to_vec();
         sorted.sort_unstable();
@@ -308,13 +308,13 @@ mod tests {
     #[test]
     fn time_on_a_slow_cpu_counts_less() {
         let (mut palm, mut world) = palm(Parts::default(), &[1024, 512], 2);
-        let slow = palm.threads.iter().position(|thread| thread.seat == Some(1)).unwrap();
-        for glance in &mut world.0 {
-            glance.run_ns = 1000;
+        let slow = palm.threads.iter().position(|thread| thread.slot == Some(1)).unwrap();
+        for observation in &mut world.0 {
+            observation.run_ns = 1000;
         }
-        palm.turn(0, 0, &world, &mut Vec::new());
+        palm.end_period(0, 0, &world, &mut Vec::new());
         assert_eq!(palm.threads[slow].received_ns, 500);
-        assert_eq!(palm.threads[slow].seat, Some(0), "it is least served");
+        assert_eq!(palm.threads[slow].slot, Some(0), "it is least served");
     }
 
     #[test]
@@ -322,8 +322,8 @@ mod tests {
         let (mut palm, world) = palm(Parts::default(), &[1024; 2], 3);
         palm.leave(1);
         let mut orders = Vec::new();
-        palm.turn(0, 0, &world, &mut orders);
-        assert_ne!(palm.threads[0].seat, palm.threads[2].seat);
+        palm.end_period(0, 0, &world, &mut orders);
+        assert_ne!(palm.threads[0].slot, palm.threads[2].slot);
         orders.clear();
         palm.end(0, &mut orders);
         assert_eq!(orders, [0, 2].map(|member| Order::Free { member }));

@@ -81,6 +81,6 @@ fn told(summary: &Summary) -> Told {
         own_ns: summary.own_ns,
         rotating_ns: summary.totals.rotating_ns,
         moves: summary.totals.seen.moves,
-        complaints: summary.complaints.iter().cloned().collect(),
+        diagnostics: summary.diagnostics.iter().cloned().collect(),
     }
 }

@@ -23,7 +23,7 @@ pub const RATIO: Ratio = Ratio { threads: 3, cpus: 2 };
 /// Rounds of live measurement if the other parts have not measured the live figures.
 const LIVE_ROUNDS: usize = 3;
 /// The two periods at which the controller's CPU time is compared, ns.
-const FIT_TURNS_NS: (u64, u64) = (250_000, 1_000_000);
+const FIT_PERIODS_NS: (u64, u64) = (250_000, 1_000_000);
 /// Largest relative deviation of a simulated figure from the live one.
 const NEAR: f64 = 0.20;
 
@@ -115,17 +115,17 @@ fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
         anyhow::bail!("there is no line to calibrate with");
     };
-    let turns = [FIT_TURNS_NS.0, FIT_TURNS_NS.1];
-    let confined = |turn_ns: u64| Confined::packed(&format!("--always --period {}us", turn_ns / 1000));
+    let periods = [FIT_PERIODS_NS.0, FIT_PERIODS_NS.1];
+    let confined = |period_ns: u64| Confined::packed(&format!("--always --period {}us", period_ns / 1000));
     let live = in_turns(2, LIVE_ROUNDS, |place| {
-        run_once(field, &line, &confined(turns[place])).map(|(_, own_percent, _)| own_percent)
+        run_once(field, &line, &confined(periods[place])).map(|(_, own_percent, _)| own_percent)
     })?;
-    let live_ns = tick_cost_ns(RATIO.cpus, FIT_TURNS_NS, (median(&live[0]), median(&live[1])));
+    let live_ns = tick_cost_ns(RATIO.cpus, FIT_PERIODS_NS, (median(&live[0]), median(&live[1])));
     let model = Model::of_line(&line, 1.0);
     let cpus = Cpus::equal("3/2", RATIO);
-    let own_percent = |turn_ns| model.run(&cpus, How::Fixed(turn_ns), Costs::default()).own_percent;
+    let own_percent = |period_ns| model.run(&cpus, How::Fixed(period_ns), Costs::default()).own_percent;
     let simulated_ns =
-        tick_cost_ns(RATIO.cpus, FIT_TURNS_NS, (own_percent(FIT_TURNS_NS.0), own_percent(FIT_TURNS_NS.1)));
+        tick_cost_ns(RATIO.cpus, FIT_PERIODS_NS, (own_percent(FIT_PERIODS_NS.0), own_percent(FIT_PERIODS_NS.1)));
     let default = Costs::default();
     Ok((Costs { tick_ns: fitted_tick_ns(default.tick_ns, live_ns, simulated_ns), ..default }, live_ns))
 }
@@ -227,7 +227,7 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Resul
     let notes = vec![
         "SIMULATED: no figure of the second table was measured".to_owned(),
         format!(
-            "calibrated: a tick and its orders cost {} us live (cox's CPU time at turns of 0.25 and 1 ms), so a tick is \
+            "calibrated: a tick and its orders cost {} us live (cox's CPU time at periods of 0.25 and 1 ms), so a tick is \
              {} us; switches, moves and wake-ups cost what they do by default: {} us, {} us, {} us",
             text::figure(live_tick_ns / 1e3),
             text::figure(costs.tick_ns as f64 / 1e3),

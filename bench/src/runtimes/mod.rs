@@ -18,14 +18,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use network::Network;
 use serde_json::Value;
 use tempfile::TempDir;
+use way::Way;
 
 use crate::interrupt::Interrupt;
 use crate::process::{ending, run_within};
 use crate::tools::Tools;
-use network::Network;
-use way::Way;
 
 /// The environment of all runs: programs, libraries, CPUs.
 pub struct Field<'a> {
@@ -111,7 +111,7 @@ impl<'a> Field<'a> {
         let mut command = Command::new(&words[0]);
         crate::pack::field::without_runtime_variables(&mut command);
         command.args(&words[1..]).env("COX_PRELOAD", &self.library).stdin(Stdio::null()).stdout(Stdio::null());
-        let cpus = if line.crew.is_ranks() { 1 } else { self.cpus() };
+        let cpus = if line.processes.is_ranks() { 1 } else { self.cpus() };
         command.env("OMP_NUM_THREADS", (cpus * way.threads_by_cpu()).to_string());
         command.env("OMP_MAX_TASK_PRIORITY", "1");
         if way.threads_by_cpu() > 1 {
@@ -134,7 +134,7 @@ impl<'a> Field<'a> {
             let said = std::fs::read_to_string(&messages).unwrap_or_default();
             bail!("{} with {}: {} {}", line.program, way.name(), ending(ended.status), said.trim());
         }
-        (0..line.crew.processes()).map(|process| self.truth(process)).collect::<Result<_>>().map(Truths)
+        (0..line.processes.processes()).map(|process| self.truth(process)).collect::<Result<_>>().map(Truths)
     }
 
     fn truth(&self, process: usize) -> Result<Value> {
@@ -146,7 +146,7 @@ impl<'a> Field<'a> {
         let truth = self.scratch.path().join("truth");
         let mut words: Vec<OsString> = line.within.clone();
         let shell = |script: &str| -> [OsString; 4] { ["sh".into(), "-c".into(), script.into(), truth.clone().into()] };
-        if matches!(line.crew, Crew::Twice) {
+        if matches!(line.processes, Processes::Twice) {
             words.extend(shell(TWICE));
         }
         if way.by_cox() {
@@ -156,7 +156,7 @@ impl<'a> Field<'a> {
             line.report.iter().for_each(|file| words.extend(["--json".into(), file.into()]));
             words.push("--".into());
         }
-        if let Crew::Ranks(network) = line.crew {
+        if let Processes::Ranks(network) = line.processes {
             let [first, second, ..] = self.cpus[..] else {
                 bail!("two ranks want two CPUs, and there are {}", self.cpus())
             };
@@ -167,11 +167,11 @@ impl<'a> Field<'a> {
         }
         words.push(self.tools.workload(line.program)?.into());
         words.extend(line.arguments.iter().map(OsString::from));
-        match line.crew {
-            Crew::Alone => words.extend(["--truth".into(), self.scratch.path().join("truth-0").into()]),
+        match line.processes {
+            Processes::Alone => words.extend(["--truth".into(), self.scratch.path().join("truth-0").into()]),
             // With a runtime that does not notice blocked threads, ranks must order their messages to avoid a deadlock.
-            Crew::Ranks(_) if !way.by_cox() => words.push("--ordered".into()),
-            Crew::Ranks(_) | Crew::Twice => {}
+            Processes::Ranks(_) if !way.by_cox() => words.push("--ordered".into()),
+            Processes::Ranks(_) | Processes::Twice => {}
         }
         Ok(words)
     }
@@ -185,7 +185,7 @@ pub struct Line<'a> {
     /// Arguments of the workload.
     pub arguments: Vec<String>,
     /// How many processes run at the same time.
-    pub crew: Crew<'a>,
+    pub processes: Processes<'a>,
     /// Words that precede the command.
     pub within: Vec<OsString>,
     /// The file for cox's report.
@@ -195,13 +195,13 @@ pub struct Line<'a> {
 impl Line<'_> {
     /// One process of a workload.
     pub fn new(program: &'static str, arguments: Vec<String>) -> Line<'static> {
-        Line { program, arguments, crew: Crew::Alone, within: Vec::new(), report: None }
+        Line { program, arguments, processes: Processes::Alone, within: Vec::new(), report: None }
     }
 }
 
 /// How many processes of a workload run at the same time.
 #[derive(Clone, Copy)]
-pub enum Crew<'a> {
+pub enum Processes<'a> {
     /// One process, with all CPUs.
     Alone,
     /// Two processes that share the work and communicate by TCP, each with one CPU and a network namespace of its own.
@@ -210,14 +210,14 @@ pub enum Crew<'a> {
     Twice,
 }
 
-impl Crew<'_> {
+impl Processes<'_> {
     /// Returns the number of processes.
     pub fn processes(self) -> usize {
-        if matches!(self, Crew::Alone) { 1 } else { 2 }
+        if matches!(self, Processes::Alone) { 1 } else { 2 }
     }
 
     fn is_ranks(self) -> bool {
-        matches!(self, Crew::Ranks(_))
+        matches!(self, Processes::Ranks(_))
     }
 }
 

@@ -6,23 +6,23 @@ use wire::Cause;
 
 use crate::blame::Blame;
 use crate::dividing::divide;
+use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::floor::Floor;
-use crate::picture::Picture;
-use crate::thresholds::{CREW_SLEEP, CREW_SPIN, CREW_WAKEUPS_PER_S, CREW_WORK, WORTH_SHARE};
+use crate::thresholds::{WORKER_SLEEP, WORKER_SPIN, WORKER_WAKEUPS_PER_S, WORKER_WORK, WORTH_SHARE};
 
-impl<'a> Picture<'a> {
+impl<'a> Evidence<'a> {
     /// Computes all sums of an account.
-    pub fn new(account: &'a Account, facts: &'a Facts) -> Picture<'a> {
+    pub fn new(account: &'a Account, facts: &'a Facts) -> Evidence<'a> {
         let threads: Vec<(&Thread, bool)> = account.programs.iter().flat_map(threads_of).collect();
         let sums = Sums::of(account);
         let concurrency = summary::concurrency(account, &sums);
-        let crew = crew(&threads);
-        let crew_sums = Sums::over(crew.iter().copied());
+        let workers = workers(&threads);
+        let worker_sums = Sums::over(workers.iter().copied());
         let sees = account.sees();
         let sees = Sees { spin: sees.spin || sums.share(sums.run_ns) < WORTH_SHARE, ..sees };
         let wall_ns = concurrency.wall_ns.max(1) as f64;
-        let mut picture = Picture {
+        let mut evidence = Evidence {
             floor: Floor::new(account, &sums, wall_ns),
             account,
             facts,
@@ -33,12 +33,12 @@ impl<'a> Picture<'a> {
             concurrency,
             behind: summary::behind(account),
             sums,
-            crew,
-            crew_sums,
+            workers,
+            worker_sums,
             blame: Blame::default(),
         };
-        picture.blame = divide(&picture);
-        picture
+        evidence.blame = divide(&evidence);
+        evidence
     }
 }
 
@@ -59,28 +59,29 @@ fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
 ///
 /// If a single worker remains, threads that slept on a futex for most of their life count as workers too. Main threads are excepted again: if a
 /// creator waits to join its only worker, the work cannot be shared.
-fn crew<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
+fn workers<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
     let busiest = threads.iter().map(|(thread, _)| thread.work_ns()).max().unwrap_or(0);
     let sleeps = |thread: &Thread| {
         let futex = thread.blocked_by[Cause::Futex];
-        futex as f64 >= CREW_SLEEP * thread.wall_ns as f64 && futex > 0
+        futex as f64 >= WORKER_SLEEP * thread.wall_ns as f64 && futex > 0
     };
     // A thread that joins others is woken about once per thread that it started.
     let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
     let carries = |thread: &Thread, main: bool| {
         let wall = thread.wall_ns as f64;
-        let works = thread.work_ns() as f64 >= (CREW_WORK * busiest as f64).max(1.0);
+        let works = thread.work_ns() as f64 >= (WORKER_WORK * busiest as f64).max(1.0);
         (works && !joins(thread, main))
-            || (thread.spin_ns > 0 && thread.spin_ns as f64 >= CREW_SPIN * wall)
-            || (sleeps(thread) && thread.wakeups as f64 >= CREW_WAKEUPS_PER_S * wall / 1e9 && !joins(thread, main))
+            || (thread.spin_ns > 0 && thread.spin_ns as f64 >= WORKER_SPIN * wall)
+            || (sleeps(thread) && thread.wakeups as f64 >= WORKER_WAKEUPS_PER_S * wall / 1e9 && !joins(thread, main))
     };
     let all = || threads.iter().copied();
-    let crew: Vec<&Thread> = all().filter(|(thread, main)| carries(thread, *main)).map(|(thread, _)| thread).collect();
-    if crew.len() != 1 {
-        return crew;
+    let workers: Vec<&Thread> =
+        all().filter(|(thread, main)| carries(thread, *main)).map(|(thread, _)| thread).collect();
+    if workers.len() != 1 {
+        return workers;
     }
     let idlers = all().filter(|(thread, main)| !main && sleeps(thread) && !carries(thread, *main));
-    crew.into_iter().chain(idlers.map(|(thread, _)| thread)).collect()
+    workers.into_iter().chain(idlers.map(|(thread, _)| thread)).collect()
 }
 
 #[cfg(test)]
@@ -93,33 +94,33 @@ mod tests {
         Thread { tid, run_ns, wall_ns, blocked_ns: futex_ns, blocked_by, wakeups, ..Thread::default() }
     }
 
-    fn tids(crew: &[&Thread]) -> Vec<u32> {
-        crew.iter().map(|thread| thread.tid).collect()
+    fn tids(workers: &[&Thread]) -> Vec<u32> {
+        workers.iter().map(|thread| thread.tid).collect()
     }
 
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn a_main_thread_that_joins_is_not_crew() {
+    fn a_main_thread_that_joins_is_no_worker() {
         let (main, worker, other) = (thread(1, S / 100, 10 * S, 2), thread(2, 10 * S, 0, 1), thread(3, 10 * S, 0, 1));
-        assert_eq!(tids(&crew(&[(&main, true), (&worker, false), (&other, false)])), [2, 3]);
-        assert_eq!(tids(&crew(&[(&main, true), (&worker, false)])), [2]);
+        assert_eq!(tids(&workers(&[(&main, true), (&worker, false), (&other, false)])), [2, 3]);
+        assert_eq!(tids(&workers(&[(&main, true), (&worker, false)])), [2]);
         let prepares = thread(1, S, 10 * S, 2);
-        assert_eq!(tids(&crew(&[(&prepares, true), (&worker, false), (&other, false)])), [2, 3]);
+        assert_eq!(tids(&workers(&[(&prepares, true), (&worker, false), (&other, false)])), [2, 3]);
         let takes_part = thread(1, S, 10 * S, 50);
-        assert_eq!(tids(&crew(&[(&takes_part, true), (&worker, false), (&other, false)])), [1, 2, 3]);
+        assert_eq!(tids(&workers(&[(&takes_part, true), (&worker, false), (&other, false)])), [1, 2, 3]);
     }
 
     #[test]
     fn sleepers_count_when_one_thread_works_alone() {
         let (main, idle) = (thread(1, 10 * S, 0, 1), thread(2, 1000, 10 * S, 1));
-        assert_eq!(tids(&crew(&[(&main, true), (&idle, false)])), [1, 2]);
+        assert_eq!(tids(&workers(&[(&main, true), (&idle, false)])), [1, 2]);
     }
 
     #[test]
-    fn a_thread_woken_in_rhythm_is_crew_without_work() {
+    fn a_thread_woken_in_rhythm_is_a_worker_without_work() {
         let (main, idle) = (thread(1, 10 * S, 0, 1), thread(2, 1000, 10 * S, 5000));
         let helper = thread(3, 10 * S, 0, 1);
-        assert_eq!(tids(&crew(&[(&main, true), (&idle, false), (&helper, false)])), [1, 2, 3]);
+        assert_eq!(tids(&workers(&[(&main, true), (&idle, false), (&helper, false)])), [1, 2, 3]);
     }
 }

@@ -18,27 +18,27 @@ use wire::Cause;
 
 use crate::blame::{Blame, Delay};
 use crate::elsewhere::elsewhere;
-use crate::picture::Picture;
+use crate::evidence::Evidence;
 use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 
-/// Divides the waiting in `picture` by cause.
-pub(crate) fn divide(picture: &Picture) -> Blame {
-    let crew = &picture.crew_sums;
-    let waiting = crew.waiting_for_threads_ns() as f64;
-    let largest = picture.busiest().map_or(0, Thread::work_ns);
-    let inequality: f64 = picture.crew.iter().map(|thread| (largest - thread.work_ns()) as f64).sum();
+/// Divides the waiting in `evidence` by cause.
+pub(crate) fn divide(evidence: &Evidence) -> Blame {
+    let workers = &evidence.worker_sums;
+    let waiting = workers.waiting_for_threads_ns() as f64;
+    let largest = evidence.busiest().map_or(0, Thread::work_ns);
+    let inequality: f64 = evidence.workers.iter().map(|thread| (largest - thread.work_ns()) as f64).sum();
     let unequal = inequality.min(waiting);
 
-    let spun_part = part(crew.spin_ns as f64, crew.run_ns as f64);
-    let (behind_siblings, squeezed) = queue(picture);
+    let spun_part = part(workers.spin_ns as f64, workers.run_ns as f64);
+    let (behind_siblings, squeezed) = queue(evidence);
     let queued_by_imbalance = behind_siblings * spun_part * part(unequal, waiting);
 
-    let delays_ns = delays(picture, behind_siblings - queued_by_imbalance, squeezed);
-    let induced_ns = induced(picture, &delays_ns, waiting - unequal);
+    let delays_ns = delays(evidence, behind_siblings - queued_by_imbalance, squeezed);
+    let induced_ns = induced(evidence, &delays_ns, waiting - unequal);
     Blame {
         imbalance_ns: unequal + queued_by_imbalance,
         rest_ns: (waiting - unequal - induced_ns.values().sum::<f64>()).max(0.0),
-        direct_ns: without_yields(delays_ns, crew.yield_wait_ns as f64),
+        direct_ns: without_yields(delays_ns, workers.yield_wait_ns as f64),
         induced_ns,
     }
 }
@@ -47,31 +47,31 @@ pub(crate) fn divide(picture: &Picture) -> Blame {
 ///
 /// If n threads want C CPUs, n − C threads queue; if other programs leave only L of the CPUs, n − L threads queue. If there is a CPU for each thread,
 /// a queue forms only while another program has one of the CPUs.
-fn queue(picture: &Picture) -> (f64, f64) {
-    let (behind, sums) = (&picture.behind, &picture.sums);
+fn queue(evidence: &Evidence) -> (f64, f64) {
+    let (behind, sums) = (&evidence.behind, &evidence.sums);
     let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
     // Each nanosecond of waiting is counted for one holder of the CPU only.
     let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
     let queued = behind.siblings_ns.min(left) as f64;
-    let others = picture.cpus_of_others();
-    if others < WORTH_SHARE * picture.cpus || elsewhere(picture).is_some() {
+    let others = evidence.cpus_of_others();
+    if others < WORTH_SHARE * evidence.cpus || elsewhere(evidence).is_some() {
         return (queued, 0.0);
     }
-    let threads = picture.crew_alive().min(picture.crew.len() as f64);
-    let own = queued * part(threads - picture.cpus, threads - picture.cpus + others);
+    let threads = evidence.workers_alive().min(evidence.workers.len() as f64);
+    let own = queued * part(threads - evidence.cpus, threads - evidence.cpus + others);
     (own, queued - own)
 }
 
 /// Returns the thread time in each delay, yields included: a yielding thread gives its CPU to a sibling, or to a thread that the backend does not
 /// see.
-fn delays(picture: &Picture, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
-    let sums = &picture.sums;
-    let unseen = if picture.sees.takers { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
+fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
+    let sums = &evidence.sums;
+    let unseen = if evidence.sees.preemptors { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
     BTreeMap::from([
         (Delay::Sibling, behind_siblings),
         (Delay::Squeezed, squeezed),
-        (Delay::Other, picture.behind.others_ns as f64),
-        (Delay::Idle, picture.behind.idle_ns as f64),
+        (Delay::Other, evidence.behind.others_ns as f64),
+        (Delay::Idle, evidence.behind.idle_ns as f64),
         (Delay::Unseen, unseen as f64),
         (Delay::Steal, sums.steal_ns as f64),
         (Delay::Disk, sums.blocked_by[Cause::Disk] as f64),
@@ -94,19 +94,19 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 
 /// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: one second for
 /// each other thread per second of delay. For a queue behind siblings, the limit is how long the queue can make the others sleep.
-fn induced(picture: &Picture, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
-    let others = picture.crew.len().saturating_sub(1) as f64;
+fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
+    let others = evidence.workers.len().saturating_sub(1) as f64;
     // Threads that queue while CPUs are idle were misplaced for a moment only; they do not hold up other threads for long.
-    let busy = picture.utilisation() >= QUEUE_UTILISATION;
+    let busy = evidence.utilisation() >= QUEUE_UTILISATION;
     let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
     let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
-    let crew = &picture.crew_sums;
-    let asleep = part(crew.blocked_by[Cause::Futex] as f64, crew.waiting_for_threads_ns() as f64);
-    let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(picture.crew.len(), cpus);
+    let workers = &evidence.worker_sums;
+    let asleep = part(workers.blocked_by[Cause::Futex] as f64, workers.waiting_for_threads_ns() as f64);
+    let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(evidence.workers.len(), cpus);
     let most = |delay: Delay| match delay {
-        Delay::Sibling => in_turns(picture.cpus),
-        Delay::Squeezed => in_turns((picture.cpus - picture.cpus_of_others()).round()),
+        Delay::Sibling => in_turns(evidence.cpus),
+        Delay::Squeezed => in_turns((evidence.cpus - evidence.cpus_of_others()).round()),
         _ => others,
     };
     counted.into_iter().map(|(delay, ns)| (delay, (waiting * part(ns, all)).min(ns * most(delay)))).collect()
@@ -131,7 +131,7 @@ fn part(of: f64, whole: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use ledger::{Account, Lost, OwnCost, Process, Program, TakerKind, Thread, TookCpu};
+    use ledger::{Account, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, Thread};
 
     use super::*;
     use crate::facts::Facts;
@@ -169,12 +169,12 @@ mod tests {
             own_cost: OwnCost::default(),
             programs: vec![Program { wall_ns: 1000, processes: vec![process], ..Program::default() }],
             cpus: Vec::new(),
-            took_cpu: vec![TookCpu { kind: TakerKind::Sibling, wait_ns: 2000, ..TookCpu::default() }],
-            hot: Vec::new(),
-            beside: None,
+            preemptors: vec![Preemptor { kind: PreemptorKind::Sibling, wait_ns: 2000, ..Preemptor::default() }],
+            hot_functions: Vec::new(),
+            co_run: None,
         };
         let facts = Facts { allowed_cpus: vec![0, 1], ..Facts::default() };
-        let blame = Picture::new(&account, &facts).blame;
+        let blame = Evidence::new(&account, &facts).blame;
         let claimed = blame.imbalance_ns + blame.rest_ns + blame.total_ns(Delay::Sibling);
         assert!((claimed - 3470.0).abs() < 1.0, "1470 spun and 2000 queued: {claimed}");
         // 1470 of the 2000 run nanoseconds were spun, all of it for the busier thread.

@@ -12,7 +12,7 @@
 //! If there are more worker threads than CPUs, not all can be useful at a time: then parallel efficiency is the work of all threads / (CPUs × wall time),
 //! and the other two have no meaning. There are no metrics of one worker thread, of several programs, and if spinning was not seen.
 
-use crate::picture::Picture;
+use crate::evidence::Evidence;
 
 /// Parallel efficiency, and what it is a part of. Each metric is from 0 to 1; 1 is best.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,20 +41,20 @@ pub enum Base {
 
 impl Efficiency {
     /// Computes the metrics of an account's program; `None` if POP's premises do not hold.
-    pub fn of(picture: &Picture<'_>) -> Option<Efficiency> {
-        let is_one = picture.account.programs.len() == 1;
-        let (threads, cpus) = (picture.crew.len(), picture.cpus);
-        if !is_one || !picture.sees.spin || threads < 2 || picture.concurrency.wall_ns == 0 {
+    pub fn of(evidence: &Evidence<'_>) -> Option<Efficiency> {
+        let is_one = evidence.account.programs.len() == 1;
+        let (threads, cpus) = (evidence.workers.len(), evidence.cpus);
+        if !is_one || !evidence.sees.spin || threads < 2 || evidence.concurrency.wall_ns == 0 {
             return None;
         }
         // A thread without an entry may be another worker.
-        if threads as f64 > cpus || picture.account.lost.finals > 0 {
-            let parallel = (picture.sums.work_ns() as f64 / (cpus * picture.wall_ns)).min(1.0);
+        if threads as f64 > cpus || evidence.account.lost.finals > 0 {
+            let parallel = (evidence.sums.work_ns() as f64 / (cpus * evidence.wall_ns)).min(1.0);
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });
         }
-        let balance = picture.inequality().recip();
-        let largest_ns = picture.busiest().map_or(0, |thread| thread.work_ns());
-        let serialisation = (largest_ns as f64 / picture.wall_ns).min(1.0);
+        let balance = evidence.inequality().recip();
+        let largest_ns = evidence.busiest().map_or(0, |thread| thread.work_ns());
+        let serialisation = (largest_ns as f64 / evidence.wall_ns).min(1.0);
         Some(Efficiency { parallel: balance * serialisation, of: Base::Threads { threads, balance, serialisation } })
     }
 

@@ -2,7 +2,7 @@
 
 use ledger::CpuAccount;
 
-use crate::picture::Picture;
+use crate::evidence::Evidence;
 use crate::thresholds::{IDLE_CPU_SHARE, UNUSED_CPU_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
 /// CPUs that the program could have used but did not.
@@ -19,20 +19,21 @@ pub(crate) struct Elsewhere {
 const LEAST_ROOM: f64 = 0.01;
 
 /// Returns the free CPUs, if threads queued behind siblings and were not allowed on them.
-pub(crate) fn elsewhere(picture: &Picture) -> Option<Elsewhere> {
-    let queued = if picture.sees.takers { picture.behind.siblings_ns } else { picture.sums.waiting_for_cpu_ns() };
-    if picture.share(queued) < WORTH_SHARE || picture.crew.len() < 2 || picture.facts.is_packed() {
+pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
+    let queued =
+        if evidence.sees.preemptors { evidence.behind.siblings_ns } else { evidence.sums.waiting_for_cpu_ns() };
+    if evidence.share(queued) < WORTH_SHARE || evidence.workers.len() < 2 || evidence.facts.is_packed() {
         return None;
     }
-    let elsewhere = outside_the_mask(picture).or_else(|| unused_inside_the_mask(picture))?;
-    let (used, free) = (room(picture, &elsewhere.used), room(picture, &elsewhere.free));
+    let elsewhere = outside_the_mask(evidence).or_else(|| unused_inside_the_mask(evidence))?;
+    let (used, free) = (room(evidence, &elsewhere.used), room(evidence, &elsewhere.free));
     (used + free >= WORTH_FACTOR * used).then_some(elsewhere)
 }
 
 /// Returns how much time other programs left on `cpus`, in CPUs; all of it if the backend does not see other programs.
-pub(crate) fn room(picture: &Picture, cpus: &[u32]) -> f64 {
+pub(crate) fn room(evidence: &Evidence, cpus: &[u32]) -> f64 {
     let others = |number: &u32| {
-        let account = picture.account.cpus.iter().find(|cpu| cpu.cpu == *number);
+        let account = evidence.account.cpus.iter().find(|cpu| cpu.cpu == *number);
         account.map_or(0.0, |cpu| cpu.busy_others_ns as f64 / (total_ns(cpu) as f64).max(1.0))
     };
     cpus.iter().map(|number| 1.0 - others(number)).sum::<f64>().max(LEAST_ROOM)
@@ -40,34 +41,34 @@ pub(crate) fn room(picture: &Picture, cpus: &[u32]) -> f64 {
 
 /// Returns online CPUs outside the program's affinity mask. If the program set the mask itself, it can undo that. An inherited mask is reported only
 /// if CPUs outside it were idle.
-fn outside_the_mask(picture: &Picture) -> Option<Elsewhere> {
-    let (used, online) = (picture.facts.program_cpus(), &picture.facts.online_cpus);
+fn outside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
+    let (used, online) = (evidence.facts.program_cpus(), &evidence.facts.online_cpus);
     let outside: Vec<u32> = online.iter().filter(|cpu| !used.contains(cpu)).copied().collect();
-    if used.is_empty() || outside.is_empty() || picture.crew.len() <= used.len() {
+    if used.is_empty() || outside.is_empty() || evidence.workers.len() <= used.len() {
         return None;
     }
-    let accounts: Vec<&CpuAccount> = picture.account.cpus.iter().filter(|cpu| outside.contains(&cpu.cpu)).collect();
+    let accounts: Vec<&CpuAccount> = evidence.account.cpus.iter().filter(|cpu| outside.contains(&cpu.cpu)).collect();
     let seen = !accounts.is_empty();
-    let own = picture.facts.pinned_cpus.is_some();
+    let own = evidence.facts.pinned_cpus.is_some();
     let free: Vec<u32> = if seen && !own {
         accounts.into_iter().filter(|cpu| is_idle(cpu)).map(|cpu| cpu.cpu).collect()
     } else {
         outside
     };
-    let seen = picture.account.cpus.iter().any(|cpu| free.contains(&cpu.cpu) && is_idle(cpu));
+    let seen = evidence.account.cpus.iter().any(|cpu| free.contains(&cpu.cpu) && is_idle(cpu));
     (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen })
 }
 
 /// Returns CPUs of the mask that no thread used while threads queued for the others.
-fn unused_inside_the_mask(picture: &Picture) -> Option<Elsewhere> {
-    let least = (UNUSED_CPU_SHARE * picture.sums.run_ns as f64) as u64;
-    let mask = picture.facts.program_cpus();
-    let inside = picture.account.cpus.iter().filter(|cpu| mask.is_empty() || mask.contains(&cpu.cpu));
+fn unused_inside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
+    let least = (UNUSED_CPU_SHARE * evidence.sums.run_ns as f64) as u64;
+    let mask = evidence.facts.program_cpus();
+    let inside = evidence.account.cpus.iter().filter(|cpu| mask.is_empty() || mask.contains(&cpu.cpu));
     let (used, free): (Vec<&CpuAccount>, Vec<&CpuAccount>) = inside.partition(|cpu| cpu.busy_program_ns > least);
-    let crowded = picture.crew.len() > used.len() && !used.is_empty() && !free.is_empty();
+    let oversubscribed = evidence.workers.len() > used.len() && !used.is_empty() && !free.is_empty();
     // If a CPU idled while a tracked thread waited that was allowed to run on it, the load balancer caused the wait, not the mask.
     let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
-    if !crowded || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
+    if !oversubscribed || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
         return None;
     }
     let numbers = |cpus: &[&CpuAccount]| cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<u32>>();

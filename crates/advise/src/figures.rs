@@ -7,8 +7,8 @@ use ledger::{CpuAccount, Thread};
 use wire::Cause;
 
 use crate::efficiency::Efficiency;
-use crate::picture::Picture;
-use crate::verdict::{Evidence, Sentence};
+use crate::evidence::Evidence;
+use crate::verdict::{CitedFigure, Sentence};
 
 /// A figure that a verdict can cite as evidence.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub enum Figure {
 
 /// Declares figures that are not sums: for each its documentation, its name in evidence and how its value is computed.
 macro_rules! whole {
-    ($( #[doc = $about:literal] $Name:ident = $name:literal, |$picture:ident| $value:expr; )*) => {
+    ($( #[doc = $about:literal] $Name:ident = $name:literal, |$evidence:ident| $value:expr; )*) => {
         /// A figure of the whole report or of the facts.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Whole {
@@ -50,9 +50,9 @@ macro_rules! whole {
                 }
             }
 
-            fn value(self, picture: &Picture) -> Option<f64> {
+            fn value(self, evidence: &Evidence) -> Option<f64> {
                 match self {
-                    $( Whole::$Name => { let $picture = picture; ($value).into() } )*
+                    $( Whole::$Name => { let $evidence = evidence; ($value).into() } )*
                 }
             }
         }
@@ -61,43 +61,43 @@ macro_rules! whole {
 
 whole! {
     /// Threads, over all processes.
-    Threads = "threads", |picture| picture.sums.threads as f64;
+    Threads = "threads", |evidence| evidence.sums.threads as f64;
     /// Worker threads, which carry the program: they did at least 2 % of the busiest thread's work, or spun, or slept for other threads and were woken often. A main thread that only joins is not one.
-    CrewThreads = "crew_threads", |picture| picture.crew.len() as f64;
+    WorkerThreads = "worker_threads", |evidence| evidence.workers.len() as f64;
     /// Thread time: the lifetimes of all threads, added up.
-    ThreadNs = "thread_ns", |picture| picture.sums.wall_ns as f64;
+    ThreadNs = "thread_ns", |evidence| evidence.sums.wall_ns as f64;
     /// Wall time of the longest program.
-    WallNs = "wall_ns", |picture| picture.wall_ns;
+    WallNs = "wall_ns", |evidence| evidence.wall_ns;
     /// The work of the thread that worked most.
-    LargestWorkNs = "largest_work_ns", |picture| picture.busiest().map_or(0, Thread::work_ns) as f64;
+    LargestWorkNs = "largest_work_ns", |evidence| evidence.busiest().map_or(0, Thread::work_ns) as f64;
     /// CPUs in use on average: run time of all threads ÷ `wall_ns`.
-    AverageCpus = "average_cpus", |picture| picture.concurrency.running;
+    AverageCpus = "average_cpus", |evidence| evidence.concurrency.running;
     /// Parallel efficiency, of 1 (POP): the worker threads' work ÷ (worker threads × `wall_ns`). If there are more of them than CPUs: the work of all threads ÷ (CPUs that the program may use × `wall_ns`). Absent if there are fewer than two worker threads or several programs, or if spinning is not seen.
-    ParallelEfficiency = "parallel_efficiency", |picture| Efficiency::of(picture).map(|efficiency| efficiency.parallel);
+    ParallelEfficiency = "parallel_efficiency", |evidence| Efficiency::of(evidence).map(|efficiency| efficiency.parallel);
     /// Load balance, of 1 (POP): mean ÷ largest work of the worker threads. Absent if parallel efficiency is absent, or divides by CPUs.
-    LoadBalance = "load_balance", |picture| Some(Efficiency::of(picture)?.parts()?.0);
+    LoadBalance = "load_balance", |evidence| Some(Efficiency::of(evidence)?.parts()?.0);
     /// Serialisation, of 1 (POP: communication efficiency, which is serialisation where no messages are transferred): largest work of a worker thread ÷ `wall_ns`. What is missing is time in which even this thread waited, also for a CPU. Load balance × serialisation = parallel efficiency. Absent if load balance is.
-    Serialisation = "serialisation", |picture| Some(Efficiency::of(picture)?.parts()?.1);
+    Serialisation = "serialisation", |evidence| Some(Efficiency::of(evidence)?.parts()?.1);
     /// Thread time waited behind siblings.
-    TookSiblingNs = "took_cpu.sibling", |picture| picture.behind.siblings_ns as f64;
+    TookSiblingNs = "preemptors.sibling", |evidence| evidence.behind.siblings_ns as f64;
     /// Thread time waited behind other programs.
-    TookOtherNs = "took_cpu.other", |picture| picture.behind.others_ns as f64;
+    TookOtherNs = "preemptors.other", |evidence| evidence.behind.others_ns as f64;
     /// Thread time waited on idle CPUs.
-    TookIdleNs = "took_cpu.idle", |picture| picture.behind.idle_ns as f64;
+    TookIdleNs = "preemptors.idle", |evidence| evidence.behind.idle_ns as f64;
     /// Scheduler events.
-    Events = "events", |picture| picture.account.events as f64;
+    Events = "events", |evidence| evidence.account.events as f64;
     /// Events and records lost.
-    LostEvents = "lost_events", |picture| picture.account.lost.total() as f64;
+    LostEvents = "lost_events", |evidence| evidence.account.lost.total() as f64;
     /// How many CPUs the program may use.
-    ProgramCpus = "facts.program_cpus", |picture| picture.facts.program_cpus().len() as f64;
+    ProgramCpus = "facts.program_cpus", |evidence| evidence.facts.program_cpus().len() as f64;
     /// How many CPUs are online.
-    OnlineCpus = "facts.online_cpus", |picture| picture.facts.online_cpus.len() as f64;
+    OnlineCpus = "facts.online_cpus", |evidence| evidence.facts.online_cpus.len() as f64;
     /// The control group's quota in CPUs; without one 0.
-    CpuQuota = "facts.cpu_quota", |picture| picture.facts.quota().unwrap_or(0.0);
+    CpuQuota = "facts.cpu_quota", |evidence| evidence.facts.quota().unwrap_or(0.0);
     /// Time that the control group's CPUs were throttled.
-    ThrottledNs = "facts.throttled_ns", |picture| picture.facts.throttled_ns as f64;
+    ThrottledNs = "facts.throttled_ns", |evidence| evidence.facts.throttled_ns as f64;
     /// Periods in which the control group was throttled.
-    NrThrottled = "facts.nr_throttled", |picture| picture.facts.nr_throttled as f64;
+    NrThrottled = "facts.nr_throttled", |evidence| evidence.facts.nr_throttled as f64;
 }
 
 impl Figure {
@@ -132,19 +132,19 @@ impl Figure {
     }
 
     /// Returns the figure's value; `None` if it is not a number or not known.
-    pub fn value(&self, picture: &Picture) -> Option<f64> {
+    pub fn value(&self, evidence: &Evidence) -> Option<f64> {
         match self {
-            Figure::Sum(figure) => (figure.value)(&picture.sums).map(|value| value as f64),
-            Figure::BlockedBy(cause) => Some(picture.sums.blocked_by[*cause] as f64),
-            Figure::Cpus(figure) => (figure.value)(&picture.all_cpus).map(|value| value as f64),
-            Figure::Whole(figure) => figure.value(picture),
+            Figure::Sum(figure) => (figure.value)(&evidence.sums).map(|value| value as f64),
+            Figure::BlockedBy(cause) => Some(evidence.sums.blocked_by[*cause] as f64),
+            Figure::Cpus(figure) => (figure.value)(&evidence.all_cpus).map(|value| value as f64),
+            Figure::Whole(figure) => figure.value(evidence),
         }
     }
 }
 
 /// Builds a sentence with the figures that support it, without a next step.
-pub(crate) fn say(picture: &Picture, text: String, figures: &[Figure]) -> Sentence {
-    let evidence =
-        figures.iter().filter_map(|figure| Some(Evidence { figure: figure.name(), value: figure.value(picture)? }));
-    Sentence { text, evidence: evidence.collect(), next: Vec::new() }
+pub(crate) fn say(evidence: &Evidence, text: String, figures: &[Figure]) -> Sentence {
+    let cited =
+        figures.iter().filter_map(|figure| Some(CitedFigure { figure: figure.name(), value: figure.value(evidence)? }));
+    Sentence { text, evidence: cited.collect(), next: Vec::new() }
 }

@@ -1,7 +1,7 @@
 //! Account + facts → verdict: what cost the program its time, and what to try next. The crate is pure: no I/O, no clock, no unsafe.
 //!
 //! How a verdict is made:
-//!  1. `adding` computes the sums that the rules look at ([`picture`]) and records what the backend cannot see.
+//!  1. `adding` computes the sums that the rules look at ([`evidence`]) and records what the backend cannot see.
 //!  2. `dividing` divides the waiting for other threads among its causes: unequal work, and delays (a CPU taken, a disk) that made other threads wait
 //!     in turn. Each thread-second has one cause.
 //!  3. Each rule in `rules` detects one situation and estimates how many thread-seconds can be saved. Its forecast is a range (see [`expected`]) that
@@ -15,6 +15,7 @@ mod blame;
 mod dividing;
 pub mod efficiency;
 mod elsewhere;
+pub mod evidence;
 pub mod expected;
 pub mod facts;
 pub mod figures;
@@ -23,22 +24,21 @@ pub mod forecast;
 mod limits;
 pub mod numbers;
 mod openmp;
-pub mod picture;
 mod rules;
 pub mod thresholds;
 pub mod verdict;
 
 pub use facts::Facts;
-pub use verdict::{Confidence, Evidence, Kind, NextStep, Sentence, Verdict};
+pub use verdict::{CitedFigure, Confidence, Kind, NextStep, Sentence, Verdict};
 
 use ledger::Account;
 
 /// Returns the verdict on `account`: what cost the program its time, given what the session knows about the machine and the program's environment.
 pub fn advise(account: &Account, facts: &Facts) -> Verdict {
-    judge(&picture::Picture::new(account, facts))
+    judge(&evidence::Evidence::new(account, facts))
 }
 
 /// Returns the verdict for sums that have been computed already; see [`advise`].
-pub fn judge(picture: &picture::Picture<'_>) -> Verdict {
-    rules::judge(picture)
+pub fn judge(evidence: &evidence::Evidence<'_>) -> Verdict {
+    rules::judge(evidence)
 }

@@ -6,9 +6,9 @@ use ledger::check::Capacity;
 use ledger::summary;
 use wire::Backend;
 
+use crate::evidence::Evidence;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, counted, duration};
-use crate::picture::Picture;
 use crate::thresholds::{
     LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_THREAD_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION, UNKNOWN_TOO_MUCH,
 };
@@ -33,45 +33,45 @@ impl Limits {
     }
 }
 
-/// Collects everything that limits a verdict about `picture`.
-pub(crate) fn limits(picture: &Picture) -> Limits {
+/// Collects everything that limits a verdict about `evidence`.
+pub(crate) fn limits(evidence: &Evidence) -> Limits {
     let mut limits = Limits { sentences: Vec::new(), ceiling: Confidence::High, may_forecast: true, may_judge: true };
-    too_short(picture, &mut limits);
-    losses(picture, &mut limits);
-    contradictions(picture, &mut limits);
-    blindness(picture, &mut limits);
-    unknown(picture, &mut limits);
+    too_short(evidence, &mut limits);
+    losses(evidence, &mut limits);
+    contradictions(evidence, &mut limits);
+    blindness(evidence, &mut limits);
+    unknown(evidence, &mut limits);
     limits
 }
 
-fn too_short(picture: &Picture, limits: &mut Limits) {
-    if picture.sums.wall_ns >= MIN_THREAD_NS {
+fn too_short(evidence: &Evidence, limits: &mut Limits) {
+    if evidence.sums.wall_ns >= MIN_THREAD_NS {
         return;
     }
     let text = format!(
         "{} of thread time is too short to judge; {} would be the least.",
-        duration(picture.sums.wall_ns),
+        duration(evidence.sums.wall_ns),
         duration(MIN_THREAD_NS)
     );
-    limits.say(say(picture, text, &[Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
+    limits.say(say(evidence, text, &[Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
     limits.may_judge = false;
 }
 
-fn losses(picture: &Picture, limits: &mut Limits) {
-    let (lost, events) = (&picture.account.lost, picture.account.events);
+fn losses(evidence: &Evidence, limits: &mut Limits) {
+    let (lost, events) = (&evidence.account.lost, evidence.account.events);
     if lost.moments > 0 {
         // The figures of co-runners come from the trace, so gaps in the trace affect them.
-        let but = if picture.account.beside.is_some() { ", but what is said of programs side by side" } else { "" };
+        let but = if evidence.account.co_run.is_some() { ", but what is said of programs side by side" } else { "" };
         let text = format!(
             "The trace has gaps: the buffer had no space for {}. These figures have none, they are kept elsewhere{but}.",
             counted(lost.moments, "trace event")
         );
-        limits.say(say(picture, text, &[Figure::Whole(Whole::LostEvents)]), Confidence::High);
+        limits.say(say(evidence, text, &[Figure::Whole(Whole::LostEvents)]), Confidence::High);
     }
     if !lost.spoil_accounts() {
         return;
     }
-    let part = (lost.events as f64 / (events.max(1) as f64)).max(threads_lost(picture));
+    let part = (lost.events as f64 / (events.max(1) as f64)).max(threads_lost(evidence));
     let consequence = if part <= LOSS_NEGLIGIBLE {
         "the figures hold"
     } else if part <= LOSS_TOO_MUCH {
@@ -87,52 +87,54 @@ fn losses(picture: &Picture, limits: &mut Limits) {
         count(lost.finals)
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
-    limits.say(say(picture, text, &[Figure::Whole(Whole::LostEvents), Figure::Whole(Whole::Events)]), ceiling);
+    limits.say(say(evidence, text, &[Figure::Whole(Whole::LostEvents), Figure::Whole(Whole::Events)]), ceiling);
     limits.may_forecast &= part <= LOSS_NEGLIGIBLE;
     limits.may_judge &= part <= LOSS_TOO_MUCH;
 }
 
 /// Checks for events that cannot all be true, whether or not lost events were reported.
-fn contradictions(picture: &Picture, limits: &mut Limits) {
-    let capacity = Capacity::of(picture.account, picture.facts.online_cpus.len());
+fn contradictions(evidence: &Evidence, limits: &mut Limits) {
+    let capacity = Capacity::of(evidence.account, evidence.facts.online_cpus.len());
     if let Some(capacity) = capacity.filter(Capacity::is_exceeded) {
         let text = format!(
             "Threads would have run {} in {} on {}, which cannot be: these figures are wrong, and there is no verdict.",
             duration(capacity.run_ns),
             duration(capacity.window_ns),
-            counted(picture.facts.online_cpus.len() as u64, "CPU")
+            counted(evidence.facts.online_cpus.len() as u64, "CPU")
         );
-        limits
-            .say(say(picture, text, &[Figure::Sum(thread::run_ns), Figure::Whole(Whole::OnlineCpus)]), Confidence::Low);
+        limits.say(
+            say(evidence, text, &[Figure::Sum(thread::run_ns), Figure::Whole(Whole::OnlineCpus)]),
+            Confidence::Low,
+        );
         limits.may_judge = false;
     }
-    let count = picture.sums.impossible;
+    let count = evidence.sums.impossible;
     if count == 0 {
         return;
     }
-    let contradicted = summary::threads(picture.account).filter(|thread| thread.impossible > 0);
+    let contradicted = summary::threads(evidence.account).filter(|thread| thread.impossible > 0);
     let unknown_ns = contradicted.fold(0u64, |sum, thread| sum.saturating_add(thread.unknown_ns));
-    let part = picture.share(unknown_ns);
+    let part = evidence.share(unknown_ns);
     let text = format!(
         "{} contradict others, so some were lost or are wrong: up to {} of thread time around them is unknown.",
         counted(count, "event"),
         duration(unknown_ns)
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
-    limits.say(say(picture, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]), ceiling);
+    limits.say(say(evidence, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]), ceiling);
     limits.may_forecast &= part <= LOSS_TOO_MUCH;
 }
 
 /// Returns the part of the threads that could not be tracked or are known only as a sum.
-fn threads_lost(picture: &Picture) -> f64 {
-    let lost = picture.account.lost.members.saturating_add(picture.account.lost.finals) as f64;
-    lost / (lost + picture.sums.threads as f64).max(1.0)
+fn threads_lost(evidence: &Evidence) -> f64 {
+    let lost = evidence.account.lost.members.saturating_add(evidence.account.lost.finals) as f64;
+    lost / (lost + evidence.sums.threads as f64).max(1.0)
 }
 
-fn blindness(picture: &Picture, limits: &mut Limits) {
-    let sees = picture.sees;
+fn blindness(evidence: &Evidence, limits: &mut Limits) {
+    let sees = evidence.sees;
     if !sees.causes {
-        let who = match picture.account.backend {
+        let who = match evidence.account.backend {
             Backend::PerfData => "A recording of perf".to_owned(),
             backend => format!("The {} backend", backend.name()),
         };
@@ -145,8 +147,8 @@ fn blindness(picture: &Picture, limits: &mut Limits) {
         let text =
             format!("{who} sees neither why a thread blocked nor who held a CPU that others waited for{busy}{delays}.");
         let mut sentence =
-            say(picture, text, &[Figure::Sum(thread::blocked_ns), Figure::Sum(thread::waiting_for_cpu_ns)]);
-        if picture.facts.has_verb("doctor") {
+            say(evidence, text, &[Figure::Sum(thread::blocked_ns), Figure::Sum(thread::waiting_for_cpu_ns)]);
+        if evidence.facts.has_verb("doctor") {
             let kind = crate::verdict::Kind::TooLittleEvidence;
             sentence.next.push(crate::verdict::NextStep::plain("cox doctor (says what eBPF needs here)", kind));
         }
@@ -154,22 +156,22 @@ fn blindness(picture: &Picture, limits: &mut Limits) {
     }
     if !sees.spin {
         let text = "Spinning was not seen: some of the work may be waiting for other threads.".to_owned();
-        limits.say(say(picture, text, &[Figure::Sum(thread::run_ns)]), Confidence::Medium);
+        limits.say(say(evidence, text, &[Figure::Sum(thread::run_ns)]), Confidence::Medium);
     }
-    let doubt = picture.share(picture.sums.spin_error_ns);
+    let doubt = evidence.share(evidence.sums.spin_error_ns);
     if doubt > SPIN_ERROR_SHARE {
         let text = format!(
             "Spinning is known from few samples: {} of thread time, give or take {}.",
-            about_percent(picture.share(picture.sums.spin_ns)),
+            about_percent(evidence.share(evidence.sums.spin_ns)),
             about_percent(doubt)
         );
         limits
-            .say(say(picture, text, &[Figure::Sum(thread::spin_ns), Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
+            .say(say(evidence, text, &[Figure::Sum(thread::spin_ns), Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
     }
 }
 
-fn unknown(picture: &Picture, limits: &mut Limits) {
-    let unknown = picture.share(picture.sums.unknown_ns);
+fn unknown(evidence: &Evidence, limits: &mut Limits) {
+    let unknown = evidence.share(evidence.sums.unknown_ns);
     if unknown < UNKNOWN_MENTION {
         return;
     }
@@ -179,7 +181,7 @@ fn unknown(picture: &Picture, limits: &mut Limits) {
         about_percent(unknown)
     );
     limits.say(
-        say(picture, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]),
+        say(evidence, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]),
         Confidence::Medium,
     );
     limits.may_judge &= unknown < UNKNOWN_TOO_MUCH;

@@ -1,9 +1,9 @@
 //! Settings that need no change of the program: OpenMP's environment variables, if it is an OpenMP program.
 
+use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::numbers::{counted, cpu_list};
-use crate::picture::Picture;
 use crate::thresholds::{IMBALANCE_FACTOR, WORTH_FACTOR};
 use crate::verdict::{Kind, NextStep};
 
@@ -17,30 +17,30 @@ const PASSIVE: (f64, f64) = (0.67, 0.95);
 
 /// Returns whether the program uses OpenMP: its runtime was mapped or was seen spinning. Environment variables prove nothing, because shells and
 /// batch systems set them for every program.
-pub(crate) fn is_openmp(picture: &Picture) -> bool {
-    let seen = picture.account.hot.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
-    seen || picture.facts.openmp_runtime.is_some()
+pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
+    let seen = evidence.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
+    seen || evidence.facts.openmp_runtime.is_some()
 }
 
 /// Returns the step to run as many threads as `cpus`; `None` if the forecast shows no gain.
-pub(crate) fn threads(picture: &Picture, cpus: f64, kind: Kind) -> Option<NextStep> {
+pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
     // Unequal work stays unequal among fewer threads. The low end of the range contains a little inequality already.
-    let inequality = picture.inequality();
+    let inequality = evidence.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
-    let bound = picture.work_bound_on(cpus);
+    let bound = evidence.work_bound_on(cpus);
     // If the step could lose about as much as it could win, the work must be balanced first. CPU time that other programs took is not part of the
     // gain: otherwise a small load of others would make this the first step.
-    let here = bound.min(picture.work_bound_on(picture.cpus_left()));
+    let here = bound.min(evidence.work_bound_on(evidence.cpus_left()));
     if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;
     }
-    step(picture, fewer(picture, cpus), Expected::part_of(bound, low, 1.0), kind)
+    step(evidence, fewer(evidence, cpus), Expected::part_of(bound, low, 1.0), kind)
 }
 
 /// Returns the wording of the step: how to set the number of threads.
-pub(crate) fn fewer(picture: &Picture, cpus: f64) -> String {
+pub(crate) fn fewer(evidence: &Evidence, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
-    if is_openmp(picture) {
+    if is_openmp(evidence) {
         format!("OMP_NUM_THREADS={whole}")
     } else {
         format!("run it with {}", counted(whole, "thread"))
@@ -48,38 +48,39 @@ pub(crate) fn fewer(picture: &Picture, cpus: f64) -> String {
 }
 
 /// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs; the step shows what remains of it at the present load.
-fn step(picture: &Picture, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
-    alone
-        .is_worth_trying()
-        .then(|| NextStep::expecting(action, &picture.beside_others(alone), kind).without("any waiting", picture.cpus))
+fn step(evidence: &Evidence, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
+    alone.is_worth_trying().then(|| {
+        NextStep::expecting(action, &evidence.beside_others(alone), kind).without("any waiting", evidence.cpus)
+    })
 }
 
 /// Returns the step to let cox measure what it gains if threads take turns on the CPUs.
 ///
 /// A program that can be started again is measured by `cox advise`; a running one is packed for as long as packing gains time. The step has no
 /// forecast: the gain depends on the length of phases, which the account does not show.
-pub(crate) fn turns(picture: &Picture, kind: Kind) -> Option<NextStep> {
-    let Facts { command, .. } = picture.facts;
-    let cpus = cpu_list(picture.facts.program_cpus());
+pub(crate) fn turns(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
+    let Facts { command, .. } = evidence.facts;
+    let cpus = cpu_list(evidence.facts.program_cpus());
     let (program, rest) = command.split_first().filter(|_| !cpus.is_empty())?;
     let (verb, what) = match program.as_str() {
         "--pid" => ("pack", command.join(" ")),
         attached if attached.starts_with("--") => return None,
         started => ("advise", format!("-- {started}{}", if rest.is_empty() { "" } else { " …" })),
     };
-    (picture.facts.has_verb(verb) && !picture.facts.is_packed())
+    (evidence.facts.has_verb(verb) && !evidence.facts.is_packed())
         .then(|| NextStep::plain(format!("cox {verb} --cpus {cpus} {what}"), kind))
 }
 
 /// Returns the step to let waiting threads sleep.
-pub(crate) fn passive(picture: &Picture, kind: Kind) -> Option<NextStep> {
-    let useful = is_openmp(picture) && !picture.facts.waits_passively();
-    let expected = Expected::part_of(picture.work_bound(), PASSIVE.0, PASSIVE.1);
-    useful.then(|| step(picture, "OMP_WAIT_POLICY=passive", expected, kind)).flatten()
+pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
+    let useful = is_openmp(evidence) && !evidence.facts.waits_passively();
+    let expected = Expected::part_of(evidence.work_bound(), PASSIVE.0, PASSIVE.1);
+    useful.then(|| step(evidence, "OMP_WAIT_POLICY=passive", expected, kind)).flatten()
 }
 
 /// Returns the step to let waiting threads spin, so that they need not be woken.
-pub(crate) fn active(picture: &Picture, expected: &Expected, kind: Kind) -> NextStep {
-    let action = if is_openmp(picture) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
-    NextStep::expecting(action, &picture.beside_others(*expected), kind).without("any delay of wake-ups", picture.cpus)
+pub(crate) fn active(evidence: &Evidence, expected: &Expected, kind: Kind) -> NextStep {
+    let action = if is_openmp(evidence) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
+    NextStep::expecting(action, &evidence.beside_others(*expected), kind)
+        .without("any delay of wake-ups", evidence.cpus)
 }

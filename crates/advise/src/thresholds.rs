@@ -12,16 +12,16 @@ pub const MENTION_SHARE: f64 = 0.02;
 
 /// A worker thread did at least this part of the busiest thread's work. A thread below that helps (signals, timers, a main thread that only joins)
 /// but does not carry the program.
-pub const CREW_WORK: f64 = 0.02;
+pub const WORKER_WORK: f64 = 0.02;
 
 /// A thread that spun for this part of its life waits for other threads regularly, and is a worker even if it did no work.
-pub const CREW_SPIN: f64 = 0.10;
+pub const WORKER_SPIN: f64 = 0.10;
 
 /// A thread that slept on a futex for this part of its life can be a worker, too; see [`CREW_WAKEUPS_PER_S`].
-pub const CREW_SLEEP: f64 = 0.50;
+pub const WORKER_SLEEP: f64 = 0.50;
 
 /// A sleeping worker thread was woken at least this often per second: a barrier or a queue does so, a join does not.
-pub const CREW_WAKEUPS_PER_S: f64 = 10.0;
+pub const WORKER_WAKEUPS_PER_S: f64 = 10.0;
 
 /// Oversubscription: at least this many worker threads per CPU are alive on average. The margin of a tenth allows for threads that overlap while one
 /// replaces another.

@@ -142,14 +142,14 @@ pub struct Sentence {
     /// Plain English, including the number.
     pub text: String,
     /// The figures that support the sentence.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<CitedFigure>,
     /// What to try, best first.
     pub next: Vec<NextStep>,
 }
 
 /// A figure of the same report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Evidence {
+pub struct CitedFigure {
     /// Name of the figure, as in `docs/figures.md`.
     pub figure: String,
     /// Value of the figure, in the unit that its name gives.

@@ -3,13 +3,13 @@
 mod staged;
 
 use advise::efficiency::{Base, Efficiency};
-use advise::picture::Picture;
+use advise::evidence::Evidence;
 use ledger::{SpinBasis, Thread};
 use proptest::prelude::*;
 use staged::{Life, SIBLINGS, Stage};
 
 fn of(stage: &Stage) -> Option<Efficiency> {
-    Efficiency::of(&Picture::new(&stage.account, &stage.facts))
+    Efficiency::of(&Evidence::new(&stage.account, &stage.facts))
 }
 
 /// Threads on so many CPUs that work for these parts of the time, and spin for the rest.

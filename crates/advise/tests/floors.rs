@@ -199,8 +199,8 @@ fn what_the_user_has_no_right_to_is_no_advice() {
     let mut hidden = denied(hog.clone());
     assert_eq!(actions(&denied(hog))[0], "run it on CPUs that stress does not use, or after stress has ended");
     // All threads of other users have one name, which is none.
-    for taker in hidden.account.took_cpu.iter_mut().filter(|taker| taker.comm == "stress") {
-        taker.comm = "another user's".into();
+    for preemptor in hidden.account.preemptors.iter_mut().filter(|preemptor| preemptor.comm == "stress") {
+        preemptor.comm = "another user's".into();
     }
     assert_eq!(actions(&hidden)[0], "run it on CPUs that other users' programs do not use, or after they have ended");
 

@@ -2,11 +2,11 @@
 
 mod staged;
 
+use advise::evidence::Evidence;
 use advise::forecast::Refusal;
 use advise::forecast::modelled::Sketch;
-use advise::picture::Picture;
 use advise::{Facts, Kind, Verdict, advise};
-use ledger::{TakerKind, TookCpu};
+use ledger::{Preemptor, PreemptorKind};
 use staged::{Behind, Life, OTHERS, SIBLINGS, Stage};
 
 const S: u64 = 1_000_000_000;
@@ -37,7 +37,7 @@ fn the_cpus_are_those_of_the_pack() {
     facts.packed_cpus = Some(vec![1, 2]);
     assert_eq!(facts.program_cpus(), [1, 2]);
     let stage = packed(crowd(8), &[0, 1]);
-    assert_eq!(Picture::new(&stage.account, &stage.facts).cpus, 2.0);
+    assert_eq!(Evidence::new(&stage.account, &stage.facts).cpus, 2.0);
 }
 
 /// The same threads unpacked have pinned themselves: idle CPUs beside them, and none of those used.
@@ -76,20 +76,22 @@ fn a_packed_program_is_not_told_to_be_packed() {
 #[test]
 fn nobody_is_told_to_stop_the_packer() {
     let took = |stage: &mut Stage, comm: &str, wait_ns| {
-        let taker = TookCpu { comm: comm.into(), tid: 8, host_tid: None, threads: 1, kind: TakerKind::Other, wait_ns };
-        stage.account.took_cpu.push(taker);
+        let preemptor =
+            Preemptor { comm: comm.into(), tid: 8, host_tid: None, threads: 1, kind: PreemptorKind::Other, wait_ns };
+        stage.account.preemptors.push(preemptor);
     };
     let mut alone = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.3, ..Life::default() });
-    let all_ns = alone.account.took_cpu[0].wait_ns;
+    let all_ns = alone.account.preemptors[0].wait_ns;
     assert_eq!(judge(&alone).headline, Kind::CpuHog);
-    alone.account.took_cpu.clear();
-    took(&mut alone, "cox-seat-0", all_ns / 2);
+    alone.account.preemptors.clear();
+    took(&mut alone, "cox-slot-0", all_ns / 2);
     took(&mut alone, "cox-pack", all_ns - all_ns / 2);
     let verdict = judge(&packed(alone, &[0, 1]));
     assert_ne!(verdict.headline, Kind::CpuHog, "{}", text(&verdict));
 
     let mut both = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.6, ..Life::default() });
-    both.account.took_cpu[0].wait_ns = 9 * S;
+    both.account.preemptors[0].wait_ns = 9 * S;
+    // So called in reports of version 1.
     took(&mut both, "cox-seat-1", 3 * S);
     both = packed(both, &[0, 1]);
     let verdict = judge(&both);
@@ -98,7 +100,7 @@ fn nobody_is_told_to_stop_the_packer() {
     assert!(text.contains("Others, cox's packing among them, took") && text.contains("stop stress"), "{text}");
     assert!(!text.contains("cox-seat"), "{text}");
     // Nor is more promised than stopping the others can give.
-    both.account.took_cpu[1].comm = "make".into();
+    both.account.preemptors[1].comm = "make".into();
     let expected = |verdict: &Verdict| verdict.sentences[0].next[0].expected_low;
     assert!(expected(&verdict) < expected(&judge(&both)));
 }
@@ -117,5 +119,5 @@ fn waiting_beside_free_cpus_is_no_sign_of_others() {
 #[test]
 fn no_forecast_is_made_from_a_packed_run() {
     let stage = packed(crowd(2), &[0, 1]);
-    assert_eq!(Sketch::of(&Picture::new(&stage.account, &stage.facts), 2), Err(Refusal::Packed));
+    assert_eq!(Sketch::of(&Evidence::new(&stage.account, &stage.facts), 2), Err(Refusal::Packed));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use advise::{Facts, Kind, Verdict, advise};
 use ledger::figures::ByCause;
-use ledger::{Account, CpuAccount, Lost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy};
+use ledger::{Account, CpuAccount, Lost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread, WokenBy};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -85,9 +85,9 @@ fn cpu(cpu: u32) -> impl Strategy<Value = CpuAccount> {
     })
 }
 
-fn taker() -> impl Strategy<Value = TookCpu> {
-    ("[a-zé/:0-9]{0,9}", time(), select(vec![TakerKind::Sibling, TakerKind::Other, TakerKind::Idle]))
-        .prop_map(|(comm, wait_ns, kind)| TookCpu { comm, wait_ns, kind, tid: 3, host_tid: None, threads: 1 })
+fn preemptor() -> impl Strategy<Value = Preemptor> {
+    ("[a-zé/:0-9]{0,9}", time(), select(vec![PreemptorKind::Sibling, PreemptorKind::Other, PreemptorKind::Idle]))
+        .prop_map(|(comm, wait_ns, kind)| Preemptor { comm, wait_ns, kind, tid: 3, host_tid: None, threads: 1 })
 }
 
 fn account_of(
@@ -96,8 +96,8 @@ fn account_of(
 ) -> impl Strategy<Value = Account> {
     let cpus = prop_oneof![vec(cpu(0), 0..1), (cpu(0), cpu(1), cpu(2)).prop_map(|(a, b, c)| vec![a, b, c])];
     let backend = select(&[Backend::Bpf, Backend::Bpf, Backend::Perf, Backend::Proc, Backend::PerfData][..]);
-    (vec(thread, 0..7), wall, cpus, vec(taker(), 0..5), backend, 0..1000u64, 0..3u64).prop_map(
-        |(threads, wall_ns, cpus, took_cpu, backend, lost, finals)| {
+    (vec(thread, 0..7), wall, cpus, vec(preemptor(), 0..5), backend, 0..1000u64, 0..3u64).prop_map(
+        |(threads, wall_ns, cpus, preemptors, backend, lost, finals)| {
             let processes = vec![Process { pid: 1, threads, ..Process::default() }];
             Account {
                 backend,
@@ -109,9 +109,9 @@ fn account_of(
                 own_cost: Default::default(),
                 programs: vec![Program { wall_ns, processes, ..Program::default() }],
                 cpus,
-                took_cpu,
-                hot: Vec::new(),
-                beside: None,
+                preemptors,
+                hot_functions: Vec::new(),
+                co_run: None,
             }
         },
     )
@@ -157,7 +157,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
     let threads: Vec<&Thread> = programs.flat_map(|p| &p.processes).flat_map(|p| &p.threads).collect();
     let sum = |part: &dyn Fn(&Thread) -> u64| threads.iter().fold(0u64, |sum, thread| sum.saturating_add(part(thread)));
     let took =
-        |kind| account.took_cpu.iter().filter(|t| t.kind == kind).fold(0u64, |sum, t| sum.saturating_add(t.wait_ns));
+        |kind| account.preemptors.iter().filter(|t| t.kind == kind).fold(0u64, |sum, t| sum.saturating_add(t.wait_ns));
     let cpus = |part: fn(&CpuAccount) -> u64| account.cpus.iter().map(part).fold(0, u64::saturating_add);
     let cause = |cause: Cause| sum(&|thread| thread.blocked_by[cause]);
     let work = |thread: &Thread| thread.run_ns.saturating_sub(thread.spin_ns);
@@ -165,7 +165,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
     let (wake, preempt, yielded) = (sum(&|t| t.wake_delay_ns), sum(&|t| t.preempt_wait_ns), sum(&|t| t.yield_wait_ns));
     let whole = match name {
         "threads" => threads.len() as u64 + account.lost.finals,
-        "crew_threads" => return None,
+        "worker_threads" => return None,
         "thread_ns" => sum(&|t| t.wall_ns),
         "wall_ns" => account.window_ns.max(1),
         // A thread that spun for longer than it ran is impossible.
@@ -181,9 +181,9 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "yield_wait_ns" => yielded,
         "blocked_ns" => sum(&|t| t.blocked_ns),
         "unknown_ns" => sum(&|t| t.unknown_ns),
-        "took_cpu.sibling" => took(TakerKind::Sibling),
-        "took_cpu.other" => took(TakerKind::Other),
-        "took_cpu.idle" => took(TakerKind::Idle),
+        "preemptors.sibling" => took(PreemptorKind::Sibling),
+        "preemptors.other" => took(PreemptorKind::Other),
+        "preemptors.idle" => took(PreemptorKind::Idle),
         "cpus.idle_ns" => cpus(|cpu| cpu.idle_ns),
         "cpus.idle_while_waiting_ns" => cpus(|cpu| cpu.idle_while_waiting_ns),
         "cpus.busy_others_ns" => cpus(|cpu| cpu.busy_others_ns),
@@ -228,7 +228,7 @@ fn every_figure_can_be_recomputed_and_has_its_own_name() {
     let names: Vec<String> = advise::figures::Figure::all().map(|figure| figure.name()).collect();
     let distinct: BTreeSet<&String> = names.iter().collect();
     assert_eq!(distinct.len(), names.len());
-    for name in names.iter().filter(|name| *name != "crew_threads") {
+    for name in names.iter().filter(|name| *name != "worker_threads") {
         assert!(recompute(&account.account, &facts, name).is_some(), "{name}");
     }
 }
@@ -240,7 +240,7 @@ fn check_form(verdict: &Verdict, account: &Account, facts: &Facts) {
     for sentence in &verdict.sentences {
         assert!(!sentence.text.contains("NaN") && !sentence.text.contains("inf"), "{}", sentence.text);
         for evidence in &sentence.evidence {
-            if evidence.figure == "crew_threads" {
+            if evidence.figure == "worker_threads" {
                 assert!(evidence.value >= 0.0 && evidence.value <= 7.0);
                 continue;
             }

@@ -3,7 +3,7 @@
 mod staged;
 
 use advise::{Confidence, Kind, NextStep, Verdict, advise};
-use ledger::{TakerKind, TookCpu};
+use ledger::{Preemptor, PreemptorKind};
 use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
 
 fn judge(stage: &Stage) -> Verdict {
@@ -63,7 +63,7 @@ fn nothing_to_gain_recommends_nothing() {
 fn what_every_machine_does_beside_a_program_is_no_hog() {
     let life = Life { preempted: 0.03, spin: 0.06, ..Life::default() };
     assert_eq!(judge(&Stage::alike(2, OTHERS, 2, &life)).headline, Kind::NothingToGain);
-    // The same part of the CPUs holds up a crew of 32 much longer.
+    // The same part of the CPUs holds up 32 workers much longer.
     let life = Life { preempted: 0.03, spin: 0.4, ..Life::default() };
     assert_eq!(judge(&Stage::alike(32, OTHERS, 32, &life)).headline, Kind::CpuHog);
 }
@@ -82,18 +82,19 @@ fn threads_that_keep_a_cpu_working_have_nothing_to_gain_from_being_fewer() {
 #[test]
 fn the_step_names_whom_it_is_about() {
     let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.5, ..Life::default() });
-    let taker = |comm: &str, wait_ns| TookCpu { comm: comm.into(), kind: TakerKind::Other, wait_ns, ..stage_taker() };
-    stage.account.took_cpu =
-        vec![taker("one", 5_000_000_000), taker("two", 4_000_000_000), taker("three", 999_000_000)];
+    let preemptor =
+        |comm: &str, wait_ns| Preemptor { comm: comm.into(), kind: PreemptorKind::Other, wait_ns, ..stage_taker() };
+    stage.account.preemptors =
+        vec![preemptor("one", 5_000_000_000), preemptor("two", 4_000_000_000), preemptor("three", 999_000_000)];
     let action = |stage: &Stage| judge(stage).sentences[0].next[0].action.clone();
     assert_eq!(action(&stage), "stop one and two, or keep them off CPU 0-1");
-    let many = (0..10).map(|at| taker(&format!("p{at}"), 1_000_000_000)).collect();
-    stage.account.took_cpu = many;
+    let many = (0..10).map(|at| preemptor(&format!("p{at}"), 1_000_000_000)).collect();
+    stage.account.preemptors = many;
     assert_eq!(action(&stage), "stop p0, p1, p2 and others, or keep them off CPU 0-1");
 }
 
-fn stage_taker() -> TookCpu {
-    TookCpu { threads: 1, tid: 7, ..TookCpu::default() }
+fn stage_taker() -> Preemptor {
+    Preemptor { threads: 1, tid: 7, ..Preemptor::default() }
 }
 
 #[test]
@@ -143,8 +144,9 @@ fn a_lock_beside_others_is_named_without_their_time() {
 fn waiting_booked_twice_is_not_blamed_twice() {
     // Threads cannot wait behind siblings longer than they waited at all.
     let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.04, spin: 0.3, ..Life::default() });
-    let twice = TookCpu { comm: "app".into(), kind: TakerKind::Sibling, wait_ns: 2 * WALL_NS / 10, ..stage_taker() };
-    stage.account.took_cpu.push(twice);
+    let twice =
+        Preemptor { comm: "app".into(), kind: PreemptorKind::Sibling, wait_ns: 2 * WALL_NS / 10, ..stage_taker() };
+    stage.account.preemptors.push(twice);
     let verdict = judge(&with_a_guest(stage, 0.9));
     let waited = |text: &str| text.contains("4.0 % of thread time waited behind them");
     assert!(verdict.sentences.iter().any(|sentence| waited(&sentence.text)), "{verdict:#?}");
@@ -176,8 +178,8 @@ fn disturbed(mut stage: Stage, share: f64) -> Stage {
         thread.run_ns -= moved;
         thread.preempt_wait_ns += moved;
     }
-    let apt = TookCpu { comm: "apt".into(), kind: TakerKind::Other, wait_ns: each * threads, ..stage_taker() };
-    stage.account.took_cpu.push(apt);
+    let apt = Preemptor { comm: "apt".into(), kind: PreemptorKind::Other, wait_ns: each * threads, ..stage_taker() };
+    stage.account.preemptors.push(apt);
     stage
 }
 

@@ -136,7 +136,7 @@ fn imbalance_whatever_the_waiting_policy() {
 }
 
 #[test]
-fn imbalance_on_a_crowded_machine_does_not_flip_either() {
+fn imbalance_on_an_oversubscribed_machine_does_not_flip_either() {
     // Four threads on two CPUs, one of them with all the work: the spinners take its CPU away.
     let worker = Life { preempted: 0.5, ..Life::default() };
     let spinner = Life { spin: 0.49, preempted: 0.5, ..Life::default() };
@@ -208,7 +208,7 @@ fn a_hog_beside_independent_threads_gives_back_its_share() {
 #[test]
 fn a_kernel_thread_that_takes_cpus_is_not_asked_to_stop() {
     let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.3, ..Life::default() });
-    stage.account.took_cpu[0].comm = "kworker/u8:1".into();
+    stage.account.preemptors[0].comm = "kworker/u8:1".into();
     let verdict = expect(&stage, Kind::CpuHog);
     assert!(verdict.sentences[0].next[0].action.starts_with("find what"), "{}", text(&verdict));
 }
@@ -485,7 +485,7 @@ fn gaps_of_a_trace_are_said_first_and_spoil_only_what_is_played_from_it() {
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
     assert!(gaps.sentences[0].text.ends_with("they are kept elsewhere."), "{}", text(&gaps));
     assert_eq!(gaps.confidence, whole.confidence);
-    stage.account.beside = Some(ledger::beside::Beside::default());
+    stage.account.co_run = Some(ledger::co_run::CoRun::default());
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
     assert!(gaps.sentences[0].text.ends_with("but what is said of programs side by side."), "{}", text(&gaps));
 }
@@ -537,14 +537,14 @@ fn a_convoy_on_a_busy_machine_is_still_a_convoy() {
 fn much_waiting_for_several_reasons_is_not_nothing() {
     let life = Life { spin: 0.2, preempted: 0.2, ..Life::default() };
     let mut stage = Stage::alike(2, Behind { sibling: 0.1, other: 0.0, idle: 0.9 }, 2, &life);
-    stage.account.took_cpu.clear();
+    stage.account.preemptors.clear();
     let verdict = judge(&stage);
     assert_ne!(verdict.headline, Kind::NothingToGain, "{}", text(&verdict));
 }
 
 #[test]
 fn imbalance_beside_a_smaller_hog() {
-    // Every wait of the crew could be due to the others; the work is unequal by more than they took.
+    // Every wait of the workers could be due to the others; the work is unequal by more than they took.
     let busy = Life { preempted: 0.05, futex: 0.106, wakeups_per_s: 350.0, ..Life::default() };
     let waits = Life { wake_delay: 0.05, futex: 0.5, wakeups_per_s: 450.0, ..Life::default() };
     let mut stage = Stage::new(2, Behind { sibling: 0.45, other: 0.55, idle: 0.0 }, &[waits, busy]);

@@ -2,9 +2,9 @@
 
 mod staged;
 
+use advise::evidence::Evidence;
 use advise::forecast::modelled::{Sketch, Waits};
 use advise::forecast::{Accepts, Refusal};
-use advise::picture::Picture;
 use ledger::SpinBasis;
 use staged::{Life, SIBLINGS, Stage, WALL_NS};
 
@@ -13,7 +13,7 @@ fn staged(lives: &[Life], cpus: u32) -> Stage {
 }
 
 fn sketch(stage: &Stage, cpus: u64) -> Result<Sketch, Refusal> {
-    Sketch::of(&Picture::new(&stage.account, &stage.facts), cpus)
+    Sketch::of(&Evidence::new(&stage.account, &stage.facts), cpus)
 }
 
 fn spinning() -> Vec<Life> {
@@ -36,7 +36,7 @@ fn loops_of_the_program_cannot_be_put_to_sleep() {
     let stage = || staged(&vec![life.clone(); 3], 2);
     assert!(sketch(&stage().spinning_in("tight loop"), 2).unwrap().passive_already);
     let mut runtime = stage().spinning_in("OpenMP runtime");
-    runtime.account.hot[0].run_ns = 9_000_000_000;
+    runtime.account.hot_functions[0].run_ns = 9_000_000_000;
     let found = sketch(&runtime, 2).unwrap();
     assert!(!found.passive_already);
     // Mostly in loops: that they sleep now and then does not matter.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use changes::{Hands, Knob, LiveHands, Value};
+use changes::{Knob, KnobIo, LiveKnobIo, Value};
 use machine::Root;
 
 const MOTHERS: u32 = 3;
@@ -24,20 +24,20 @@ struct Tally {
 }
 
 struct Program {
-    hands: LiveHands,
+    knob_io: LiveKnobIo,
     began_with: (Value, u32),
     tally: Mutex<Tally>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let hands = LiveHands::new(Root::live());
+    let knob_io = LiveKnobIo::new(Root::live());
     // Whatever class it was started in: for SCHED_OTHER it is to be told from SCHED_IDLE.
-    let knob = Knob::Scheduling(hands.thread(tid())?);
-    if let Value::Scheduling(scheduling) = hands.read(&knob)? {
-        hands.write(&knob, &Value::Scheduling(changes::Scheduling { policy: 0, ..scheduling }))?;
+    let knob = Knob::Scheduling(knob_io.thread(tid())?);
+    if let Value::Scheduling(scheduling) = knob_io.read(&knob)? {
+        knob_io.write(&knob, &Value::Scheduling(changes::Scheduling { policy: 0, ..scheduling }))?;
     }
-    let began_with = now(&hands)?;
-    let program = Arc::new(Program { hands, began_with, tally: Mutex::default() });
+    let began_with = now(&knob_io)?;
+    let program = Arc::new(Program { knob_io, began_with, tally: Mutex::default() });
     for _ in 0..MOTHERS {
         let program = Arc::clone(&program);
         thread::spawn(move || bear(&program));
@@ -55,12 +55,12 @@ fn tid() -> u32 {
 }
 
 /// The calling thread's CPUs and class.
-fn now(hands: &LiveHands) -> Result<(Value, u32), changes::Error> {
-    let thread = hands.thread(tid())?;
-    let Value::Scheduling(scheduling) = hands.read(&Knob::Scheduling(thread))? else {
+fn now(knob_io: &LiveKnobIo) -> Result<(Value, u32), changes::Error> {
+    let thread = knob_io.thread(tid())?;
+    let Value::Scheduling(scheduling) = knob_io.read(&Knob::Scheduling(thread))? else {
         unreachable!("a scheduling knob has a scheduling")
     };
-    Ok((hands.read(&Knob::Affinity(thread))?, scheduling.policy))
+    Ok((knob_io.read(&Knob::Affinity(thread))?, scheduling.policy))
 }
 
 /// Children one after the other, each of which has one of its own that it does not wait for.
@@ -80,7 +80,7 @@ fn bear(program: &Arc<Program>) {
 impl Program {
     fn is_born(&self) {
         let asked = self.tally.lock().map_or(0, |tally| tally.asked);
-        let is_stranger = now(&self.hands).is_ok_and(|now| now != self.began_with);
+        let is_stranger = now(&self.knob_io).is_ok_and(|now| now != self.began_with);
         thread::sleep(Duration::from_millis(1));
         if let Ok(mut tally) = self.tally.lock() {
             // What was seen before somebody has asked is an answer to an earlier question.

@@ -14,7 +14,9 @@ use std::thread;
 use std::time::Duration;
 
 use changes::guardian::{Guardian, guard};
-use changes::{Book, Claim, Desire, Grip, Hands, Knob, LiveHands, Session, Setting, Thread, Value};
+use changes::{
+    ChangeRequest, Claim, JournalFolder, Knob, KnobHandle, KnobIo, LiveKnobIo, Session, Setting, Thread, Value,
+};
 use machine::{CpuSet, Root};
 
 /// How often it looks for newborn threads.
@@ -22,28 +24,29 @@ const LOOK: Duration = Duration::from_millis(5);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let hands = LiveHands::new(Root::live());
+    let knob_io = LiveKnobIo::new(Root::live());
     let (folder, cpus, pid) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["guard", journal] => {
-            guard(&hands, Path::new(journal))?;
+            guard(&knob_io, Path::new(journal))?;
             return Ok(());
         }
         [folder, cpus, pid] => (folder, cpus.parse()?, pid.parse()?),
         _ => return Err("usage: hold BOOK-FOLDER CPUS PID".into()),
     };
-    let session = Session::begin(&hands, Book::at(folder), process::id(), &arguments.join(" "), |journal| {
-        let mut command = Command::new("/proc/self/exe");
-        command.arg("guard").arg(journal);
-        let failed = |source| changes::Error::Journal { path: journal.to_owned(), source };
-        Guardian::post(command).map(Some).map_err(failed)
-    })?;
+    let session =
+        Session::begin(&knob_io, JournalFolder::at(folder), process::id(), &arguments.join(" "), |journal| {
+            let mut command = Command::new("/proc/self/exe");
+            command.arg("guard").arg(journal);
+            let failed = |source| changes::Error::Journal { path: journal.to_owned(), source };
+            Guardian::post(command).map(Some).map_err(failed)
+        })?;
     let (give, given) = mpsc::channel();
     let mover = thread::spawn(move || move_all(&given));
-    let mut holder = Holder { hands: &hands, session, leader: hands.thread(pid)?, cpus, known: BTreeSet::new() };
+    let mut holder = Holder { knob_io: &knob_io, session, leader: knob_io.thread(pid)?, cpus, known: BTreeSet::new() };
     let leader = holder.leader;
-    holder.session.adopt(holder.desires(leader, &[]))?;
-    for grip in holder.take(&[])? {
-        give.send(grip)?;
+    holder.session.adopt(holder.requests(leader, &[]))?;
+    for handle in holder.take(&[])? {
+        give.send(handle)?;
     }
     println!("holding {}", holder.known.len());
     let (hang_up, hung_up) = mpsc::channel::<()>();
@@ -52,8 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         drop(hang_up);
     });
     while hung_up.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        for grip in holder.take(&[leader])? {
-            give.send(grip)?;
+        for handle in holder.take(&[leader])? {
+            give.send(handle)?;
         }
     }
     // The mover still moves.
@@ -65,7 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 struct Holder<'h> {
-    hands: &'h LiveHands,
+    knob_io: &'h LiveKnobIo,
     session: Session<'h>,
     leader: Thread,
     cpus: CpuSet,
@@ -74,51 +77,52 @@ struct Holder<'h> {
 
 impl Holder<'_> {
     /// The CPUs, and SCHED_IDLE where there is a way back from it.
-    fn desires(&self, thread: Thread, heir_of: &[Thread]) -> Vec<Desire> {
-        let desire = |knob, claim| Desire { engine: "hold".to_owned(), knob, claim, heir_of: heir_of.to_vec() };
-        let mut desires = vec![desire(Knob::Affinity(thread), Claim::Within(self.cpus.clone()))];
+    fn requests(&self, thread: Thread, heir_of: &[Thread]) -> Vec<ChangeRequest> {
+        let request = |knob, claim| ChangeRequest { engine: "hold".to_owned(), knob, claim, heir_of: heir_of.to_vec() };
+        let mut requests = vec![request(Knob::Affinity(thread), Claim::Within(self.cpus.clone()))];
         let knob = Knob::Scheduling(thread);
-        if let Ok(now @ Value::Scheduling(scheduling)) = self.hands.read(&knob) {
+        if let Ok(now @ Value::Scheduling(scheduling)) = self.knob_io.read(&knob) {
             let idle = Value::Scheduling(scheduling.idle());
-            if self.hands.way_back(&knob, &now, &idle).is_ok() {
-                desires.push(desire(knob, Claim::AtTimes(idle)));
+            if self.knob_io.way_back(&knob, &now, &idle).is_ok() {
+                requests.push(request(knob, Claim::AtTimes(idle)));
             }
         }
-        desires
+        requests
     }
 
     /// Takes the threads that it does not know yet.
-    fn take(&mut self, heir_of: &[Thread]) -> Result<Vec<(Grip, Vec<Setting>)>, changes::Error> {
-        let tids = self.hands.threads_of(self.leader)?;
+    fn take(&mut self, heir_of: &[Thread]) -> Result<Vec<(KnobHandle, Vec<Setting>)>, changes::Error> {
+        let tids = self.knob_io.threads_of(self.leader)?;
         let threads: Vec<Thread> = tids
             .into_iter()
             .filter(|tid| self.known.insert(*tid))
-            .filter_map(|tid| self.hands.thread(tid).ok())
+            .filter_map(|tid| self.knob_io.thread(tid).ok())
             .collect();
-        let desires: Vec<Desire> = threads.into_iter().flat_map(|thread| self.desires(thread, heir_of)).collect();
-        self.session.take(desires.clone())?;
-        Ok(desires.into_iter().filter_map(|desire| self.grip(desire).ok()).collect())
+        let requests: Vec<ChangeRequest> =
+            threads.into_iter().flat_map(|thread| self.requests(thread, heir_of)).collect();
+        self.session.take(requests.clone())?;
+        Ok(requests.into_iter().filter_map(|request| self.handle(request).ok()).collect())
     }
 
-    /// A grip, with what it is to set in turn. Fails when the thread has ended.
-    fn grip(&self, desire: Desire) -> Result<(Grip, Vec<Setting>), changes::Error> {
-        let grip = self.session.grip(&desire.knob)?;
-        let values = match desire.claim {
+    /// A handle, with what it is to set in turn. Fails when the thread has ended.
+    fn handle(&self, request: ChangeRequest) -> Result<(KnobHandle, Vec<Setting>), changes::Error> {
+        let handle = self.session.handle(&request.knob)?;
+        let values = match request.claim {
             Claim::Within(cpus) => cpus.iter().map(|cpu| Value::Cpus([cpu].into_iter().collect())).collect(),
-            Claim::Exactly(value) | Claim::AtTimes(value) => vec![value, grip.original().clone()],
+            Claim::Exactly(value) | Claim::AtTimes(value) => vec![value, handle.original().clone()],
         };
-        let settings = values.iter().map(|value| grip.prepare(value)).collect::<Result<_, _>>()?;
-        Ok((grip, settings))
+        let settings = values.iter().map(|value| handle.prepare(value)).collect::<Result<_, _>>()?;
+        Ok((handle, settings))
     }
 }
 
 /// Sets one value after the other until the session ends.
-fn move_all(given: &Receiver<(Grip, Vec<Setting>)>) {
-    let mut grips: Vec<(Grip, Vec<Setting>)> = Vec::new();
+fn move_all(given: &Receiver<(KnobHandle, Vec<Setting>)>) {
+    let mut handles: Vec<(KnobHandle, Vec<Setting>)> = Vec::new();
     for turn in 0.. {
-        grips.extend(given.try_iter());
+        handles.extend(given.try_iter());
         let mut has_ended = false;
-        grips.retain(|(grip, settings)| match grip.apply(&settings[turn % settings.len()]) {
+        handles.retain(|(handle, settings)| match handle.apply(&settings[turn % settings.len()]) {
             Err(changes::Error::Ended(_)) => {
                 has_ended = true;
                 false

@@ -56,7 +56,7 @@ pub enum Error {
         /// What the session may set.
         claim: String,
     },
-    /// A grip was wanted on something that the session has not taken.
+    /// A handle was wanted on something that the session has not taken.
     #[error("{0} has not been taken")]
     Untaken(Box<Knob>),
     /// The session has ended: nobody may change anything in its name any more.

@@ -15,9 +15,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::book::Book;
 use crate::error::Error;
-use crate::hands::Hands;
+use crate::journals::JournalFolder;
+use crate::knob_io::KnobIo;
 use crate::realtime::become_punctual;
 use crate::undo::Undone;
 
@@ -68,7 +68,7 @@ impl Drop for Guardian {
 ///
 /// # Errors
 /// When the journal cannot be settled; it is left for the next session or `cox changes undo`.
-pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
+pub fn guard(knob_io: &dyn KnobIo, journal: &Path) -> Result<Undone, Error> {
     let failed = |source| Error::Journal { path: journal.to_owned(), source };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {
         // SAFETY: ignoring a signal runs no code of ours.
@@ -86,7 +86,7 @@ pub fn guard(hands: &dyn Hands, journal: &Path) -> Result<Undone, Error> {
     }
     // Nobody ever writes to it.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
-    let book = Book::at(folder);
-    let lock = book.lock()?;
-    book.settle(&lock, hands, journal)
+    let journals = JournalFolder::at(folder);
+    let lock = journals.lock()?;
+    journals.settle(&lock, knob_io, journal)
 }

@@ -32,7 +32,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins one, at a path of [`Book::journal`](crate::Book::journal); the file must not exist.
+    /// Begins one, at a path of [`JournalFolder::journal`](crate::JournalFolder::journal); the file must not exist.
     ///
     /// # Errors
     /// When it cannot be created and synced, or the path is not that of a journal.

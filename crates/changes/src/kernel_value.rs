@@ -6,8 +6,8 @@ use machine::CpuSet;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use crate::hands::attr;
 use crate::knob::Value;
+use crate::knob_io::attr;
 
 /// A thread's value as a system call takes it.
 #[derive(Clone, Debug)]

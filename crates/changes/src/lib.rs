@@ -1,11 +1,11 @@
 //! The only room that changes the machine or a thread's placement, and that puts everything back.
 //!
-//! Engines say what they want ([`Desire`]); a [`Session`] takes it, and whoever survives lets it go.
+//! Engines say what they want ([`ChangeRequest`]); a [`Session`] takes it, and whoever survives lets it go.
 //! The order of the steps is what makes it safe:
 //!
-//! 1. **Merge** the desires of all engines, knob by knob. Two that want different values for one knob
-//!    are refused by name, before anything is changed ([`desire`]).
-//! 2. **Lock** the owner's folder: one session of a user changes things at a time ([`book`]).
+//! 1. **Merge** the change requests of all engines, knob by knob. Two that want different values for one knob
+//!    are refused by name, before anything is changed ([`request`]).
+//! 2. **Lock** the owner's folder: one session of a user changes things at a time ([`journals`]).
 //! 3. **Look** at the other sessions: a knob that one of them holds may be shared when both claim the
 //!    same, else it is refused by that session's name. A sharer inherits the *original* value.
 //! 4. **Journal** what the knob was and what will be claimed, and fsync. Only then
@@ -22,32 +22,33 @@
 //! A knob may be claimed for a *set* of values ([`Claim::Within`]) or for one *at times*
 //! ([`Claim::AtTimes`]): a packer moves threads thousands of times a second, and the file system would be
 //! busier than the program if each move were journaled. The original value is journaled once; any mask
-//! within the pack counts as ours. The moves themselves go through a [`Grip`], one system call each.
+//! within the pack counts as ours. The moves themselves go through a [`KnobHandle`], one system call each.
 //!
 //! Threads inherit masks and classes from their creators, ours too. A process whose threads are changed is
 //! therefore *adopted* first ([`Session::adopt`]): its leader's originals and the claims are journaled, a
-//! newborn that is taken has its creator's original ([`Desire::heir_of`]), and the undo ends with a sweep
+//! newborn that is taken has its creator's original ([`ChangeRequest::heir_of`]), and the undo ends with a sweep
 //! through the process for threads that nobody has announced.
 
 #![deny(unsafe_code)]
 
-pub mod book;
-pub mod desire;
 pub mod entry;
 mod error;
 mod files;
 pub mod format;
-mod grip;
 pub mod guardian;
-pub mod hands;
+mod handle;
 pub mod journal;
+pub mod journals;
 mod kernel_value;
 pub mod knob;
+pub mod knob_io;
 mod lock;
-mod others;
+mod other_sessions;
+mod ownership;
 mod place;
 pub mod reading;
 pub mod realtime;
+pub mod request;
 mod rights;
 pub mod session;
 mod setting;
@@ -55,16 +56,15 @@ mod settling;
 mod sweep;
 pub mod undo;
 pub mod waiting;
-mod whose;
 
-pub use book::Book;
-pub use desire::Desire;
 pub use error::Error;
 pub use files::Name;
-pub use grip::Grip;
-pub use hands::{Hands, LiveHands, Writer};
+pub use handle::KnobHandle;
+pub use journals::JournalFolder;
 pub use knob::{Claim, Knob, Scheduling, Thread, Value};
+pub use knob_io::{KnobIo, LiveKnobIo, Writer};
 pub use lock::Lock;
+pub use request::ChangeRequest;
 pub use rights::Right;
 pub use session::Session;
 pub use setting::Setting;

@@ -28,7 +28,7 @@ use crate::files::Name;
 const NAME: &str = "coxswain";
 
 /// What decides.
-struct Surroundings {
+struct Environment {
     uid: u32,
     changes: Option<PathBuf>,
     root: PathBuf,
@@ -42,22 +42,22 @@ struct Surroundings {
 
 /// The place of new journals.
 pub(crate) fn of_user() -> PathBuf {
-    Surroundings::now().choose()
+    Environment::now().choose()
 }
 
 /// All places where journals of this user may be, that of new ones first. None is made.
 pub(crate) fn all() -> Vec<PathBuf> {
-    Surroundings::now().all()
+    Environment::now().all()
 }
 
-impl Surroundings {
-    fn now() -> Surroundings {
+impl Environment {
+    fn now() -> Environment {
         let uid = geteuid().as_raw();
         let named = |variable| env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
         let absolute = |variable| named(variable).filter(|path| path.is_absolute());
         let boot = Root::live().read_text("/proc/sys/kernel/random/boot_id");
         let namespace = fs::metadata("/proc/self/ns/pid").map(|namespace| namespace.ino());
-        Surroundings {
+        Environment {
             uid,
             changes: named("COX_CHANGES"),
             root: PathBuf::from("/run").join(NAME),
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     /// A user of this machine with a home, a runtime folder and a /tmp.
-    fn user(at: &TempDir) -> Surroundings {
+    fn user(at: &TempDir) -> Environment {
         let folder = |name: &str| {
             let folder = at.path().join(name);
             fs::create_dir(&folder).unwrap();
@@ -187,7 +187,7 @@ mod tests {
             chown(&folder, Some(uid), None).unwrap();
             folder
         };
-        Surroundings {
+        Environment {
             uid,
             changes: None,
             root: folder("run").join("coxswain"),
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(user.choose(), path("tmp/coxswain-54321"));
         user.changes = Some(path("own"));
         assert_eq!((user.choose(), user.all()), (path("own"), vec![path("own")]));
-        let root = Surroundings { uid: 0, changes: None, ..user };
+        let root = Environment { uid: 0, changes: None, ..user };
         assert_eq!(root.choose(), path("run/coxswain"));
         // Whatever is there: what another has put there is refused when it is used.
         symlink(path("tmp"), path("run/coxswain")).unwrap();
@@ -240,9 +240,9 @@ mod tests {
         // Whom no id in the namespace stands for.
         chown(path("run"), Some(65_534), None).unwrap();
         chown(path("runtime"), Some(0), None).unwrap();
-        let root = Surroundings { uid: 0, ..user };
+        let root = Environment { uid: 0, ..user };
         assert_eq!(root.choose(), path("runtime/coxswain"));
-        let without = Surroundings { runtime: None, state: None, root: path("none/coxswain"), ..root };
+        let without = Environment { runtime: None, state: None, root: path("none/coxswain"), ..root };
         assert_eq!(without.choose(), path("tmp/coxswain-0"));
     }
 
@@ -253,7 +253,7 @@ mod tests {
         }
         let at = TempDir::new().unwrap();
         let own = geteuid().as_raw();
-        let user = Surroundings { uid: own, runtime: None, run_user: "/none".into(), state: None, ..user(&at) };
+        let user = Environment { uid: own, runtime: None, run_user: "/none".into(), state: None, ..user(&at) };
         let plain = user.plain_in_tmp();
         for taken in 0..3 {
             match taken {

@@ -4,8 +4,8 @@ use std::io;
 
 use rustix::thread::gettid;
 
-use crate::hands::attr::{self, Attr};
 use crate::knob::Scheduling;
+use crate::knob_io::attr::{self, Attr};
 
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
 const SHORTEST_SLICE_NS: u64 = 100_000;

@@ -5,25 +5,25 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::book::Book;
-use crate::desire::{Desire, conflict, merge};
 use crate::entry::{Entry, Problem};
 use crate::error::Error;
 use crate::format::{Change, FORMAT, Header};
-use crate::grip::{Gate, Grip};
 use crate::guardian::Guardian;
-use crate::hands::Hands;
+use crate::handle::{Gate, KnobHandle};
 use crate::journal::Journal;
+use crate::journals::JournalFolder;
 use crate::knob::{Claim, Knob, Thread, Value};
-use crate::others::Others;
+use crate::knob_io::KnobIo;
+use crate::other_sessions::Others;
+use crate::ownership::is_ours;
+use crate::request::{ChangeRequest, conflict, merge};
 use crate::undo::Undone;
-use crate::whose::is_ours;
 
 /// What a session has changed. [`Session::end`] puts it back; so does its guardian when the process is
 /// killed, and dropping it.
 pub struct Session<'h> {
-    hands: &'h dyn Hands,
-    book: Book,
+    knob_io: &'h dyn KnobIo,
+    journals: JournalFolder,
     journal: Journal,
     taken: BTreeMap<Knob, Change>,
     births: Vec<Change>,
@@ -44,67 +44,67 @@ impl<'h> Session<'h> {
     /// When the owner's folder cannot be used, the process has a session already, or the guardian does
     /// not start.
     pub fn begin(
-        hands: &'h dyn Hands,
-        book: Book,
+        knob_io: &'h dyn KnobIo,
+        journals: JournalFolder,
         pid: u32,
         command: &str,
         guardian: impl FnOnce(&Path) -> Result<Option<Guardian>, Error>,
     ) -> Result<Session<'h>, Error> {
         // Before the journal: a kill between the two would leave a journal that nobody watches.
-        book.refuse_foreign()?;
-        let path = book.journal(pid);
+        journals.refuse_foreign()?;
+        let path = journals.journal(pid);
         let guardian = guardian(&path)?;
-        let lock = book.lock()?;
+        let lock = journals.lock()?;
         let mut inherited = Vec::new();
-        for (entry, undone) in book.settle_dead(&lock, hands)? {
+        for (entry, undone) in journals.settle_dead(&lock, knob_io)? {
             let whose =
                 entry.record.as_ref().map_or_else(String::new, |record| format!(" of {}", record.header.command));
             inherited.extend(
                 undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}")),
             );
         }
-        for entry in book.entries(hands)? {
+        for entry in journals.entries(knob_io)? {
             if let (Some(Problem::Newer(format)), true) = (&entry.problem, entry.alive) {
                 return Err(Error::Newer { path: entry.path, format: *format });
             }
         }
         let header = Header {
             format: FORMAT,
-            boot_id: hands.boot_id()?,
+            boot_id: knob_io.boot_id()?,
             pid,
-            start_ns: hands.started_ns(pid).unwrap_or_default(),
+            start_ns: knob_io.started_ns(pid).unwrap_or_default(),
             command: command.to_owned(),
         };
         let journal = Journal::create(path, &header)?;
         drop(lock);
         let (taken, births, gate) = (BTreeMap::new(), Vec::new(), Arc::new(Gate::open()));
-        Ok(Session { hands, book, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
+        Ok(Session { knob_io, journals, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
     }
 
-    /// Announce that threads of these processes will be changed: each desire is for a knob of a process's
+    /// Announce that threads of these processes will be changed: each change request is for a knob of a process's
     /// *leader*, and says what its threads will be claimed for. To be called before the first of them is
     /// taken. Changes nothing itself; the leader has to be taken like any other thread.
     ///
     /// What a thread inherits that is born afterwards is put back with the rest: to the original of its
-    /// creator when it is taken ([`Desire::heir_of`]), else to the leader's.
+    /// creator when it is taken ([`ChangeRequest::heir_of`]), else to the leader's.
     ///
     /// # Errors
     /// [`Error::Conflict`], for something else than before as well; [`Error::Held`] and [`Error::OneWay`] as
     /// [`Session::take`]; [`Error::Gone`] when a process has ended. Nothing is adopted then.
-    pub fn adopt(&mut self, leaders: impl IntoIterator<Item = Desire>) -> Result<(), Error> {
-        let desires = merge(leaders)?;
-        let _lock = self.book.lock()?;
-        let others = Others(self.book.others(self.hands, self.journal.path())?);
-        others.refuse(&desires, Entry::births)?;
+    pub fn adopt(&mut self, leaders: impl IntoIterator<Item = ChangeRequest>) -> Result<(), Error> {
+        let requests = merge(leaders)?;
+        let _lock = self.journals.lock()?;
+        let others = Others(self.journals.others(self.knob_io, self.journal.path())?);
+        others.refuse(&requests, Entry::births)?;
         let mut births = Vec::new();
-        for desire in desires {
-            match self.births.iter().find(|before| before.knob == desire.knob) {
-                Some(before) if before.claim == desire.claim => {}
+        for request in requests {
+            match self.births.iter().find(|before| before.knob == request.knob) {
+                Some(before) if before.claim == request.claim => {}
                 // What was born under the one claim would not be recognised under the other.
-                Some(before) => return Err(conflict(&before.engine, &before.claim, &desire)),
+                Some(before) => return Err(conflict(&before.engine, &before.claim, &request)),
                 None => {
-                    let now = self.read_of_process(&desire.knob)?;
-                    births.push(self.planned(&others, desire, now)?);
+                    let now = self.read_of_process(&request.knob)?;
+                    births.push(self.planned(&others, request, now)?);
                 }
             }
         }
@@ -113,22 +113,22 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Take what engines desire: each knob gets its claim's first value, unless it is claimed
+    /// Take what engines ask for: each knob gets its claim's first value, unless it is claimed
     /// [`Claim::AtTimes`] only. Threads that have ended are passed over. All are journaled with one fsync.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed;
     /// [`Error::Gone`] for a file, and the kernel's refusals, with what was taken until then still held:
     /// end the session to put it back.
-    pub fn take(&mut self, desires: impl IntoIterator<Item = Desire>) -> Result<(), Error> {
-        let desires = merge(desires)?;
-        let _lock = self.book.lock()?;
-        let others = Others(self.book.others(self.hands, self.journal.path())?);
-        others.refuse(&desires, Entry::changes)?;
+    pub fn take(&mut self, requests: impl IntoIterator<Item = ChangeRequest>) -> Result<(), Error> {
+        let requests = merge(requests)?;
+        let _lock = self.journals.lock()?;
+        let others = Others(self.journals.others(self.knob_io, self.journal.path())?);
+        others.refuse(&requests, Entry::changes)?;
         let mut changes = Vec::new();
-        for desire in desires.into_iter().filter(|desire| self.change(&desire.knob).is_none()) {
-            let Some(now) = unless_ended(self.hands.read(&desire.knob))? else { continue };
-            changes.extend(unless_ended(self.planned(&others, desire, now))?);
+        for request in requests.into_iter().filter(|request| self.change(&request.knob).is_none()) {
+            let Some(now) = unless_ended(self.knob_io.read(&request.knob))? else { continue };
+            changes.extend(unless_ended(self.planned(&others, request, now))?);
         }
         self.journal.announce_all(&changes)?;
         for change in changes {
@@ -147,7 +147,7 @@ impl<'h> Session<'h> {
     /// [`Error::NotClaimed`], [`Error::Gone`], or the kernel's refusal.
     pub fn set(&self, knob: &Knob, value: &Value) -> Result<(), Error> {
         match self.change(knob) {
-            Some(change) if change.claim.permits(value, &change.original) => self.hands.write(knob, value),
+            Some(change) if change.claim.permits(value, &change.original) => self.knob_io.write(knob, value),
             change => Err(Error::NotClaimed {
                 knob: Box::new(knob.clone()),
                 value: Box::new(value.clone()),
@@ -163,7 +163,7 @@ impl<'h> Session<'h> {
     /// [`Error::Untaken`], or [`Error::Gone`].
     pub fn has(&self, knob: &Knob) -> Result<bool, Error> {
         let change = self.change(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))?;
-        Ok(is_ours(self.hands, knob, &change.claim, &self.hands.read(knob)?))
+        Ok(is_ours(self.knob_io, knob, &change.claim, &self.knob_io.read(knob)?))
     }
 
     /// A handle to set a thread's knob that was taken, as often as one likes and from any thread. It stops
@@ -171,9 +171,9 @@ impl<'h> Session<'h> {
     ///
     /// # Errors
     /// [`Error::Untaken`] when it was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.
-    pub fn grip(&self, knob: &Knob) -> Result<Grip, Error> {
+    pub fn handle(&self, knob: &Knob) -> Result<KnobHandle, Error> {
         match self.change(knob) {
-            Some(change) => Grip::new(self.hands, change, Arc::clone(&self.gate)),
+            Some(change) => KnobHandle::new(self.knob_io, change, Arc::clone(&self.gate)),
             None => Err(Error::Untaken(Box::new(knob.clone()))),
         }
     }
@@ -203,12 +203,12 @@ impl<'h> Session<'h> {
         self.gate.shut();
         // In the order of their announcement, which the map has lost, nothing depends on another: each is one knob.
         let changes: Vec<Change> = self.taken.values().cloned().collect();
-        self.book.settle_own(self.hands, self.journal.path(), &changes, &self.births)
+        self.journals.settle_own(self.knob_io, self.journal.path(), &changes, &self.births)
     }
 
-    /// The change that a desire for a knob comes to that reads `now`.
-    fn planned(&self, others: &Others, desire: Desire, now: Value) -> Result<Change, Error> {
-        let Desire { engine, knob, claim, heir_of } = desire;
+    /// The change that a change request for a knob comes to that reads `now`.
+    fn planned(&self, others: &Others, request: ChangeRequest, now: Value) -> Result<Change, Error> {
+        let ChangeRequest { engine, knob, claim, heir_of } = request;
         let original = match self.change(&knob).or_else(|| others.of(&knob).next()) {
             Some(change) => change.original.clone(),
             None => {
@@ -217,13 +217,13 @@ impl<'h> Session<'h> {
                     let births = self.births.iter().find(|births| births.knob == *knob);
                     self.change(knob).or(births).or_else(|| others.of(knob).next())
                 });
-                match known.filter(|change| is_ours(self.hands, &knob, &change.claim, &now)) {
+                match known.filter(|change| is_ours(self.knob_io, &knob, &change.claim, &now)) {
                     Some(change) => change.claim.without(&now, &change.original),
                     None => now,
                 }
             }
         };
-        self.hands.way_back(&knob, &original, &claim.first())?;
+        self.knob_io.way_back(&knob, &original, &claim.first())?;
         Ok(Change { engine, knob, original, claim })
     }
 
@@ -233,13 +233,13 @@ impl<'h> Session<'h> {
             knob: Box::new(knob.clone()),
             source: io::Error::other("only threads give birth to others"),
         })?;
-        let first = self.hands.read(knob);
+        let first = self.knob_io.read(knob);
         if !matches!(first, Err(Error::Gone(_))) {
             return first;
         }
-        let threads = self.hands.threads_of(leader)?.into_iter();
-        let threads = threads.filter_map(|tid| Some(Thread { tid, start_ns: self.hands.started_ns(tid)? }));
-        threads.filter_map(|thread| self.hands.read(&knob.of(thread)?).ok()).next().map_or(first, Ok)
+        let threads = self.knob_io.threads_of(leader)?.into_iter();
+        let threads = threads.filter_map(|tid| Some(Thread { tid, start_ns: self.knob_io.started_ns(tid)? }));
+        threads.filter_map(|thread| self.knob_io.read(&knob.of(thread)?).ok()).next().map_or(first, Ok)
     }
 
     fn change(&self, knob: &Knob) -> Option<&Change> {
@@ -249,12 +249,12 @@ impl<'h> Session<'h> {
     /// Write and read back. A cpuset may cut a mask down: what is left is still within the claim. One that is not
     /// within has been set by somebody else since, and is his: the kernel adds no CPU to what it is asked for.
     fn write(&self, change: &Change, wanted: &Value) -> Result<(), Error> {
-        self.hands.write(&change.knob, wanted)?;
-        let found = self.hands.read(&change.knob)?;
+        self.knob_io.write(&change.knob, wanted)?;
+        let found = self.knob_io.read(&change.knob)?;
         if change.claim.covers(&found) || matches!(change.claim, Claim::Within(_)) {
             return Ok(());
         }
-        self.hands.write(&change.knob, &change.original)?;
+        self.knob_io.write(&change.knob, &change.original)?;
         let (knob, wanted) = (Box::new(change.knob.clone()), Box::new(wanted.clone()));
         Err(Error::NotTaken { knob, wanted, found: Box::new(found) })
     }

@@ -9,16 +9,16 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use crate::entry::{Entry, Problem};
 use crate::files;
 use crate::format::Change;
-use crate::hands::Hands;
 use crate::knob::Knob;
+use crate::knob_io::KnobIo;
 use crate::lock::Lock;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 
 /// Settles one journal among those that there are, itself too. The lock is the caller's.
-pub(crate) fn settle_one(_lock: &Lock, hands: &dyn Hands, mine: &Entry, all: &[Entry]) -> Undone {
+pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: &[Entry]) -> Undone {
     let others: Vec<Entry> = all.iter().filter(|entry| entry.path != mine.path).cloned().collect();
-    let mut undone = put_back_all(hands, mine.changes(), mine.births(), &others);
+    let mut undone = put_back_all(knob_io, mine.changes(), mine.births(), &others);
     let path = &mine.path;
     let done = match &mine.problem {
         None => files::open_own(path, OFlags::RDONLY).and_then(|file| files::remove(path, &file)),
@@ -51,12 +51,12 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 
 /// Puts changes and what was inherited of them back, but for what others hold. Also the dead: whoever settles those
 /// puts the original value back, which they have inherited.
-pub(crate) fn put_back_all(hands: &dyn Hands, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
+pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
-    let mut undone = undo(hands, changes, &known);
+    let mut undone = undo(knob_io, changes, &known);
     known.extend(changes.iter().map(|change| change.knob.clone()));
     let heirs: BTreeSet<&Knob> = others.iter().flat_map(Entry::births).map(|births| &births.knob).collect();
     let births: Vec<&Change> = births.iter().filter(|births| !heirs.contains(&births.knob)).collect();
-    sweep(hands, &births, &known, &mut undone);
+    sweep(knob_io, &births, &known, &mut undone);
     undone
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 use crate::error::Error;
 use crate::format::Change;
-use crate::hands::Hands;
 use crate::knob::{Knob, Thread};
+use crate::knob_io::KnobIo;
 use crate::undo::{Found, Left, Undone, put_back};
 
 /// A thread that has our values may give birth to another before it is put back; then a further look
@@ -19,7 +19,7 @@ const LOOKS: usize = 50;
 
 /// Puts back what threads of `births`' processes have inherited. `known` knobs are left alone: they have
 /// been announced, or another session holds them.
-pub fn sweep(hands: &dyn Hands, births: &[&Change], known: &BTreeSet<Knob>, undone: &mut Undone) {
+pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, undone: &mut Undone) {
     let leaders: BTreeSet<Thread> = births.iter().filter_map(|births| births.knob.thread()).collect();
     for leader in leaders {
         let of_process: Vec<&Change> =
@@ -28,7 +28,7 @@ pub fn sweep(hands: &dyn Hands, births: &[&Change], known: &BTreeSet<Knob>, undo
         // again so soon.
         let mut seen = BTreeSet::new();
         for _ in 0..LOOKS {
-            match look(hands, leader, &of_process, known, &mut seen, undone) {
+            match look(knob_io, leader, &of_process, known, &mut seen, undone) {
                 Ok(true) => {}
                 Ok(false) | Err(Error::Gone(_)) => break,
                 Err(error) => {
@@ -44,7 +44,7 @@ pub fn sweep(hands: &dyn Hands, births: &[&Change], known: &BTreeSet<Knob>, undo
 /// One look at all threads that have not been seen. Whether there may be more: one had our values or
 /// ended before it could be asked, and may have given birth since the threads were listed.
 fn look(
-    hands: &dyn Hands,
+    knob_io: &dyn KnobIo,
     leader: Thread,
     births: &[&Change],
     known: &BTreeSet<Knob>,
@@ -52,11 +52,11 @@ fn look(
     undone: &mut Undone,
 ) -> Result<bool, Error> {
     let mut more = false;
-    for tid in hands.threads_of(leader)? {
+    for tid in knob_io.threads_of(leader)? {
         if !seen.insert(tid) {
             continue;
         }
-        let Some(start_ns) = hands.started_ns(tid) else {
+        let Some(start_ns) = knob_io.started_ns(tid) else {
             more = true;
             continue;
         };
@@ -64,7 +64,7 @@ fn look(
             let Some(knob) = births.knob.of(Thread { tid, start_ns }).filter(|knob| !known.contains(knob)) else {
                 continue;
             };
-            match put_back(hands, &knob, births) {
+            match put_back(knob_io, &knob, births) {
                 Ok(Found::Ours) => {
                     undone.born += 1;
                     more = true;

@@ -7,9 +7,9 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::format::Change;
-use crate::hands::Hands;
 use crate::knob::{Knob, Scheduling, Value};
-use crate::whose::is_ours;
+use crate::knob_io::KnobIo;
+use crate::ownership::is_ours;
 
 /// What became of a session's changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,14 +88,14 @@ fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
 }
 
 /// Puts `changes` back in reverse order, but for what is `held` by other sessions.
-pub fn undo(hands: &dyn Hands, changes: &[Change], held: &BTreeSet<Knob>) -> Undone {
+pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> Undone {
     let mut undone = Undone::default();
     for change in changes.iter().rev() {
         if held.contains(&change.knob) {
             undone.inherited += 1;
             continue;
         }
-        match put_back(hands, &change.knob, change) {
+        match put_back(knob_io, &change.knob, change) {
             Ok(Found::Original | Found::Ours) => undone.restored += 1,
             Ok(Found::Theirs(theirs)) => {
                 let reason = format!("it reads {theirs}, which cox has not set");
@@ -119,13 +119,13 @@ pub(crate) enum Found {
 }
 
 /// Puts `knob` back if it is as `change`, of this knob or of one it has inherited from, may have set it.
-pub(crate) fn put_back(hands: &dyn Hands, knob: &Knob, change: &Change) -> Result<Found, Error> {
+pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Result<Found, Error> {
     let ours = Cell::new(false);
     let back = |now: &Value| {
-        ours.set(*now != change.original && is_ours(hands, knob, &change.claim, now));
+        ours.set(*now != change.original && is_ours(knob_io, knob, &change.claim, now));
         ours.get().then(|| change.claim.without(now, &change.original))
     };
-    let now = hands.exchange(knob, &back)?;
+    let now = knob_io.exchange(knob, &back)?;
     Ok(match () {
         () if now == change.original => Found::Original,
         () if ours.get() => Found::Ours,

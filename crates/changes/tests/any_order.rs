@@ -5,12 +5,11 @@ mod made;
 
 use std::collections::BTreeMap;
 
-use changes::{Book, Desire, Error, Grip, Session, Setting, Value};
+use changes::{ChangeRequest, Error, JournalFolder, KnobHandle, Session, Setting, Value};
+use made::{Made, OTHER, affinity, begin, born, cpus, idle, kill, scheduling, within};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tempfile::TempDir;
-
-use made::{Made, OTHER, affinity, begin, born, cpus, idle, kill, scheduling, within};
 
 const LEADERS: u32 = 3;
 
@@ -55,9 +54,9 @@ struct Play<'m> {
     sessions: BTreeMap<u32, Session<'m>>,
     /// Of each thread that was born, by whom; nobody for one that leads a process.
     creators: BTreeMap<u32, u32>,
-    /// Grips of sessions that go on, and of those that have ended.
-    grips: Vec<(u32, Grip, Setting)>,
-    late: Vec<(Grip, Setting)>,
+    /// Handles of sessions that go on, and of those that have ended.
+    handles: Vec<(u32, KnobHandle, Setting)>,
+    late: Vec<(KnobHandle, Setting)>,
 }
 
 impl<'m> Play<'m> {
@@ -92,19 +91,19 @@ impl<'m> Play<'m> {
     }
 
     /// Whether any journal says that the process is packed for something else.
-    fn is_held(&self, desire: &Desire) -> bool {
-        let entries = Book::at(self.folder.path()).entries(self.made).unwrap();
+    fn is_held(&self, request: &ChangeRequest) -> bool {
+        let entries = JournalFolder::at(self.folder.path()).entries(self.made).unwrap();
         let mut births = entries.iter().flat_map(|entry| entry.births());
-        births.any(|births| births.knob == desire.knob && births.claim != desire.claim)
+        births.any(|births| births.knob == request.knob && births.claim != request.claim)
     }
 
     fn set(&mut self, number: u32, knob: &changes::Knob, value: &Value) {
         // Refused when it is not taken or not claimed; either way nothing may get lost.
         let Some(session) = self.sessions.get(&number) else { return };
-        let Ok(grip) = session.grip(knob) else { return };
-        if let Ok(setting) = grip.prepare(value) {
-            let _ = grip.apply(&setting);
-            self.grips.push((number, grip, setting));
+        let Ok(handle) = session.handle(knob) else { return };
+        if let Ok(setting) = handle.prepare(value) {
+            let _ = handle.apply(&setting);
+            self.handles.push((number, handle, setting));
         } else {
             assert!(matches!(session.set(knob, value), Err(Error::NotClaimed { .. })));
         }
@@ -113,10 +112,10 @@ impl<'m> Play<'m> {
     fn end(&mut self, number: u32) -> Result<(), TestCaseError> {
         let Some(session) = self.sessions.remove(&number) else { return Ok(()) };
         prop_assert!(session.end().unwrap().left.is_empty());
-        let (ended, going) = std::mem::take(&mut self.grips).into_iter().partition(|(n, ..)| *n == number);
-        self.grips = going;
-        let ended: Vec<(u32, Grip, Setting)> = ended;
-        self.late.extend(ended.into_iter().map(|(_, grip, setting)| (grip, setting)));
+        let (ended, going) = std::mem::take(&mut self.handles).into_iter().partition(|(n, ..)| *n == number);
+        self.handles = going;
+        let ended: Vec<(u32, KnobHandle, Setting)> = ended;
+        self.late.extend(ended.into_iter().map(|(_, handle, setting)| (handle, setting)));
         Ok(())
     }
 
@@ -138,8 +137,8 @@ impl<'m> Play<'m> {
             }
             Step::Cpuset(which) => self.made.allows(CPUSETS[which]),
             Step::Late(place) => {
-                if let Some((grip, setting)) = self.late.get(place) {
-                    prop_assert!(matches!(grip.apply(setting), Err(Error::Ended(_))));
+                if let Some((handle, setting)) = self.late.get(place) {
+                    prop_assert!(matches!(handle.apply(setting), Err(Error::Ended(_))));
                 }
             }
             Step::Birth(place, has_own) => {
@@ -162,7 +161,7 @@ impl<'m> Play<'m> {
             Step::End(number) => self.end(number)?,
             Step::Kill(number) => {
                 if let Some(session) = self.sessions.remove(&number) {
-                    self.grips.retain(|(n, ..)| *n != number);
+                    self.handles.retain(|(n, ..)| *n != number);
                     kill(self.made, session, number);
                 }
             }
@@ -181,7 +180,7 @@ proptest! {
         let (made, folder) = (Made::with_threads(LEADERS), TempDir::new().unwrap());
         let (sessions, creators) = (BTreeMap::new(), BTreeMap::new());
         let mut play =
-            Play { made: &made, folder: &folder, sessions, creators, grips: Vec::new(), late: Vec::new() };
+            Play { made: &made, folder: &folder, sessions, creators, handles: Vec::new(), late: Vec::new() };
         for step in steps {
             play.act(step)?;
         }
@@ -193,6 +192,6 @@ proptest! {
         made.allows(CPUSETS[0]);
         let threads = format!("{:?}", made.state().threads);
         prop_assert!(made.is_original(), "{threads}");
-        prop_assert!(Book::at(folder.path()).entries(&made).unwrap().is_empty());
+        prop_assert!(JournalFolder::at(folder.path()).entries(&made).unwrap().is_empty());
     }
 }

@@ -4,10 +4,9 @@
 mod made;
 
 use changes::undo::Undone;
-use changes::{Book, Error, Session};
-use tempfile::TempDir;
-
+use changes::{Error, JournalFolder, Session};
 use made::{Made, Then, affinity, begin, born, cpus, idle, kill, mask, original, scheduling, within};
+use tempfile::TempDir;
 
 /// A session that has packed the process of `leader` and has it in SCHED_IDLE for the moment.
 fn packed<'m>(made: &'m Made, folder: &TempDir, leader: u32) -> Session<'m> {
@@ -32,7 +31,7 @@ fn a_newborn_has_its_creators_original() {
     session.take([born(within(child, "0-1"), &[0]), born(idle(child), &[0])]).unwrap();
     let grandchild = made.bears(child);
     session.take([born(within(grandchild, "0-1"), &[child, 0]), born(idle(grandchild), &[child, 0])]).unwrap();
-    assert_eq!(session.grip(&affinity(grandchild)).unwrap().original(), &changes::Value::Cpus(original(0)));
+    assert_eq!(session.handle(&affinity(grandchild)).unwrap().original(), &changes::Value::Cpus(original(0)));
     assert_eq!(session.end().unwrap(), undone(6, 0));
     assert!(made.is_original());
 }
@@ -86,8 +85,8 @@ fn who_was_not_seen_is_swept_also_when_the_session_was_killed() {
         made.sets(stranger, "0");
         if is_killed {
             kill(&made, session, 1);
-            let book = Book::at(folder.path());
-            let settled = book.settle_dead(&book.lock().unwrap(), &made).unwrap();
+            let journals = JournalFolder::at(folder.path());
+            let settled = journals.settle_dead(&journals.lock().unwrap(), &made).unwrap();
             assert_eq!(settled.into_iter().map(|(_, undone)| undone).collect::<Vec<_>>(), [undone(2, 2)]);
         } else {
             assert_eq!(session.end().unwrap(), undone(2, 2));

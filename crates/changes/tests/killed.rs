@@ -11,7 +11,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use changes::{Hands, Knob, LiveHands, Scheduling, Value};
+use changes::{Knob, KnobIo, LiveKnobIo, Scheduling, Value};
 use machine::limits::{Who, allowed_cpus};
 use machine::{CpuSet, Root};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -39,10 +39,11 @@ impl Parked {
         };
         // From a thread in SCHED_OTHER, to be told from SCHED_IDLE, whatever the tests were started in.
         let start = move || {
-            let hands = LiveHands::new(Root::live());
-            let knob = Knob::Scheduling(hands.thread(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap());
-            let Value::Scheduling(now) = hands.read(&knob).unwrap() else { panic!("no scheduling") };
-            hands.write(&knob, &Value::Scheduling(Scheduling { policy: 0, ..now })).unwrap();
+            let knob_io = LiveKnobIo::new(Root::live());
+            let knob =
+                Knob::Scheduling(knob_io.thread(rustix::thread::gettid().as_raw_nonzero().get() as u32).unwrap());
+            let Value::Scheduling(now) = knob_io.read(&knob).unwrap() else { panic!("no scheduling") };
+            knob_io.write(&knob, &Value::Scheduling(Scheduling { policy: 0, ..now })).unwrap();
             (0..THREADS).map(park).collect()
         };
         Parked { threads: thread::spawn(start).join().unwrap(), gate }
@@ -56,14 +57,14 @@ impl Parked {
 
 /// CPUs and scheduling class of each thread of a process.
 fn states(pid: u32) -> BTreeSet<(u32, String)> {
-    let hands = LiveHands::new(Root::live());
+    let knob_io = LiveKnobIo::new(Root::live());
     let state = |tid| {
-        let thread = hands.thread(tid).ok()?;
-        let cpus = hands.read(&Knob::Affinity(thread)).ok()?;
-        let Value::Scheduling(scheduling) = hands.read(&Knob::Scheduling(thread)).ok()? else { return None };
+        let thread = knob_io.thread(tid).ok()?;
+        let cpus = knob_io.read(&Knob::Affinity(thread)).ok()?;
+        let Value::Scheduling(scheduling) = knob_io.read(&Knob::Scheduling(thread)).ok()? else { return None };
         Some((tid, format!("{cpus} {}", scheduling.policy)))
     };
-    hands.threads_of(hands.thread(pid).unwrap()).unwrap().into_iter().filter_map(state).collect()
+    knob_io.threads_of(knob_io.thread(pid).unwrap()).unwrap().into_iter().filter_map(state).collect()
 }
 
 fn own_states() -> BTreeSet<(u32, String)> {

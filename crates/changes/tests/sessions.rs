@@ -4,10 +4,9 @@
 mod made;
 
 use changes::undo::Undone;
-use changes::{Book, Claim, Desire, Error, Hands, Scheduling, Value};
-use tempfile::TempDir;
-
+use changes::{ChangeRequest, Claim, Error, JournalFolder, KnobIo, Scheduling, Value};
 use made::{Made, OTHER, affinity, begin, born, cpus, idle, kill, mask, original, scheduling, within};
+use tempfile::TempDir;
 
 fn restored(count: usize) -> Undone {
     Undone { restored: count, ..Undone::default() }
@@ -25,7 +24,7 @@ fn what_was_taken_is_put_back_and_the_journal_is_gone() {
     session.set(&affinity(1), &Value::Cpus(original(1))).unwrap();
     assert_eq!(session.end().unwrap(), restored(3));
     assert!(made.is_original());
-    assert!(Book::at(folder.path()).entries(&made).unwrap().is_empty());
+    assert!(JournalFolder::at(folder.path()).entries(&made).unwrap().is_empty());
 }
 
 #[test]
@@ -147,7 +146,7 @@ fn a_value_that_did_not_take_is_put_back_and_said() {
     made.state().online = cpus("0");
     made.sets(0, "0");
     let mut session = begin(&made, &folder, 1);
-    let exactly = Desire { claim: Claim::Exactly(mask("0-1")), ..within(0, "0") };
+    let exactly = ChangeRequest { claim: Claim::Exactly(mask("0-1")), ..within(0, "0") };
     assert!(matches!(session.take([exactly]), Err(Error::NotTaken { .. })));
     assert_eq!(made.mask(0), cpus("0"));
     session.end().unwrap();
@@ -173,7 +172,7 @@ fn what_another_boot_has_changed_is_void() {
     made.state().boot += 1;
     begin(&made, &folder, 2).end().unwrap();
     assert_eq!(made.mask(0), cpus("0-1"), "another thread's, by now");
-    assert!(Book::at(folder.path()).entries(&made).unwrap().is_empty());
+    assert!(JournalFolder::at(folder.path()).entries(&made).unwrap().is_empty());
 }
 
 #[test]

@@ -14,13 +14,13 @@ use std::process::Command;
 use changes::entry::Problem;
 use changes::format::{Change, FORMAT, Header};
 use changes::journal::Journal;
-use changes::{Book, Desire, Error, Hands, Session};
+use changes::{ChangeRequest, Error, JournalFolder, KnobIo, Session};
 use made::{Made, SESSIONS, cpus, kill, original, within};
 use tempfile::TempDir;
 use testkit::skip::is_root;
 
-fn session<'m>(made: &'m Made, book: &Book, number: u32, command: &str) -> Result<Session<'m>, Error> {
-    Session::begin(made, book.clone(), SESSIONS + number, command, |_| Ok(None))
+fn session<'m>(made: &'m Made, journals: &JournalFolder, number: u32, command: &str) -> Result<Session<'m>, Error> {
+    Session::begin(made, journals.clone(), SESSIONS + number, command, |_| Ok(None))
 }
 
 fn header(made: &Made, pid: u32) -> Header {
@@ -28,7 +28,7 @@ fn header(made: &Made, pid: u32) -> Header {
 }
 
 fn change(tid: u32) -> Change {
-    let Desire { engine, knob, claim, .. } = within(tid, "0-1");
+    let ChangeRequest { engine, knob, claim, .. } = within(tid, "0-1");
     Change { engine, knob, original: changes::Value::Cpus(original(tid)), claim }
 }
 
@@ -38,14 +38,14 @@ fn packs(made: &Made, tid: u32) {
 }
 
 /// A journal of a dead session that has packed these threads.
-fn dead(made: &Made, book: &Book, tids: &[u32]) -> PathBuf {
-    let mut journal = Journal::create(book.journal(77), &header(made, 77)).unwrap();
+fn dead(made: &Made, journals: &JournalFolder, tids: &[u32]) -> PathBuf {
+    let mut journal = Journal::create(journals.journal(77), &header(made, 77)).unwrap();
     journal.announce_all(&tids.iter().map(|tid| change(*tid)).collect::<Vec<_>>()).unwrap();
     tids.iter().for_each(|tid| packs(made, *tid));
     journal.path().to_owned()
 }
 
-fn journals(folder: &Path) -> Vec<PathBuf> {
+fn journals_in(folder: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|ending| ending == "journal")).collect()
 }
@@ -62,8 +62,8 @@ impl Disk {
         Disk(folder)
     }
 
-    fn book(&self) -> Book {
-        Book::at(self.0.path().join("changes"))
+    fn journals(&self) -> JournalFolder {
+        JournalFolder::at(self.0.path().join("changes"))
     }
 
     /// Leaves room for so many pages of 4 KiB.
@@ -102,11 +102,11 @@ fn a_full_disk_takes_no_mask() {
             let disk = Disk::new(32);
             let made = Made::with_threads(THREADS);
             let how = format!("{pages} pages, {shift} bytes");
-            drop(disk.book().lock().unwrap());
+            drop(disk.journals().lock().unwrap());
             disk.fill_but(pages);
-            let Ok(mut mine) = session(&made, &disk.book(), 1, &"x".repeat(shift)) else {
+            let Ok(mut mine) = session(&made, &disk.journals(), 1, &"x".repeat(shift)) else {
                 refused_at_begin += 1;
-                assert!(journals(&disk.0.path().join("changes")).is_empty(), "{how}");
+                assert!(journals_in(&disk.0.path().join("changes")).is_empty(), "{how}");
                 assert!(made.is_original());
                 continue;
             };
@@ -134,13 +134,13 @@ fn a_full_disk_takes_no_mask() {
                 assert_eq!(undone.failures().collect::<Vec<_>>(), Vec::<String>::new(), "{how}");
             } else {
                 kill(&made, mine, 1);
-                let book = disk.book();
-                let settled = book.settle_dead(&book.lock().unwrap(), &made).unwrap();
+                let journals = disk.journals();
+                let settled = journals.settle_dead(&journals.lock().unwrap(), &made).unwrap();
                 let failures: Vec<String> = settled.iter().flat_map(|(_, undone)| undone.failures()).collect();
                 assert_eq!((settled.len(), failures), (1, Vec::new()), "{how}");
             }
             assert!(made.is_original(), "{how}");
-            assert!(journals(&disk.0.path().join("changes")).is_empty(), "{how}");
+            assert!(journals_in(&disk.0.path().join("changes")).is_empty(), "{how}");
         }
     }
     assert!(refused_at_begin > 0 && refused_later > 0, "the disk was never full: {refused_at_begin}, {refused_later}");
@@ -150,8 +150,8 @@ fn a_full_disk_takes_no_mask() {
 #[test]
 fn killed_after_each_byte_all_masks_come_back() {
     let (made, folder) = (Made::with_threads(4), TempDir::new().unwrap());
-    let book = Book::at(folder.path());
-    let path = dead(&made, &book, &[0, 1, 2, 3]);
+    let journals = JournalFolder::at(folder.path());
+    let path = dead(&made, &journals, &[0, 1, 2, 3]);
     let text = fs::read(&path).unwrap();
     for cut in 0..=text.len() {
         fs::write(&path, &text[..cut]).unwrap();
@@ -159,13 +159,13 @@ fn killed_after_each_byte_all_masks_come_back() {
         let whole = text[..cut].iter().filter(|byte| **byte == b'\n').count().saturating_sub(2) as u32;
         (0..4).for_each(|tid| made.sets(tid, &original(tid).to_string()));
         (0..whole).for_each(|tid| packs(&made, tid));
-        let next = session(&made, &book, 1, "cox").unwrap();
+        let next = session(&made, &journals, 1, "cox").unwrap();
         assert_eq!(next.inherited(), Vec::<String>::new());
         next.end().unwrap();
         for tid in 0..4 {
             assert_eq!(made.mask(tid), original(tid), "{cut} of {} bytes", text.len());
         }
-        assert!(journals(folder.path()).is_empty());
+        assert!(journals_in(folder.path()).is_empty());
     }
 }
 
@@ -173,14 +173,14 @@ fn killed_after_each_byte_all_masks_come_back() {
 #[test]
 fn what_an_earlier_version_left_behind_half_a_line_comes_back() {
     let (made, folder) = (Made::with_threads(3), TempDir::new().unwrap());
-    let book = Book::at(folder.path());
+    let journals = JournalFolder::at(folder.path());
     let line = |what: &str, of: &dyn erased::Line| format!("{{\"{what}\":{}}}\n", of.json());
     let session = line("session", &Header { format: 2, ..header(&made, 77) });
     let lines: Vec<String> = (0..3).map(|tid| line("change", &change(tid))).collect();
     let path = folder.path().join("77.journal");
     fs::write(&path, [&session, &lines[0], &lines[1][..40], &lines[1], &lines[2]].concat()).unwrap();
     (0..3).for_each(|tid| packs(&made, tid));
-    let settled = book.settle_dead(&book.lock().unwrap(), &made).unwrap();
+    let settled = journals.settle_dead(&journals.lock().unwrap(), &made).unwrap();
     let troubles: Vec<String> = settled.iter().flat_map(|(_, undone)| undone.failures()).collect();
     assert!(made.is_original());
     assert!(
@@ -188,9 +188,9 @@ fn what_an_earlier_version_left_behind_half_a_line_comes_back() {
         "{troubles:?}"
     );
     // It stays to be looked at, and holds nothing any more.
-    let entries = book.entries(&made).unwrap();
+    let entries = journals.entries(&made).unwrap();
     assert_eq!(entries.iter().map(|entry| entry.problem.clone()).collect::<Vec<_>>(), [Some(Problem::SetAside)]);
-    assert!(book.settle_dead(&book.lock().unwrap(), &made).unwrap().is_empty());
+    assert!(journals.settle_dead(&journals.lock().unwrap(), &made).unwrap().is_empty());
 }
 
 /// Serialised by whatever serialises journals.
@@ -292,11 +292,11 @@ fn files_of_others_stay_as_they_are_and_keep_nothing_from_coming_back() {
     for number in 0..all {
         let (made, folder) = (Made::with_threads(3), TempDir::new().unwrap());
         let (inside, outside) = (folder.path().join("changes"), folder.path().join("outside"));
-        let book = Book::at(&inside);
-        let mut living = session(&made, &book, 1, "cox pack").unwrap();
+        let journals = JournalFolder::at(&inside);
+        let mut living = session(&made, &journals, 1, "cox pack").unwrap();
         living.adopt([within(0, "0-1")]).unwrap();
         living.take([within(0, "0-1")]).unwrap();
-        dead(&made, &book, &[1]);
+        dead(&made, &journals, &[1]);
         // One of them, so that each has to be told by itself; all are made, so that the numbers are the same.
         let scratch = folder.path().join("scratch");
         fs::create_dir(&scratch).unwrap();
@@ -309,14 +309,14 @@ fn files_of_others_stay_as_they_are_and_keep_nothing_from_coming_back() {
         let (before, target) = (thing(&path), thing(&outside));
         let name = path.display().to_string();
 
-        let refused = session(&made, &book, 2, "cox pack").map(|_| ()).unwrap_err().to_string();
+        let refused = session(&made, &journals, 2, "cox pack").map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains(&name) && refused.contains("not made by cox"), "{refused}");
-        assert!(book.hold_alone(5).is_err(), "{name}");
-        let listing = book.look(&made).unwrap();
+        assert!(journals.hold_alone(5).is_err(), "{name}");
+        let listing = journals.look(&made).unwrap();
         assert_eq!(listing.foreign.iter().map(|foreign| &foreign.path).collect::<Vec<_>>(), [&path]);
-        let lock = book.lock().unwrap();
-        assert!(matches!(book.settle(&lock, &made, &path), Ok(_) | Err(Error::Foreign { .. })), "{name}");
-        let settled = book.settle_dead(&lock, &made).unwrap();
+        let lock = journals.lock().unwrap();
+        assert!(matches!(journals.settle(&lock, &made, &path), Ok(_) | Err(Error::Foreign { .. })), "{name}");
+        let settled = journals.settle_dead(&lock, &made).unwrap();
         assert_eq!(settled.iter().map(|(_, undone)| undone.restored).collect::<Vec<_>>(), [1], "{name}");
         drop(lock);
         living.take([within(2, "0-1")]).unwrap();
@@ -336,9 +336,9 @@ fn a_folder_of_somebodys_is_refused_before_anything_is_made_in_it() {
         let inside = folder.path().join(name).with_extension("folder");
         fs::create_dir(&inside).unwrap();
         fs::write(inside.join(name), content).unwrap();
-        let refused = session(&made, &Book::at(&inside), 1, "cox").map(|_| ()).unwrap_err().to_string();
+        let refused = session(&made, &JournalFolder::at(&inside), 1, "cox").map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains(name), "{refused}");
-        assert!(Book::at(&inside).hold_alone(1).is_err());
+        assert!(JournalFolder::at(&inside).hold_alone(1).is_err());
         let names: Vec<_> = fs::read_dir(&inside).unwrap().map(|file| file.unwrap().file_name()).collect();
         assert_eq!((names, fs::read(inside.join(name)).unwrap()), (vec![name.into()], content.to_vec()));
     }
@@ -347,18 +347,19 @@ fn a_folder_of_somebodys_is_refused_before_anything_is_made_in_it() {
 #[test]
 fn a_later_versions_journal_is_left_alone_and_keeps_only_its_living_session_from_being_joined() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
-    let book = Book::at(folder.path());
+    let journals = JournalFolder::at(folder.path());
     let write = |pid: u32| {
         let path = folder.path().join(format!("{pid}-00000000000000ab.journal"));
         fs::write(&path, format!("coxswain journal 9 {pid}-00000000000000ab\n\0binary\0")).unwrap();
         path
     };
     let old = write(SESSIONS + 50);
-    session(&made, &book, 1, "cox").unwrap().end().unwrap();
+    session(&made, &journals, 1, "cox").unwrap().end().unwrap();
     let of_living = write(SESSIONS + 2);
-    let refused = session(&made, &book, 1, "cox").map(|_| ()).unwrap_err().to_string();
+    let refused = session(&made, &journals, 1, "cox").map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("later version") && refused.contains(of_living.to_str().unwrap()), "{refused}");
-    let problems: Vec<_> = book.entries(&made).unwrap().into_iter().map(|entry| (entry.alive, entry.problem)).collect();
+    let problems: Vec<_> =
+        journals.entries(&made).unwrap().into_iter().map(|entry| (entry.alive, entry.problem)).collect();
     assert_eq!(problems, [(true, Some(Problem::Newer(9))), (false, Some(Problem::Newer(9)))]);
     assert!(old.exists() && of_living.exists());
 }
@@ -369,11 +370,11 @@ fn a_living_session_needs_no_journal_to_end() {
     for harm in 0..4 {
         let (made, folder) = (Made::with_threads(2), TempDir::new().unwrap());
         let inside = folder.path().join("changes");
-        let mut mine = session(&made, &Book::at(&inside), 1, "cox").unwrap();
+        let mut mine = session(&made, &JournalFolder::at(&inside), 1, "cox").unwrap();
         mine.adopt([within(0, "0-1")]).unwrap();
         mine.take([within(0, "0-1")]).unwrap();
         let unseen = made.bears(0);
-        let journal = journals(&inside).remove(0);
+        let journal = journals_in(&inside).remove(0);
         match harm {
             0 => fs::write(&journal, "nonsense\n").unwrap(),
             1 => fs::remove_file(&journal).unwrap(),
@@ -392,14 +393,14 @@ fn a_living_session_needs_no_journal_to_end() {
 #[test]
 fn a_right_is_one_processs_at_a_time_and_leaves_no_file_of_its_own() {
     let folder = TempDir::new().unwrap();
-    let book = Book::at(folder.path().join("changes"));
-    assert!(!book.is_held(4711).unwrap() && !folder.path().join("changes").exists());
-    let right = book.hold_alone(4711).unwrap().unwrap();
-    assert!(book.is_held(4711).unwrap() && !book.is_held(4712).unwrap());
-    assert!(book.hold_alone(4711).unwrap().is_none());
-    let other = book.hold_alone(u32::MAX).unwrap().unwrap();
+    let journals = JournalFolder::at(folder.path().join("changes"));
+    assert!(!journals.is_held(4711).unwrap() && !folder.path().join("changes").exists());
+    let right = journals.hold_alone(4711).unwrap().unwrap();
+    assert!(journals.is_held(4711).unwrap() && !journals.is_held(4712).unwrap());
+    assert!(journals.hold_alone(4711).unwrap().is_none());
+    let other = journals.hold_alone(u32::MAX).unwrap().unwrap();
     drop(right);
-    assert!(!book.is_held(4711).unwrap() && book.is_held(u32::MAX).unwrap());
+    assert!(!journals.is_held(4711).unwrap() && journals.is_held(u32::MAX).unwrap());
     drop(other);
     let names: Vec<_> = fs::read_dir(folder.path().join("changes")).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert_eq!(names, ["rights"]);
@@ -411,6 +412,6 @@ fn files_of_earlier_versions_are_no_obstacle() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     fs::write(folder.path().join("pack-4711"), "").unwrap();
     fs::write(folder.path().join("lock"), "").unwrap();
-    session(&made, &Book::at(folder.path()), 1, "cox").unwrap().end().unwrap();
+    session(&made, &JournalFolder::at(folder.path()), 1, "cox").unwrap().end().unwrap();
     assert!(folder.path().join("pack-4711").exists());
 }

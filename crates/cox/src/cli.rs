@@ -139,9 +139,9 @@ pub struct Run {
     #[arg(long)]
     pub threads: bool,
     /// Co-run CMD with the program, and report what each took from the others (may be given more than once). cox splits CMD into
-    /// words as a shell does; for variables and pipes use --also "sh -c '…'"
-    #[arg(long, value_name = "CMD", conflicts_with_all = ["pid", "cgroup", "pack_cpus", "overlap"])]
-    pub also: Vec<String>,
+    /// words as a shell does; for variables and pipes use --co-run "sh -c '…'"
+    #[arg(long, visible_alias = "also", value_name = "CMD", conflicts_with_all = ["pid", "cgroup", "pack_cpus", "overlap"])]
+    pub co_run: Vec<String>,
     /// How cox observes threads
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub backend: observe::Choice,

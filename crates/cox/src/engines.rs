@@ -5,8 +5,8 @@ use broker::ebpf;
 use observe::{Observing, Recorder, backend};
 use overlap::Overlapping;
 use pack::engine::{How, OnTrial, Packing, Wanted};
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Periods;
 use session::Engines;
 use watch::Sight;
 use watch::bpf::{self, Expectation, Snapshots};
@@ -72,7 +72,7 @@ pub fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
 fn settings(options: &cli::Pack) -> Settings {
     let mut settings = Settings { always: options.always, ..Settings::default() };
     if let Some(length) = options.period {
-        settings.turns = Turns::Fixed(length.as_nanos() as u64);
+        settings.periods = Periods::Fixed(length.as_nanos() as u64);
     }
     settings
 }

@@ -23,7 +23,7 @@ pub fn undone_or(code: u8, summary: &Summary) -> u8 {
     if !summary.unrestored {
         return code;
     }
-    let what = summary.complaints.join("; ");
+    let what = summary.diagnostics.join("; ");
     say(&format!("not everything was put back: {what}; see `cox changes status`"));
     if code == 0 { UNRESTORED } else { code }
 }

@@ -1,9 +1,9 @@
 //! A program on a simulated machine, and the alternative ways to run it there.
 
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::capacity::counts;
-use pack::policy::conductor::Settings;
-use pack::policy::regime::{TURNS_NS, Turns};
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::{PERIODS_NS, Periods};
 use pack::sim::{Costs, Outcome, Packing, Program, run};
 
 /// A program, its CPUs and how they behave.
@@ -52,11 +52,11 @@ impl Scenario {
 
     /// Returns the best fixed scheduling period, of those that `cox pack` tries, in ns, with its outcome.
     pub fn best_fixed(&self) -> Option<(u64, Outcome)> {
-        let fixed = |turn_ns| {
-            let settings = Settings { turns: Turns::Fixed(turn_ns), always: true, ..self.settings };
-            (turn_ns, self.run(&self.program, Packing::Policy(settings)))
+        let fixed = |period_ns| {
+            let settings = Settings { periods: Periods::Fixed(period_ns), always: true, ..self.settings };
+            (period_ns, self.run(&self.program, Packing::Policy(settings)))
         };
-        TURNS_NS.into_iter().map(fixed).min_by_key(|(_, outcome)| outcome.elapsed_ns)
+        PERIODS_NS.into_iter().map(fixed).min_by_key(|(_, outcome)| outcome.elapsed_ns)
     }
 
     /// Simulates the same work in as many threads as there are CPUs; returns that number and the outcome. `None` if the program does not have more
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_all_fixed_turns_is_chosen() {
+    fn the_best_of_all_fixed_periods_is_chosen() {
         let mut spins = scenario(3, &[1024, 1024]);
         spins.program = Program { rounds: 300, work_ns: 1_000_000, wait: Wait::Spin, ..spins.program };
         spins.costs = Costs::default();
-        let (turn_ns, best) = spins.best_fixed().unwrap();
-        assert!(TURNS_NS.contains(&turn_ns) && best.elapsed_ns < spins.taskset().elapsed_ns);
-        for other in TURNS_NS {
-            let settings = Settings { turns: Turns::Fixed(other), always: true, ..spins.settings };
+        let (period_ns, best) = spins.best_fixed().unwrap();
+        assert!(PERIODS_NS.contains(&period_ns) && best.elapsed_ns < spins.taskset().elapsed_ns);
+        for other in PERIODS_NS {
+            let settings = Settings { periods: Periods::Fixed(other), always: true, ..spins.settings };
             assert!(spins.run(&spins.program, Packing::Policy(settings)).elapsed_ns >= best.elapsed_ns, "{other}");
         }
     }

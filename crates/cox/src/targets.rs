@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use anyhow::{Context, Result, bail};
-use ledger::beside;
+use ledger::co_run;
 use machine::Root;
 use machine::cgroup::Hierarchies;
 use session::{Attached, Launch, Target};
@@ -18,13 +18,13 @@ pub fn of_run(options: &cli::Run) -> Result<Target> {
         let cgroup = Hierarchies::read(&root).and_then(|all| all.resolve(&root, path)).context("--cgroup")?;
         return Ok(Target::Attach(Attached::Cgroup(cgroup)));
     }
-    if options.also.len() >= beside::MOST {
-        bail!("--also: at most {} programs can be co-run", beside::MOST - 1);
+    if options.co_run.len() >= co_run::MOST {
+        bail!("--co-run: at most {} programs can be co-run", co_run::MOST - 1);
     }
     let mut target = of(&options.program, &options.pid);
     if let Target::Launch(launches) = &mut target {
-        for command in &options.also {
-            launches.push(launch_beside(command)?);
+        for command in &options.co_run {
+            launches.push(launch_co_run(command)?);
         }
     }
     Ok(target)
@@ -41,10 +41,10 @@ pub fn of(program: &[OsString], pids: &[u32]) -> Target {
 }
 
 /// Parses the command of a program to co-run. Whether it can be executed shows when the session starts.
-fn launch_beside(command: &str) -> Result<Launch> {
-    let words = shlex::split(command).with_context(|| format!("--also '{command}': unclosed quote"))?;
+fn launch_co_run(command: &str) -> Result<Launch> {
+    let words = shlex::split(command).with_context(|| format!("--co-run '{command}': unclosed quote"))?;
     if words.is_empty() {
-        bail!("--also '{command}': the command is empty");
+        bail!("--co-run '{command}': the command is empty");
     }
     let command = words.into_iter().map(OsString::from).collect();
     Ok(Launch { command, has_no_input: true, ..Launch::default() })

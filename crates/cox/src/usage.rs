@@ -108,7 +108,7 @@ fn is_program(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn complaint(command: &[&str]) -> String {
+    fn usage_error(command: &[&str]) -> String {
         parse(command).unwrap_err().line()
     }
 
@@ -126,7 +126,7 @@ mod tests {
             (&["cox", "compare", "--magic"], "(see cox compare --help)"),
             (&["cox", "--magic"], "(see cox --help)"),
         ] {
-            assert!(complaint(command).ends_with(help), "{command:?}: {}", complaint(command));
+            assert!(usage_error(command).ends_with(help), "{command:?}: {}", usage_error(command));
         }
         let runs = [&["cox", "run"][..], &["cox", "pack"], &["cox", "advise"]];
         assert!(runs.iter().all(|command| runs_a_program(command)));
@@ -143,14 +143,14 @@ mod tests {
 
     #[test]
     fn what_was_meant_is_suggested() {
-        assert!(complaint(&["cox", "./app", "x"]).ends_with("to run a program: cox run -- ./app"));
-        assert!(complaint(&["cox", "true"]).ends_with("to run a program: cox run -- true"));
-        assert!(complaint(&["cox", "comprae"]).contains("'compare'"));
-        assert!(complaint(&["cox", "run", "-p", "4711"]).contains("did you mean --pid?"));
-        assert!(complaint(&["cox", "pack", "-c", "0-1"]).contains("did you mean --cpus?"));
-        assert!(complaint(&["cox", "pack", "./app"]).ends_with("cox pack -- ./app"));
+        assert!(usage_error(&["cox", "./app", "x"]).ends_with("to run a program: cox run -- ./app"));
+        assert!(usage_error(&["cox", "true"]).ends_with("to run a program: cox run -- true"));
+        assert!(usage_error(&["cox", "comprae"]).contains("'compare'"));
+        assert!(usage_error(&["cox", "run", "-p", "4711"]).contains("did you mean --pid?"));
+        assert!(usage_error(&["cox", "pack", "-c", "0-1"]).contains("did you mean --cpus?"));
+        assert!(usage_error(&["cox", "pack", "./app"]).ends_with("cox pack -- ./app"));
         // Not where the verb has no such option.
-        assert!(!complaint(&["cox", "doctor", "-p"]).contains("--pid"));
+        assert!(!usage_error(&["cox", "doctor", "-p"]).contains("--pid"));
     }
 
     #[test]
@@ -164,14 +164,14 @@ mod tests {
             &["cox", "run", "--pid", "1", "--wait-all"],
             &["cox", "dance"],
         ] {
-            let text = complaint(command);
+            let text = usage_error(command);
             assert!(!text.contains('\n') && !text.starts_with("error") && text.ends_with("--help)"), "{text}");
         }
-        assert!(complaint(&["cox", "run", "--backend", "magic", "--", "x"]).contains("auto, bpf, perf, proc"));
+        assert!(usage_error(&["cox", "run", "--backend", "magic", "--", "x"]).contains("auto, bpf, perf, proc"));
     }
 
     #[test]
     fn a_forgotten_separator_is_pointed_out() {
-        assert!(complaint(&["cox", "run", "./app", "x"]).ends_with("cox run -- ./app"));
+        assert!(usage_error(&["cox", "run", "./app", "x"]).ends_with("cox run -- ./app"));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use advise::efficiency::{Base, Efficiency};
-use advise::picture::Picture;
+use advise::evidence::Evidence;
 use ledger::account::Thread;
 use testkit::built::TARGET;
 use testkit::measured::{Bench, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
@@ -60,7 +60,7 @@ fn the_report_has_them_and_metrics_that_follow() {
     let (seen, worked) = watch(&bench, "bpf");
     let document = &seen.document;
     assert!(seen.report.contains("\n  CPUs in use: "), "{}", seen.report);
-    let efficiency = Efficiency::of(&Picture::new(&document.account, &document.facts)).expect("spinning is seen");
+    let efficiency = Efficiency::of(&Evidence::new(&document.account, &document.facts)).expect("spinning is seen");
     let Base::Threads { threads: 2, balance, .. } = efficiency.of else { panic!("{efficiency:?}") };
     // The main thread has prepared all, too.
     let expected = (worked[0] + worked[1]) as f64 / (2 * worked[1]) as f64;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use changes::format::{Change, FORMAT, Header};
 use changes::journal::Journal;
-use changes::{Book, Claim, Hands, Knob, LiveHands, Value};
+use changes::{Claim, JournalFolder, Knob, KnobIo, LiveKnobIo, Value};
 use machine::Root;
 use tempfile::TempDir;
 
@@ -18,7 +18,7 @@ const COX: &str = env!("CARGO_BIN_EXE_cox");
 struct Left {
     sleeper: Child,
     runtime: TempDir,
-    hands: LiveHands,
+    knob_io: LiveKnobIo,
     change: Change,
     journal: PathBuf,
 }
@@ -35,9 +35,9 @@ impl Left {
     /// `pid`: of the session that is said to have done it.
     fn by(pid: u32) -> Left {
         let sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-        let hands = LiveHands::new(Root::live());
-        let knob = Knob::Affinity(hands.thread(sleeper.id()).unwrap());
-        let original = hands.read(&knob).unwrap();
+        let knob_io = LiveKnobIo::new(Root::live());
+        let knob = Knob::Affinity(knob_io.thread(sleeper.id()).unwrap());
+        let original = knob_io.read(&knob).unwrap();
         let Value::Cpus(cpus) = &original else { panic!("{original}") };
         let change = Change {
             engine: "pack".into(),
@@ -47,19 +47,19 @@ impl Left {
         };
         let runtime = TempDir::new().unwrap();
         let folder = runtime.path().join("coxswain");
-        let journal = Book::at(&folder).journal(pid);
-        let left = Left { sleeper, runtime, hands, change, journal };
+        let journal = JournalFolder::at(&folder).journal(pid);
+        let left = Left { sleeper, runtime, knob_io, change, journal };
         fs::create_dir(folder).unwrap();
         let header = Header {
             format: FORMAT,
-            boot_id: left.hands.boot_id().unwrap(),
+            boot_id: left.knob_io.boot_id().unwrap(),
             pid,
-            start_ns: left.hands.started_ns(pid).unwrap_or(1),
+            start_ns: left.knob_io.started_ns(pid).unwrap_or(1),
             command: "cox pack ./app".into(),
         };
         let mut journal = Journal::create(left.journal.clone(), &header).unwrap();
         journal.announce(&left.change).unwrap();
-        left.hands.write(&knob, &left.change.claim.first()).unwrap();
+        left.knob_io.write(&knob, &left.change.claim.first()).unwrap();
         left
     }
 
@@ -68,7 +68,7 @@ impl Left {
     }
 
     fn now(&self) -> Value {
-        self.hands.read(&self.change.knob).unwrap()
+        self.knob_io.read(&self.change.knob).unwrap()
     }
 
     fn cox(&self, verb: &str) -> Output {
@@ -112,7 +112,7 @@ fn a_living_session_keeps_what_it_has() {
     let undo = left.cox("undo");
     assert!(text(&undo).contains("still runs"), "{}", text(&undo));
     assert_eq!((undo.status.code(), left.now()), (Some(0), left.change.claim.first()));
-    left.hands.write(&left.change.knob, &left.change.original).unwrap();
+    left.knob_io.write(&left.change.knob, &left.change.original).unwrap();
 }
 
 /// A file that is no journal keeps nothing from coming back; it is named, and is there afterwards.
@@ -181,7 +181,7 @@ fn nothing_in_the_folder_keeps_anybody_waiting() {
 #[test]
 fn who_has_the_lock_is_named_after_a_second() {
     let left = Left::by(u32::MAX);
-    let lock = Book::at(left.folder()).lock().unwrap();
+    let lock = JournalFolder::at(left.folder()).lock().unwrap();
     let mut command = Command::new(COX);
     command.args(["changes", "undo"]).env("COX_CHANGES", left.folder()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut waiting = command.spawn().unwrap();

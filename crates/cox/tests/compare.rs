@@ -221,10 +221,10 @@ fn bad_input_takes_one_line() {
     ];
     for (words, code, clue) in cases {
         let output = cox(folder.path(), words);
-        let complaint = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {complaint}");
-        assert!(complaint.starts_with("cox: ") && complaint.lines().count() == 1, "{words:?}: {complaint}");
-        assert!(complaint.contains(clue), "{clue:?} in {complaint}");
+        let diagnostic = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {diagnostic}");
+        assert!(diagnostic.starts_with("cox: ") && diagnostic.lines().count() == 1, "{words:?}: {diagnostic}");
+        assert!(diagnostic.contains(clue), "{clue:?} in {diagnostic}");
     }
     // One run alone is no error: it is shown, and nothing is claimed.
     let alone = cox(folder.path(), &["compare", "real.json"]);

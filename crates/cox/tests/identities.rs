@@ -12,7 +12,7 @@ use testkit::skip::{Need, installed};
 use wire::Cause;
 
 /// What users were promised to find in the JSON: at the top, and in each thread.
-const TOP: &str = "schema_version backend events lost_events programs cpus took_cpu verdict";
+const TOP: &str = "schema_version backend events lost_events programs cpus preemptors verdict";
 const PER_THREAD: &str = "tid comm run_ns steal_ns spin_ns spin_basis wake_delay_ns preempt_wait_ns blocked_ns \
     blocked_by unknown_ns wall_ns switches_voluntary switches_involuntary migrations cpus";
 
@@ -189,12 +189,12 @@ fn session_adds_up(what: &str, seen: &Seen, faults: &mut Vec<String>) {
     let over = |part: fn(&Thread) -> u64| seen.threads().map(part).sum::<u64>();
     let waited = over(|thread| thread.wake_delay_ns + thread.preempt_wait_ns);
     // Who still held a CPU at the end of the window has no name there: that much is booked as lost.
-    let took = account.took_cpu.iter().map(|taker| taker.wait_ns).sum::<u64>() + account.lost.takers_ns;
+    let took = account.preemptors.iter().map(|preemptor| preemptor.wait_ns).sum::<u64>() + account.lost.preemptors_ns;
     let run = over(|thread| thread.run_ns);
     let busy = account.cpus.iter().map(|cpu| cpu.busy_program_ns).sum::<u64>();
     // The two sides are booked at different events: some microseconds per thread, whatever its length.
     for (which, ours, whole, permille) in
-        [("takers and waiting", took, waited, 10), ("busy CPUs and running", busy, run, 5)]
+        [("preemptors and waiting", took, waited, 10), ("busy CPUs and running", busy, run, 5)]
     {
         let difference = (ours as f64 / whole.max(1) as f64 - 1.0) * 100.0;
         println!("{what}: {which}: {ours} and {whole} ns ({difference:+.3} %)");

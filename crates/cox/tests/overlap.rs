@@ -26,7 +26,7 @@ fn tasks_that_wait_for_later_tasks_are_let_go() {
             assert_eq!(String::from_utf8_lossy(&output.stderr), "");
             let report = place.report();
             assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{what}: {report}");
-            assert_eq!(report["complaints"], Value::Array(Vec::new()));
+            assert_eq!(report["diagnostics"], Value::Array(Vec::new()));
         }
     }
 }
@@ -149,7 +149,7 @@ fn tasks_with_thread_local_data_stay_on_their_team() {
         assert_eq!(output.status.code(), Some(0), "{way}, {threads} threads: {output:?}");
         let report = place.report();
         assert_eq!(number(&report, "standbys"), 0, "{way}, {threads} threads");
-        assert!(report["complaints"][0].as_str().unwrap().contains("thread-local data"), "{report}");
+        assert!(report["diagnostics"][0].as_str().unwrap().contains("thread-local data"), "{report}");
     }
 }
 
@@ -161,7 +161,7 @@ fn tasks_of_bound_threads_stay_on_them() {
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"19900\n"[..]));
     let report = place.report();
     assert_eq!(number(&report, "standbys"), 0);
-    assert!(report["complaints"][0].as_str().unwrap().contains("bound to places"), "{report}");
+    assert!(report["diagnostics"][0].as_str().unwrap().contains("bound to places"), "{report}");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn where_tasks_never_block_nobody_is_rung() {
     assert!(command.env("COX_PRELOAD", &place.library).status().unwrap().success());
     let report = place.report();
     assert_eq!((number(&report, "processes"), number(&report, "rings")), (0, 0));
-    assert!(report["complaints"][0].as_str().unwrap().contains("no process asked"), "{report}");
+    assert!(report["diagnostics"][0].as_str().unwrap().contains("no process asked"), "{report}");
 }
 
 /// Doorbells are for tasks. Who has to be woken to find out that there is none says so.
@@ -242,7 +242,7 @@ fn unfit_programs_run_untouched() {
         let said = String::from_utf8_lossy(&output.stderr);
         let line = said.lines().find(|line| line.starts_with("cox: ")).unwrap_or_default();
         assert!(line.contains(why) && line.contains("it runs untouched") && said.lines().count() == 1, "{said}");
-        assert!(place.report()["complaints"][0].as_str().unwrap().contains(why));
+        assert!(place.report()["diagnostics"][0].as_str().unwrap().contains(why));
     }
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use testkit::built::temporary;
-use testkit::overlapped::{Place, WAYS, complaints, number, threads_and_ways, with_program};
+use testkit::overlapped::{Place, WAYS, diagnostics, number, threads_and_ways, with_program};
 use testkit::run::path;
 use testkit::skip::{Need, skip};
 
@@ -49,7 +49,7 @@ fn are_let_go(test: &str, what: &str) {
         assert_eq!(code, 0, "{way}, {what}, {threads} threads");
         let report = place.report();
         assert!(number(&report, "standbys") > 0 && number(&report, "tasks") > 0, "{way}, {what}: {report}");
-        assert_eq!(complaints(&report), "[]", "{way}, {what}, {threads} threads");
+        assert_eq!(diagnostics(&report), "[]", "{way}, {what}, {threads} threads");
     }
     // What lets them go is the doorbell.
     let code = place.holds(test, what, "1", "--overlap=off", "8");
@@ -83,7 +83,7 @@ fn more_tasks_than_bells_may_be_blocked_at_a_time() {
             assert_eq!(output.status.code(), Some(0), "{way}, {threads} threads: {output:?}");
             let report = place.report();
             assert_eq!(number(&report, "standbys"), 64, "{report}");
-            assert!(complaints(&report).contains("could not be made: a process has at most 64"), "{report}");
+            assert!(diagnostics(&report).contains("could not be made: a process has at most 64"), "{report}");
         }
     }
     // One more is one too many, as the documentation says; under libgomp it is the third already.
@@ -104,7 +104,7 @@ fn pages_of_processes_that_have_ended_are_given_again() {
         let output = command.output().unwrap();
         assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{way}: {output:?}");
         let report = place.report();
-        assert_eq!((number(&report, "processes"), complaints(&report).as_str()), (140, "[]"), "{way}");
+        assert_eq!((number(&report, "processes"), diagnostics(&report).as_str()), (140, "[]"), "{way}");
         // What the first ones did is not forgotten: without standbys each would have hung.
         assert!(number(&report, "tasks") >= 140 && number(&report, "standbys") >= 280, "{way}: {report}");
     }

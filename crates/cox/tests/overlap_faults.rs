@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::Signal;
-use testkit::overlapped::{Place, WAYS, complaints, number, rounds, with_program};
+use testkit::overlapped::{Place, WAYS, diagnostics, number, rounds, with_program};
 use testkit::run::{children, send, state, wait_for};
 
 fn lacking(test: &str) -> Option<Place> {
@@ -53,15 +53,15 @@ fn threads_that_cannot_be_made_are_done_without() {
         assert_eq!(place.is_right(way, &["threads", threads]), "");
         let report = place.report();
         assert!(number(&report, "standbys") <= threads.parse().unwrap(), "{way}: {report}");
-        assert!(number(&report, "failed") > 0 && complaints(&report).contains("could not be made"), "{way}: {report}");
-        assert!(complaints(&report).contains("ulimit -u"), "{way}: {report}");
+        assert!(number(&report, "failed") > 0 && diagnostics(&report).contains("could not be made"), "{way}: {report}");
+        assert!(diagnostics(&report).contains("ulimit -u"), "{way}: {report}");
     }
 }
 
 #[test]
 fn tasks_that_there_is_no_memory_for_are_done_at_once() {
     let Some(place) = lacking("tasks_that_there_is_no_memory_for_are_done_at_once") else { return };
-    // None at all, or none for what is small: standbys find a seat then, but have nothing to begin with.
+    // None at all, or none for what is small: standbys find a slot then, but have nothing to begin with.
     for (way, below) in WAYS.into_iter().flat_map(|way| ["0", "1000"].map(|below| (way, below))) {
         assert_eq!(place.is_right(way, &["memory", below]), "");
     }

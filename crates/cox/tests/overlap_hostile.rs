@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use testkit::overlapped::{Place, WAYS, complaints, number, with_program};
+use testkit::overlapped::{Place, WAYS, diagnostics, number, with_program};
 
 /// Tasks of one process that works, as the program has them.
 const TASKS: u64 = 600;
@@ -45,7 +45,7 @@ fn assert_unharmed(place: &Place, output: &Output, way: &str, workers: u64, othe
     assert!((1..=64 * workers).contains(&standbys), "{way}: {report}");
     assert!((1..=TASKS * workers).contains(&tasks), "{way}: {report}");
     assert!(number(&report, "blocks") < 1_000_000 && number(&report, "rings") < 1_000_000, "{way}: {report}");
-    assert!(complaints(&report).contains("impossible numbers"), "{way}: {report}");
+    assert!(diagnostics(&report).contains("impossible numbers"), "{way}: {report}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use testkit::overlapped::{Place, complaints, number, with_program};
+use testkit::overlapped::{Place, diagnostics, number, with_program};
 use testkit::skip::{Need, skip};
 
 /// Sums up 0 to 19 by tasks.
@@ -74,14 +74,14 @@ fn assert_untouched(place: &Place, program: &Path, why: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.lines().count() == 1 && said.starts_with("cox: "), "{said}");
     assert!(said.contains(why) && said.contains("it runs untouched"), "{said}");
-    assert!(complaints(&place.report()).contains(why), "{}", place.report());
+    assert!(diagnostics(&place.report()).contains(why), "{}", place.report());
 }
 
 fn assert_taken_over(place: &Place, program: &Path) {
     let output = run(place, program);
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let report = place.report();
-    assert_eq!((number(&report, "processes"), complaints(&report).as_str()), (1, "[]"), "{report}");
+    assert_eq!((number(&report, "processes"), diagnostics(&report).as_str()), (1, "[]"), "{report}");
 }
 
 #[test]
@@ -146,6 +146,6 @@ fn a_program_without_openmp_is_told_in_the_report() {
     let Some(place) = place("a_program_without_openmp_is_told_in_the_report") else { return };
     assert_eq!(String::from_utf8_lossy(&run(&place, Path::new("/bin/true")).stderr), "");
     let report = place.report();
-    assert!(complaints(&report).contains("no process asked"), "{report}");
-    assert!(complaints(&report).contains("linked statically"), "{report}");
+    assert!(diagnostics(&report).contains("no process asked"), "{report}");
+    assert!(diagnostics(&report).contains("linked statically"), "{report}");
 }

@@ -79,7 +79,7 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     let checksum = |ran: &Ran| ran.text().lines().last().unwrap().split("checksum").nth(1).unwrap().to_owned();
     assert_eq!((ran.code, checksum(&ran)), (0, checksum(&plain)));
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
-    assert_eq!((figure("threads"), figure("seats"), figure("restored")), (3, 2, 3));
+    assert_eq!((figure("threads"), figure("slots"), figure("restored")), (3, 2, 3));
     assert!(figure("exchanges") > 0 && figure("moves") >= figure("exchanges"), "{report}");
     assert!(figure("rotating_ns") > 0 && figure("rotating_ns") <= figure("wall_ns"), "{report}");
     // Clocks that the threads read themselves; the packer misses what runs after it has looked for the last time.
@@ -200,9 +200,9 @@ fn the_cpus_of_a_packed_program_can_be_changed() {
     let changed: Vec<&str> = report["repacked"].as_array().unwrap().iter().filter_map(|c| c["cpus"].as_str()).collect();
     assert_eq!(changed, [cpus.as_str(), report["cpus"].as_str().unwrap()]);
     assert_eq!((report["threads"].as_u64(), report["restored"].as_u64()), (Some(3), Some(3)));
-    let (wall_ns, seats_ns) = (report["wall_ns"].as_u64().unwrap(), report["seats_ns"].as_u64().unwrap());
-    assert!(wall_ns < seats_ns && seats_ns < 2 * wall_ns, "{report}");
-    assert!(report["run_ns"].as_u64().unwrap() <= seats_ns + seats_ns / 20, "{report}");
+    let (wall_ns, slots_ns) = (report["wall_ns"].as_u64().unwrap(), report["slots_ns"].as_u64().unwrap());
+    assert!(wall_ns < slots_ns && slots_ns < 2 * wall_ns, "{report}");
+    assert!(report["run_ns"].as_u64().unwrap() <= slots_ns + slots_ns / 20, "{report}");
     assert_eq!(place.journals(), 0);
 }
 
@@ -226,9 +226,9 @@ fn a_child_of_a_packed_program_is_not_packed_twice() {
         format!("{} --threads 3 --seconds 20 & echo $! > {pid}.new; mv {pid}.new {pid}; wait", workload("hog"));
     let mut first = place.cox(&["-q", "--cpus", &cpus, "--", "sh", "-c", &script]).spawn().unwrap();
     let child = wait_for("the child", || fs::read_to_string(&pid).ok()).trim().to_owned();
-    let book = changes::Book::at(place.folder());
+    let journals = changes::JournalFolder::at(place.folder());
     let child_pid = child.parse().unwrap();
-    wait_for("its packing", || book.is_held(child_pid).unwrap().then_some(()));
+    wait_for("its packing", || journals.is_held(child_pid).unwrap().then_some(()));
     let second = place.pack(&["--cpus", &cpus, "--pid", &child, "--for", "100ms"]);
     assert_eq!(second.code, 125);
     assert!(second.stderr.contains("is packed already"), "{}", second.stderr);
@@ -236,7 +236,7 @@ fn a_child_of_a_packed_program_is_not_packed_twice() {
     end_of(&mut first);
     let left: Vec<_> = fs::read_dir(place.0.path().join("changes")).unwrap().map(|f| f.unwrap().file_name()).collect();
     assert!(left.iter().all(|name| name == "lock" || name == "rights"), "{left:?}");
-    assert!(!book.is_held(child_pid).unwrap(), "the right is gone");
+    assert!(!journals.is_held(child_pid).unwrap(), "the right is gone");
 }
 
 /// SIGKILL at many moments, of cox alone and with its whole process group: nothing is left, and the program
@@ -278,7 +278,7 @@ fn threads_that_come_and_go_while_they_are_moved_are_unharmed() {
     let packed = [&["--cpus", &cpus, "--always", "--period", "200us", "--", &program][..], &arguments].concat();
     let (ran, report) = place.packed(&packed);
     assert_eq!((ran.code, ran.text(), ran.stderr.as_str()), (0, plain.text(), ""));
-    assert_eq!(report["complaints"].as_array().map(Vec::len), Some(0), "{report}");
+    assert_eq!(report["diagnostics"].as_array().map(Vec::len), Some(0), "{report}");
     assert_eq!(place.journals(), 0);
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use changes::{Book, Claim, Desire, Knob, LiveHands, Session};
+use changes::{ChangeRequest, Claim, JournalFolder, Knob, LiveKnobIo, Session};
 use machine::cgroup::{Hierarchies, Version};
 use machine::limits::{Who, allowed_cpus};
 use machine::process::Task;
@@ -117,8 +117,8 @@ fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: 
             if !was_packed {
                 // Killed before there was a guardian, or while it was on its way: nothing is held once it is gone.
                 let undo = || run(&mut place.verb("changes", &["undo"])).code == 0;
-                let book = Book::at(place.folder());
-                let is_held = || book.is_held(runs.0.id()).unwrap();
+                let journals = JournalFolder::at(place.folder());
+                let is_held = || journals.is_held(runs.0.id()).unwrap();
                 wait_for("the right to pack", || (undo() && !is_held()).then_some(()));
             }
             assert_clean(&place);
@@ -313,25 +313,25 @@ fn what_another_session_shares_goes_back_with_the_last() {
     let Some((allowed, _)) = two_cpus("what_another_session_shares_goes_back_with_the_last") else { return };
     let (one, other): (CpuSet, CpuSet) = (allowed.iter().take(1).collect(), allowed.iter().skip(1).take(1).collect());
     let place = Place::new();
-    let hands = LiveHands::new(Root::live());
+    let knob_io = LiveKnobIo::new(Root::live());
     for (end, cox_ends_first) in [(End::Asked, true), (End::Asked, false), (End::Killed, true), (End::Killed, false)] {
         let runs = sleepers(10);
         let before = runs.masks();
         let mut cox = place.cox(&["-q", "--cpus", &one.to_string(), "--pid", &runs.pid()]).spawn().unwrap();
         wait_for("the pack", || runs.masks().values().all(|mask| *mask == one).then_some(()));
-        let desires = |cpus: &CpuSet| {
-            let desire = |tid: &u32| Desire {
+        let requests = |cpus: &CpuSet| {
+            let request = |tid: &u32| ChangeRequest {
                 engine: "test".into(),
-                knob: Knob::Affinity(hands.thread(*tid).unwrap()),
+                knob: Knob::Affinity(knob_io.thread(*tid).unwrap()),
                 claim: Claim::Within(cpus.clone()),
                 heir_of: Vec::new(),
             };
-            before.keys().map(desire).collect::<Vec<_>>()
+            before.keys().map(request).collect::<Vec<_>>()
         };
-        let book = Book::at(place.folder());
-        let mut session = Session::begin(&hands, book, std::process::id(), "test", |_| Ok(None)).unwrap();
-        assert!(matches!(session.take(desires(&other)), Err(changes::Error::Held { .. })));
-        session.take(desires(&one)).unwrap();
+        let journals = JournalFolder::at(place.folder());
+        let mut session = Session::begin(&knob_io, journals, std::process::id(), "test", |_| Ok(None)).unwrap();
+        assert!(matches!(session.take(requests(&other)), Err(changes::Error::Held { .. })));
+        session.take(requests(&one)).unwrap();
         let is_packed = || runs.masks().values().all(|mask| *mask == one);
         if cox_ends_first {
             end.of(&mut cox);

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use testkit::run::{
     COX, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
 };
-use watch::guest::{Cure, Page, is_page};
+use watch::preload_page::{Page, SpinThrottle, is_page};
 
 /// What a test of these needs: two CPUs, root, and the library.
 struct Place {
@@ -76,14 +76,14 @@ impl Program {
         Task::process(&Root::live(), self.0.id()).threads().unwrap_or_default()
     }
 
-    fn cure(&self) -> Option<Cure> {
+    fn throttle(&self) -> Option<SpinThrottle> {
         let maps = Task::process(&Root::live(), self.0.id()).maps().ok()?;
         let page = Page::open(&Root::live(), self.0.id(), maps.iter().find(|mapping| is_page(mapping))?).ok()?;
-        Some(page.cure())
+        Some(page.throttle())
     }
 
-    fn becomes(&self, cure: Cure) {
-        wait_for(&format!("{cure:?}"), || (self.cure() == Some(cure)).then_some(()));
+    fn becomes(&self, throttle: SpinThrottle) {
+        wait_for(&format!("{throttle:?}"), || (self.throttle() == Some(throttle)).then_some(()));
     }
 
     /// Its own results are right; how many loops it has done.
@@ -115,7 +115,7 @@ fn a_launched_program_has_it_unless_it_shall_not() {
         let report = place.report();
         assert_eq!(report["preloaded"].as_u64(), Some(preloaded), "{report}");
         // It began on the CPUs that it has: nothing to do about its waiting.
-        assert_eq!(report["kept_from_spinning"].as_u64(), Some(0), "{report}");
+        assert_eq!(report["spin_throttled"].as_u64(), Some(0), "{report}");
         assert_eq!(
             (report["spinning_runtimes"].as_array().map(Vec::len), report["threads"].as_u64()),
             (Some(0), Some(2))
@@ -134,7 +134,7 @@ fn attached_to_it_keeps_libgomp_from_spinning_until_cox_ends() {
     let before = program.threads();
     for end in ["asked to", "killed"] {
         let mut cox = place.cox(&["--pid", &program.pid()]).spawn().unwrap();
-        program.becomes(Cure::Throttled);
+        program.becomes(SpinThrottle::Throttled);
         if end == "killed" {
             cox.kill().unwrap();
             cox.wait().unwrap();
@@ -142,12 +142,12 @@ fn attached_to_it_keeps_libgomp_from_spinning_until_cox_ends() {
             send(cox.id(), Signal::INT);
             assert_eq!(shell_code(end_of(&mut cox)), 0);
             let report = place.report();
-            assert_eq!(report["kept_from_spinning"].as_u64(), Some(1), "{report}");
+            assert_eq!(report["spin_throttled"].as_u64(), Some(1), "{report}");
             assert_eq!(report["spinning_runtimes"].as_array().map(Vec::len), Some(0), "{report}");
             // The library's own threads are not the program's.
             assert_eq!(report["threads"].as_u64(), Some(2), "{report}");
         }
-        program.becomes(Cure::AsItWas);
+        program.becomes(SpinThrottle::AsItWas);
         wait_for("the helpers' end", || (program.threads() == before).then_some(()));
     }
     assert!(program.loops() > 0);
@@ -160,21 +160,21 @@ fn where_no_team_can_be_had_it_says_so() {
     for variable in [("OMP_THREAD_LIMIT", "2"), ("OMP_DISPLAY_AFFINITY", "true")] {
         let program = place.start("3", &[("LD_PRELOAD", library), variable]);
         let mut cox = place.cox(&["--pid", &program.pid()]).spawn().unwrap();
-        program.becomes(Cure::Refused);
+        program.becomes(SpinThrottle::Refused);
         sleep(Duration::from_millis(100));
         send(cox.id(), Signal::INT);
         end_of(&mut cox);
         let report = place.report();
-        assert_eq!(report["kept_from_spinning"].as_u64(), Some(0), "{report}");
-        let cure = report["spinning_runtimes"][0]["cure"].as_str().unwrap();
-        assert!(cure.contains("OMP_WAIT_POLICY=passive") && !cure.contains("LD_PRELOAD"), "{report}");
+        assert_eq!(report["spin_throttled"].as_u64(), Some(0), "{report}");
+        let remedy = report["spinning_runtimes"][0]["remedy"].as_str().unwrap();
+        assert!(remedy.contains("OMP_WAIT_POLICY=passive") && !remedy.contains("LD_PRELOAD"), "{report}");
         assert!(program.loops() > 0);
     }
 }
 
 #[test]
-fn without_it_the_report_names_the_loss_and_the_cure() {
-    let Some(place) = place("without_it_the_report_names_the_loss_and_the_cure") else { return };
+fn without_it_the_report_names_the_loss_and_the_remedy() {
+    let Some(place) = place("without_it_the_report_names_the_loss_and_the_remedy") else { return };
     for (variables, named) in [(&[][..], 1), (&[("OMP_WAIT_POLICY", "passive")][..], 0)] {
         let program = place.start("2", variables);
         let ran = run(&mut place.cox(&["--pid", &program.pid(), "--for", "500ms"]));
@@ -185,7 +185,7 @@ fn without_it_the_report_names_the_loss_and_the_cure() {
         if let Some(runtime) = runtimes.first() {
             assert_eq!(runtime["pid"].as_u64(), Some(program.0.id().into()));
             assert!(runtime["loss"].as_str().unwrap().contains("spins for milliseconds"), "{report}");
-            assert!(runtime["cure"].as_str().unwrap().contains(place.library.to_str().unwrap()), "{report}");
+            assert!(runtime["remedy"].as_str().unwrap().contains(place.library.to_str().unwrap()), "{report}");
         }
     }
 }
@@ -208,9 +208,9 @@ fn loops_of_the_programs_own_are_seen_beside_the_library() {
 #[test]
 fn a_packed_libgomp_is_faster_for_it() {
     let Some(place) = place("a_packed_libgomp_is_faster_for_it") else { return };
-    let cured = place.start_with_library("3");
-    let mut cox = place.cox(&["--pid", &cured.pid()]).spawn().unwrap();
-    let cured = cured.loops();
+    let throttled = place.start_with_library("3");
+    let mut cox = place.cox(&["--pid", &throttled.pid()]).spawn().unwrap();
+    let throttled = throttled.loops();
     end_of(&mut cox);
     let plain = place.start("3", &[]);
     let mut mask = CpuSet::new();
@@ -219,5 +219,5 @@ fn a_packed_libgomp_is_faster_for_it() {
         sched_setaffinity(Pid::from_raw(tid as i32), &mask).unwrap();
     }
     let plain = plain.loops();
-    assert!(cured > 2 * plain, "{cured} loops with it, {plain} without");
+    assert!(throttled > 2 * plain, "{throttled} loops with it, {plain} without");
 }

@@ -118,9 +118,10 @@ fn other_users_threads_are_not_seen() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let report = json(&installed, "cox.json");
     assert_eq!(report["backend"], "bpf");
-    let taker = report["took_cpu"].as_array().unwrap().iter().find(|taker| taker["comm"] == "another user's");
-    let taker = taker.unwrap_or_else(|| panic!("{report}"));
-    assert!(taker["wait_ns"].as_u64().unwrap() > 10_000_000 && taker["tid"] == 0, "{taker}");
+    let preemptor =
+        report["preemptors"].as_array().unwrap().iter().find(|preemptor| preemptor["comm"] == "another user's");
+    let preemptor = preemptor.unwrap_or_else(|| panic!("{report}"));
+    assert!(preemptor["wait_ns"].as_u64().unwrap() > 10_000_000 && preemptor["tid"] == 0, "{preemptor}");
     let pids = [root.0.id(), other.0.id()].map(|pid| pid.to_string());
     let mut files = 0;
     for file in fs::read_dir(installed.own()).unwrap().map(|entry| entry.unwrap().path()) {

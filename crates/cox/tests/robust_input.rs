@@ -491,7 +491,7 @@ fn a_full_disk_leaves_older_reports_as_they_were() {
 }
 
 #[test]
-fn whoever_reads_only_the_first_line_hears_no_complaint() {
+fn whoever_reads_only_the_first_line_sees_no_diagnostic() {
     for verb in ["doctor", "schema", "explain run", "completions bash"] {
         let script = format!("{COX} {verb} | true; echo ${{PIPESTATUS[0]}}");
         let ran = run(Command::new("bash").args(["-c", &script]));

@@ -302,7 +302,7 @@ fn a_library_that_cannot_be_read_is_named() {
     assert_eq!((report["preloaded"].as_u64(), report["restored"].as_u64()), (Some(0), Some(3)), "{report}");
     assert!(report["unread"][0].as_str().is_some_and(|why| why.contains("memory")), "{report}");
     assert!(
-        report["complaints"].as_array().unwrap().is_empty()
+        report["diagnostics"].as_array().unwrap().is_empty()
             && ran.stderr.contains("cannot tell which threads wait at barriers"),
         "{}",
         ran.stderr
@@ -320,7 +320,7 @@ fn what_keeps_a_users_libgomp_from_spinning_is_not_packed() {
     let ran = run(&mut user.packs(&["--always", "--cpus", first, "--pid", &pid, "--for", "2s"]));
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let report = user.report();
-    assert_eq!((&report["kept_from_spinning"], &report["threads"]), (&1.into(), &2.into()), "{report}");
+    assert_eq!((&report["spin_throttled"], &report["threads"]), (&1.into(), &2.into()), "{report}");
     assert_eq!(shell_code(end_of(&mut program)), 0, "its work was checked");
 }
 

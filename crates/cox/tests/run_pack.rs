@@ -109,7 +109,7 @@ fn adds_up(place: &Place, ran: &Ran, report: &Value) {
     assert_eq!(faults, Vec::<String>::new());
     let added = testkit::audit::audit(&ran.stderr).unwrap_or_else(|open| panic!("{open:?}\n{}", ran.stderr));
     assert_eq!(added.programs, 1, "{}", ran.stderr);
-    assert_eq!(report["pack"]["complaints"], json!([]));
+    assert_eq!(report["pack"]["diagnostics"], json!([]));
     assert_eq!(place.journals(), 0);
 }
 
@@ -129,7 +129,7 @@ fn both_sections_are_there_and_add_up() {
     assert_eq!((&report["facts"]["packed_cpus"], &report["facts"]["pinned_cpus"]), (&numbers(&cpus), &Value::Null));
     assert_eq!(report["figures"]["facts.program_cpus"], 2);
     let pack = &report["pack"];
-    assert_eq!((&pack["threads"], &pack["seats"], &pack["restored"]), (&json!(3), &json!(2), &json!(3)), "{pack}");
+    assert_eq!((&pack["threads"], &pack["slots"], &pack["restored"]), (&json!(3), &json!(2), &json!(3)), "{pack}");
     assert_eq!((&pack["exit_code"], &pack["cpus"]), (&json!(0), &json!(cpus)));
     // Both have seen the same threads run: the packer from their births too, but not their last moments.
     let observed_ns: u64 = place.account().threads().map(|thread| thread.run_ns).sum();

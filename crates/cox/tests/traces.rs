@@ -234,8 +234,8 @@ fn a_full_disk_costs_the_trace_and_not_the_account() {
     for (output, left, json, why) in ran {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{said}");
-        let complaints: Vec<_> = said.lines().filter(|line| line.starts_with("cox: cannot")).collect();
-        assert!(complaints.len() == 1 && complaints[0].contains(&why), "{why}: {said}");
+        let diagnostics: Vec<_> = said.lines().filter(|line| line.starts_with("cox: cannot")).collect();
+        assert!(diagnostics.len() == 1 && diagnostics[0].contains(&why), "{why}: {said}");
         assert!(left.is_empty(), "{why}: {left:?}");
         let document: Document = serde_json::from_slice(&json).expect("a document");
         assert_eq!(document.account.programs[0].processes.len(), 2);

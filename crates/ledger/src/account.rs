@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::{Backend, Cause};
 
-use crate::beside::Beside;
+use crate::co_run::CoRun;
 use crate::figures;
 use crate::figures::{ByCause, ByMigration, RunByCpu, Seen, Value};
 use crate::provenance::Provenance;
@@ -38,12 +38,14 @@ pub struct Account {
     /// One entry per CPU; empty if the backend cannot see CPUs.
     pub cpus: Vec<CpuAccount>,
     /// Who ran while members waited for a CPU, largest first.
-    pub took_cpu: Vec<TookCpu>,
+    #[serde(alias = "took_cpu")]
+    pub preemptors: Vec<Preemptor>,
     /// Hot user functions, largest first.
-    pub hot: Vec<HotFunction>,
+    #[serde(alias = "hot")]
+    pub hot_functions: Vec<HotFunction>,
     /// What programs that ran side by side took from one another; absent where there was one.
-    #[serde(default)]
-    pub beside: Option<Beside>,
+    #[serde(default, alias = "beside")]
+    pub co_run: Option<CoRun>,
 }
 
 /// Losses of a session, by kind.
@@ -60,7 +62,8 @@ pub struct Lost {
     /// Number of wake-ups for whose waker there was no space.
     pub pairs: u64,
     /// Thread-time behind strangers whose name found no room.
-    pub takers_ns: u64,
+    #[serde(alias = "takers_ns")]
+    pub preemptors_ns: u64,
     /// Updates of the idle split given up.
     pub idle_split: u64,
     /// Number of trace events for which there was no space: the trace has gaps, the account has none.
@@ -282,7 +285,7 @@ figures! {
 
 /// Somebody who held a CPU that members waited for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct TookCpu {
+pub struct Preemptor {
     /// Name.
     pub comm: String,
     /// Id of the thread that took most under this name; 0 for `idle`, and for a thread outside the container of cox.
@@ -293,15 +296,15 @@ pub struct TookCpu {
     /// Threads under this name.
     pub threads: u64,
     /// `sibling`: a member; `other`: not; `idle`: the CPU was idle (waking up from idle).
-    pub kind: TakerKind,
+    pub kind: PreemptorKind,
     /// Thread-time members waited on the CPU it held.
     pub wait_ns: u64,
 }
 
-/// Who a taker is to us.
+/// Who a preemptor is to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum TakerKind {
+pub enum PreemptorKind {
     /// A member of the same session.
     Sibling,
     /// Any other thread.

@@ -6,7 +6,7 @@
 //! - `spin`: converts sample sites into spin time and hot functions.
 //! - `cpus`: computes what each CPU did, including the interval that is open at the end of the window.
 //! - `busy`: computes how many CPUs were busy with the program at a time.
-//! - `takers`: computes who held the CPUs that tracked threads waited for.
+//! - `preemptors`: computes who held the CPUs that tracked threads waited for.
 //!
 //! Samples, wakers and preemptors are recorded by thread id. If several threads of a session had the same id (a reused id, a thread that called
 //! exec), they are attributed to the thread that ran longest.
@@ -15,8 +15,8 @@ mod busy;
 mod cpus;
 mod family;
 mod life;
+mod preemptors;
 mod spin;
-mod takers;
 mod thread;
 
 use life::{lives, owners};
@@ -35,13 +35,13 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     let nameless = [ProgramInfo { start_ns: record.start_ns, ..ProgramInfo::default() }];
     let programs = if programs.is_empty() { &nameless[..] } else { programs };
     let mut lives = lives(record);
-    let open = takers::close(record, &mut lives);
+    let open = preemptors::close(record, &mut lives);
     let owners = owners(&lives);
 
     let mut threads: Vec<Thread> = lives.iter().map(|life| thread::account(life, record.start_ns)).collect();
-    spin::book(&mut threads, &owners, &record.spots);
+    spin::book(&mut threads, &owners, &record.sample_sites);
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
-    let hot = spin::hot(&threads, &owners, &record.spots);
+    let hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
     let sees = Sees::of(record.backend, is_spin_seen(&threads));
 
     // Only the BPF side reads wait statuses.
@@ -87,16 +87,16 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
             finals: losses.finals,
             samples: losses.samples,
             pairs: losses.pairs,
-            takers_ns: losses.takers_ns.saturating_add(open.nameless_ns),
+            preemptors_ns: losses.takers_ns.saturating_add(open.nameless_ns),
             idle_split: losses.idle_split,
             moments: losses.moments,
         },
         own_cost: OwnCost { user_ns: own_user_cpu_ns, kernel_ns: record.kernel_cost_ns },
         programs: accounts,
         cpus: cpus::accounts(record),
-        took_cpu: takers::of(record, &lives, &open),
-        hot,
-        beside: None,
+        preemptors: preemptors::of(record, &lives, &open),
+        hot_functions,
+        co_run: None,
     }
 }
 

@@ -15,8 +15,9 @@
 //! A waking *before* the switch-out proves less here than at a switch-in: if it had made the thread runnable, the thread would be running by now, so
 //! the thread consumed the waking and then blocked. Wake-ups and switches are not counted, because they have not happened yet.
 
-use crate::transition::{book_block, book_preempt, book_run, is_woken};
 use wire::{Clock, State};
+
+use crate::transition::{book_block, book_preempt, book_run, is_woken};
 
 /// Returns the clock at `end_ns`, whole if `clock` was. A clock that was read later than `end_ns` stays as it is. The state is kept, so `Dead` still
 /// tells which threads had ended. No events may be applied afterwards; closing again at the same time changes nothing.

@@ -6,7 +6,7 @@
 //! - [`moments`]: trace events → events for the replay. [`stretch`]: what a thread did in an interval.
 //! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.
 //! - [`accounts`]: an observer's record → the [`Account`].
-//! - [`beside`]: what co-run programs took from one another.
+//! - [`co_run`]: what co-run programs took from one another.
 //! - [`account`]: the types of an account, which are the JSON that users read. [`figures`]: what a figure is, and how it is declared.
 //! - [`provenance`]: where, when and of which program an account was taken. [`sees`]: what the backend could see. [`causes`]: wording of the causes
 //!   of blocking.
@@ -15,10 +15,10 @@
 
 pub mod account;
 pub mod accounts;
-pub mod beside;
 pub mod causes;
 pub mod check;
 pub mod close;
+pub mod co_run;
 pub mod figures;
 pub mod moments;
 pub mod provenance;

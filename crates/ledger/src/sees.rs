@@ -10,7 +10,8 @@ pub struct Sees {
     /// True if the causes of blocking are known.
     pub causes: bool,
     /// True if the holders of the CPUs that tracked threads waited for are known, and what the CPUs did.
-    pub takers: bool,
+    #[serde(alias = "takers")]
+    pub preemptors: bool,
     /// Where wake delay is booked.
     pub delays: Delays,
     /// True if spinning was seen on at least one thread.
@@ -42,6 +43,6 @@ impl Sees {
             Backend::Perf => Delays::InBlocked,
             Backend::Proc => Delays::InPreemptWait,
         };
-        Sees { causes: traced, takers: traced, delays, spin, busy_cpus: backend != Backend::Proc }
+        Sees { causes: traced, preemptors: traced, delays, spin, busy_cpus: backend != Backend::Proc }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Deref;
 
 use wire::Cause;
 
-use crate::account::{Account, CpuAccount, Process, Program, SpinBasis, TakerKind, Thread};
+use crate::account::{Account, CpuAccount, PreemptorKind, Process, Program, SpinBasis, Thread};
 use crate::figures::ByCause;
 use crate::sees::Sees;
 
@@ -220,13 +220,13 @@ impl Behind {
 /// Computes the time waited by the kind of the CPU's holder.
 pub fn behind(account: &Account) -> Behind {
     let mut behind = Behind::default();
-    for taker in &account.took_cpu {
-        let ns = match taker.kind {
-            TakerKind::Sibling => &mut behind.siblings_ns,
-            TakerKind::Other => &mut behind.others_ns,
-            TakerKind::Idle => &mut behind.idle_ns,
+    for preemptor in &account.preemptors {
+        let ns = match preemptor.kind {
+            PreemptorKind::Sibling => &mut behind.siblings_ns,
+            PreemptorKind::Other => &mut behind.others_ns,
+            PreemptorKind::Idle => &mut behind.idle_ns,
         };
-        *ns = ns.saturating_add(taker.wait_ns);
+        *ns = ns.saturating_add(preemptor.wait_ns);
     }
     behind
 }

@@ -151,12 +151,12 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
     clock.steal_in_ns = steal_ns;
     clock.irq_in_ns = irq_ns;
     clock.cpu = cpu;
-    clock.slot = seat(&mut clock.cpu_id, cpu);
+    clock.slot = slot_of(&mut clock.cpu_id, cpu);
 }
 
 /// Returns the slot that keeps the run time of `cpu`: its own, else the first free one, else none ([`CPU_SLOTS`]). Slots fill in order and are never
 /// freed.
-fn seat(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
+fn slot_of(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
     let id = cpu.wrapping_add(1);
     let slot = cpu_ids.iter().position(|taken| *taken == id || *taken == 0).unwrap_or(CPU_SLOTS);
     if let Some(taken) = cpu_ids.get_mut(slot) {

@@ -39,7 +39,7 @@ pub(crate) struct Asked {
 
 /// The error if a trace is wanted without eBPF.
 const NEEDS_BPF: &str =
-    "traces, pages and --also need eBPF (--backend bpf): other backends do not tell what happened when";
+    "traces, pages and --co-run need eBPF (--backend bpf): other backends do not tell what happened when";
 
 impl Asked {
     /// Loads a backend. `auto` takes the best that works, and adds to `passed_over` why better ones did not work. A named backend must

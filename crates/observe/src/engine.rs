@@ -128,7 +128,7 @@ impl Observing {
     fn add_to(&mut self, record: &mut Record) {
         record.events += self.replay.events();
         record.pairs.extend(self.replay.pairs());
-        record.spots = self.symboliser.spots();
+        record.sample_sites = self.symboliser.sample_sites();
     }
 
     fn observed(&mut self, record: Record, recorder: Option<Recorder>) -> Result<Observed> {

@@ -9,7 +9,7 @@ use ledger::Account;
 use machine::Root;
 use machine::process::Task;
 use trace::sorter::Sorter;
-use trace::{Cast, Recording};
+use trace::{Recording, ThreadTable};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME};
 use wire::{Cause, Clock, Living, Moment, Record, Sample, State, Waiting, What};
 
@@ -20,7 +20,7 @@ pub struct Recorder {
     folder: PathBuf,
     /// Untracked threads whose names were looked up.
     looked_up: HashSet<u32>,
-    strangers: BTreeMap<u32, String>,
+    untracked: BTreeMap<u32, String>,
     /// Size of the ring buffer for trace events, in bytes.
     pub buffer: u32,
     /// The error after which no more events are kept. The account goes on without a trace.
@@ -32,9 +32,9 @@ impl Recorder {
     /// file without a name.
     pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
         let moments = Sorter::new(folder).with_context(|| cannot(folder))?;
-        let strangers = BTreeMap::from([(ANOTHER_USERS, ANOTHER_USERS_NAME.to_owned())]);
+        let untracked = BTreeMap::from([(ANOTHER_USERS, ANOTHER_USERS_NAME.to_owned())]);
         let (folder, looked_up) = (folder.to_path_buf(), HashSet::from([ANOTHER_USERS]));
-        Ok(Recorder { moments, folder, looked_up, strangers, buffer, failed: None })
+        Ok(Recorder { moments, folder, looked_up, untracked, buffer, failed: None })
     }
 
     /// Keeps trace events, as long as there is room.
@@ -63,7 +63,7 @@ impl Recorder {
             return;
         }
         if let Ok(stat) = Task::process(&Root::live(), tid).stat() {
-            self.strangers.insert(tid, stat.comm);
+            self.untracked.insert(tid, stat.comm);
         }
     }
 
@@ -95,7 +95,7 @@ impl Recorder {
             boot_ns: boot_ns.saturating_sub(monotonic_ns),
             epoch_ns: epoch_ns.saturating_sub(monotonic_ns),
             cpus,
-            cast: Cast::of(account, self.strangers),
+            thread_table: ThreadTable::of(account, self.untracked),
             waits: waits.to_vec(),
             moments: self.moments.sorted().with_context(|| cannot(&self.folder))?,
         })

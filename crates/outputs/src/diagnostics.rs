@@ -49,7 +49,7 @@ mod tests {
 
     /// The alternate form of an error repeats what errors have of their source in their own text: [`chain`] does not.
     #[test]
-    fn every_complaint_says_a_cause_once() {
+    fn every_diagnostic_says_a_cause_once() {
         fn look(folder: &Path, found: &mut Vec<String>) {
             for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
                 if entry.is_dir() {

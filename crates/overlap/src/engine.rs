@@ -9,8 +9,8 @@ use report::overlap::Noticed;
 use session::{Ended, Engine, Launch, NoCommand, Subject, Target, preload};
 use wire::umt::How;
 
-use crate::desk::Desk;
 use crate::fitness;
+use crate::registration::RegistrationServer;
 use crate::source::Source;
 use crate::sums::Sums;
 
@@ -42,7 +42,7 @@ pub struct Overlapping {
     /// Whether child processes take part.
     children: bool,
     source: Option<Arc<Mutex<Source>>>,
-    desk: Option<Desk>,
+    server: Option<RegistrationServer>,
     /// Why blocked threads are not noticed in a better way.
     passed_over: Option<String>,
     /// Why the program's tasks cannot be taken over.
@@ -68,7 +68,7 @@ impl Overlapping {
     /// Makes the engine. `backend`: how it notices blocked threads. `children`: whether child processes take part.
     #[must_use]
     pub fn new(backend: Backend, children: bool) -> Overlapping {
-        Overlapping { backend, children, source: None, desk: None, passed_over: None, unfit: None, sums: None }
+        Overlapping { backend, children, source: None, server: None, passed_over: None, unfit: None, sums: None }
     }
 
     fn noticed(&self) -> Noticed {
@@ -83,11 +83,11 @@ impl Overlapping {
     /// Returns the variable with which the program is started, besides the preload library's.
     fn variable(&self) -> (OsString, OsString) {
         let mut value = OsString::from("off");
-        if let Some(desk) = &self.desk {
+        if let Some(server) = &self.server {
             value = "on,".into();
-            value.push(desk.path());
+            value.push(server.path());
             value.push(OsStr::new(","));
-            value.push(desk.nonce());
+            value.push(server.nonce());
         }
         (VARIABLE.into(), value)
     }
@@ -125,7 +125,7 @@ impl Engine for Overlapping {
             say(why);
             return Ok(());
         }
-        self.desk = self.source.as_ref().map(|source| Desk::open(Arc::clone(source))).transpose()?;
+        self.server = self.source.as_ref().map(|source| RegistrationServer::open(Arc::clone(source))).transpose()?;
         preload::add_to(launch, !self.children);
         launch.variables.push(self.variable());
         Ok(())
@@ -137,7 +137,7 @@ impl Engine for Overlapping {
 
     fn undo(&mut self) -> Result<()> {
         // Close the server first: a process that still runs learns by its socket that blocks are no longer counted.
-        self.desk = None;
+        self.server = None;
         self.sums = Some(self.source.as_ref().map_or_else(Sums::default, |source| lock(source).end()));
         Ok(())
     }

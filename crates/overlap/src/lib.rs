@@ -1,16 +1,16 @@
 //! Overlap as an engine of a session: it tells each process that requests it which of its threads block.
 //!
 //! Other crates do most of the work: `preload` and `tasks` in the program, `watch::umt` in the kernel. This engine loads the kernel's part,
-//! answers processes at a socket (`desk`), and finally adds up the counts of all of them.
+//! answers processes at a socket (`registration`), and finally adds up the counts of all of them.
 //!
 //! - [`engine`]: the engine.
 //! - [`fitness`]: whether a program's tasks can be taken over.
 //! - [`section`]: the report's section, from the engine's counts and the observation.
 
-mod desk;
 pub mod engine;
 pub mod fitness;
 mod memory;
+mod registration;
 pub mod section;
 mod source;
 mod sums;

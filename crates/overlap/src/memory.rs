@@ -1,4 +1,4 @@
-//! Pages to which the kernel side does not write, for processes that notice by themselves when a CPU is left (`signal::{records,
+//! Pages to which the kernel side does not write, for processes that notice by themselves when a CPU is left (`umt_client::{records,
 //! sentinel}`).
 
 use std::os::fd::OwnedFd;

@@ -36,7 +36,7 @@ pub fn report(counted: &Counted, account: &Account, cpus: u64) -> OverlapReport 
         runnable_wait_ns: threads().filter(|thread| thread.comm != SENTINEL).map(waited).fold(0, u64::saturating_add),
         blocked_by: blocked(threads()),
         delay_us: sums.delay_us(0.5).zip(sums.delay_us(0.99)),
-        complaints: complaints(counted),
+        diagnostics: diagnostics(counted),
     }
 }
 
@@ -61,7 +61,7 @@ fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
     all
 }
 
-fn complaints(counted: &Counted) -> Vec<String> {
+fn diagnostics(counted: &Counted) -> Vec<String> {
     let sums = &counted.sums;
     if let Some(why) = &counted.unfit {
         return vec![why.clone()];

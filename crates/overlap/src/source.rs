@@ -21,14 +21,14 @@ pub struct Source {
     /// How blocked threads are noticed.
     pub how: How,
     /// Clients that have hung up, and clients that are connected.
-    ended: Vec<Guest>,
-    guests: Vec<Guest>,
+    ended: Vec<Client>,
+    clients: Vec<Client>,
     /// The sums of processes that are gone, and the number of refused ones.
     past: Sums,
 }
 
 /// A client: a process that has a number.
-struct Guest {
+struct Client {
     process: u32,
     /// `None`: the pages could not be mapped, and the process did not get them.
     pages: Option<Pages>,
@@ -41,9 +41,9 @@ struct Guest {
 /// After a process has ended, its last thread's last switch is counted within less than this.
 const LAST_SWITCH: Duration = Duration::from_millis(100);
 
-impl Guest {
-    fn new(process: u32, pages: Option<Pages>, pid: u32) -> Guest {
-        Guest { process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None }
+impl Client {
+    fn new(process: u32, pages: Option<Pages>, pid: u32) -> Client {
+        Client { process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None }
     }
 
     /// Returns whether no thread of the process is left.
@@ -70,7 +70,7 @@ impl Source {
 
     /// Makes a source that uses the kernel's records of switches, if this user may have them.
     pub fn records(how: How) -> Result<Source> {
-        signal::records::probe().context(
+        umt_client::records::probe().context(
             "the kernel gives no records of a program's own switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
              or use --overlap=standby-idle",
         )?;
@@ -96,7 +96,7 @@ impl Source {
     }
 
     fn new(kind: Kind, how: How) -> Source {
-        Source { kind, how, ended: Vec::new(), guests: Vec::new(), past: Sums::default() }
+        Source { kind, how, ended: Vec::new(), clients: Vec::new(), past: Sums::default() }
     }
 
     /// Answers a process's request. Refused requests are counted.
@@ -112,7 +112,7 @@ impl Source {
         let given = match &mut self.kind {
             Kind::Bpf(bells) => bells.give(pid)?,
             Kind::Memory(next) => {
-                let is_room = self.guests.len() + self.ended.len() < PROCESSES;
+                let is_room = self.clients.len() + self.ended.len() < PROCESSES;
                 anyhow::ensure!(is_room, "{PROCESSES} processes have asked already");
                 *next += 1;
                 memory::give(*next - 1)?
@@ -120,13 +120,13 @@ impl Source {
         };
         match Pages::map(given.said.as_fd(), given.seen.as_fd()) {
             Ok(pages) => {
-                self.guests.push(Guest::new(given.process, Some(pages), pid));
+                self.clients.push(Client::new(given.process, Some(pages), pid));
                 Ok(given)
             }
             Err(why) => {
                 // eBPF counts the threads of this process already. As for any other process, the number is free again when the process has
                 // ended.
-                self.guests.push(Guest::new(given.process, None, pid));
+                self.clients.push(Client::new(given.process, None, pid));
                 self.over(given.process);
                 Err(why).context("mapping a process' pages")
             }
@@ -138,25 +138,25 @@ impl Source {
         if let Kind::Bpf(bells) = &mut self.kind {
             bells.over(process);
         }
-        let mut over = self.guests.extract_if(.., |guest| guest.process == process).collect::<Vec<_>>();
-        over.iter_mut().for_each(|guest| guest.hung_up = Some(Instant::now()));
+        let mut over = self.clients.extract_if(.., |client| client.process == process).collect::<Vec<_>>();
+        over.iter_mut().for_each(|client| client.hung_up = Some(Instant::now()));
         self.ended.append(&mut over);
     }
 
     /// Adds the sums of processes that are gone to `past`, and frees their numbers. Other processes get these numbers, with pages of their
     /// own.
     fn forget_gone(&mut self) {
-        let gone = self.ended.extract_if(.., |guest| guest.is_gone()).collect::<Vec<_>>();
+        let gone = self.ended.extract_if(.., |client| client.is_gone()).collect::<Vec<_>>();
         self.past = self.sums(&gone);
         if let Kind::Bpf(bells) = &mut self.kind {
-            gone.iter().for_each(|guest| bells.gone(guest.process));
+            gone.iter().for_each(|client| bells.gone(client.process));
         }
     }
 
     /// Returns `past` plus the sums of these processes.
-    fn sums(&self, guests: &[Guest]) -> Sums {
-        let with_pages = guests.iter().filter_map(|guest| guest.pages.as_ref().map(|pages| (guest, pages)));
-        with_pages.fold(self.past.clone(), |sums, (guest, pages)| sums.add(pages, self.how, guest.since.elapsed()))
+    fn sums(&self, clients: &[Client]) -> Sums {
+        let with_pages = clients.iter().filter_map(|client| client.pages.as_ref().map(|pages| (client, pages)));
+        with_pages.fold(self.past.clone(), |sums, (client, pages)| sums.add(pages, self.how, client.since.elapsed()))
     }
 
     /// Ends counting: the session is over. Returns the sums of all processes.
@@ -164,9 +164,9 @@ impl Source {
         if let Kind::Bpf(bells) = &mut self.kind {
             bells.end();
         }
-        self.guests.append(&mut self.ended);
-        self.past = self.sums(&self.guests);
-        self.guests.clear();
+        self.clients.append(&mut self.ended);
+        self.past = self.sums(&self.clients);
+        self.clients.clear();
         self.past.clone()
     }
 

@@ -63,7 +63,7 @@ impl Sums {
         let kernel = OverlapCounts {
             blocks: seen.blocks.load(Ordering::Relaxed),
             rings: seen.rings.load(Ordering::Relaxed),
-            no_standby: seen.unheard.load(Ordering::Relaxed),
+            no_standby: seen.no_standby.load(Ordering::Relaxed),
             ..OverlapCounts::default()
         };
         let version = said.version.load(Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Sums {
                 own_rings,
                 empty_rings: read(&words.empty),
                 surrenders: read(&words.surrendered),
-                scan_rescues: read(&words.overlooked),
+                scan_rescues: read(&words.scan_rescues),
                 failed: read(&words.failed),
                 ..OverlapCounts::default()
             },

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use machine::CpuSet;
 use machine::topology::{Cpu, Topology};
 
-use crate::policy::seating::FULL_CAPACITY;
+use crate::policy::assignment::FULL_CAPACITY;
 
 /// What a hardware thread is worth when its sibling is in the pack too, percent: together they do about a
 /// quarter more than one alone (the usual range for numerical codes is 10 to 40 %).

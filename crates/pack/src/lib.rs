@@ -5,10 +5,10 @@
 //! - [`sim`]: the policy on a machine in memory.
 //! - [`trial`]: the kernel's way and the policy's in turn, in one run, to compare them.
 //! - [`engine`]: all this as an engine of a session.
-//! - [`live`]: sensors, the seats' tickers, and the hands that move real threads.
+//! - [`live`]: sensors, the slots' tickers, and what moves real threads.
 //!
 //! The idea, and its parts progress and locality awareness and period control, are PALM's (Park et al.,
-//! IPDPS 2021); the seats, spinning as progress, and *do no harm* are ours.
+//! IPDPS 2021); the slots, spinning as progress, and *do no harm* are ours.
 
 #![deny(unsafe_code)]
 

@@ -5,7 +5,7 @@
 //! 1. The kernel places the threads, for as long as it needs to spread them; this does not count.
 //! 2. It goes on doing so, for some windows; for more of them where threads wait so much that next to no work
 //!    is seen.
-//! 3. Threads that packing might help are packed for as many windows; the length of turns is searched for,
+//! 3. Threads that packing might help are packed for as many windows; the period is searched for,
 //!    as when packing in earnest. Else 2 again.
 //! 4. From 1, with twice as many windows, up to eight.
 //!
@@ -13,14 +13,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::policy::conductor::Conductor;
-use crate::policy::regime::{Action, Kind, Regime, Turns, Window};
+use crate::policy::controller::Controller;
+use crate::policy::mode::{Action, Kind, Mode, Periods, Window};
 use crate::policy::{Order, Sense};
 
 /// The least length of a window.
 pub const WINDOW_NS: u64 = 80_000_000;
-/// … and of one that is packed, in turns.
-const WINDOW_TURNS: u64 = 40;
+/// … and of one that is packed, in periods of the policy.
+const WINDOW_PERIODS: u64 = 40;
 /// The kernel needs some ticks to spread threads again that were let go.
 const SETTLE_NS: u64 = 80_000_000;
 /// Windows of each way in the first round and in later ones.
@@ -92,15 +92,15 @@ pub struct Tried {
 pub struct Seen {
     /// In order.
     pub windows: Vec<Tried>,
-    /// Samples of each thread that worked, in windows with more threads than seats.
+    /// Samples of each thread that worked, in windows with more threads than slots.
     pub worked: BTreeMap<u32, u64>,
 }
 
 /// A trial that goes on.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Searches for the best turn.
-    regime: Regime,
+    /// Searches for the best period.
+    mode: Mode,
     /// `None` before the first look.
     now: Option<(Way, u32)>,
     rounds: u32,
@@ -118,9 +118,9 @@ pub struct Trial {
 impl Trial {
     /// Begins with the next look.
     #[must_use]
-    pub fn new(turns: Turns) -> Trial {
+    pub fn new(periods: Periods) -> Trial {
         Trial {
-            regime: Regime::new(0, turns, true),
+            mode: Mode::new(0, periods, true),
             now: None,
             rounds: 0,
             until_ns: 0,
@@ -134,7 +134,7 @@ impl Trial {
         }
     }
 
-    /// Time between two samples of a seat's CPU, at all times.
+    /// Time between two samples of a slot's CPU, at all times.
     #[must_use]
     pub fn look_ns(&self) -> u64 {
         LOOK_NS
@@ -152,10 +152,10 @@ impl Trial {
         }
     }
 
-    /// In place of [`Conductor::look`].
+    /// In place of [`Controller::look`].
     pub fn look(
         &mut self,
-        conductor: &mut Conductor,
+        controller: &mut Controller,
         now_ns: u64,
         own_ns: u64,
         sense: &impl Sense,
@@ -164,29 +164,29 @@ impl Trial {
         if now_ns < self.until_ns {
             return false;
         }
-        let seats = conductor.seats();
-        let window = conductor.close_window(now_ns, own_ns, sense);
-        self.note(seats, &window);
-        let action = self.next(now_ns, seats, &window);
-        conductor.take_up(action, now_ns, sense, orders)
+        let slots = controller.slots();
+        let window = controller.close_window(now_ns, own_ns, sense);
+        self.note(slots, &window);
+        let action = self.next(now_ns, slots, &window);
+        controller.take_up(action, now_ns, sense, orders)
     }
 
     /// The program has ended.
-    pub fn end(&mut self, conductor: &mut Conductor, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Seen {
-        let window = conductor.close_window(now_ns, own_ns, sense);
-        self.note(conductor.seats(), &window);
+    pub fn end(&mut self, controller: &mut Controller, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Seen {
+        let window = controller.close_window(now_ns, own_ns, sense);
+        self.note(controller.slots(), &window);
         std::mem::take(&mut self.seen)
     }
 
-    fn note(&mut self, seats: usize, window: &Window) {
+    fn note(&mut self, slots: usize, window: &Window) {
         let (samples, waiting) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.waiting));
         let in_runtime = std::mem::take(&mut self.in_runtime);
         let worked = std::mem::take(&mut self.worked);
         let Some((way, _)) = self.now else { return };
-        let kind = Kind::of(window, seats);
-        let length_ns = window.seats_ns / seats.max(1) as u64;
+        let kind = Kind::of(window, slots);
+        let length_ns = window.slots_ns / slots.max(1) as u64;
         self.may_gain |= way == Way::Placed && kind.may_gain();
-        if window.active > seats {
+        if window.active > slots {
             for (tid, samples) in worked {
                 *self.seen.worked.entry(tid).or_default() += samples;
             }
@@ -202,7 +202,7 @@ impl Trial {
         self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
     }
 
-    fn next(&mut self, now_ns: u64, seats: usize, window: &Window) -> Action {
+    fn next(&mut self, now_ns: u64, slots: usize, window: &Window) -> Action {
         let windows = (WINDOWS.0 << self.rounds.min(8)).min(WINDOWS.1);
         let now = match self.now {
             None => (Way::Settling, 1),
@@ -211,7 +211,7 @@ impl Trial {
             Some((Way::Placed, 1)) if std::mem::take(&mut self.may_gain) => (Way::Packed, windows),
             Some((Way::Placed, 1)) => (Way::Placed, windows),
             Some((Way::Packed, left)) => {
-                self.regime.decide(now_ns, seats, window);
+                self.mode.decide(now_ns, slots, window);
                 if left > 1 {
                     (Way::Packed, left - 1)
                 } else {
@@ -227,9 +227,9 @@ impl Trial {
             Way::Settling => (Action::Measure { look_ns: LOOK_NS }, SETTLE_NS),
             Way::Placed => (Action::Measure { look_ns: LOOK_NS }, WINDOW_NS),
             Way::Packed => {
-                let action = self.regime.action();
-                let turn_ns = if let Action::Rotate { turn_ns } = action { turn_ns } else { 0 };
-                (action, WINDOW_NS.max(turn_ns * WINDOW_TURNS))
+                let action = self.mode.action();
+                let period_ns = if let Action::Rotate { period_ns } = action { period_ns } else { 0 };
+                (action, WINDOW_NS.max(period_ns * WINDOW_PERIODS))
             }
         };
         self.until_ns = now_ns + length_ns;
@@ -245,8 +245,8 @@ fn by_ticks(window: &Window, samples: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::conductor::Settings;
-    use crate::policy::{Doing, Glance, Member};
+    use crate::policy::controller::Settings;
+    use crate::policy::{Doing, Member, Observation};
 
     /// Three threads on two CPUs that all ran for two thirds of the time.
     struct Three {
@@ -255,9 +255,9 @@ mod tests {
     }
 
     impl Sense for Three {
-        fn glance(&self, _: Member) -> Glance {
+        fn observation(&self, _: Member) -> Observation {
             let (run_ns, out_ns) = (self.now_ns * 2 / 3, self.now_ns);
-            Glance {
+            Observation {
                 run_ns,
                 blocks: self.blocks,
                 doing: Doing::Queued,
@@ -272,11 +272,11 @@ mod tests {
     #[test]
     fn what_ticks_saw_waiting_counts_in_packed_windows() {
         let window = |way, spinning| {
-            let mut trial = Trial::new(Turns::Adapted);
+            let mut trial = Trial::new(Periods::Adapted);
             (trial.now, trial.samples, trial.waiting) = (Some((way, 1)), 100, 40);
             let seen = crate::policy::seen::Seen { samples: 1_000, spinning, ..Default::default() };
-            let (run_ns, seats_ns) = (160_000_000, 160_000_000);
-            trial.note(2, &Window { seen, run_ns, blocks: 0, seats_ns, own_ns: 0, active: 3, phase_ns: None });
+            let (run_ns, slots_ns) = (160_000_000, 160_000_000);
+            trial.note(2, &Window { seen, run_ns, blocks: 0, slots_ns, own_ns: 0, active: 3, phase_ns: None });
             trial.seen.windows[0].waiting
         };
         assert_eq!((window(Way::Packed, 900), window(Way::Packed, 100), window(Way::Placed, 900)), (90, 40, 40));
@@ -284,11 +284,11 @@ mod tests {
 
     /// Looks every 5 ms; half of all samples wait in loops if `spins`.
     fn tried(threads: usize, spins: bool, length_ms: u64) -> (Seen, Vec<Action>) {
-        let mut conductor = Conductor::new(Settings::default(), &[1024, 1024], 0, 0);
-        let mut trial = Trial::new(Turns::Adapted);
+        let mut controller = Controller::new(Settings::default(), &[1024, 1024], 0, 0);
+        let mut trial = Trial::new(Periods::Adapted);
         let (mut orders, mut actions) = (Vec::new(), Vec::new());
         for _ in 0..threads {
-            conductor.join(&Three { now_ns: 0, blocks: 0 }.glance(0), 0, &mut orders);
+            controller.join(&Three { now_ns: 0, blocks: 0 }.observation(0), 0, &mut orders);
         }
         for now_ns in (0..=length_ms).step_by(5).map(|ms| ms * 1_000_000) {
             let looks = (0..4).map(|tid| Look {
@@ -296,13 +296,13 @@ mod tests {
                 did: if spins && tid < 2 { [Did::Waited, Did::WaitedInRuntime][tid as usize] } else { Did::Worked },
             });
             trial.sampled(looks);
-            conductor.sampled(4, if spins { 2 } else { 0 }, 0);
+            controller.sampled(4, if spins { 2 } else { 0 }, 0);
             let three = Three { now_ns, blocks: 0 };
-            trial.look(&mut conductor, now_ns, 0, &three, &mut orders);
-            actions.push(conductor.action());
+            trial.look(&mut controller, now_ns, 0, &three, &mut orders);
+            actions.push(controller.action());
         }
         let three = Three { now_ns: length_ms * 1_000_000, blocks: 0 };
-        (trial.end(&mut conductor, length_ms * 1_000_000, 0, &three), actions)
+        (trial.end(&mut controller, length_ms * 1_000_000, 0, &three), actions)
     }
 
     #[test]
@@ -325,18 +325,18 @@ mod tests {
     /// Only spinning is seen: the kernel has its windows for 6 s before the packer has any.
     #[test]
     fn where_no_work_is_seen_the_kernel_has_more_windows() {
-        let mut trial = Trial::new(Turns::Adapted);
-        let mut conductor = Conductor::new(Settings::default(), &[1024, 1024], 0, 0);
+        let mut trial = Trial::new(Periods::Adapted);
+        let mut controller = Controller::new(Settings::default(), &[1024, 1024], 0, 0);
         let mut orders = Vec::new();
         for _ in 0..3 {
-            conductor.join(&Three { now_ns: 0, blocks: 0 }.glance(0), 0, &mut orders);
+            controller.join(&Three { now_ns: 0, blocks: 0 }.observation(0), 0, &mut orders);
         }
         for now_ns in (0..=7_000).step_by(20).map(|ms| ms * 1_000_000) {
             trial.sampled((0..4).map(|tid| Look { tid, did: Did::Waited }));
-            conductor.sampled(4, 4, 0);
-            trial.look(&mut conductor, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
+            controller.sampled(4, 4, 0);
+            trial.look(&mut controller, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
         }
-        let seen = trial.end(&mut conductor, 7_000_000_000, 0, &Three { now_ns: 7_000_000_000, blocks: 0 });
+        let seen = trial.end(&mut controller, 7_000_000_000, 0, &Three { now_ns: 7_000_000_000, blocks: 0 });
         let first = seen.windows.iter().position(|window| window.way == Way::Packed).unwrap();
         assert_eq!(first, 1 + MOST_WINDOWS as usize, "settling, and all windows that may be");
     }

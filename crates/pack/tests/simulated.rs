@@ -1,10 +1,10 @@
 //! The policy on simulated machines: against closed forms, against the kernel alone, and against what was
 //! measured live.
 
+use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::bound::Shape;
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Periods;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait, run};
 
 /// A seed that is not special.
@@ -22,9 +22,9 @@ fn adapted() -> Packing {
     Packing::Policy(Settings::default())
 }
 
-/// Rotation in turns of this length from beginning to end.
-fn rotation(turn_ns: u64) -> Packing {
-    Packing::Policy(Settings { turns: Turns::Fixed(turn_ns), always: true, ..Settings::default() })
+/// Rotation with this period from beginning to end.
+fn rotation(period_ns: u64) -> Packing {
+    Packing::Policy(Settings { periods: Periods::Fixed(period_ns), always: true, ..Settings::default() })
 }
 
 fn shape(threads: usize, cpus: usize) -> Shape {
@@ -113,28 +113,28 @@ fn cpu_time_adds_up() {
     }
 }
 
-/// Shapes, turns and work for which rotation is run: every phase has at least 20 turns.
+/// Shapes, periods and work for which rotation is run: every phase has at least 20 periods.
 fn rotated(threads: usize, cpus: usize, wait: Wait) -> impl Iterator<Item = (u64, Program, Outcome)> {
     let cases = [(125_000, 20, 40), (500_000, 20, 40), (500_000, 100, 10), (2_000_000, 20, 20)];
-    cases.into_iter().map(move |(turn_ns, turns, rounds)| {
-        let program = program(threads, rounds, turn_ns * turns, wait);
-        let outcome = run(&program, &equal(cpus), rotation(turn_ns), Costs::NONE, SEED);
-        (turn_ns, program, outcome)
+    cases.into_iter().map(move |(period_ns, periods, rounds)| {
+        let program = program(threads, rounds, period_ns * periods, wait);
+        let outcome = run(&program, &equal(cpus), rotation(period_ns), Costs::NONE, SEED);
+        (period_ns, program, outcome)
     })
 }
 
 /// `S - 1` of rotation is at most so many times that of the closed form.
 fn assert_bound(threads: usize, cpus: usize, wait: Wait, times: f64) {
     let shape = shape(threads, cpus);
-    for (turn_ns, program, outcome) in rotated(threads, cpus, wait) {
-        let bound = shape.rotation_slowdown(turn_ns as f64, program.work_ns as f64);
+    for (period_ns, program, outcome) in rotated(threads, cpus, wait) {
+        let bound = shape.rotation_slowdown(period_ns as f64, program.work_ns as f64);
         let found = slowdown(&program, cpus, &outcome);
         let work_ns = program.work_ns;
         assert!(
             found - 1.0 <= (bound - 1.0) * times,
-            "{threads}/{cpus} {wait:?} {turn_ns}/{work_ns}: {found}, {bound}"
+            "{threads}/{cpus} {wait:?} {period_ns}/{work_ns}: {found}, {bound}"
         );
-        assert!(found < shape.static_slowdown(), "{threads}/{cpus} {wait:?} {turn_ns}/{work_ns}: {found}");
+        assert!(found < shape.static_slowdown(), "{threads}/{cpus} {wait:?} {period_ns}/{work_ns}: {found}");
     }
 }
 
@@ -155,25 +155,25 @@ fn rotation_keeps_its_bound() {
 }
 
 /// The formula's slice is the time after which everybody has had its share. With `q` threads and more for
-/// each CPU, which the kernel lets run one after the other, that takes `q` turns. Threads that spin beside
+/// each CPU, which the kernel lets run one after the other, that takes `q` periods. Threads that spin beside
 /// those that still work keep their share of the CPU, which the formula does not know: as much again, and a
 /// fifth for what few phases vary.
 #[test]
-fn where_threads_share_seats_a_slice_is_several_turns() {
+fn where_threads_share_slots_a_slice_is_several_periods() {
     for (threads, cpus) in [(5, 2), (7, 2), (10, 4), (7, 3)] {
         assert_bound(threads, cpus, Wait::Spin, 2.2 * (threads / cpus) as f64);
     }
 }
 
 /// Whoever waits for a CPU is run by the kernel within five times the time in which every thread could have
-/// had a turn. Within a seat it is the kernel that chooses, by slices of its own.
+/// had a period. Within a slot it is the kernel that chooses, by slices of its own.
 #[test]
-fn nobody_starves_while_seats_rotate() {
+fn nobody_starves_while_slots_rotate() {
     for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
-        for (turn_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
-            let round_ns = turn_ns as f64 * threads as f64 / cpus as f64;
+        for (period_ns, program, outcome) in rotated(threads, cpus, Wait::Spin) {
+            let round_ns = period_ns as f64 * threads as f64 / cpus as f64;
             let rounds = outcome.longest_wait_ns as f64 / round_ns;
-            assert!(rounds <= 5.0, "{threads}/{cpus} {turn_ns} {}: {rounds}", program.work_ns);
+            assert!(rounds <= 5.0, "{threads}/{cpus} {period_ns} {}: {rounds}", program.work_ns);
         }
     }
 }
@@ -181,13 +181,13 @@ fn nobody_starves_while_seats_rotate() {
 #[test]
 fn equal_threads_are_moved_no_more_than_equal_progress_needs() {
     for (threads, cpus) in [(3, 2), (4, 3), (5, 2), (7, 2), (8, 7), (16, 15), (64, 48)] {
-        for (turn_ns, _, outcome) in rotated(threads, cpus, Wait::Spin) {
-            let turns = outcome.elapsed_ns as f64 / turn_ns as f64;
+        for (period_ns, _, outcome) in rotated(threads, cpus, Wait::Spin) {
+            let periods = outcome.elapsed_ns as f64 / period_ns as f64;
             let (exchanges, moves) = (outcome.totals.seen.exchanges, outcome.totals.seen.moves);
-            // Ticks come at irregular times, a turn apart on average.
-            assert!(exchanges as f64 <= turns * cpus as f64 * 1.02, "{threads}/{cpus} {turn_ns}: {exchanges}");
+            // Ticks come at irregular times, a period apart on average.
+            assert!(exchanges as f64 <= periods * cpus as f64 * 1.02, "{threads}/{cpus} {period_ns}: {exchanges}");
             let needed = shape(threads, cpus).moves_per_slice() as f64;
-            assert!(moves as f64 / turns <= needed, "{threads}/{cpus} {turn_ns}: {moves} in {turns}");
+            assert!(moves as f64 / periods <= needed, "{threads}/{cpus} {period_ns}: {moves} in {periods}");
             assert!(exchanges > 0 && moves >= exchanges);
         }
     }
@@ -218,7 +218,7 @@ fn unequal_cpus_gain() {
     assert!(elapsed_ns(adapted()) < ideal_ns * 1.2, "{}", elapsed_ns(adapted()) / ideal_ns);
 }
 
-/// A pack of 1,024 CPUs. Few rounds: every tick looks at every thread, and there are a thousand ticks a turn.
+/// A pack of 1,024 CPUs. Few rounds: every tick looks at every thread, and there are a thousand ticks a period.
 #[test]
 fn a_thousand_cpus() {
     let program = program(1100, 1, 5_000_000, Wait::Spin);
@@ -227,7 +227,7 @@ fn a_thousand_cpus() {
     assert!(found < shape(1100, 1024).static_slowdown() * 0.75, "{found}");
 }
 
-/// Whoever was let go in the company of a worker does not run, and looks as if it yielded still: sending work
+/// A thread that was let go on a worker's CPU does not run, and looks as if it yielded still: sending work
 /// to it won 1 % only.
 #[test]
 fn threads_that_yield_gain() {
@@ -273,26 +273,26 @@ fn own(outcome: &Outcome) -> f64 {
     outcome.own_ns as f64 / outcome.elapsed_ns as f64
 }
 
-/// Between two meetings turns may be long. What has to be short are the last ones, so that all arrive together.
+/// Between two meetings periods may be long. What has to be short are the last ones, so that all arrive together.
 #[test]
-fn turns_follow_phases() {
+fn periods_follow_phases() {
     for (threads, wait, at_most) in
         [(3, Wait::Spin, 1.05), (3, Wait::Yield, 1.035), (3, Wait::Block, 1.035), (5, Wait::Spin, 1.065)]
     {
         let program = program(threads, 300, 10_000_000, wait);
-        let turns = |packing| run(&program, &equal(2), packing, Costs::default(), SEED);
-        let outcome = turns(Packing::Policy(Settings { always: true, ..Settings::default() }));
+        let periods = |packing| run(&program, &equal(2), packing, Costs::default(), SEED);
+        let outcome = periods(Packing::Policy(Settings { always: true, ..Settings::default() }));
         let found = slowdown(&program, 2, &outcome);
         assert!(found <= at_most, "{threads}/2 {wait:?}: {found}");
-        // Fixed turns follow nothing.
-        let (own, fixed) = (own(&outcome), own(&turns(rotation(outcome.totals.turn_ns))));
+        // A fixed period follows nothing.
+        let (own, fixed) = (own(&outcome), own(&periods(rotation(outcome.totals.period_ns))));
         assert!(own <= 0.04 && own <= 0.8 * fixed, "{threads}/2 {wait:?}: {own} of a CPU, {fixed} without");
     }
 }
 
-/// Phases of a program that never meets at the same intervals say nothing, and turns are what they are.
+/// Phases of a program that never meets at the same intervals say nothing, and periods are what they are.
 #[test]
-fn turns_do_not_follow_what_is_irregular() {
+fn periods_do_not_follow_what_is_irregular() {
     let regular = program(3, 200, 10_000_000, Wait::Spin);
     let irregular = Program { jitter: 0.9, ..regular };
     let own = |program: &Program| own(&run(program, &equal(2), adapted(), Costs::default(), SEED));

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use wire::{Cause, Left};
+
 use crate::bytes::u32_at;
 use crate::event::{Comm, Raw, comm};
-use wire::{Cause, Left};
 
 /// Position and type of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

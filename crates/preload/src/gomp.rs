@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tasks::group::Group;
 use tasks::team::Team;
 use tasks::worker::Worker;
-use wire::guest::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
+use wire::preload::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 
 use crate::calls::Call;
 use crate::memory::{self, note_seen};
@@ -86,8 +86,8 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
 fn enlist(slot: &Slot) {
     slot.role.store(ROLE_TEAM, Ordering::Relaxed);
     note_seen(LIBGOMP);
-    if let Some(guest) = memory::guest() {
-        guest.crew.fetch_add(1, Ordering::Relaxed);
+    if let Some(page) = memory::page() {
+        page.team_threads.fetch_add(1, Ordering::Relaxed);
     }
 }
 

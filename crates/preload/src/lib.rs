@@ -1,7 +1,7 @@
 //! `libcox_preload.so`: a library that LD_PRELOAD loads into a program.
 //!
 //! It publishes which threads wait at barriers, and how many barriers each thread has passed, in shared memory that cox reads without a system call
-//! ([`wire::guest`]). If cox packs the program onto fewer CPUs than libgomp counted at its start, the library makes libgomp's threads sleep at
+//! ([`wire::preload`]). If cox packs the program onto fewer CPUs than libgomp counted at its start, the library makes libgomp's threads sleep at
 //! barriers instead of spinning for milliseconds.
 //!
 //! - `memory`: the shared memory, and each thread's slot in it.
@@ -9,7 +9,7 @@
 //!   objects.
 //! - `caller`: entry points that need assembly.
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: the other functions of libgomp.
-//! - `throttle`, `cure`: the throttle of libgomp's spinning.
+//! - `throttle`, `throttle_state`: the throttle of libgomp's spinning.
 //! - `overlap`: runs tasks instead of libgomp, if cox asks for it.
 //! - `load`, `start`: what has to be done and read before the program runs; `thread`: threads of this library.
 //!
@@ -18,14 +18,13 @@
 //! 1. **Silent.** It prints nothing and keeps no descriptor open. In a program that never comes to a barrier, it creates nothing at all.
 //! 2. **Optional.** If anything fails, the program runs as it would without the library.
 //! 3. **Thin.** No allocation, lock or system call at a barrier, except at each thread's first one. This rule does not apply to `overlap`, which
-//!    replaces a part of the runtime.
+//!    replaces over a part of the runtime.
 //! 4. **C only at the entry points.** Only the interposed functions are visible. No panic leaves the library, and an unwinding that passes through it
 //!    (pthread_exit in a region) is not stopped.
 //!
 //! It needs the glibc with which it was built, or a later one; built on Debian 12 or anything newer, glibc 2.34. A test checks that.
 
 mod calls;
-mod cure;
 mod gomp;
 mod load;
 mod memory;
@@ -37,4 +36,5 @@ mod real;
 mod start;
 mod thread;
 mod throttle;
+mod throttle_state;
 mod ways;

@@ -70,6 +70,6 @@ fn without(bytes: &mut [u8], length: usize, own: &[u8]) -> usize {
 
 /// Called in the child after fork: threads that worked for the parent do not exist here.
 fn forked() {
-    real::forget_cures();
+    real::forget_throttles();
     overlap::forked();
 }

@@ -22,8 +22,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use wire::guest::{
-    BYTES, Guest, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
+use wire::preload::{
+    BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, PreloadPage, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
 };
 
 use crate::start;
@@ -58,7 +58,7 @@ const NOWHERE: *const Slot = ptr::without_provenance(1);
 
 /// Returns the header, if the memory exists.
 #[inline]
-pub fn guest() -> Option<&'static Guest> {
+pub fn page() -> Option<&'static PreloadPage> {
     let base = BASE.load(Ordering::Acquire);
     // SAFETY: the memory begins with the header, is aligned to pages, and stays mapped as long as BASE is set. It is only unmapped in a forked child,
     // whose single thread is inside fork.
@@ -69,7 +69,7 @@ pub fn guest() -> Option<&'static Guest> {
 #[inline]
 pub fn orders() -> Option<&'static Orders> {
     let base = BASE.load(Ordering::Acquire);
-    // SAFETY: as in `guest`; the orders have a page of their own.
+    // SAFETY: as in `page`; the orders have a page of their own.
     (!base.is_null()).then(|| unsafe { &*base.add(ORDERS_AT).cast() })
 }
 
@@ -124,8 +124,8 @@ pub fn begin_share(slot: &Slot, phases: u64) {
 /// Records that the program uses a feature.
 #[inline]
 pub fn note_seen(what: u32) {
-    if let Some(guest) = guest().filter(|guest| guest.seen.load(Ordering::Relaxed) & what == 0) {
-        guest.seen.fetch_or(what, Ordering::Relaxed);
+    if let Some(page) = page().filter(|page| page.seen.load(Ordering::Relaxed) & what == 0) {
+        page.seen.fetch_or(what, Ordering::Relaxed);
     }
 }
 
@@ -157,8 +157,8 @@ fn take_slot() -> Option<&'static Slot> {
     let _errno = Errno::keep();
     let base = made()?;
     // SAFETY: `made` returns the mapped memory.
-    let guest: &'static Guest = unsafe { &*base.cast() };
-    let number = next(&guest.given);
+    let page: &'static PreloadPage = unsafe { &*base.cast() };
+    let number = next(&page.given);
     if number >= SLOTS as u32 {
         SLOT.set(NOWHERE);
         return None;
@@ -283,14 +283,14 @@ fn map(fd: i32) -> Option<*mut u8> {
         return None;
     }
     // SAFETY: the memory begins with the header, all zero now.
-    let guest: &Guest = unsafe { &*base.cast() };
-    guest.version.store(VERSION, Ordering::Relaxed);
-    guest.bytes.store(BYTES as u32, Ordering::Relaxed);
-    guest.slots.store(SLOTS as u32, Ordering::Relaxed);
+    let page: &PreloadPage = unsafe { &*base.cast() };
+    page.version.store(VERSION, Ordering::Relaxed);
+    page.bytes.store(BYTES as u32, Ordering::Relaxed);
+    page.slots.store(SLOTS as u32, Ordering::Relaxed);
     // SAFETY: the function takes no arguments and cannot fail.
-    guest.pid.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
-    guest.cpus_at_start.store(start::cpus(), Ordering::Relaxed);
-    guest.magic.store(MAGIC, Ordering::Release);
+    page.pid.store(unsafe { libc::getpid() } as u32, Ordering::Relaxed);
+    page.cpus_at_start.store(start::cpus(), Ordering::Relaxed);
+    page.magic.store(MAGIC, Ordering::Release);
     Some(base)
 }
 
@@ -299,8 +299,8 @@ unsafe extern "C" fn thread_ends(slot: *mut c_void) {
     SLOT.set(NOWHERE);
     // SAFETY: the value is always a slot, and the table is still mapped: a forked child clears the inherited value.
     let slot: &Slot = unsafe { &*slot.cast() };
-    if let Some(guest) = guest().filter(|_| slot.role.load(Ordering::Relaxed) == ROLE_TEAM) {
-        guest.crew.fetch_sub(1, Ordering::Relaxed);
+    if let Some(page) = page().filter(|_| slot.role.load(Ordering::Relaxed) == ROLE_TEAM) {
+        page.team_threads.fetch_sub(1, Ordering::Relaxed);
     }
     slot.ended.store(1, Ordering::Release);
 }

@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::transmute;
 use std::sync::atomic::Ordering;
 
-use wire::guest::{LIBOMP, TASKS};
+use wire::preload::{LIBOMP, TASKS};
 
 use crate::memory::{self, note_seen};
 

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::pthread_barrier_t;
-use wire::guest::PTHREAD;
+use wire::preload::PTHREAD;
 
 use crate::memory;
 

@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::calls::{Call, NAMES};
-use crate::cure::Cure;
 use crate::object::object_of;
+use crate::throttle_state::ThrottleState;
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {
@@ -21,7 +21,7 @@ pub struct Library {
     /// Not 0 for libomp, which has functions with these names for programs built by gcc, and reports its barriers itself.
     tells_itself: AtomicU32,
     /// State of the library's spin throttle.
-    pub cure: Cure,
+    pub throttle: ThrottleState,
 }
 
 impl Library {
@@ -30,7 +30,7 @@ impl Library {
             handle: AtomicPtr::new(ptr::null_mut()),
             calls: [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()],
             tells_itself: AtomicU32::new(0),
-            cure: Cure::new(),
+            throttle: ThrottleState::new(),
         }
     }
 
@@ -173,9 +173,9 @@ pub fn only(call: Call) -> *mut c_void {
 }
 
 /// Called in the child after fork: the parent's helper threads do not exist here.
-pub fn forget_cures() {
-    GLOBAL.cure.forget();
-    OTHERS.iter().for_each(|library| library.cure.forget());
+pub fn forget_throttles() {
+    GLOBAL.throttle.forget();
+    OTHERS.iter().for_each(|library| library.throttle.forget());
     ENTERING.store(0, Ordering::Relaxed);
 }
 

@@ -22,10 +22,10 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use wire::guest::{AS_IT_WAS, REFUSED, THROTTLED};
+use wire::preload::{AS_IT_WAS, REFUSED, THROTTLED};
 
-use crate::cure::{BEGUN, IDLE, IMPOSSIBLE};
 use crate::real::Library;
+use crate::throttle_state::{BEGUN, IDLE, IMPOSSIBLE};
 use crate::{memory, start, thread};
 
 /// Longest time between two checks by which the helper decides whether it is still needed.
@@ -55,7 +55,7 @@ pub fn look(library: &'static Library) {
 
 #[cold]
 fn begin(library: &'static Library) {
-    let state = &library.cure.0;
+    let state = &library.throttle.0;
     if state.load(Ordering::Relaxed) != IDLE || time_left_ns().is_none() {
         return;
     }
@@ -69,25 +69,25 @@ fn begin(library: &'static Library) {
 
 fn give_up(library: &Library) {
     say(REFUSED);
-    library.cure.0.store(IMPOSSIBLE, Ordering::Release);
+    library.throttle.0.store(IMPOSSIBLE, Ordering::Release);
 }
 
 /// Returns for how long the throttle is needed according to the present orders; `None` if it is not needed.
 fn time_left_ns() -> Option<u64> {
-    let (guest, orders) = (memory::guest()?, memory::orders()?);
+    let (page, orders) = (memory::page()?, memory::orders()?);
     let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
-    let crew = guest.crew.load(Ordering::Relaxed);
+    let team_threads = page.team_threads.load(Ordering::Relaxed);
     // With more threads than the CPUs it counted, libgomp does not spin.
-    let spins = crew > cpus_now && crew <= start::cpus();
+    let spins = team_threads > cpus_now && team_threads <= start::cpus();
     if cpus_now == 0 || cpus_now >= start::cpus() || !spins {
         return None;
     }
-    orders.until_ns.load(Ordering::Relaxed).checked_sub(signal::now_ns()).filter(|left| *left > 0)
+    orders.until_ns.load(Ordering::Relaxed).checked_sub(umt_client::now_ns()).filter(|left| *left > 0)
 }
 
-fn say(cure: u32) {
-    if let Some(guest) = memory::guest() {
-        guest.cure.store(cure, Ordering::Relaxed);
+fn say(throttle: u32) {
+    if let Some(page) = memory::page() {
+        page.throttle.store(throttle, Ordering::Relaxed);
     }
 }
 
@@ -120,7 +120,7 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
     if hold.held.load(Ordering::Relaxed) == 0 {
         give_up(library);
     } else {
-        library.cure.0.store(IDLE, Ordering::Release);
+        library.throttle.0.store(IDLE, Ordering::Release);
     }
     place.store(0, Ordering::Relaxed);
     // When this thread ends, libgomp frees its thread pool.
@@ -131,7 +131,7 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
 fn enlist() -> Option<&'static AtomicU32> {
     // SAFETY: the function takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let mut places = memory::guest()?.helpers.iter();
+    let mut places = memory::page()?.helpers.iter();
     places.find(|place| place.compare_exchange(0, tid, Ordering::Release, Ordering::Relaxed).is_ok())
 }
 

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use tasks::worker::Worker;
-use wire::guest::TASKS;
+use wire::preload::TASKS;
 
 use crate::calls::Call;
 use crate::memory::note_seen;
@@ -374,7 +374,7 @@ macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
             let is_ours: fn(&Worker) -> bool = $where;
-            if signal::was_ever_live() && overlap::anywhere().is_some_and(is_ours) {
+            if umt_client::was_ever_live() && overlap::anywhere().is_some_and(is_ours) {
                 overlap::goes_on_to(libgomps(Call::$of, caller));
                 return $ours as *mut c_void;
             }
@@ -389,7 +389,7 @@ fn is_numbered(worker: &Worker) -> bool {
 }
 
 about_the_thread! {
-    num_threads = GetNumThreads or identity::num_threads, of GetNumThreads, Worker::is_guest;
+    num_threads = GetNumThreads or identity::num_threads, of GetNumThreads, Worker::is_helper;
     level = GetLevel or identity::level, of GetLevel, identity::has_own_levels;
     active_level = GetActiveLevel or identity::active_level, of GetActiveLevel, identity::has_own_levels;
     team_size = GetTeamSize or identity::team_size, of GetTeamSize, identity::has_own_levels;
@@ -398,7 +398,7 @@ about_the_thread! {
     thread_limit = GetThreadLimit or identity::thread_limit, of GetThreadLimit, identity::has_own_levels;
     team_num = GetTeamNum or identity::team_num, of GetTeamNum, identity::has_own_levels;
     num_teams = GetNumTeams or identity::num_teams, of GetNumTeams, identity::has_own_levels;
-    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, of GetNumThreads, Worker::is_guest;
+    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, of GetNumThreads, Worker::is_helper;
     level_fortran = GetLevelFortran or identity::level, of GetLevel, identity::has_own_levels;
     active_level_fortran = GetActiveLevelFortran or identity::active_level, of GetActiveLevel, identity::has_own_levels;
     team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, of GetTeamSize, identity::has_own_levels;
@@ -422,7 +422,7 @@ static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c
 arch::by_way_of_inside!(first_thread_num => thread_num);
 
 extern "C" fn thread_num(_: usize, caller: usize) -> *mut c_void {
-    let ours = signal::was_ever_live();
+    let ours = umt_client::was_ever_live();
     let real = libgomps(Call::GetThreadNum, caller);
     if is_one_for_all() && overlap::is_decided() {
         let place = if ours { identity::thread_num_anywhere as *mut c_void } else { real };

@@ -7,8 +7,8 @@ mod common;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{compile, inside, run, told};
-use wire::guest::{LIBGOMP, TASKS};
+use common::{compile, inside, reports, run};
+use wire::preload::{LIBGOMP, TASKS};
 
 const THREADS: [&str; 4] = ["1", "2", "3", "8"];
 
@@ -114,8 +114,8 @@ fn tasks_are_ours_where_that_is_wanted() {
             command.args(["2", what]).env("OMP_NUM_THREADS", "3").env("COX_OVERLAP", variable);
             command.env("OMP_CANCELLATION", cancellation);
             // Only what libgomp is given is noted.
-            let told = told(&inside(&mut command));
-            assert_eq!(told[0].seen, u64::from(seen), "{variable:?}, {what}, cancellation {cancellation}");
+            let report = reports(&inside(&mut command));
+            assert_eq!(report[0].seen, u64::from(seen), "{variable:?}, {what}, cancellation {cancellation}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What text and page say of how many CPUs were busy with a program at a time, and of POP's metrics.
 
 use advise::efficiency::{Base, Efficiency};
+use advise::evidence::Evidence;
 use advise::numbers::counted;
-use advise::picture::Picture;
 use ledger::Program;
 
 use crate::json::Document;
@@ -52,7 +52,7 @@ pub(crate) fn in_use(program: &Program) -> Option<String> {
 
 /// Returns `Parallel efficiency: 68 % of 3 worker threads (load balance 81 %, serialisation 84 %)`.
 pub(crate) fn efficiency(document: &Document) -> Option<String> {
-    let efficiency = Efficiency::of(&Picture::new(&document.account, &document.facts))?;
+    let efficiency = Efficiency::of(&Evidence::new(&document.account, &document.facts))?;
     let percent = |part: f64| format!("{:.0} %", part * 100.0);
     let of = match efficiency.of {
         Base::Cpus(cpus) => counted(cpus as u64, "CPU"),

@@ -7,8 +7,8 @@ pub(crate) mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use advise::evidence::Evidence;
 use advise::figures::{Figure, Whole};
-use advise::picture::Picture;
 use compare::{Change, Series};
 use ledger::Provenance;
 use ledger::account::{cpu, thread};
@@ -136,9 +136,9 @@ impl Run {
         let named = |(name, value): (&String, &Number)| Some((name.clone(), value.as_f64()?));
         let mut figures: BTreeMap<String, f64> = document.figures.iter().filter_map(named).collect();
         // Reports of older versions have fewer figures than this one takes from the same account.
-        let picture = Picture::new(&document.account, &document.facts);
+        let evidence = Evidence::new(&document.account, &document.facts);
         for figure in Figure::all().filter(|figure| !document.figures.contains_key(&figure.name())) {
-            figures.extend(figure.value(&picture).map(|value| (figure.name(), value)));
+            figures.extend(figure.value(&evidence).map(|value| (figure.name(), value)));
         }
         Run {
             figures: figures.into_iter().collect(),

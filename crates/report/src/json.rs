@@ -1,11 +1,11 @@
-//! The document of `cox run --json`: the account, what is known about its surroundings, the verdict and
+//! The document of `cox run --json`: the account, what is known about its run context, the verdict and
 //! the self-checks. `schema_version` changes when a field changes its name, unit or meaning, and when there is
 //! another backend; a new field, or another cause of blocks, does not change it.
 
 use std::collections::BTreeMap;
 
+use advise::evidence::Evidence;
 use advise::figures::Figure;
-use advise::picture::Picture;
 use advise::{Facts, Verdict};
 use ledger::Account;
 use schemars::{JsonSchema, Schema, schema_for};
@@ -31,7 +31,7 @@ pub struct Document {
     /// What was measured.
     #[serde(flatten)]
     pub account: Account,
-    /// The surroundings of the program.
+    /// The run context of the program.
     pub facts: Facts,
     /// The figures that sentences rest on, by name; see docs/figures.md.
     pub figures: BTreeMap<String, Number>,
@@ -50,9 +50,9 @@ pub struct Document {
 impl Document {
     /// Judges and checks an account.
     pub fn new(cox_version: &str, account: Account, facts: Facts) -> Document {
-        let picture = Picture::new(&account, &facts);
-        let verdict = vec![advise::judge(&picture)];
-        let figures = figures(&picture);
+        let evidence = Evidence::new(&account, &facts);
+        let verdict = vec![advise::judge(&evidence)];
+        let figures = figures(&evidence);
         let checks = Checks::of(&account, facts.online_cpus.len());
         Document {
             schema_version: SCHEMA_VERSION,
@@ -84,10 +84,10 @@ pub fn schema() -> Schema {
     schema_for!(Document)
 }
 
-fn figures(picture: &Picture<'_>) -> BTreeMap<String, Number> {
+fn figures(evidence: &Evidence<'_>) -> BTreeMap<String, Number> {
     let number = |value: f64| {
         let whole = value as u64;
         if whole as f64 == value { Some(whole.into()) } else { Number::from_f64(value) }
     };
-    Figure::all().filter_map(|figure| Some((figure.name(), number(figure.value(picture)?)?))).collect()
+    Figure::all().filter_map(|figure| Some((figure.name(), number(figure.value(evidence)?)?))).collect()
 }

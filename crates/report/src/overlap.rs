@@ -73,7 +73,8 @@ pub struct OverlapReport {
     /// 9 %; what took more than 0.86 ms counts as 0.94 ms.
     pub delay_us: Option<(f64, f64)>,
     /// Why there were no doorbells, or no standbys.
-    pub complaints: Vec<String>,
+    #[serde(alias = "complaints")]
+    pub diagnostics: Vec<String>,
 }
 
 /// How blocked threads were noticed.
@@ -136,7 +137,7 @@ impl OverlapReport {
             }
             lines.push(self.rung());
         }
-        lines.extend(self.complaints.iter().cloned());
+        lines.extend(self.diagnostics.iter().cloned());
         lines
     }
 
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn without_standbys_there_is_only_why() {
         let why = "no process asked for doorbells".to_owned();
-        let none = OverlapReport { cpus: 2, complaints: vec![why.clone()], ..Default::default() };
+        let none = OverlapReport { cpus: 2, diagnostics: vec![why.clone()], ..Default::default() };
         assert_eq!(none.lines(), [why]);
         assert!(none.heading().contains("no doorbells"));
     }

@@ -11,7 +11,7 @@ use crate::advice::OTHERS;
 use crate::style::{Style, wrapped};
 
 /// Version of [`PackReport`]'s shape.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What `cox pack --json` writes and its text is made from. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -30,9 +30,11 @@ pub struct PackReport {
     /// CPUs of the pack, as a list: `0-3,8`; those at the end if they were changed.
     pub cpus: String,
     /// How many CPUs the pack had; at the end if they were changed.
-    pub seats: u64,
+    #[serde(alias = "seats")]
+    pub slots: u64,
     /// CPU time that the pack offered: the number of its CPUs, times the time for which it had that number.
-    pub seats_ns: u64,
+    #[serde(alias = "seats_ns")]
+    pub slots_ns: u64,
     /// When `cox pack set` changed the pack's CPUs (`after_ns`), and to which (`cpus`), in order.
     pub repacked: Vec<Repacked>,
     /// Threads that were packed.
@@ -42,7 +44,8 @@ pub struct PackReport {
     /// The part of `wall_ns` in which cox rotated the threads; in the rest the kernel placed them, as with taskset.
     pub rotating_ns: u64,
     /// The last scheduling period; 0 if cox did not rotate the threads.
-    pub turn_ns: u64,
+    #[serde(alias = "turn_ns")]
+    pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
     /// The part, of 1, of the time of the pack's CPUs that other programs used, by /proc/stat; absent if it was not measured, and below
@@ -78,9 +81,10 @@ pub struct PackReport {
     /// Processes whose preload library told which threads wait at barriers.
     pub preloaded: u64,
     /// Of these, processes with a spin throttle: their libgomp would have spun for milliseconds at barriers.
-    pub kept_from_spinning: u64,
+    #[serde(alias = "kept_from_spinning")]
+    pub spin_throttled: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences
-    /// `loss` and `cure`.
+    /// `loss` and `remedy`.
     pub spinning_runtimes: Vec<SpinningRuntime>,
     /// How cox observed threads: `bpf`, or `proc`, which knows of threads that wait in loops only from the preload library.
     /// Null if packing failed before a backend was chosen.
@@ -91,7 +95,8 @@ pub struct PackReport {
     /// Processes whose preload library could not be read, and why: it does not tell which threads wait there.
     pub unread: Vec<String>,
     /// What failed.
-    pub complaints: Vec<String>,
+    #[serde(alias = "complaints")]
+    pub diagnostics: Vec<String>,
 }
 
 /// CPU time on the pack's CPUs that other programs with one name had.
@@ -122,7 +127,8 @@ pub struct SpinningRuntime {
     /// What it loses, as a sentence.
     pub loss: String,
     /// What helps, as a sentence.
-    pub cure: String,
+    #[serde(alias = "cure")]
+    pub remedy: String,
 }
 
 impl SpinningRuntime {
@@ -134,8 +140,8 @@ impl SpinningRuntime {
             counted(cpus_at_start, "CPU")
         );
         let preload = library.map_or_else(String::new, |path| format!(", or with LD_PRELOAD={path}"));
-        let cure = format!("Start it under `cox pack`, or with OMP_WAIT_POLICY=passive{preload}.");
-        SpinningRuntime { pid, cpus_at_start, loss, cure }
+        let remedy = format!("Start it under `cox pack`, or with OMP_WAIT_POLICY=passive{preload}.");
+        SpinningRuntime { pid, cpus_at_start, loss, remedy }
     }
 }
 
@@ -145,10 +151,10 @@ const MOST_OTHERS: f64 = 0.3;
 /// The least time over which the part of others is given.
 const LEAST_WALL_NS: u64 = 100_000_000;
 
-/// The part that others had of the pack's CPUs with `seats_ns` of time in `wall_ns`; `None` of too short a time.
+/// The part that others had of the pack's CPUs with `slots_ns` of time in `wall_ns`; `None` of too short a time.
 #[must_use]
-pub fn others_share(others_ns: u64, seats_ns: u64, wall_ns: u64) -> Option<f64> {
-    (wall_ns >= LEAST_WALL_NS && seats_ns > 0).then(|| (others_ns as f64 / seats_ns as f64).min(1.0))
+pub fn others_share(others_ns: u64, slots_ns: u64, wall_ns: u64) -> Option<f64> {
+    (wall_ns >= LEAST_WALL_NS && slots_ns > 0).then(|| (others_ns as f64 / slots_ns as f64).min(1.0))
 }
 
 /// How sure figures on packing are beside others that had this part of the CPUs: they are of the program alone only where others
@@ -173,7 +179,7 @@ impl PackReport {
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
         let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));
-        (useful_ns * self.wall_ns as f64 / self.seats_ns.max(1) as f64) as u64
+        (useful_ns * self.wall_ns as f64 / self.slots_ns.max(1) as f64) as u64
     }
 
     /// How long it would have taken without rotation; absent when that was never measured.
@@ -218,16 +224,16 @@ impl PackReport {
             "{} · controller {own:.1} % of one CPU, counted in the {} · {}",
             counted(self.moves, "move"),
             seconds(self.wall_ns),
-            if self.complaints.is_empty() { "masks restored" } else { "see below for masks" },
+            if self.diagnostics.is_empty() { "masks restored" } else { "see below for masks" },
         ));
-        if self.kept_from_spinning > 0 {
+        if self.spin_throttled > 0 {
             lines.push(format!(
                 "libgomp of {} counted more CPUs when it started; it was kept from spinning for them",
-                counted_processes(self.kept_from_spinning)
+                counted_processes(self.spin_throttled)
             ));
         }
         for runtime in &self.spinning_runtimes {
-            lines.extend([&runtime.loss, &runtime.cure].map(Clone::clone));
+            lines.extend([&runtime.loss, &runtime.remedy].map(Clone::clone));
         }
         if self.backend == Some(Backend::Proc) {
             lines.push(
@@ -236,7 +242,7 @@ impl PackReport {
         }
         lines.extend(self.passed_over.iter().map(|why| format!("eBPF not used: {why}")));
         lines.extend(self.unread.iter().map(|why| format!("cannot tell which threads wait at barriers: {why}")));
-        lines.extend(self.complaints.iter().map(|complaint| format!("not done: {complaint}")));
+        lines.extend(self.diagnostics.iter().map(|diagnostic| format!("not done: {diagnostic}")));
         lines
     }
 
@@ -255,10 +261,10 @@ impl PackReport {
             Some(part) if part > 0.02 => "threads wait in loops",
             _ => "threads wait asleep or not at all",
         };
-        if self.turn_ns == 0 {
+        if self.period_ns == 0 {
             return format!("{waits}, placed by the kernel");
         }
-        format!("{waits}, period {}", milliseconds(self.turn_ns))
+        format!("{waits}, period {}", milliseconds(self.period_ns))
     }
 
     fn result(&self) -> Vec<String> {
@@ -266,7 +272,7 @@ impl PackReport {
         let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
         let first = format!(
             "Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
-            if self.repacked.is_empty() { counted(self.seats, "CPU") } else { "the CPUs it had".to_owned() }
+            if self.repacked.is_empty() { counted(self.slots, "CPU") } else { "the CPUs it had".to_owned() }
         );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
@@ -278,7 +284,9 @@ impl PackReport {
             _ if self.rotating_ns == 0 => {
                 "Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned()
             }
-            _ => format!("{} in periods of about {}", counted(self.exchanges, "exchange"), milliseconds(self.turn_ns)),
+            _ => {
+                format!("{} in periods of about {}", counted(self.exchanges, "exchange"), milliseconds(self.period_ns))
+            }
         };
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
             let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
@@ -327,12 +335,12 @@ mod tests {
         PackReport {
             command: vec!["./barriers".into()],
             cpus: "0-1".into(),
-            seats: 2,
-            seats_ns: 2 * 1_610_000_000,
+            slots: 2,
+            slots_ns: 2 * 1_610_000_000,
             threads: 3,
             wall_ns: 1_610_000_000,
             rotating_ns: 1_500_000_000,
-            turn_ns: 500_000,
+            period_ns: 500_000,
             run_ns: 3_200_000_000,
             spinning: Some(0.0625),
             efficiency_without: Some(0.68),
@@ -346,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_the_useful_time_on_all_seats() {
+    fn the_bound_is_the_useful_time_on_all_slots() {
         assert_eq!(packed().bound_ns(), 1_500_000_000);
         assert_eq!(packed().without_ns(), Some(2_205_882_352));
         let text = packed().text(&Style::default());
@@ -391,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_said_and_is_no_complaint_about_masks() {
+    fn what_was_not_seen_is_said_and_is_no_diagnostic_about_masks() {
         let report = PackReport {
             backend: Some(Backend::Proc),
             passed_over: Some("no CAP_BPF".into()),
@@ -412,7 +420,7 @@ mod tests {
     #[test]
     fn as_a_section_it_says_the_same_within_the_width() {
         let style = Style::default();
-        let report = PackReport { complaints: vec!["a\u{1b}[2J".into()], ..packed() };
+        let report = PackReport { diagnostics: vec!["a\u{1b}[2J".into()], ..packed() };
         let section = report.section(&style);
         assert_eq!(section[0], "  3 threads packed on CPUs 0-1 · threads wait in loops, period 0.5 ms");
         assert!(section.iter().all(|line| columns(line) <= style.columns()), "{section:?}");
@@ -423,10 +431,10 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_spins_is_named_with_its_cure() {
+    fn a_runtime_that_spins_is_named_with_its_remedy() {
         let spinning = |library| SpinningRuntime::of_libgomp(4711, 8, library);
         let spinning_runtimes = vec![spinning(Some("/lib/x.so"))];
-        let text = PackReport { spinning_runtimes, kept_from_spinning: 1, ..packed() }.text(&Style::default());
+        let text = PackReport { spinning_runtimes, spin_throttled: 1, ..packed() }.text(&Style::default());
         for part in [
             "libgomp of process 4711 counted 8 CPUs when it started, and spins for milliseconds",
             "OMP_WAIT_POLICY=passive, or with LD_PRELOAD=/lib/x.so.",
@@ -435,14 +443,14 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
-        assert!(!spinning(None).cure.contains("LD_PRELOAD"));
+        assert!(!spinning(None).remedy.contains("LD_PRELOAD"));
         assert!(!packed().text(&Style::default()).contains("libgomp"));
     }
 
     #[test]
     fn a_pack_whose_cpus_changed_has_the_time_of_all_of_them() {
         let repacked = vec![Repacked { after_ns: 610_000_000, cpus: "0-2".into() }];
-        let report = PackReport { cpus: "0-2".into(), seats: 3, seats_ns: 4_220_000_000, repacked, ..packed() };
+        let report = PackReport { cpus: "0-2".into(), slots: 3, slots_ns: 4_220_000_000, repacked, ..packed() };
         // 3 s of useful time, of the 4.22 s that two and then three CPUs had.
         assert_eq!(report.bound_ns(), 1_144_549_763);
         let text = report.text(&Style::default());
@@ -453,7 +461,7 @@ mod tests {
 
     #[test]
     fn where_nothing_was_to_win_it_says_so() {
-        let text = PackReport { rotating_ns: 0, turn_ns: 0, ..packed() }.text(&Style::default());
+        let text = PackReport { rotating_ns: 0, period_ns: 0, ..packed() }.text(&Style::default());
         assert!(text.contains("nothing to win"), "{text}");
         assert!(text.contains("3,214"));
     }

@@ -22,6 +22,29 @@ pub enum Unreadable {
     Empty,
 }
 
+/// Figures by their names in version 1 and now. Members have aliases instead.
+const RENAMED: [(&str, &str); 4] = [
+    ("crew_threads", "worker_threads"),
+    ("took_cpu.sibling", "preemptors.sibling"),
+    ("took_cpu.other", "preemptors.other"),
+    ("took_cpu.idle", "preemptors.idle"),
+];
+
+fn with_present_names(mut document: Document) -> Document {
+    for (before, now) in RENAMED {
+        if let Some(value) = document.figures.remove(before) {
+            document.figures.insert(now.to_owned(), value);
+        }
+    }
+    let sentences = document.verdict.iter_mut().flat_map(|verdict| &mut verdict.sentences);
+    for evidence in sentences.flat_map(|sentence| &mut sentence.evidence) {
+        if let Some((_, now)) = RENAMED.iter().find(|(before, _)| *before == evidence.figure) {
+            evidence.figure = (*now).to_owned();
+        }
+    }
+    document
+}
+
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -52,7 +75,7 @@ impl Document {
             None => return Err(Unreadable::NoVersion),
         }
         let document: Document = serde_json::from_value(value).map_err(Unreadable::Shape)?;
-        let document = Document { schema_version: SCHEMA_VERSION, ..document };
+        let document = with_present_names(Document { schema_version: SCHEMA_VERSION, ..document });
         if ledger::summary::is_empty(&document.account) {
             return Err(Unreadable::Empty);
         }

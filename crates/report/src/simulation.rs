@@ -8,7 +8,7 @@ use crate::style::Style;
 use crate::table::{Align, Table};
 
 /// Version of [`Simulation`]'s shape.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Full capacity of a CPU, as the kernel counts it.
 const FULL_CAPACITY: u64 = 1024;
@@ -53,13 +53,14 @@ pub struct Way {
     pub how: How,
     /// Threads it runs with.
     pub threads: u64,
-    /// Length of the turns that were taken, the last one where it was searched for; absent when none were.
-    pub turn_ns: Option<u64>,
+    /// The period, the last one where it was searched for; absent without rotation.
+    #[serde(alias = "turn_ns")]
+    pub period_ns: Option<u64>,
     /// Until the last thread had ended.
     pub elapsed_ns: u64,
     /// … ÷ ideal.
     pub slowdown: f64,
-    /// Threads that were moved to another CPU's seat.
+    /// Threads that were moved to another CPU's slot.
     pub moves: u64,
     /// … per second.
     pub moves_per_s: f64,
@@ -75,7 +76,7 @@ pub struct Way {
 pub enum How {
     /// The kernel places all threads.
     Taskset,
-    /// Turns of one length, the best there is.
+    /// Periods of one length, the best there is.
     BestFixed,
     /// As `cox pack` does it.
     Packed,
@@ -106,7 +107,7 @@ impl Simulation {
         let mut table = Table::new(style);
         let cells = |cell: &dyn Fn(&Way) -> String| self.ways.iter().map(cell).collect::<Vec<_>>();
         table.column("way", Align::Left, 0, cells(&Way::name));
-        table.column("period", Align::Right, 2, cells(&|way| way.turn_ns.map_or_else(|| "-".into(), milliseconds)));
+        table.column("period", Align::Right, 2, cells(&|way| way.period_ns.map_or_else(|| "-".into(), milliseconds)));
         table.column("elapsed", Align::Right, 0, cells(&|way| seconds(way.elapsed_ns)));
         table.column("of the ideal", Align::Right, 0, cells(&|way| format!("{:.2}×", way.slowdown)));
         table.column("moves/s", Align::Right, 0, cells(&|way| count(way.moves_per_s.round() as u64)));
@@ -173,10 +174,10 @@ mod tests {
     use super::*;
 
     fn simulated() -> Simulation {
-        let way = |how, threads, turn_ns, elapsed_ns: u64| Way {
+        let way = |how, threads, period_ns, elapsed_ns: u64| Way {
             how,
             threads,
-            turn_ns,
+            period_ns,
             elapsed_ns,
             slowdown: elapsed_ns as f64 / 4.5e9,
             moves: 9_000,

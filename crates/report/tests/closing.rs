@@ -5,7 +5,7 @@ mod sample;
 use std::path::Path;
 
 use ledger::figures::ByCause;
-use ledger::{Account, CpuAccount, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu};
+use ledger::{Account, CpuAccount, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -82,7 +82,8 @@ fn cpus() -> impl Strategy<Value = Vec<CpuAccount>> {
 }
 
 fn document() -> impl Strategy<Value = Document> {
-    let took = vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![TakerKind::Sibling, TakerKind::Other])), 0..12);
+    let took =
+        vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![PreemptorKind::Sibling, PreemptorKind::Other])), 0..12);
     let busy_cpus_ns = proptest::option::of(vec(prop_oneof![Just(0), 0..9_999_999_999u64], 0..300));
     let program = (processes(), busy_cpus_ns);
     (vec(program, 1..3), cpus(), took, select(vec![Backend::Bpf, Backend::Perf, Backend::Proc]), 0..3u64).prop_map(
@@ -91,7 +92,7 @@ fn document() -> impl Strategy<Value = Document> {
                 let lives = processes.iter().flat_map(|process| &process.threads).map(|thread| thread.wall_ns);
                 Program { wall_ns: lives.max().unwrap_or(0), processes, busy_cpus_ns, ..Program::default() }
             };
-            let took = took.into_iter().map(|(comm, ns, threads, kind)| TookCpu {
+            let took = took.into_iter().map(|(comm, ns, threads, kind)| Preemptor {
                 comm,
                 tid: 9,
                 host_tid: None,
@@ -105,13 +106,13 @@ fn document() -> impl Strategy<Value = Document> {
                 provenance: None,
                 window_ns: 1_000_000_000,
                 events: 1_000_000,
-                lost: Lost { events: lost, takers_ns: lost, ..Lost::default() },
+                lost: Lost { events: lost, preemptors_ns: lost, ..Lost::default() },
                 own_cost: OwnCost::default(),
                 programs: programs.into_iter().map(program).collect(),
                 cpus,
-                took_cpu: took.collect(),
-                hot: Vec::new(),
-                beside: None,
+                preemptors: took.collect(),
+                hot_functions: Vec::new(),
+                co_run: None,
             };
             Document::new("0.1.0", account, sample::facts())
         },

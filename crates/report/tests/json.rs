@@ -3,6 +3,7 @@
 mod sample;
 
 use report::Document;
+use report::pack::SpinningRuntime;
 use serde_json::Value;
 
 fn keys(value: &Value) -> Vec<&str> {
@@ -12,9 +13,17 @@ fn keys(value: &Value) -> Vec<&str> {
 #[test]
 fn names_on_top_and_in_a_thread() {
     let json: Value = serde_json::from_str(&sample::heat().to_json().unwrap()).unwrap();
-    for name in
-        ["schema_version", "cox_version", "backend", "events", "lost_events", "programs", "cpus", "took_cpu", "verdict"]
-    {
+    for name in [
+        "schema_version",
+        "cox_version",
+        "backend",
+        "events",
+        "lost_events",
+        "programs",
+        "cpus",
+        "preemptors",
+        "verdict",
+    ] {
         assert!(keys(&json).contains(&name), "{name}");
     }
     let thread = &json["programs"][0]["processes"][0]["threads"][0];
@@ -100,12 +109,60 @@ fn reports_of_version_1_are_read() {
     assert_eq!((&again["schema_version"], again["overlap"]["runnable_wait_ns"].is_u64()), (&2.into(), true));
     assert!(runnable_wait_ns > 0 && counts.no_standby > 0 && counts.scan_rescues == 0, "{counts:?}");
     let packed = read(include_str!("reports/version-1-pack.json"));
-    assert_eq!(packed.pack.map(|pack| pack.threads), Some(2));
-    let beside = read(include_str!("reports/version-1-beside.json"));
-    assert!(beside.account.beside.is_some() && beside.account.programs.len() == 2);
+    let pack = packed.pack.expect("a section on packing");
+    assert_eq!((pack.threads, pack.slots, pack.slots_ns), (2, 2, 111_653_612));
+    let co_run = read(include_str!("reports/version-1-beside.json"));
+    assert!(co_run.account.co_run.is_some() && co_run.account.programs.len() == 2);
+    assert!(!co_run.account.preemptors.is_empty() && !co_run.account.hot_functions.is_empty());
     // What this version says of them is from the same numbers.
-    let again = Document::new("0.1.0", beside.account.clone(), beside.facts.clone());
-    for (name, value) in &beside.figures {
+    let again = Document::new("0.1.0", co_run.account.clone(), co_run.facts.clone());
+    for (name, value) in &co_run.figures {
         assert_eq!(again.figures.get(name), Some(value), "{name}");
     }
+}
+
+/// Each name of version 1 says what the present one does, with numbers that are not 0.
+#[test]
+fn names_of_version_1_are_read() {
+    let mut document = sample::packed();
+    document.account.lost.preemptors_ns = 7;
+    let pack = document.pack.as_mut().expect("a section on packing");
+    (pack.period_ns, pack.spin_throttled) = (500_000, 3);
+    pack.diagnostics = vec!["a mask".into()];
+    pack.spinning_runtimes = vec![SpinningRuntime::of_libgomp(4711, 8, None)];
+    let mut json: Value = serde_json::from_str(&document.to_json().unwrap()).unwrap();
+    let older = |value: &mut Value, names: &[(&str, &str)]| {
+        let members = value.as_object_mut().unwrap();
+        for (now, before) in names {
+            let value = members.remove(*now).unwrap_or_else(|| panic!("{now}"));
+            assert!(members.insert((*before).to_owned(), value).is_none(), "{before}");
+        }
+    };
+    older(&mut json, &[("preemptors", "took_cpu"), ("hot_functions", "hot"), ("co_run", "beside")]);
+    older(&mut json["lost"], &[("preemptors_ns", "takers_ns")]);
+    let pack = [
+        ("slots", "seats"),
+        ("slots_ns", "seats_ns"),
+        ("period_ns", "turn_ns"),
+        ("spin_throttled", "kept_from_spinning"),
+        ("diagnostics", "complaints"),
+    ];
+    older(&mut json["pack"], &pack);
+    older(&mut json["pack"]["spinning_runtimes"][0], &[("remedy", "cure")]);
+    let kinds = ["sibling", "other", "idle"].map(|kind| (format!("preemptors.{kind}"), format!("took_cpu.{kind}")));
+    let renamed = [kinds.to_vec(), vec![("worker_threads".into(), "crew_threads".into())]].concat();
+    for (now, before) in &renamed {
+        older(&mut json["figures"], &[(now, before)]);
+    }
+    let mut evidence = 0;
+    for sentence in json["verdict"][0]["sentences"].as_array_mut().unwrap() {
+        for figure in sentence["evidence"].as_array_mut().unwrap() {
+            let before = renamed.iter().find(|(now, _)| figure["figure"] == **now).map(|(_, before)| before.as_str());
+            evidence += usize::from(before.is_some());
+            figure["figure"] = before.map_or_else(|| figure["figure"].clone(), Value::from);
+        }
+    }
+    assert!(evidence > 0);
+    json["schema_version"] = 1.into();
+    assert_eq!(Document::read(&json.to_string()).unwrap(), document);
 }

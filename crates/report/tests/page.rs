@@ -139,7 +139,7 @@ fn only_programs_side_by_side_have_a_section_of_it() {
         named("section", "id")
     };
     let alone = sections(&document);
-    document.account.beside = Some(ledger::beside::Beside::default());
+    document.account.co_run = Some(ledger::co_run::CoRun::default());
     let beside = sections(&document);
     assert_eq!((alone.len(), beside.len(), beside[4].as_str()), (11, 12, "beside"));
     assert!(!alone.contains(&beside[4]));
@@ -225,10 +225,10 @@ fn hostile_names_are_only_text() {
         working_directory: name(),
         ..Provenance::default()
     });
-    for hot in &mut document.account.hot {
+    for hot in &mut document.account.hot_functions {
         (hot.module, hot.function, hot.waiting) = (NAME.into(), Some(NAME.into()), Some(NAME.into()));
     }
-    document.account.took_cpu[0].comm = NAME.into();
+    document.account.preemptors[0].comm = NAME.into();
     let document = Document::new(NAME, document.account, sample::facts());
     let (page, tree) = page(&document, &busy(&document, 2, 50));
     assert!(!page.contains("<b ") && !page.contains('\u{202e}') && !page.contains("onmouseover=\""));
@@ -274,7 +274,13 @@ fn a_page_of_one_thread_and_a_page_of_nothing_are_whole() {
     one.account.programs[0].processes[0].threads.truncate(1);
     let (_, tree) = page(&one, &busy(&one, 1, 20));
     assert_eq!(tree.find(&|e| e.name == "section").len(), 11);
-    let none = Account { programs: Vec::new(), cpus: Vec::new(), hot: Vec::new(), took_cpu: Vec::new(), ..one.account };
+    let none = Account {
+        programs: Vec::new(),
+        cpus: Vec::new(),
+        hot_functions: Vec::new(),
+        preemptors: Vec::new(),
+        ..one.account
+    };
     let none = Document::new("0.1.0", none, sample::facts());
     let (_, tree) = page(&none, &empty(&none).finish());
     assert_eq!(tree.find(&|e| e.name == "section").len(), 11);
@@ -328,9 +334,9 @@ fn crowd() -> Document {
         own_cost: OwnCost::default(),
         programs: vec![program],
         cpus: Vec::new(),
-        took_cpu: Vec::new(),
-        beside: None,
-        hot: Vec::new(),
+        preemptors: Vec::new(),
+        co_run: None,
+        hot_functions: Vec::new(),
     };
     Document::new("0.1.0", account, sample::facts())
 }

@@ -194,7 +194,7 @@ fn time_on_a_cpu_is_work_only_where_spinning_was_looked_for() {
     }
     assert!(["waiting", "spread"].iter().all(|id| !section(id).find(&|e| e.is("s-run")).is_empty()));
     let mut account = varied().account;
-    account.hot.clear();
+    account.hot_functions.clear();
     for thread in account.programs[0].processes.iter_mut().flat_map(|process| &mut process.threads) {
         (thread.spin_ns, thread.samples, thread.spin_basis) = (0, 0, ledger::SpinBasis::None);
     }

@@ -3,9 +3,8 @@
 //!
 //! Names are looked up in every module, so statically linked copies are found as well.
 
-use wire::Waiting;
-
 use arch::wait_loop::{Verdict, WaitLoops};
+use wire::Waiting;
 
 /// How a rule compares names.
 #[derive(Clone, Copy)]

@@ -1,11 +1,11 @@
-//! Turns samples into sample sites (`Spot`).
+//! Turns samples into sample sites (`SampleSite`).
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Instant;
 
 use machine::Root;
-use wire::{Sample, Spot, Waiting};
+use wire::{Sample, SampleSite, Waiting};
 
 use crate::elf::Image;
 use crate::modules::{ModuleId, Modules};
@@ -119,14 +119,14 @@ impl Symboliser {
         self.lost
     }
 
-    /// Returns, by number of the place, why a thread sampled there waited; `None`: it worked. Filled by [`spots`](Symboliser::spots).
+    /// Returns, by number of the place, why a thread sampled there waited; `None`: it worked. Filled by [`sample_sites`](Symboliser::sample sites).
     pub fn waits(&self) -> &[Option<Waiting>] {
         &self.waits
     }
 
     /// Returns everything observed so far, by thread, module, function and reason to wait. Threads ascend, and the spots of each thread
     /// descend by samples. Reads the ELF files, even of processes that are gone.
-    pub fn spots(&mut self) -> Vec<Spot> {
+    pub fn sample_sites(&mut self) -> Vec<SampleSite> {
         let meanings = self.meanings();
         let mut sums: HashMap<_, (u64, u64)> = HashMap::new();
         let mut waits = vec![None; self.counts.len()];
@@ -147,9 +147,9 @@ impl Symboliser {
                 sum.1 += counted.samples;
             }
         }
-        let mut spots: Vec<Spot> = sums
+        let mut sample_sites: Vec<SampleSite> = sums
             .into_iter()
-            .map(|((tgid, tid, module, function, waiting), (samples, in_kernel))| Spot {
+            .map(|((tgid, tid, module, function, waiting), (samples, in_kernel))| SampleSite {
                 tid,
                 tgid,
                 samples,
@@ -160,13 +160,13 @@ impl Symboliser {
             })
             .collect();
         self.waits = waits;
-        spots.sort_by(|a, b| {
-            let key = |spot: &Spot| (spot.tgid, spot.tid, std::cmp::Reverse(spot.samples));
+        sample_sites.sort_by(|a, b| {
+            let key = |site: &SampleSite| (site.tgid, site.tid, std::cmp::Reverse(site.samples));
             key(a)
                 .cmp(&key(b))
                 .then_with(|| (&a.module, &a.function, a.waiting).cmp(&(&b.module, &b.function, b.waiting)))
         });
-        spots
+        sample_sites
     }
 
     /// Returns the function and the reason to wait at every sampled offset of every module that has a file.

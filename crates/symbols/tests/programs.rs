@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use machine::Root;
 use symbols::Symboliser;
-use wire::{Sample, Spot, Waiting};
+use wire::{Sample, SampleSite, Waiting};
 
 /// For threads that give their CPU away: see fixtures/sampler.h.
 const REAL_TIME: (&str, &str) = ("SAMPLER_REAL_TIME", "1");
@@ -18,8 +18,8 @@ const REAL_TIME: (&str, &str) = ("SAMPLER_REAL_TIME", "1");
 /// A mode of no meaning to the program: its file is deleted while it runs.
 const DELETED: &str = "deleted";
 
-/// Runs `program mode`, symbolises its samples while it still lives, and returns the spots by role.
-fn run(program: &Path, mode: &str, environment: &[(&str, &str)]) -> BTreeMap<String, Vec<Spot>> {
+/// Runs `program mode`, symbolises its samples while it still lives, and returns the sample sites by role.
+fn run(program: &Path, mode: &str, environment: &[(&str, &str)]) -> BTreeMap<String, Vec<SampleSite>> {
     let mut child = Command::new(program)
         .arg(mode)
         .envs(environment.iter().copied())
@@ -46,26 +46,26 @@ fn run(program: &Path, mode: &str, environment: &[(&str, &str)]) -> BTreeMap<Str
     assert!(child.wait().expect("child").success());
     // The program is gone by now: what follows needs only what was held.
     assert_eq!(symboliser.lost_samples(), 0);
-    let mut spots: BTreeMap<String, Vec<Spot>> = BTreeMap::new();
-    for spot in symboliser.spots() {
-        spots.entry(roles[&spot.tid].clone()).or_default().push(spot);
+    let mut sample_sites: BTreeMap<String, Vec<SampleSite>> = BTreeMap::new();
+    for site in symboliser.sample_sites() {
+        sample_sites.entry(roles[&site.tid].clone()).or_default().push(site);
     }
-    let total: u64 = spots.values().flatten().map(|spot| spot.samples).sum();
-    assert_eq!(total, samples.len() as u64, "every sample is in one spot");
-    spots
+    let total: u64 = sample_sites.values().flatten().map(|site| site.samples).sum();
+    assert_eq!(total, samples.len() as u64, "every sample is at one site");
+    sample_sites
 }
 
 /// Share of samples that wait, and all samples.
-fn waiting(spots: &[Spot]) -> (f64, u64) {
-    let all: u64 = spots.iter().map(|spot| spot.samples).sum();
-    let waiting: u64 = spots.iter().filter(|spot| spot.waiting.is_some()).map(|spot| spot.samples).sum();
+fn waiting(sample_sites: &[SampleSite]) -> (f64, u64) {
+    let all: u64 = sample_sites.iter().map(|site| site.samples).sum();
+    let waiting: u64 = sample_sites.iter().filter(|site| site.waiting.is_some()).map(|site| site.samples).sum();
     (waiting as f64 / all as f64, all)
 }
 
 fn check(program: &Path, mode: &str, environment: &[(&str, &str)], expected: &[Waiting]) {
-    let spots = run(program, mode, environment);
+    let sample_sites = run(program, mode, environment);
     let none = Vec::new();
-    let of = |role| spots.get(role).unwrap_or(&none);
+    let of = |role| sample_sites.get(role).unwrap_or(&none);
     let (waiters, workers) = (of("waiting"), of("working"));
     let (waiters_share, waiters_all) = waiting(waiters);
     let (workers_share, workers_all) = waiting(workers);
@@ -79,8 +79,8 @@ fn check(program: &Path, mode: &str, environment: &[(&str, &str)], expected: &[W
     assert!(waiters_share >= 0.95, "{name} {mode}: {waiters_share}: {waiters:#?}");
     assert!(workers_share <= 0.02, "{name} {mode}: {workers_share}: {workers:#?}");
     let mut reasons: BTreeMap<Option<Waiting>, u64> = BTreeMap::new();
-    for spot in waiters {
-        *reasons.entry(spot.waiting).or_default() += spot.samples;
+    for site in waiters {
+        *reasons.entry(site.waiting).or_default() += site.samples;
     }
     let most = reasons.iter().max_by_key(|(_, samples)| **samples).and_then(|(reason, _)| *reason);
     assert!(most.is_some_and(|most| expected.contains(&most)), "{name} {mode}: {reasons:?}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::held::NONE;
-use crate::nesting::{self, Guest, Number};
+use crate::nesting::{self, HelperNumber, Number};
 use crate::team::Team;
 use crate::worker::Worker;
 
@@ -22,12 +22,12 @@ impl Nesting {
         let outermost = outer.map(|outer| outer.outermost).or(team)?;
         let mut levels: Vec<Level> = around.collect();
         let mut hidden = outer.map_or(0, |outer| outer.hidden);
-        if let (Some(team), true) = (team, worker.is_guest()) {
+        if let (Some(team), true) = (team, worker.is_helper()) {
             hidden = levels.len() as u32;
             let number = match worker.number.get() {
                 NONE => {
                     let work = worker.own_function();
-                    Number::Guests(team, Arc::new(Guest::new(work)))
+                    Number::Helper(team, Arc::new(HelperNumber::new(work)))
                 }
                 held => Number::Known(held),
             };
@@ -41,8 +41,8 @@ impl Nesting {
     /// Called when the region is over and the thread that began it goes on with its task. If a helper's number was taken meanwhile, this
     /// thread holds it from now on.
     pub fn is_over(&self, worker: &Worker) {
-        if let Some(Level { number: Number::Guests(_, guest), .. }) = self.levels.last() {
-            let number = guest.number.load(Ordering::Acquire);
+        if let Some(Level { number: Number::Helper(_, helper), .. }) = self.levels.last() {
+            let number = helper.number.load(Ordering::Acquire);
             if number != NONE && worker.number.get() == NONE {
                 worker.number.set(number);
             }

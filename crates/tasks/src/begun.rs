@@ -20,7 +20,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// The role of a thread that has taken such a task from a queue.
 #[derive(Clone, Copy)]
 pub(crate) enum Taker {
-    Guest,
+    Helper,
     /// A member, with the generation of the barrier at which it looked for tasks, if it was at one.
     Member(Option<u32>),
 }
@@ -30,7 +30,7 @@ impl Taker {
     #[inline]
     pub fn has_begun(self, generation: &AtomicU32) -> bool {
         match self {
-            Taker::Guest => false,
+            Taker::Helper => false,
             // Acquire, and after the task was taken: the thread that made the task has seen that the barrier was passed.
             Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
         }
@@ -110,8 +110,8 @@ mod model {
     }
 
     /// With the number of the second member, which begins behind it.
-    fn guest(construct: &Construct, rule: bool) {
-        construct.look(Taker::Guest, 1, rule);
+    fn helper(construct: &Construct, rule: bool) {
+        construct.look(Taker::Helper, 1, rule);
         construct.begin(1);
     }
 
@@ -127,13 +127,13 @@ mod model {
     }
 
     #[test]
-    fn a_guest_takes_no_contribution_with_it() {
-        check(|construct| guest(construct, true));
+    fn a_helper_takes_no_contribution_with_it() {
+        check(|construct| helper(construct, true));
     }
 
     #[test]
     #[should_panic = "the contribution is lost"]
-    fn without_the_rule_a_guest_does() {
-        check(|construct| guest(construct, false));
+    fn without_the_rule_a_helper_does() {
+        check(|construct| helper(construct, false));
     }
 }

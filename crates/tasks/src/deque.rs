@@ -1,4 +1,4 @@
-//! Ready tasks of one slot: the owner pushes and pops at the bottom, all other threads steal from the top.
+//! Ready tasks of one slot: the owner, pushes and pops at the bottom, all other threads steal from the top.
 //!
 //! The deque of Chase and Lev (SPAA 2005) with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013), on a ring that does not
 //! grow. A thread that finds the ring full runs the task at once, as OpenMP's runtimes do with too many tasks anyway. A fixed ring also

@@ -19,7 +19,7 @@ impl Worker {
         if !task.event.has_left() && self.run_body(task) {
             // From here on, children that end on this thread are counted as if on another: the thread that ends the task has to find all of
             // them in one place.
-            task.own.seat.store(NOBODY, Ordering::Relaxed);
+            task.own.slot.store(NOBODY, Ordering::Relaxed);
             if !task.event.body_ends() {
                 return None;
             }
@@ -35,7 +35,7 @@ impl Worker {
         // SAFETY: never in a queue, so this thread owns it.
         let task = unsafe { this.as_ref() };
         if self.run_body(task) {
-            task.own.seat.store(NOBODY, Ordering::Relaxed);
+            task.own.slot.store(NOBODY, Ordering::Relaxed);
             task.event.is_awaited_by(self.thread);
             self.wait(|| task.event.is_fulfilled(), Some(parent));
         }
@@ -48,7 +48,7 @@ impl Worker {
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: this thread owns the task until its tally says otherwise.
         let task = unsafe { this.as_ref() };
-        let (_, seat) = self.place()?;
+        let (_, slot) = self.place()?;
         let mut next = None;
         let depends = task.flags.get() & DEPENDS != 0;
         if depends {
@@ -64,7 +64,7 @@ impl Worker {
         }
         let missing = task.own.missing();
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
-        task.own.seat.store(NOBODY, Ordering::Relaxed);
+        task.own.slot.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
             // If the task ends before its children, or a child that did so holds it, tasks below it are left, and threads may follow their
             // chain of parents. A child adds its hold before its count, and the count has been seen.
@@ -75,7 +75,7 @@ impl Worker {
             }
             // SAFETY: a parent's memory is not freed before all its children have been counted as ended.
             let own = unsafe { &parent.as_ref().own };
-            if own.seat.load(Ordering::Relaxed) == self.thread {
+            if own.slot.load(Ordering::Relaxed) == self.thread {
                 own.ended_here.set(own.ended_here.get().wrapping_add(1));
             } else {
                 // SAFETY: as above; not touched after this.
@@ -86,7 +86,7 @@ impl Worker {
         if task.others.tally.end(missing) {
             self.forget(this);
         }
-        seat.has_ended();
+        slot.has_ended();
         next
     }
 
@@ -95,7 +95,7 @@ impl Worker {
         // SAFETY: no other thread has it yet.
         let task = unsafe { ready.as_ref() };
         let ready = match next {
-            // The most urgent task goes on here; the others go into queues.
+            // SAFETY: as above. The most urgent task goes on here; the others go into queues.
             Some(first) if unsafe { first.as_ref() }.priority.get() < task.priority.get() => next.replace(ready),
             Some(_) => Some(ready),
             None => next.replace(ready),

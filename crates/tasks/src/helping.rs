@@ -22,26 +22,26 @@ pub trait Helper {
 impl Worker {
     /// Runs a team's tasks without being a member, while there are any and the `helper` may begin them. Returns how many tasks it ran.
     pub fn help(&self, team: &'static Team, helper: &mut impl Helper) -> u64 {
-        let Some(seat) = team.take_guests_seat() else { return 0 };
+        let Some(slot) = team.take_helper_slot() else { return 0 };
         let before = self.step_aside();
-        seat.thread.store(self.thread, Ordering::Relaxed);
+        slot.thread.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
-        self.seat.set(seat);
-        self.swap_icvs_of_guest();
+        self.slot.set(slot);
+        self.swap_icvs_of_helper();
         let mut ran = 0;
         let mut next = self.find(None);
         while let Some(task) = next {
             // SAFETY: taken from a queue, so this thread owns it.
             let this = unsafe { task.as_ref() };
-            if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Guest) {
+            if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Helper) {
                 team.put_for_members(task);
                 next = self.find(None);
                 continue;
             }
             let work = this.work.get();
             if !helper.may_begin(BLOCKING.has(work)) {
-                team.put_first(seat, task);
-                team.leave_behind(seat);
+                team.put_first(slot, task);
+                team.leave_behind(slot);
                 break;
             }
             helper.begins();
@@ -54,7 +54,7 @@ impl Worker {
                 // Tasks that have been ready for longer come first. Otherwise each standby would follow one chain of tasks. If the CPUs are
                 // never idle, the other chains would begin only after these have ended.
                 Some(ready) if has_blocked => {
-                    team.put_first(seat, ready);
+                    team.put_first(slot, ready);
                     self.find(None)
                 }
                 ready => ready.or_else(|| self.find(None)),
@@ -64,8 +64,8 @@ impl Worker {
             // All members may be asleep at the barrier, and this may have been the last task.
             team.try_to_pass(team.generation());
         }
-        team.give_guests_seat_back(seat);
-        self.swap_icvs_of_guest();
+        team.give_helper_slot_back(slot);
+        self.swap_icvs_of_helper();
         self.come_back(before);
         ran
     }

@@ -228,7 +228,7 @@ impl Worker {
 
     /// Swaps `base` when this thread becomes a helper, or stops being one. For a helper the runtime has a single implicit task, whatever
     /// region it helps.
-    pub(crate) fn swap_icvs_of_guest(&self) {
-        self.icvs.base.0.swap(&self.icvs.as_guest.0);
+    pub(crate) fn swap_icvs_of_helper(&self) {
+        self.icvs.base.0.swap(&self.icvs.as_helper.0);
     }
 }

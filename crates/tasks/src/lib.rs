@@ -14,7 +14,7 @@
 //! - [`fence`], `park`: the two places where threads call the kernel.
 //! - [`forking`]: locks across fork(2). [`spare`]: memory that may be missing.
 //!
-//! This crate knows neither OpenMP's ABI, which is the `preload` crate's, nor why a thread blocks: `signal` tells when another thread is
+//! This crate knows neither OpenMP's ABI, which is the `preload` crate's, nor why a thread blocks: `umt-client` tells when another thread is
 //! wanted.
 
 pub mod around;

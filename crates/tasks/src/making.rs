@@ -42,7 +42,7 @@ impl Worker {
     /// Returns whether a new task that need not wait for another should run at once instead of going into a queue.
     #[inline]
     pub fn has_enough(&self) -> bool {
-        self.is_final() || self.place().is_some_and(|(team, seat)| team.has_enough(seat))
+        self.is_final() || self.place().is_some_and(|(team, slot)| team.has_enough(slot))
     }
 
     /// Runs a task's body at once on this thread, unless the task is cancelled.
@@ -64,7 +64,7 @@ impl Worker {
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
         // SAFETY: null, or the task that runs on this thread.
-        let (Some((team, seat)), Some(parent)) = (self.place(), unsafe { self.current.get().as_ref() }) else {
+        let (Some((team, slot)), Some(parent)) = (self.place(), unsafe { self.current.get().as_ref() }) else {
             return false;
         };
         if self.is_cancelled() {
@@ -74,8 +74,8 @@ impl Worker {
         // A thread that makes a task with an event may also fulfil it, so it must not wait for the task without need. The same holds for a
         // task with dependences, while blocked threads are noticed: this thread may be the one that releases the task, by a task that it
         // makes next.
-        let stays = new.event.is_some() || (new.accesses.is_some() && signal::is_live());
-        let full = !waits && !stays && team.has_enough(seat);
+        let stays = new.event.is_some() || (new.accesses.is_some() && umt_client::is_live());
+        let full = !waits && !stays && team.has_enough(slot);
         let at_once = waits || (full && new.accesses.is_none());
         if at_once && new.accesses.is_none() && new.event.is_none() && new.copy.is_none() && !new.is_final {
             if let Some(words) = new.first_words {
@@ -133,7 +133,7 @@ impl Worker {
         if !at_once {
             match (may_begin, full) {
                 (true, true) => self.hand_on(self.run(made.task)),
-                (true, false) => team.put(seat, made.task),
+                (true, false) => team.put(slot, made.task),
                 (false, _) => {}
             }
             return true;
@@ -160,8 +160,8 @@ impl Worker {
             group.tally.expect_one();
         }
         self.inherit_icvs(task, parent);
-        if let Some((team, seat)) = self.place() {
-            seat.has_made();
+        if let Some((team, slot)) = self.place() {
+            slot.has_made();
             team.note_task(|| self.note_icvs_of_region(team));
         }
     }

@@ -18,7 +18,7 @@ use crate::work::Work;
 /// A team that gives out thread numbers.
 pub trait Numbers {
     /// Takes a number for a helper that is in a task of this function. Any thread may call this.
-    fn take_for_guest(&self, work: Option<Work>) -> u32;
+    fn take_for_helper(&self, work: Option<Work>) -> u32;
 }
 
 /// A region: the number of its threads, and the number of the thread in it that began the next region, or is an ancestor of the thread that
@@ -31,10 +31,10 @@ pub struct Level<T: 'static> {
 pub(crate) enum Number<T: 'static> {
     Known(u32),
     /// The number of a helper of this team.
-    Guests(&'static T, Arc<Guest>),
+    Helper(&'static T, Arc<HelperNumber>),
 }
 
-pub(crate) struct Guest {
+pub(crate) struct HelperNumber {
     /// [`NONE`] until a thread asks for the number.
     pub number: AtomicU32,
     asking: Mutex<()>,
@@ -81,7 +81,7 @@ impl<T> Clone for Number<T> {
     fn clone(&self) -> Number<T> {
         match self {
             Number::Known(number) => Number::Known(*number),
-            Number::Guests(team, guest) => Number::Guests(team, Arc::clone(guest)),
+            Number::Helper(team, helper) => Number::Helper(team, Arc::clone(helper)),
         }
     }
 }
@@ -101,15 +101,15 @@ impl<T: Numbers> Level<T> {
     pub fn number(&self) -> u32 {
         match &self.number {
             Number::Known(number) => *number,
-            Number::Guests(team, guest) => guest.number(*team),
+            Number::Helper(team, helper) => helper.number(*team),
         }
     }
 }
 
-impl Guest {
+impl HelperNumber {
     /// Makes a helper in a task of this function, whose number no thread has asked for yet.
-    pub fn new(work: Option<Work>) -> Guest {
-        Guest { number: AtomicU32::new(NONE), asking: Mutex::new(()), work }
+    pub fn new(work: Option<Work>) -> HelperNumber {
+        HelperNumber { number: AtomicU32::new(NONE), asking: Mutex::new(()), work }
     }
 
     fn number(&self, team: &impl Numbers) -> u32 {
@@ -118,7 +118,7 @@ impl Guest {
         if known != NONE {
             return known;
         }
-        let taken = team.take_for_guest(self.work);
+        let taken = team.take_for_helper(self.work);
         self.number.store(taken, Ordering::Release);
         taken
     }

@@ -22,7 +22,7 @@ use crate::asking::{asks, remember};
 use crate::held::NONE;
 use crate::nesting::Numbers;
 use crate::task::{RANGE, Task};
-use crate::team::{Seat, Team};
+use crate::team::{Slot, Team};
 use crate::work::Work;
 use crate::worker::Worker;
 
@@ -42,18 +42,18 @@ fn is_known_to_ask(work: Work, team: &Team) {
 impl Numbers for Team {
     /// Takes a free number, as [`Worker::thread_number`] does.
     #[cold]
-    fn take_for_guest(&self, work: Option<Work>) -> u32 {
-        if signal::is_live() {
+    fn take_for_helper(&self, work: Option<Work>) -> u32 {
+        if umt_client::is_live() {
             work.into_iter().for_each(|work| is_known_to_ask(work, self));
         }
         for _ in 0..PATIENCE {
-            let free = |number: &u32| self.member(*number).is_some_and(|seat| seat.own.number_is_held.take(false));
+            let free = |number: &u32| self.member(*number).is_some_and(|slot| slot.own.number_is_held.take(false));
             if let Some(number) = (0..self.size()).find(free) {
                 return number;
             }
             std::thread::sleep(PAUSE);
         }
-        signal::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+        umt_client::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
         0
     }
 }
@@ -62,7 +62,7 @@ impl Worker {
     /// Returns whether this thread, which is a helper, has to leave tasks of this function to members.
     #[inline]
     pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
-        self.place().is_some_and(|(team, seat)| seat.is_guests() && !team.lets_go()) && asks(work)
+        self.place().is_some_and(|(team, slot)| slot.is_for_helper() && !team.lets_go()) && asks(work)
     }
 
     /// Returns the thread number that the current task sees. It is the task's own until the task ends or waits. `None`: this thread is in
@@ -78,25 +78,25 @@ impl Worker {
     /// Returns the same for a member that begins a region within the current task. Threads of that region may ask for the number. `None`
     /// for a helper, whose number is taken when a thread asks for it (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
-        let (team, seat) = self.place().filter(|(_, seat)| !seat.is_guests())?;
-        if self.is_in(&seat.implicit) {
-            return Some(seat.number());
+        let (team, slot) = self.place().filter(|(_, slot)| !slot.is_for_helper())?;
+        if self.is_in(&slot.implicit) {
+            return Some(slot.number());
         }
         if self.number.get() == NONE {
-            self.hold(seat.number(), || self.own(seat).or_else(|| self.any(team)));
+            self.hold(slot.number(), || self.own(slot).or_else(|| self.any(team)));
         }
         Some(self.number.get())
     }
 
     fn take_number(&self) -> Option<()> {
-        let (team, seat) = self.place()?;
-        let implicit = self.is_in(&seat.implicit);
-        if !implicit && signal::is_live() {
+        let (team, slot) = self.place()?;
+        let implicit = self.is_in(&slot.implicit);
+        if !implicit && umt_client::is_live() {
             self.remember_function(team);
         }
-        if self.own(seat).map(|number| self.number.set(number)).is_none() {
-            self.hold(seat.number() % team.size().max(1), || {
-                if implicit { self.own(seat) } else { self.own(seat).or_else(|| self.any(team)) }
+        if self.own(slot).map(|number| self.number.set(number)).is_none() {
+            self.hold(slot.number() % team.size().max(1), || {
+                if implicit { self.own(slot) } else { self.own(slot).or_else(|| self.any(team)) }
             });
         }
         Some(())
@@ -121,7 +121,7 @@ impl Worker {
     #[cold]
     fn take_lent_number(&self, number: u32) {
         if let Some((team, _)) = self.place() {
-            self.hold(number, || team.member(number).and_then(|seat| self.own(seat)));
+            self.hold(number, || team.member(number).and_then(|slot| self.own(slot)));
         }
     }
 
@@ -132,7 +132,7 @@ impl Worker {
         if number != before {
             self.number.set(before);
             let place = self.place().and_then(|(team, here)| Some((team.member(number)?, here)));
-            place.into_iter().for_each(|(seat, here)| seat.own.number_is_held.give_back(ptr::eq(seat, here)));
+            place.into_iter().for_each(|(slot, here)| slot.own.number_is_held.give_back(ptr::eq(slot, here)));
         }
     }
 
@@ -145,7 +145,7 @@ impl Worker {
             }
             std::thread::sleep(PAUSE);
         }
-        signal::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+        umt_client::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
         self.number.set(shared);
     }
 
@@ -157,10 +157,10 @@ impl Worker {
 
     /// Takes the number of this slot, if it is a member's and free.
     #[inline]
-    fn own(&self, seat: &Seat) -> Option<u32> {
-        let is_here = self.place().is_some_and(|(_, here)| ptr::eq(seat, here));
-        let took = !seat.is_guests() && seat.own.number_is_held.take(is_here);
-        took.then(|| seat.number())
+    fn own(&self, slot: &Slot) -> Option<u32> {
+        let is_here = self.place().is_some_and(|(_, here)| ptr::eq(slot, here));
+        let took = !slot.is_for_helper() && slot.own.number_is_held.take(is_here);
+        took.then(|| slot.number())
     }
 
     /// Returns the function of the current task, if no frame is on top of it.
@@ -174,7 +174,7 @@ impl Worker {
     }
 
     fn any(&self, team: &Team) -> Option<u32> {
-        (0..team.size()).find_map(|number| team.member(number).and_then(|seat| self.own(seat)))
+        (0..team.size()).find_map(|number| team.member(number).and_then(|slot| self.own(slot)))
     }
 
     fn is_in(&self, task: &Task) -> bool {

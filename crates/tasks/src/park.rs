@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use signal::futex;
+use umt_client::futex;
 
 const AWAKE: u32 = 0;
 const WOKEN: u32 = 1;
@@ -61,7 +61,7 @@ impl Bed {
     /// Sleeps until [`wake`](Bed::wake) is called, or was called since the last sleep returned. May also return without a reason.
     pub fn sleep(&'static self) {
         if self.0.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            signal::rest(|| {
+            umt_client::rest(|| {
                 while self.0.load(Ordering::Acquire) == ASLEEP {
                     futex::wait(&self.0, ASLEEP);
                 }

@@ -120,7 +120,7 @@ impl Worker {
         let Range { parts, of, from, .. } = range;
         // The first check comes soon: parts may be longer than those from which `few` was learned.
         let (mut part, mut between_questions, mut next_question) = (from, 1, from + 1);
-        let begin_ns = signal::now_ns();
+        let begin_ns = umt_client::now_ns();
         while part < range.to && !self.is_cancelled() {
             if self.leaves_to_members(parts.work) {
                 // The first parts have shown that helpers must not run this function. Without memory for a new task, this helper goes on.
@@ -144,14 +144,14 @@ impl Worker {
                 }
             }
         }
-        let each_ns = (signal::now_ns() - begin_ns) / (part - from).max(1);
+        let each_ns = (umt_client::now_ns() - begin_ns) / (part - from).max(1);
         few = (UNSEEN_NS / each_ns.max(1)).clamp(1, (part - from).saturating_mul(2).clamp(1, MOST_UNSEEN));
         self.learned.set(Learned { of, few });
     }
 
     /// Returns whether another thread wants work, so that parts should be put into a queue.
     fn somebody_wants_work(&self) -> bool {
-        self.team().is_some_and(|team| team.has_somebody_without_work()) || signal::wants_more()
+        self.team().is_some_and(|team| team.has_somebody_without_work()) || umt_client::wants_more()
     }
 
     /// Splits off a range's upper half, or the whole range if it has a single part. Returns whether it did: false if there was no memory.
@@ -166,7 +166,7 @@ impl Worker {
 
     /// Puts the parts from `from` on into a queue. `task`: the range's own task.
     fn put_parts(&self, range: &Range, task: Option<&Task>, from: u64, few: u64, for_members: bool) -> bool {
-        let (Some((team, seat)), Some(present)) = (self.place(), self.current()) else { return false };
+        let (Some((team, slot)), Some(present)) = (self.place(), self.current()) else { return false };
         let parts = &range.parts;
         let align = parts.align.max(align_of::<Range>());
         let data_at = size_of::<Range>().next_multiple_of(align);
@@ -197,7 +197,7 @@ impl Worker {
         if for_members {
             team.put_for_members(made.task);
         } else {
-            team.put(seat, made.task);
+            team.put(slot, made.task);
         }
         true
     }
@@ -210,7 +210,7 @@ impl Worker {
         // The parent may have set other values since, and may run on another thread.
         self.inherit_icvs(new, task);
         // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
-        if parent.own.seat.load(Ordering::Relaxed) == self.thread {
+        if parent.own.slot.load(Ordering::Relaxed) == self.thread {
             parent.own.made.set(parent.own.made.get().wrapping_add(1));
         } else {
             parent.others.tally.expect_one();
@@ -219,8 +219,8 @@ impl Worker {
         if let Some(group) = unsafe { task.group.get().as_ref() } {
             group.tally.expect_one();
         }
-        if let Some((_, seat)) = self.place() {
-            seat.has_made();
+        if let Some((_, slot)) = self.place() {
+            slot.has_made();
         }
     }
 }

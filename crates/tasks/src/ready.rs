@@ -14,7 +14,7 @@ use crate::deque::Stolen;
 use crate::event::Home;
 use crate::queues::{Queue, Ready, Urgent, Urgents};
 use crate::task::Task;
-use crate::team::{Seat, Team};
+use crate::team::{Slot, Team};
 
 /// Number of tasks that run at once between two looks at the deque.
 const UNSEEN: u32 = 16;
@@ -27,21 +27,21 @@ impl Team {
     /// several more such accesses. Thieves could take more than half in the meantime only if their tasks were much shorter; then they find
     /// no task, and report it.
     #[inline]
-    pub(crate) fn has_enough(&self, seat: &Seat) -> bool {
-        let left = seat.own.left_at_once.load(Ordering::Relaxed);
+    pub(crate) fn has_enough(&self, slot: &Slot) -> bool {
+        let left = slot.own.left_at_once.load(Ordering::Relaxed);
         if left > 0 && !self.hungry.0.load(Ordering::Relaxed) {
-            seat.own.left_at_once.store(left - 1, Ordering::Relaxed);
+            slot.own.left_at_once.store(left - 1, Ordering::Relaxed);
             return true;
         }
-        self.is_full(seat)
+        self.is_full(slot)
     }
 
-    fn is_full(&self, seat: &Seat) -> bool {
+    fn is_full(&self, slot: &Slot) -> bool {
         self.hears_hungry();
-        let enough = if seat.own.was_full.load(Ordering::Relaxed) { self.enough / 2 } else { self.enough };
-        let full = seat.deque.len() >= enough;
-        seat.own.was_full.store(full, Ordering::Relaxed);
-        seat.own.left_at_once.store(if full { UNSEEN } else { 0 }, Ordering::Relaxed);
+        let enough = if slot.own.was_full.load(Ordering::Relaxed) { self.enough / 2 } else { self.enough };
+        let full = slot.deque.len() >= enough;
+        slot.own.was_full.store(full, Ordering::Relaxed);
+        slot.own.left_at_once.store(if full { UNSEEN } else { 0 }, Ordering::Relaxed);
         full
     }
 
@@ -61,35 +61,35 @@ impl Team {
         self.hears_hungry() || self.has_sleepers()
     }
 
-    /// Puts a ready task into a queue, and wakes a sleeping thread if there is one. Called by the thread in `seat`.
+    /// Puts a ready task into a queue, and wakes a sleeping thread if there is one. Called by the thread in `slot`.
     #[inline]
-    pub(crate) fn put(&self, seat: &Seat, task: NonNull<Task>) {
+    pub(crate) fn put(&self, slot: &Slot, task: NonNull<Task>) {
         // SAFETY: no other thread has the task yet.
         let this = unsafe { task.as_ref() };
         let priority = this.priority.get();
         let is_urgent = priority > 0 || BLOCKING.has(this.work.get());
         if !(is_urgent && self.put_urgent(priority, Ready(task))) {
-            self.put_behind(seat, task);
+            self.put_behind(slot, task);
         }
         self.announce(task);
     }
 
-    /// Puts a task into the deque of the calling thread, which is in `seat`, or into the surplus queue if the deque is full.
+    /// Puts a task into the deque of the calling thread, which is in `slot`, or into the surplus queue if the deque is full.
     #[inline]
-    fn put_behind(&self, seat: &Seat, task: NonNull<Task>) {
-        if let Err(task) = seat.deque.push(task.as_ptr()) {
+    fn put_behind(&self, slot: &Slot, task: NonNull<Task>) {
+        if let Err(task) = slot.deque.push(task.as_ptr()) {
             self.put_surplus(task);
         }
     }
 
-    /// Puts a task before all tasks of its priority that are in deques. Called by the thread in `seat`. Returns false if there was no
+    /// Puts a task before all tasks of its priority that are in deques. Called by the thread in `slot`. Returns false if there was no
     /// memory for that: then the task is in this thread's deque.
     #[cold]
-    pub(crate) fn put_first(&self, seat: &Seat, task: NonNull<Task>) -> bool {
+    pub(crate) fn put_first(&self, slot: &Slot, task: NonNull<Task>) -> bool {
         // SAFETY: no other thread has the task yet.
         let is_first = self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
         if !is_first {
-            self.put_behind(seat, task);
+            self.put_behind(slot, task);
         }
         self.announce(task);
         is_first
@@ -99,9 +99,9 @@ impl Team {
     /// In the deque they would be found late, because a thread looks into another deque only when its own is empty; all threads look into
     /// the heap first.
     #[cold]
-    pub(crate) fn leave_behind(&self, seat: &Seat) {
-        while let Some(task) = seat.deque.pop().and_then(NonNull::new) {
-            if !self.put_first(seat, task) {
+    pub(crate) fn leave_behind(&self, slot: &Slot) {
+        while let Some(task) = slot.deque.pop().and_then(NonNull::new) {
+            if !self.put_first(slot, task) {
                 return;
             }
         }
@@ -165,7 +165,7 @@ impl Team {
 
     /// Takes a ready task for the thread in this slot; only a task below `within`, if that is given.
     #[inline]
-    pub(crate) fn find(&self, seat: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+    pub(crate) fn find(&self, slot: &Slot, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
         if !self.has_tasks() {
             return None;
         }
@@ -174,7 +174,7 @@ impl Team {
         {
             return Some(task);
         }
-        let deque = &seat.deque;
+        let deque = &slot.deque;
         // Look at the task before taking it. A task that is taken and put back is in no queue for a moment, and another thread may look for
         // the last time just then.
         let fits = |within: &Task| {
@@ -187,10 +187,10 @@ impl Team {
         {
             return Some(task);
         }
-        if let Some(task) = self.steal(seat, within, random).or_else(|| take_from(&self.queues.surplus, within)) {
+        if let Some(task) = self.steal(slot, within, random).or_else(|| take_from(&self.queues.surplus, within)) {
             return Some(task);
         }
-        let last = if seat.is_guests() { None } else { take_from(&self.queues.members_only, within) };
+        let last = if slot.is_for_helper() { None } else { take_from(&self.queues.members_only, within) };
         if last.is_none() && !self.hungry.0.load(Ordering::Relaxed) {
             self.hungry.0.store(true, Ordering::Relaxed);
         }
@@ -198,7 +198,7 @@ impl Team {
     }
 
     /// Steals from other slots' deques, beginning at a random one.
-    fn steal(&self, own: &Seat, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
+    fn steal(&self, own: &Slot, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
         let members = self.members();
         *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         let first = ((u64::from(*random) * members.len() as u64) >> 32) as usize;
@@ -207,7 +207,7 @@ impl Team {
         loop {
             let mut again = false;
             let (before, behind) = members.split_at(first);
-            for victim in behind.iter().chain(before).chain(self.guests()).filter(|victim| !ptr::eq(*victim, own)) {
+            for victim in behind.iter().chain(before).chain(self.helpers()).filter(|victim| !ptr::eq(*victim, own)) {
                 match victim.deque.steal_if(wanted) {
                     Stolen::Task(task) => return NonNull::new(task),
                     Stolen::Retry => again = true,

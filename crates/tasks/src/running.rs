@@ -36,8 +36,8 @@ impl Worker {
     /// Puts a task that may begin into a queue.
     #[inline]
     pub(crate) fn hand_on(&self, ready: Option<NonNull<Task>>) {
-        if let (Some(ready), Some((team, seat))) = (ready, self.place()) {
-            team.put(seat, ready);
+        if let (Some(ready), Some((team, slot))) = (ready, self.place()) {
+            team.put(slot, ready);
         }
     }
 
@@ -50,8 +50,8 @@ impl Worker {
     #[inline]
     pub(crate) fn find(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
         let mut random = self.random.get();
-        let (team, seat) = self.place()?;
-        let found = team.find(seat, within, &mut random);
+        let (team, slot) = self.place()?;
+        let found = team.find(slot, within, &mut random);
         self.random.set(random);
         match found {
             // A task below the current one belongs to no construct that this thread has not begun.
@@ -128,7 +128,7 @@ impl Worker {
     /// Notes that a task's body begins on this thread.
     #[inline]
     pub(crate) fn begins(&self, task: &Task) {
-        task.own.seat.store(self.thread, Ordering::Relaxed);
+        task.own.slot.store(self.thread, Ordering::Relaxed);
         task.own.groups.set(task.group.get());
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn ends() -> &'static Ends {
 /// Returns the ends of `count` queues in memory that BPF can read, if there is room.
 #[cfg(not(loom))]
 pub(crate) fn shared_ends(count: u32) -> Option<&'static [Ends]> {
-    signal::queues(count)
+    umt_client::queues(count)
 }
 
 /// The model checker's words are not shared with BPF.

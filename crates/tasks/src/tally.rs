@@ -54,7 +54,7 @@ impl Tally {
             RUNS => Counted::Nothing,
             _ if after & NUMBER != ZERO => Counted::Nothing,
             ENDED => Counted::Free,
-            seat => Counted::Wake((seat - 1) as u32),
+            slot => Counted::Wake((slot - 1) as u32),
         }
     }
 
@@ -71,11 +71,11 @@ impl Tally {
         (self.0.load(Ordering::Acquire) & NUMBER).wrapping_sub(ZERO) as u32
     }
 
-    /// Registers the task's wait: it misses this many children, and the thread `seat` is to be woken when they have ended. `missing` is in
+    /// Registers the task's wait: it misses this many children, and the thread in `slot` is to be woken when they have ended. `missing` is in
     /// two's complement: the task may have seen more children end than it has made. Returns whether some are still left.
     #[inline]
-    pub fn ask(&self, missing: u32, seat: u32) -> bool {
-        let (change, missing) = ((u64::from(seat) + 1) << NAME_AT, signed(missing));
+    pub fn ask(&self, missing: u32, slot: u32) -> bool {
+        let (change, missing) = ((u64::from(slot) + 1) << NAME_AT, signed(missing));
         let before = self.0.fetch_add(change.wrapping_sub(missing), Ordering::AcqRel);
         before.wrapping_sub(missing) & NUMBER != ZERO
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_wakes_the_seat_that_asked() {
+    fn the_last_one_wakes_the_slot_that_asked() {
         let tally = Tally::new();
         tally.count();
         assert!(tally.ask(3, 0), "two are left");

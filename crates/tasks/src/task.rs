@@ -69,7 +69,7 @@ pub struct Task {
 #[repr(align(64))]
 pub(crate) struct Own {
     /// Number of the thread that runs the task; [`NOBODY`] while the task waits for its children, or has ended.
-    pub seat: AtomicU32,
+    pub slot: AtomicU32,
     /// Children made on the task's own thread since it last waited, and children that have ended there. Other threads may make children too
     /// and count them in `others` (see `parts`), so the second number may exceed the first.
     pub made: Cell<u32>,
@@ -138,7 +138,7 @@ impl Task {
             awaited_by: Cell::new(NOBODY),
             icvs: Pointer::null(),
             own: Own {
-                seat: AtomicU32::new(NOBODY),
+                slot: AtomicU32::new(NOBODY),
                 made: Cell::new(0),
                 ended_here: Cell::new(0),
                 table: UnsafeCell::new(Table::new()),
@@ -171,7 +171,7 @@ impl Task {
     /// Makes a free block of a task that nobody uses any more and whose table is empty.
     #[inline]
     pub(crate) fn leave(&self) {
-        self.own.seat.store(NOBODY, Ordering::Relaxed);
+        self.own.slot.store(NOBODY, Ordering::Relaxed);
         self.own.made.set(0);
         self.own.ended_here.set(0);
         self.own.groups.set(ptr::null());

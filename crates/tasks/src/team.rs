@@ -1,6 +1,6 @@
 //! A team: threads that share their ready tasks and meet at barriers.
 //!
-//! **Slots.** Each thread takes a slot (`Seat`): a member's, or a helper slot if it is no member. The slot brings a deque of ready tasks
+//! **Slots.** Each thread takes a slot (`Slot`): a member's, or a helper slot if it is no member. The slot brings a deque of ready tasks
 //! (`ready`). Sleep is in `sleep`, barriers and the ends of regions are in `barrier`.
 //!
 //! Teams are never freed: a helper may look at a team at any time, without a lock.
@@ -28,10 +28,10 @@ use crate::work::Work;
 /// The slot of one thread in a team. The words that its own thread writes with every task (`own`) have cache lines of their own, because
 /// thieves read the rest all the time.
 #[repr(C, align(128))]
-pub struct Seat {
+pub struct Slot {
     /// The slot's number: members' slots come first, then helper slots.
     number: u32,
-    is_guests: bool,
+    is_for_helper: bool,
     /// Number of the thread that has this slot.
     pub(crate) thread: AtomicU32,
     /// While the thread sleeps: it accepts only tasks below this one. Null: any task.
@@ -60,16 +60,16 @@ pub(crate) struct Own {
 
 /// Number of helper slots: for threads from outside the team. Their numbers begin behind the members' last word in `idle`, and the word
 /// after it is theirs.
-const GUESTS: usize = wire::umt::STANDBYS_AT_MOST as usize;
+const HELPERS: usize = wire::umt::STANDBYS_AT_MOST as usize;
 
 /// A team; see the module's documentation. Words that are written at every barrier or task are kept apart from those that are only read
 /// there.
 pub struct Team {
-    seats: Box<[Seat]>,
-    guests: [OnceLock<Box<Seat>>; GUESTS],
+    slots: Box<[Slot]>,
+    helpers: [OnceLock<Box<Slot>>; HELPERS],
     /// One bit for each helper slot in use, and the number of helper slots that were ever used.
-    guests_here: AtomicU64,
-    guests_ever: AtomicU32,
+    helpers_here: AtomicU64,
+    helpers_ever: AtomicU32,
     /// Number of members of the current region, which have the first slots.
     size: AtomicU32,
     /// Generation of the last barrier of a cancelled region, plus one; 0 if the region is not cancelled.
@@ -109,11 +109,11 @@ pub(crate) struct Apart<T>(pub T);
 
 unsafe extern "C-unwind" fn implicit(_: *mut std::ffi::c_void) {}
 
-impl Seat {
-    fn new(number: u32, is_guests: bool, ends: Option<&'static Ends>) -> Seat {
-        Seat {
+impl Slot {
+    fn new(number: u32, is_for_helper: bool, ends: Option<&'static Ends>) -> Slot {
+        Slot {
             number,
-            is_guests,
+            is_for_helper,
             thread: AtomicU32::new(NOBODY),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
             deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
@@ -133,8 +133,8 @@ impl Seat {
         self.number
     }
 
-    pub(crate) fn is_guests(&self) -> bool {
-        self.is_guests
+    pub(crate) fn is_for_helper(&self) -> bool {
+        self.is_for_helper
     }
 
     /// Counts a task made here. Called by the slot's own thread only.
@@ -153,23 +153,23 @@ impl Seat {
 
 /// Returns `shared`: whether BPF can read the queues. If blocked threads are noticed and it cannot, counts that for the report.
 fn shares(shared: bool) -> bool {
-    if !shared && signal::is_live() {
-        signal::said().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
+    if !shared && umt_client::is_live() {
+        umt_client::said().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
     }
     shared
 }
 
 impl Team {
     /// Makes a team with this number of members' slots, and no members yet.
-    pub fn new(seats: u32) -> Team {
-        let ends = shared_ends(seats + 2);
+    pub fn new(slots: u32) -> Team {
+        let ends = shared_ends(slots + 2);
         let end = |number: u32| ends.and_then(|ends| ends.get(number as usize));
-        let words = seats.div_ceil(64);
+        let words = slots.div_ceil(64);
         Team {
-            seats: (0..seats).map(|number| Seat::new(number, false, end(number))).collect(),
-            guests: std::array::from_fn(|_| OnceLock::new()),
-            guests_here: AtomicU64::new(0),
-            guests_ever: AtomicU32::new(0),
+            slots: (0..slots).map(|number| Slot::new(number, false, end(number))).collect(),
+            helpers: std::array::from_fn(|_| OnceLock::new()),
+            helpers_here: AtomicU64::new(0),
+            helpers_ever: AtomicU32::new(0),
             size: AtomicU32::new(0),
             cancelled: AtomicU64::new(0),
             has_tasks: AtomicU32::new(0),
@@ -180,19 +180,19 @@ impl Team {
             meeting: Apart(Meeting::new()),
             generation: Apart(sync::AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
-            queues: Queues::new(end(seats), end(seats + 1)),
+            queues: Queues::new(end(slots), end(slots + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
             icvs: OfRegion::new(),
             around: AtomicPtr::new(ptr::null_mut()),
             common: Common::default(),
-            enough: (64 * seats as usize).min(CAPACITY),
+            enough: (64 * slots as usize).min(CAPACITY),
             hungry: Apart(AtomicBool::new(false)),
         }
     }
 
     /// Returns the number of members' slots.
-    pub fn seats(&self) -> u32 {
-        self.seats.len() as u32
+    pub fn slots(&self) -> u32 {
+        self.slots.len() as u32
     }
 
     /// Returns the number of members of the current region.
@@ -263,35 +263,35 @@ impl Team {
 
     /// Sets the number of members of the region. Each member calls it before it [enters](crate::worker::Worker::enter).
     pub fn has_members(&self, size: u32) {
-        let size = size.min(self.seats());
+        let size = size.min(self.slots());
         if self.size() != size {
             self.size.store(size, Ordering::Relaxed);
         }
     }
 
     /// Returns the slots of the current region's members.
-    pub(crate) fn members(&self) -> &[Seat] {
-        &self.seats[..self.size() as usize]
+    pub(crate) fn members(&self) -> &[Slot] {
+        &self.slots[..self.size() as usize]
     }
 
     /// Returns the member's slot of this number, if there is one.
-    pub(crate) fn member(&self, number: u32) -> Option<&Seat> {
-        self.seats.get(number as usize)
+    pub(crate) fn member(&self, number: u32) -> Option<&Slot> {
+        self.slots.get(number as usize)
     }
 
     /// Returns the member's slot of this number.
-    pub(crate) fn seat(&self, number: u32) -> &Seat {
-        &self.seats[number as usize]
+    pub(crate) fn slot(&self, number: u32) -> &Slot {
+        &self.slots[number as usize]
     }
 
     /// Takes a helper slot for a thread that is no member. `None`: all are taken, or there is no memory for another.
-    pub(crate) fn take_guests_seat(&self) -> Option<&Seat> {
+    pub(crate) fn take_helper_slot(&self) -> Option<&Slot> {
         let here = self
-            .guests_here
+            .helpers_here
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |here| (here != u64::MAX).then(|| here | (here + 1)));
         let at = here.ok()?.trailing_ones();
         let first = (self.idle.len() - 1) as u32 * 64;
-        let place = &self.guests[at as usize];
+        let place = &self.helpers[at as usize];
         // This thread alone has the bit, so no other thread makes the slot.
         if place.get().is_none() {
             let new = boxed(|| {
@@ -299,36 +299,36 @@ impl Team {
                 if !shares(ends.is_some()) {
                     self.is_shared.store(false, Ordering::Relaxed);
                 }
-                Seat::new(first + at, true, ends)
+                Slot::new(first + at, true, ends)
             });
-            let _ = new.map(|seat| place.set(seat));
+            let _ = new.map(|slot| place.set(slot));
         }
-        let Some(seat) = place.get() else {
-            self.guests_here.fetch_and(!(1 << at), Ordering::AcqRel);
+        let Some(slot) = place.get() else {
+            self.helpers_here.fetch_and(!(1 << at), Ordering::AcqRel);
             return None;
         };
-        self.guests_ever.fetch_max(at + 1, Ordering::AcqRel);
-        Some(seat)
+        self.helpers_ever.fetch_max(at + 1, Ordering::AcqRel);
+        Some(slot)
     }
 
     /// Gives a helper slot back.
-    pub(crate) fn give_guests_seat_back(&self, seat: &Seat) {
-        self.guests_here.fetch_and(!(1 << (seat.number % 64)), Ordering::AcqRel);
+    pub(crate) fn give_helper_slot_back(&self, slot: &Slot) {
+        self.helpers_here.fetch_and(!(1 << (slot.number % 64)), Ordering::AcqRel);
     }
 
     /// Returns the slot of a bit in `idle`.
-    fn seat_of_bit(&self, word: usize, bit: u32) -> Option<&Seat> {
+    fn slot_of_bit(&self, word: usize, bit: u32) -> Option<&Slot> {
         if word + 1 < self.idle.len() {
-            self.seats.get(word * 64 + bit as usize)
+            self.slots.get(word * 64 + bit as usize)
         } else {
-            self.guests[bit as usize].get().map(|seat| &**seat)
+            self.helpers[bit as usize].get().map(|slot| &**slot)
         }
     }
 
     /// Returns the helper slots that were ever used.
-    pub(crate) fn guests(&self) -> impl Iterator<Item = &Seat> {
-        let ever = self.guests_ever.load(Ordering::Acquire) as usize;
-        self.guests[..ever].iter().filter_map(|seat| seat.get().map(|seat| &**seat))
+    pub(crate) fn helpers(&self) -> impl Iterator<Item = &Slot> {
+        let ever = self.helpers_ever.load(Ordering::Acquire) as usize;
+        self.helpers[..ever].iter().filter_map(|slot| slot.get().map(|slot| &**slot))
     }
 
     /// Notes that a task is about to be made. Calls `first` before the region's first task is published; two members may call it at the same time.
@@ -358,7 +358,7 @@ impl Team {
     /// others have done their work.
     #[inline]
     pub(crate) fn can_spare_members(&self) -> bool {
-        self.is_served() && !self.needs_members.load(Ordering::Relaxed) && self.size() <= signal::cpus()
+        self.is_served() && !self.needs_members.load(Ordering::Relaxed) && self.size() <= umt_client::cpus()
     }
 
     /// Announces tasks that [only members may run](crate::group::Group::is_for_members). Wakes the members that left their tasks to

@@ -29,11 +29,11 @@ impl Worker {
             // While the thread runs tasks here, children that end on it are counted without an atomic operation.
             let all = || own.missing() == task.others.tally.ended_elsewhere();
             self.run_while(|| !all(), Some(task));
-            own.seat.store(NOBODY, Ordering::Relaxed);
+            own.slot.store(NOBODY, Ordering::Relaxed);
             if task.others.tally.ask(own.missing(), self.thread) {
                 self.wait(|| task.others.tally.is_enough(), Some(task));
             }
-            own.seat.store(self.thread, Ordering::Relaxed);
+            own.slot.store(self.thread, Ordering::Relaxed);
             self.take_number_back(number);
         }
         self.has_no_children(task);
@@ -90,9 +90,9 @@ impl Worker {
 
     /// Waits at a barrier. If it is `cancellable` and the region is cancelled, the thread is released early. Returns whether it was.
     fn meet(&self, cancellable: bool) -> bool {
-        let Some((team, seat)) = self.place() else { return false };
+        let Some((team, slot)) = self.place() else { return false };
         let number = self.lend_number();
-        let (generation, last) = team.arrive(seat);
+        let (generation, last) = team.arrive(slot);
         let waited_at = self.waits_at.replace(Some(generation));
         // A member that has just arrived last, or has just run out of tasks, has to check whether the barrier can be passed.
         let mut asks = last;
@@ -136,14 +136,14 @@ impl Worker {
     /// Returns whether this thread can leave its tasks to standbys, and should.
     #[inline]
     pub(crate) fn may_leave(&self) -> bool {
-        signal::is_live()
-            && self.place().is_some_and(|(team, seat)| !seat.is_guests() && team.can_spare_members())
-            && signal::may_leave()
+        umt_client::is_live()
+            && self.place().is_some_and(|(team, slot)| !slot.is_for_helper() && team.can_spare_members())
+            && umt_client::may_leave()
     }
 
     /// Called when there was no task: looks for one for a while, then sleeps until a thread wakes this one.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
-        let Some((team, seat)) = self.place() else { return };
+        let Some((team, slot)) = self.place() else { return };
         let mut looks = 0;
         let mut leaves = self.may_leave();
         while looks < LOOKS && !leaves {
@@ -161,24 +161,24 @@ impl Worker {
         }
         if leaves {
             // Another thread works on this CPU. Standbys run the remaining tasks; this thread sleeps until it has nothing to wait for.
-            team.lie_down_for_good(seat);
+            team.lie_down_for_good(slot);
             // If this thread made tasks, they are the oldest of all. In its deque they would run last.
-            team.leave_behind(seat);
+            team.leave_behind(slot);
             // Checked again behind the fence in `lie_down_for_good`. A thread that finds out that there can be no more standbys wakes all
             // sleepers.
             if !enough() && self.may_leave() {
                 bed(self.thread).sleep();
             }
-            team.get_up(seat, false);
+            team.get_up(slot, false);
             return;
         }
-        team.lie_down(seat, within);
+        team.lie_down(slot, within);
         // A thread that queues a task after this look wakes a sleeper.
         let found = if enough() { None } else { self.find(within) };
         if found.is_none() && !enough() {
             bed(self.thread).sleep();
         }
-        team.get_up(seat, found.is_some() || enough());
+        team.get_up(slot, found.is_some() || enough());
         self.hand_on(found.and_then(|task| self.run(task)));
     }
 }

@@ -18,14 +18,14 @@ use crate::nesting::Nesting;
 use crate::park::{give_back, take_number};
 use crate::pool::Pool;
 use crate::task::{FINAL, Task};
-use crate::team::{Seat, Team};
+use crate::team::{Slot, Team};
 
 /// A thread that runs tasks.
 pub struct Worker {
     /// The thread's number among all threads that run tasks.
     pub(crate) thread: u32,
     pub(crate) team: Cell<*const Team>,
-    pub(crate) seat: Cell<*const Seat>,
+    pub(crate) slot: Cell<*const Slot>,
     /// The regions around the region that this thread is in.
     nesting: Cell<*const Nesting<Team>>,
     pub(crate) current: Cell<*const Task>,
@@ -50,7 +50,7 @@ pub const TEAM_AT: usize = offset_of!(Worker, team);
 #[derive(Clone, Copy)]
 pub struct Before {
     team: *const Team,
-    seat: *const Seat,
+    slot: *const Slot,
     nesting: *const Nesting<Team>,
     current: *const Task,
     frames: u32,
@@ -63,11 +63,11 @@ impl Worker {
     /// Makes the calling thread a worker. `None`: there are too many.
     pub fn new() -> Option<Worker> {
         let thread = take_number()?;
-        signal::enlist();
+        umt_client::enlist();
         Some(Worker {
             thread,
             team: Cell::new(ptr::null()),
-            seat: Cell::new(ptr::null()),
+            slot: Cell::new(ptr::null()),
             nesting: Cell::new(ptr::null()),
             current: Cell::new(ptr::null()),
             frames: Cell::new(0),
@@ -88,26 +88,26 @@ impl Worker {
     /// last [`barrier`](Worker::barrier).
     pub unsafe fn enter(&self, team: &Team, number: u32) -> Before {
         let before = self.step_aside();
-        let seat = team.seat(number);
-        debug_assert!(seat.implicit.own.groups.get().is_null(), "groups end with their region");
-        if seat.thread.load(Ordering::Relaxed) != self.thread {
+        let slot = team.slot(number);
+        debug_assert!(slot.implicit.own.groups.get().is_null(), "groups end with their region");
+        if slot.thread.load(Ordering::Relaxed) != self.thread {
             // Other threads read this word, so it is written only if it changes.
-            seat.thread.store(self.thread, Ordering::Relaxed);
+            slot.thread.store(self.thread, Ordering::Relaxed);
         }
-        seat.implicit.own.seat.store(self.thread, Ordering::Relaxed);
+        slot.implicit.own.slot.store(self.thread, Ordering::Relaxed);
         self.team.set(team);
-        self.seat.set(seat);
-        self.current.set(&raw const seat.implicit);
+        self.slot.set(slot);
+        self.current.set(&raw const slot.implicit);
         before
     }
 
     /// Begins a share of a region whose tasks are not this crate's.
     pub fn step_aside(&self) -> Before {
-        let (team, seat, current) = (self.team.get(), self.seat.get(), self.current.get());
+        let (team, slot, current) = (self.team.get(), self.slot.get(), self.current.get());
         let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
         let (nesting, waits_at) = (self.nesting.replace(ptr::null()), self.waits_at.take());
         let icvs = self.put_icvs_aside();
-        let before = Before { team, seat, nesting, current, frames, number, waits_at, icvs };
+        let before = Before { team, slot, nesting, current, frames, number, waits_at, icvs };
         self.team.set(ptr::null());
         self.current.set(ptr::null());
         before
@@ -118,12 +118,12 @@ impl Worker {
         self.give_number_back(NONE);
         if do_tasks_differ() {
             // A member's implicit task ends here.
-            self.place().into_iter().for_each(|(_, seat)| seat.implicit.icvs.clear());
+            self.place().into_iter().for_each(|(_, slot)| slot.implicit.icvs.clear());
         }
         self.take_icvs_back(before.icvs);
         self.number.set(before.number);
         self.team.set(before.team);
-        self.seat.set(before.seat);
+        self.slot.set(before.slot);
         self.nesting.set(before.nesting);
         self.current.set(before.current);
         self.frames.set(before.frames);
@@ -148,7 +148,7 @@ impl Worker {
     /// Returns the regions around the innermost region of this thread. `None`: there is none, or the thread is in no region.
     #[inline]
     pub fn nesting(&self) -> Option<&Nesting<Team>> {
-        if self.is_guest() {
+        if self.is_helper() {
             return self.team().and_then(Team::around);
         }
         // SAFETY: `is_within`'s promise.
@@ -171,25 +171,25 @@ impl Worker {
     }
 
     /// Returns the number of this thread's slot in the team. A member's slot number is its thread number.
-    pub fn seat(&self) -> Option<u32> {
-        self.place().map(|(_, seat)| seat.number())
+    pub fn slot(&self) -> Option<u32> {
+        self.place().map(|(_, slot)| slot.number())
     }
 
     /// Returns this thread's number among the members of the team. `None`: it is no member.
     pub fn member(&self) -> Option<u32> {
-        self.place().and_then(|(_, seat)| (!seat.is_guests()).then(|| seat.number()))
+        self.place().and_then(|(_, slot)| (!slot.is_for_helper()).then(|| slot.number()))
     }
 
     /// Returns whether this thread is a helper: it runs tasks of a team of which it is no member.
-    pub fn is_guest(&self) -> bool {
-        self.place().is_some_and(|(_, seat)| seat.is_guests())
+    pub fn is_helper(&self) -> bool {
+        self.place().is_some_and(|(_, slot)| slot.is_for_helper())
     }
 
     /// Returns this thread's team and its slot there.
     #[inline]
-    pub(crate) fn place(&self) -> Option<(&Team, &Seat)> {
+    pub(crate) fn place(&self) -> Option<(&Team, &Slot)> {
         // SAFETY: a thread with a team has a slot in it, which lives as long as the team.
-        self.team().map(|team| (team, unsafe { &*self.seat.get() }))
+        self.team().map(|team| (team, unsafe { &*self.slot.get() }))
     }
 
     /// Returns whether all new tasks run at once here, because the current task is final.
@@ -202,7 +202,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        signal::discharge();
+        umt_client::discharge();
         give_back(self.thread);
     }
 }

@@ -110,7 +110,7 @@ fn cancelled_regions_of_both_kinds_follow_each_other() {
 
 /// Who has no more to do than wait for the last task sleeps, and is woken by whoever ends it.
 #[test]
-fn a_guest_that_ends_the_last_task_lets_its_maker_go() {
+fn a_helper_that_ends_the_last_task_lets_its_maker_go() {
     let team = team(1);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

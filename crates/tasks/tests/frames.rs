@@ -82,13 +82,13 @@ fn a_group_waits_for_children_of_what_was_done_at_once() {
     });
 }
 
-/// A guest may run the last task of a region while all members sleep at its end.
+/// A helper may run the last task of a region while all members sleep at its end.
 #[test]
-fn guests_help_and_end_regions() {
+fn helpers_help_and_end_regions() {
     let team = team(1);
-    let (ran, by_guests, over) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
+    let (ran, by_helpers, over) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
     let body = |worker: &Worker| {
-        by_guests.fetch_add(worker.is_guest().into(), Ordering::Relaxed);
+        by_helpers.fetch_add(worker.is_helper().into(), Ordering::Relaxed);
         std::thread::yield_now();
         ran.fetch_add(1, Ordering::Relaxed);
     };
@@ -108,7 +108,7 @@ fn guests_help_and_end_regions() {
             over.store(true, Ordering::Release);
         });
     });
-    assert!(by_guests.into_inner() > 0, "no guest has found a task");
+    assert!(by_helpers.into_inner() > 0, "no helper has found a task");
 }
 
 /// A standby whose tasks all block, or none does.
@@ -129,12 +129,12 @@ impl<M: FnMut(bool) -> bool> Helper for Standby<M> {
     }
 }
 
-/// Has a guest help the team, until it may begin no more. How many tasks it has run.
+/// Has a helper help the team, until it may begin no more. How many tasks it has run.
 fn help(team: &'static Team, blocks: bool, may_begin: impl FnMut(bool) -> bool + Send) -> u64 {
     let helped = || {
-        let guest = Worker::new().unwrap();
-        CURRENT.set(&guest);
-        guest.help(team, &mut Standby { blocks, may_begin })
+        let helper = Worker::new().unwrap();
+        CURRENT.set(&helper);
+        helper.help(team, &mut Standby { blocks, may_begin })
     };
     std::thread::scope(|scope| scope.spawn(helped).join().unwrap())
 }
@@ -190,9 +190,9 @@ fn chains_of_tasks_that_block_go_forward_together() {
     }
 }
 
-/// What a guest has made ready, and leaves, comes before what the others have of their own.
+/// What a helper has made ready, and leaves, comes before what the others have of their own.
 #[test]
-fn what_a_guest_leaves_behind_comes_first() {
+fn what_a_helper_leaves_behind_comes_first() {
     let team = team(1);
     let order = Mutex::new(Vec::new());
     let by_name = ["from outside", "awaits it", "awaits it too", "another", "another"].map(|name| {
@@ -206,10 +206,10 @@ fn what_a_guest_leaves_behind_comes_first() {
         }
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let guest = Worker::new().unwrap();
-                CURRENT.set(&guest);
+                let helper = Worker::new().unwrap();
+                CURRENT.set(&helper);
                 let mut begins = [true, false].into_iter();
-                assert_eq!(guest.help(team, &mut Standby { blocks: false, may_begin: |_| begins.next().unwrap() }), 1);
+                assert_eq!(helper.help(team, &mut Standby { blocks: false, may_begin: |_| begins.next().unwrap() }), 1);
             });
         });
     });
@@ -218,7 +218,7 @@ fn what_a_guest_leaves_behind_comes_first() {
     assert!(order[1].starts_with("awaits") && order[2].starts_with("awaits") && order.len() == 5, "{order:?}");
 }
 
-/// No two tasks have one number at a time, of members or guests, and each has one of the team's.
+/// No two tasks have one number at a time, of members or helpers, and each has one of the team's.
 #[test]
 fn numbers_are_held_by_one() {
     let team = team(2);

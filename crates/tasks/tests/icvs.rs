@@ -109,17 +109,17 @@ fn what_a_member_sets_is_of_its_implicit_task() {
 
 /// The runtime knows no region of theirs.
 #[test]
-fn guests_have_what_the_region_and_the_creator_have() {
+fn helpers_have_what_the_region_and_the_creator_have() {
     at_load();
     // As the preload library does before the program sets one.
     tasks::icv::will_be_set();
     let (team, over) = (team(1), AtomicBool::new(false));
-    let by_guests = AtomicU32::new(0);
+    let by_helpers = AtomicU32::new(0);
     let expects = |expected: i32| {
-        let by_guests = &by_guests;
+        let by_helpers = &by_helpers;
         move |worker: &Worker| {
             expect_threads(expected);
-            by_guests.fetch_add(worker.is_guest().into(), Ordering::Relaxed);
+            by_helpers.fetch_add(worker.is_helper().into(), Ordering::Relaxed);
             set_threads(worker, 1);
             std::thread::yield_now();
         }
@@ -144,7 +144,7 @@ fn guests_have_what_the_region_and_the_creator_have() {
             over.store(true, Ordering::Release);
         });
     });
-    assert!(by_guests.into_inner() > 0, "no guest has found a task");
+    assert!(by_helpers.into_inner() > 0, "no helper has found a task");
 }
 
 fn runtime_values(threads: i32) -> tasks::icv::Values {

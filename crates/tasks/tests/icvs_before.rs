@@ -14,11 +14,11 @@ use runtime::{FIRST, at_load, expect_threads, replace};
 use tasks::icv::{Values, will_be_set};
 use tasks::worker::Worker;
 
-/// Also a guest, of whose thread the runtime knows nothing.
+/// Also a helper, of whose thread the runtime knows nothing.
 #[test]
 fn all_tasks_of_a_region_have_what_was_set_before_it() {
     at_load();
-    let (team, over, by_guests) = (team(1), AtomicBool::new(false), AtomicU32::new(0));
+    let (team, over, by_helpers) = (team(1), AtomicBool::new(false), AtomicU32::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| help_until(&over, team));
         scope.spawn(|| {
@@ -32,7 +32,7 @@ fn all_tasks_of_a_region_have_what_was_set_before_it() {
                 }
                 let body = |worker: &Worker| {
                     expect_threads(expected);
-                    by_guests.fetch_add(worker.is_guest().into(), Ordering::Relaxed);
+                    by_helpers.fetch_add(worker.is_helper().into(), Ordering::Relaxed);
                     std::thread::yield_now();
                 };
                 region_of_one(team, &worker, || {
@@ -42,5 +42,5 @@ fn all_tasks_of_a_region_have_what_was_set_before_it() {
             over.store(true, Ordering::Release);
         });
     });
-    assert!(by_guests.into_inner() > 0, "no guest has found a task");
+    assert!(by_helpers.into_inner() > 0, "no helper has found a task");
 }

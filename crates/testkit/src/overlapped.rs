@@ -84,6 +84,6 @@ pub fn number(report: &Value, name: &str) -> u64 {
 }
 
 /// Returns the problems in the section, as one text.
-pub fn complaints(report: &Value) -> String {
-    report["complaints"].to_string()
+pub fn diagnostics(report: &Value) -> String {
+    report["diagnostics"].to_string()
 }

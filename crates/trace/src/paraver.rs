@@ -85,9 +85,9 @@ pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Pat
     let mut lines = Sorter::new(folder)?;
     let since_start = |t_ns: u64| t_ns.saturating_sub(recording.start_ns);
     // Lives in ascending order of their numbers, which the replay assigns.
-    let mut people = BTreeMap::new();
+    let mut threads = BTreeMap::new();
     recording.play(|stretch| -> io::Result<()> {
-        people.insert(stretch.life, (stretch.tgid, stretch.tid));
+        threads.insert(stretch.life, (stretch.tgid, stretch.tid));
         lines.push(Line {
             at_ns: since_start(stretch.from_ns),
             until_ns: since_start(stretch.until_ns),
@@ -97,8 +97,8 @@ pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Pat
             value: 0,
         })
     })?;
-    let rows = Rows::of(&people);
-    events(recording, &people, &mut lines)?;
+    let rows = Rows::of(&threads);
+    events(recording, &threads, &mut lines)?;
     let lines = lines.sorted()?;
 
     header(recording, &rows, &mut files.prv)?;
@@ -137,9 +137,9 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(people: &BTreeMap<u32, (u32, u32)>) -> Rows {
+    fn of(threads: &BTreeMap<u32, (u32, u32)>) -> Rows {
         let mut tasks: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
-        for (life, (tgid, tid)) in people {
+        for (life, (tgid, tid)) in threads {
             // If the process is unknown, the thread counts as its own process.
             let process = if *tgid == 0 { *tid } else { *tgid };
             tasks.entry(process).or_default().push((*life, *tid));
@@ -154,10 +154,10 @@ impl Rows {
 }
 
 /// Adds the migrations, samples and losses.
-fn events(recording: &Recording, people: &BTreeMap<u32, (u32, u32)>, lines: &mut Sorter<Line>) -> io::Result<()> {
+fn events(recording: &Recording, threads: &BTreeMap<u32, (u32, u32)>, lines: &mut Sorter<Line>) -> io::Result<()> {
     // A migration gives only a thread id. If the id was reused, the migration is attributed to the later thread.
-    let lives: BTreeMap<u32, u32> = people.iter().map(|(life, (_, tid))| (*tid, *life)).collect();
-    let Some(first) = people.keys().next() else { return Ok(()) };
+    let lives: BTreeMap<u32, u32> = threads.iter().map(|(life, (_, tid))| (*tid, *life)).collect();
+    let Some(first) = threads.keys().next() else { return Ok(()) };
     recording.each(|moment| {
         let cpu = u32::from(moment.cpu) + 1;
         let (life, what, value) = match moment.what() {
@@ -222,11 +222,11 @@ fn names(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result
     (0..recording.cpus).try_for_each(|cpu| writeln!(out, "CPU {cpu}"))?;
     writeln!(out, "\nLEVEL THREAD SIZE {}", rows.place.len())?;
     for tid in rows.tasks.iter().flat_map(|(_, threads)| threads) {
-        writeln!(out, "{tid} {}", in_a_line(recording.cast.name(*tid).unwrap_or("?")))?;
+        writeln!(out, "{tid} {}", in_a_line(recording.thread_table.name(*tid).unwrap_or("?")))?;
     }
     writeln!(out, "\nLEVEL TASK SIZE {}", rows.tasks.len())?;
     for (process, _) in &rows.tasks {
-        let name = recording.cast.processes.get(process).map_or("?", |process| process.name.as_str());
+        let name = recording.thread_table.processes.get(process).map_or("?", |process| process.name.as_str());
         writeln!(out, "{process} {}", in_a_line(name))?;
     }
     Ok(())

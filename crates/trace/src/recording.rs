@@ -17,13 +17,14 @@ const PLAYED_AT_ONCE: usize = 4096;
 
 /// Names of threads and processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cast {
+pub struct ThreadTable {
     /// Processes of the session, by process id.
     pub processes: BTreeMap<u32, Process>,
     /// Threads of the session, by thread id. If an id was reused, the later thread.
     pub threads: BTreeMap<u32, Thread>,
     /// Names of untracked threads that were seen on CPUs.
-    pub strangers: BTreeMap<u32, String>,
+    #[serde(alias = "strangers")]
+    pub untracked: BTreeMap<u32, String>,
 }
 
 /// A process of the session.
@@ -46,28 +47,30 @@ pub struct Thread {
     pub process: u32,
 }
 
-impl Cast {
+impl ThreadTable {
     /// Collects the names from an account, and those of untracked threads by their ids.
     #[must_use]
-    pub fn of(account: &Account, strangers: BTreeMap<u32, String>) -> Cast {
-        let mut cast = Cast { strangers, ..Cast::default() };
+    pub fn of(account: &Account, untracked: BTreeMap<u32, String>) -> ThreadTable {
+        let mut thread_table = ThreadTable { untracked, ..ThreadTable::default() };
         for program in &account.programs {
             for (at, process) in program.processes.iter().enumerate() {
                 let command = if at == 0 { program.command.clone() } else { Vec::new() };
                 let told = Process { name: process.comm.clone(), parent: process.parent_pid, command };
-                cast.processes.insert(process.pid, told);
+                thread_table.processes.insert(process.pid, told);
                 let threads = process.threads.iter();
-                cast.threads.extend(threads.map(|t| (t.tid, Thread { name: t.comm.clone(), process: process.pid })));
+                thread_table
+                    .threads
+                    .extend(threads.map(|t| (t.tid, Thread { name: t.comm.clone(), process: process.pid })));
             }
         }
-        cast
+        thread_table
     }
 
     /// Returns the name of a thread, tracked or not; `None` if the name is unknown.
     #[must_use]
     pub fn name(&self, tid: u32) -> Option<&str> {
-        let member = self.threads.get(&tid).map(|thread| &thread.name);
-        member.or_else(|| self.strangers.get(&tid)).map(String::as_str)
+        let tracked = self.threads.get(&tid).map(|thread| &thread.name);
+        tracked.or_else(|| self.untracked.get(&tid)).map(String::as_str)
     }
 }
 
@@ -85,7 +88,7 @@ pub struct Recording {
     /// Highest CPU number, plus one.
     pub cpus: u32,
     /// Names of threads and processes.
-    pub cast: Cast,
+    pub thread_table: ThreadTable,
     /// Reasons to wait, by sample site. Resolves samples that contain only the number of a site.
     pub waits: Vec<Option<Waiting>>,
     /// The trace events, in order of time.
@@ -175,7 +178,7 @@ mod tests {
             boot_ns: 0,
             epoch_ns: 0,
             cpus: 1,
-            cast: Cast::default(),
+            thread_table: ThreadTable::default(),
             waits: Vec::new(),
             moments,
         }

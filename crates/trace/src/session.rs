@@ -16,7 +16,7 @@ use wire::{LATEST_NS, MOST_CPUS, Moment};
 
 use crate::perfetto::packet::put;
 use crate::perfetto::proto::{Part, TracePacket};
-use crate::recording::{Cast, Recording};
+use crate::recording::{Recording, ThreadTable};
 use crate::sorter::Sorter;
 
 /// First byte of a trace: the tag of a packet. The only text that begins with it is one with an empty first line.
@@ -73,7 +73,8 @@ struct Head {
     boot_ns: u64,
     epoch_ns: u64,
     cpus: u32,
-    cast: Cast,
+    #[serde(alias = "cast")]
+    thread_table: ThreadTable,
     report: String,
 }
 
@@ -89,7 +90,7 @@ pub fn write(recording: &Recording, report: &str, out: &mut impl Write) -> io::R
         boot_ns: recording.boot_ns,
         epoch_ns: recording.epoch_ns,
         cpus: recording.cpus,
-        cast: recording.cast.clone(),
+        thread_table: recording.thread_table.clone(),
         report: report.to_owned(),
     };
     let head = serde_json::to_vec(&head)?;
@@ -209,7 +210,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     if told != Some(count) {
         return Err(ReadError::Damaged("trace events are missing: the file was cut off"));
     }
-    let Head { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, report, .. } = head;
+    let Head { start_ns, end_ns, boot_ns, epoch_ns, cpus, thread_table, report, .. } = head;
     if end_ns < start_ns {
         return Err(ReadError::Damaged("it ends before it begins"));
     }
@@ -217,7 +218,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
         return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }
     let moments = sorter.sorted()?;
-    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, cast, waits: Vec::new(), moments }, report))
+    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, thread_table, waits: Vec::new(), moments }, report))
 }
 
 fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
@@ -294,4 +295,18 @@ fn varint(file: &mut impl Read) -> io::Result<Option<u64>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recordings of version 1 that an earlier cox wrote.
+    #[test]
+    fn older_names_of_the_thread_table_are_read() {
+        let text = r#"{"version":1,"start_ns":1,"end_ns":2,"boot_ns":3,"epoch_ns":4,"cpus":5,"report":"",
+            "cast":{"processes":{},"threads":{"7":{"name":"heat","process":7}},"strangers":{"9":"kworker"}}}"#;
+        let head: Head = serde_json::from_str(text).expect("a head");
+        assert_eq!((head.thread_table.name(7), head.thread_table.name(9)), (Some("heat"), Some("kworker")));
+    }
 }

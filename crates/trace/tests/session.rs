@@ -7,7 +7,7 @@ use testkit::{Random, bytes};
 use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
 use trace::sorter::Sorter;
-use trace::{Cast, Recording, paraver, perfetto};
+use trace::{Recording, ThreadTable, paraver, perfetto};
 use wire::{MOST_CPUS, Moment, What};
 
 fn moments(count: u64) -> Vec<Moment> {
@@ -17,16 +17,17 @@ fn moments(count: u64) -> Vec<Moment> {
 fn recording(moments: &[Moment]) -> Recording {
     let mut sorter = Sorter::new(&std::env::temp_dir()).expect("room for a file");
     moments.iter().for_each(|moment| sorter.push(*moment).expect("room for a file"));
-    let mut cast = Cast { strangers: BTreeMap::from([(7, "kworker/0:1".to_owned())]), ..Cast::default() };
-    cast.threads.insert(100, trace::recording::Thread { name: "heat".into(), process: 100 });
-    cast.processes.insert(100, trace::recording::Process { name: "heat".into(), ..Default::default() });
+    let mut thread_table =
+        ThreadTable { untracked: BTreeMap::from([(7, "kworker/0:1".to_owned())]), ..ThreadTable::default() };
+    thread_table.threads.insert(100, trace::recording::Thread { name: "heat".into(), process: 100 });
+    thread_table.processes.insert(100, trace::recording::Process { name: "heat".into(), ..Default::default() });
     Recording {
         start_ns: 900,
         end_ns: u64::MAX / 2,
         boot_ns: 5,
         epoch_ns: 6,
         cpus: 2,
-        cast,
+        thread_table,
         waits: Vec::new(),
         moments: sorter.sorted().expect("room for a file"),
     }
@@ -73,7 +74,7 @@ fn what_is_written_is_what_is_read() {
         assert_eq!(all(&told), moments);
         assert_eq!(report, "{\"a\": 0.1}");
         assert_eq!((told.start_ns, told.end_ns, told.boot_ns, told.epoch_ns, told.cpus), (900, u64::MAX / 2, 5, 6, 2));
-        assert_eq!(told.cast, written.cast);
+        assert_eq!(told.thread_table, written.thread_table);
         assert_eq!(lost(&told), count / 9 * 3 + if count % 9 == 8 { 3 } else { 0 });
         assert!(file(&told, "{\"a\": 0.1}") == bytes, "written once more it is another");
     }
@@ -160,9 +161,9 @@ fn moments_that_all_came_at_once_are_read_again() {
 #[test]
 fn a_head_of_many_that_are_alike_is_read_again() {
     let mut written = recording(&moments(5));
-    written.cast.strangers = (0..4_000).map(|tid| (tid, "a name that all of them have".repeat(200))).collect();
+    written.thread_table.untracked = (0..4_000).map(|tid| (tid, "a name that all of them have".repeat(200))).collect();
     let (told, _) = again(&file(&written, "")).unwrap();
-    assert!(told.cast == written.cast);
+    assert!(told.thread_table == written.thread_table);
 }
 
 #[test]

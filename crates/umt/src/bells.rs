@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use signal::bell::Bell;
-use signal::connect::{Session, connect, parse};
+use umt_client::bell::Bell;
+use umt_client::connect::{Session, connect, parse};
 use wire::umt::{BELLS, Cpu, How, Moves, Seen};
 
 use crate::counts::{Counts, Of};
@@ -51,17 +51,17 @@ impl Bells {
         let variable = std::env::var_os(VARIABLE)?;
         let (path, nonce) = parse(variable.as_encoded_bytes().strip_prefix(b"on,")?)?;
         let session = connect(path, nonce).ok()?;
-        let seen = signal::seen().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
+        let seen = umt_client::seen().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
         // BPF does not know this thread's number in two cases: in another PID namespace, or if another runtime of the process has
         // registered it before.
         let seen = seen.filter(|seen| {
-            let is_seen = signal::register() && signal::has_blocked(seen);
-            signal::discharge();
-            signal::leave_once();
+            let is_seen = umt_client::register() && umt_client::has_blocked(seen);
+            umt_client::discharge();
+            umt_client::leave_once();
             is_seen
         });
         let Some(seen) = seen else {
-            signal::end();
+            umt_client::end();
             return None;
         };
         let bells = Box::leak(Box::new(Bells::new(session, seen, cpus)));
@@ -90,24 +90,24 @@ impl Bells {
 
     /// Sets the events for which doorbells ring.
     pub fn tells(&self, tells: u32) {
-        signal::said().tells.store(tells, Ordering::Release);
+        umt_client::said().tells.store(tells, Ordering::Release);
     }
 
     /// Registers the calling thread.
     pub fn register(&self) -> io::Result<()> {
-        if signal::register() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) }
+        if umt_client::register() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) }
     }
 
     /// Unregisters the calling thread.
     pub fn unregister(&self) {
-        signal::discharge();
-        signal::leave_once();
+        umt_client::discharge();
+        umt_client::leave_once();
     }
 
     /// Unregisters all threads and closes all descriptors.
     pub fn end(&self) {
         self.tells(0);
-        signal::discharge_all();
+        umt_client::discharge_all();
         self.polled.iter().for_each(|polled| polled.store(false, Ordering::Release));
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|watcher| *watcher = None);
     }

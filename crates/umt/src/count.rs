@@ -14,7 +14,7 @@
 
 #![forbid(unsafe_code)]
 
-use signal::records::{Kind, Switch};
+use umt_client::records::{Kind, Switch};
 use wire::umt::Moves;
 
 /// The counters of all CPUs.

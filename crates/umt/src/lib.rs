@@ -95,7 +95,7 @@ impl Registration {
         match Monitor::current() {
             Some(current) if ptr::eq(current, before) => current.lose(),
             // The monitor was disabled since: only the thread's own records are left to release.
-            _ if !before.is_null() => signal::records::discharge(),
+            _ if !before.is_null() => umt_client::records::discharge(),
             _ => {}
         }
     }
@@ -266,7 +266,7 @@ fn plain(why: io::Error) -> io::Error {
 extern "C" fn in_child() {
     // SAFETY: null, or never freed.
     let before = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() };
-    signal::forked();
+    umt_client::forked();
     bells::forked();
     if let Some(Way::Logs(logs)) = before.map(|before| &before.way) {
         logs.leave_to_parent();

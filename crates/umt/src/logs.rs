@@ -1,4 +1,4 @@
-//! The counts from the kernel's records of the program's own switches ([`signal::records`]): no session and no privileges are needed.
+//! The counts from the kernel's records of the program's own switches ([`umt_client::records`]): no session and no privileges are needed.
 //!
 //! A read goes through the new records of all logs, under one lock, and counts them by CPU ([`count`](crate::count)).
 //!
@@ -18,7 +18,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use signal::records::{self, PLACES, Position};
+use umt_client::records::{self, PLACES, Position};
 use wire::umt::Moves;
 
 use crate::count::{Tally, Whereabouts};
@@ -101,7 +101,7 @@ impl Logs {
         self.followed[place as usize / 64].fetch_or(1 << (place % 64), Ordering::AcqRel);
         drop(state);
         // This switch is the first record of the thread's log.
-        signal::leave_once();
+        umt_client::leave_once();
         Ok(())
     }
 

@@ -63,7 +63,7 @@ fn start(test: &str, backend: Backend, program: &Path) -> Option<Command> {
     let mut command = Command::new("timeout");
     command.arg(PATIENCE).stdin(Stdio::null()).env_remove("COX_OVERLAP");
     if backend == Backend::Perf {
-        if let Err(why) = signal::records::probe() {
+        if let Err(why) = umt_client::records::probe() {
             skip(test, Need::Perf, format_args!("no records of switches: {why}"));
             return None;
         }

@@ -1,12 +1,12 @@
 //! Observers: eBPF, perf records or /proc become thread clocks and events. And what programs say of
-//! themselves, through the preload library: [`guest`].
+//! themselves, through the preload library: [`preload_page`].
 
 pub mod bpf;
 mod btf;
-pub mod guest;
 pub mod observer;
 mod online;
 pub mod perf;
+pub mod preload_page;
 pub mod proc;
 pub mod sampling;
 pub mod stands;

@@ -1,5 +1,5 @@
 //! User-Monitored Threads, the kernel's side: programs that count a process' runnable threads and ring its standbys
-//! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells that each process gets. The other side is the crate `signal`.
+//! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells that each process gets. The other side is the crate `umt-client`.
 
 mod bells;
 mod pages;

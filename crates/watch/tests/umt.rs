@@ -176,7 +176,7 @@ fn a_cpu_that_goes_idle_looks_at_some_queues_only() {
         page.version.store(VERSION, Relaxed);
         (given.process, page, pages(&given))
     };
-    let found = |(_, _, pages): &(u32, &Said, Pages)| pages.seen().unheard.load(Relaxed);
+    let found = |(_, _, pages): &(u32, &Said, Pages)| pages.seen().no_standby.load(Relaxed);
     let (mut umt, mut other) = (Umt::new(None).unwrap(), Umt::new(None).unwrap());
     // Of one process it looks at the queue each time.
     let each_time = with_task(&mut other, &sleepers[PROCESSES], 1);

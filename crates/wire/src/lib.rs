@@ -1,9 +1,9 @@
 //! What cox, its BPF programs and the preload library say to each other: C headers (`include/cox/wire.h`,
-//! `include/cox/guest.h`) and their Rust mirrors.
+//! `include/cox/preload.h`) and their Rust mirrors.
 //!
 //! - [`layout`]: the structs BPF keeps and user space reads, byte for byte.
 //! - [`event`]: scheduler events as the `perf` backend and trace readers deliver them.
-//! - [`guest`]: the memory that the preload library shares with cox.
+//! - [`preload`]: the memory that the preload library shares with cox.
 //! - [`cells`]: reading the packed time integrals of `include/cox/cells.h`.
 //! - [`moment`]: the same as a trace has them, in 24 bytes.
 //! - [`record`]: what an observer yields at the end of a session.
@@ -11,11 +11,11 @@
 
 pub mod cells;
 pub mod event;
-pub mod guest;
 pub mod layout;
 pub mod moment;
 #[cfg(feature = "native")]
 pub mod native;
+pub mod preload;
 pub mod record;
 pub mod umt;
 
@@ -25,4 +25,4 @@ pub use layout::{
     Pair, PairSum, Sample, Stand, State, Taker,
 };
 pub use moment::{Gap, LATEST_NS, Left, MOST_CPUS, Moment, What};
-pub use record::{Backend, Living, Losses, Record, Spot, Waiting};
+pub use record::{Backend, Living, Losses, Record, SampleSite, Waiting};

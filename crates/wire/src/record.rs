@@ -66,7 +66,7 @@ impl Waiting {
 
 /// Samples of one thread at one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct SampleSite {
     /// Thread.
     pub tid: u32,
     /// Process.
@@ -146,7 +146,7 @@ pub struct Record {
     /// Sums of the clocks that found no room (see [`Losses::finals`]).
     pub unlisted: Clock,
     /// Sampled places, symbolised.
-    pub spots: Vec<Spot>,
+    pub sample_sites: Vec<SampleSite>,
     /// Time between samples on a CPU, 0 when none were taken.
     pub sample_period_ns: u64,
     /// Scheduler events seen.
@@ -179,7 +179,7 @@ impl Record {
             takers: Vec::new(),
             pairs: Vec::new(),
             unlisted: Clock::default(),
-            spots: Vec::new(),
+            sample_sites: Vec::new(),
             sample_period_ns: 0,
             events: 0,
             kernel_cost_ns: None,

@@ -3,9 +3,10 @@
 //!
 //! Every word is an atomic: the other side may write it at any time, and may write anything.
 
-use bytemuck::{Pod, Zeroable};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
+
+use bytemuck::{Pod, Zeroable};
 
 /// `coxumt` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxumt\0\0");
@@ -31,7 +32,7 @@ pub const TELL_BLOCKS: u32 = 1;
 pub const TELL_UNBLOCKS: u32 = 2;
 /// See `COX_UMT_TELL_IDLE`.
 pub const TELL_IDLE: u32 = 4;
-/// As many as a team has seats for guests: a process that blocks more tasks for good than these has no more standbys.
+/// As many as a team has slots for helpers: a process that blocks more tasks for good than these has no more standbys.
 pub const STANDBYS_AT_MOST: u32 = 64;
 /// Processes of a session at the same time.
 pub const PROCESSES: usize = 128;
@@ -89,7 +90,7 @@ pub struct Counts {
     pub bound: AtomicU64,
     pub unseen: AtomicU64,
     pub unshared: AtomicU64,
-    pub overlooked: AtomicU64,
+    pub scan_rescues: AtomicU64,
     pub at_limit: AtomicU64,
     pub error: AtomicU64,
 }
@@ -146,7 +147,7 @@ pub struct Seen {
     pub blocks: AtomicU64,
     pub unblocks: AtomicU64,
     pub rings: AtomicU64,
-    pub unheard: AtomicU64,
+    pub no_standby: AtomicU64,
     pub corrected: AtomicU64,
     pub rung_ns: [AtomicU64; BELLS],
     pub pad2: [u64; 490],
@@ -258,7 +259,7 @@ impl Said {
                 bound: AtomicU64::new(0),
                 unseen: AtomicU64::new(0),
                 unshared: AtomicU64::new(0),
-                overlooked: AtomicU64::new(0),
+                scan_rescues: AtomicU64::new(0),
                 at_limit: AtomicU64::new(0),
                 error: AtomicU64::new(0),
             }),

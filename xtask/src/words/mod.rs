@@ -21,6 +21,8 @@ pub use names::{Kind, Name, of_page, of_rust};
 pub struct Retired {
     /// One or more words in lower case, separated by spaces: `took cpu` matches `took_cpu` and `TookCpu`.
     pub word: Vec<String>,
+    /// Only a name that has no other words is a hit.
+    pub whole: bool,
     /// Replacement.
     pub instead: String,
     /// Kinds of names that must not contain it.
@@ -50,7 +52,8 @@ impl fmt::Display for Hit {
     }
 }
 
-/// Parses the table. Each row has a word, its replacement, kinds and exceptions, separated by tabs. Lists are separated by commas.
+/// Parses the table. Each row has a word, its replacement, kinds and exceptions, separated by tabs. Lists are separated by commas. A word
+/// after `=` is retired as a whole name: `=hot` is found in `hot`, and not in `hot_functions`.
 ///
 /// # Errors
 /// When a row has another form, or names an unknown kind.
@@ -69,7 +72,9 @@ fn row(line: &str) -> Result<Retired> {
     let list =
         |text: &str| -> Vec<String> { text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
     let kinds = list(kinds).into_iter().map(|kind| Kind::of(&kind).with_context(|| format!("no kind '{kind}'")));
+    let (whole, word) = word.strip_prefix('=').map_or((false, word), |word| (true, word));
     Ok(Retired {
+        whole,
         word: word.split(' ').map(str::to_owned).collect(),
         instead: instead.to_owned(),
         kinds: kinds.collect::<Result<_>>()?,
@@ -106,7 +111,8 @@ fn hits_of(file: &Path, name: &Name, table: &[Retired]) -> Vec<Hit> {
     let words = names::words_of(name);
     let applies = table.iter().filter(|retired| retired.kinds.contains(&name.kind));
     let applies = applies.filter(|retired| !retired.except.iter().any(|below| file.starts_with(below)));
-    let found = applies.filter(|retired| is_in(&retired.word, &words));
+    let found =
+        applies.filter(|retired| is_in(&retired.word, &words) && (!retired.whole || retired.word.len() == words.len()));
     let hit = |retired: &Retired| Hit {
         file: file.to_owned(),
         name: name.clone(),

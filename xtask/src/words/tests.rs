@@ -68,6 +68,13 @@ fn a_phrase_is_its_words_in_a_row() {
 }
 
 #[test]
+fn a_whole_name_has_no_other_words() {
+    let found = |text: &str| hits("=hot\thot_functions\tjson,type", "a.rs", text).len();
+    assert_eq!(found("#[derive(Serialize)] struct S { hot: u8, hot_functions: u8 }"), 1);
+    assert_eq!(found("struct Hot; struct HotFunction;"), 1);
+}
+
+#[test]
 fn a_row_that_says_nothing_is_refused() {
     for row in ["crew", "crew\tteam", "crew\tteam\tfields", "a\tb\tfield\tc\td"] {
         assert!(table(row).is_err(), "{row}");

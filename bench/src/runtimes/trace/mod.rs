@@ -16,7 +16,6 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use libbpf_rs::RingBufferBuilder;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-
 use runnable::{Event, Kind, Usage, usage};
 
 #[allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -189,7 +188,7 @@ mod tests {
             traced("sha256sum", Command::new("sh").args(["-c", &script, &cpu])).unwrap()
         };
         let (one, two) = (of(busy.to_owned()), of(busy.repeat(2)));
-        assert_eq!(one.crowded_ns, 0, "{one:?}");
+        assert_eq!(one.oversubscribed_ns, 0, "{one:?}");
         assert!(two.oversubscribed(1) > 0.5 && two.oversubscribed(1) <= 1.0, "{two:?}");
     }
 }

@@ -41,7 +41,7 @@ pub struct Usage {
     /// Length of the window.
     pub elapsed_ns: u64,
     /// Time in which two or more threads were runnable on a CPU (running or queued), summed over the CPUs.
-    pub crowded_ns: u64,
+    pub oversubscribed_ns: u64,
     /// Number of times that a thread left a CPU.
     pub switches: u64,
     /// Number of times that a thread left a CPU because it blocked.
@@ -51,7 +51,7 @@ pub struct Usage {
 impl Usage {
     /// Returns the oversubscription: the share of CPU time in which more than one thread was runnable.
     pub fn oversubscribed(&self, cpus: u32) -> f64 {
-        self.crowded_ns as f64 / (self.elapsed_ns as f64 * f64::from(cpus)).max(1.0)
+        self.oversubscribed_ns as f64 / (self.elapsed_ns as f64 * f64::from(cpus)).max(1.0)
     }
 }
 
@@ -90,7 +90,7 @@ pub fn usage(events: &mut [Event], window: &Range<u64>) -> Usage {
             let cpu = cpus.entry(cpu).or_default();
             cpu.runnable -= 1;
             if cpu.runnable == 1 {
-                usage.crowded_ns += within(cpu.since_ns, event.ns);
+                usage.oversubscribed_ns += within(cpu.since_ns, event.ns);
             }
         }
         match after {
@@ -106,7 +106,7 @@ pub fn usage(events: &mut [Event], window: &Range<u64>) -> Usage {
         }
     }
     let open = cpus.values().filter(|cpu| cpu.runnable >= 2).map(|cpu| within(cpu.since_ns, window.end));
-    usage.crowded_ns += open.sum::<u64>();
+    usage.oversubscribed_ns += open.sum::<u64>();
     usage
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_is_crowded_while_two_of_its_threads_are_runnable() {
+    fn a_cpu_is_oversubscribed_while_two_of_its_threads_are_runnable() {
         let found = of(&[
             (100, 1, 0, SwitchedIn),
             (110, 2, 1, SwitchedIn),
@@ -148,7 +148,7 @@ mod tests {
             (160, 3, 0, SwitchedIn),
             (200, 2, 1, Blocked),
         ]);
-        assert_eq!(found, Usage { elapsed_ns: 101, crowded_ns: 40, switches: 4, blocks: 2 });
+        assert_eq!(found, Usage { elapsed_ns: 101, oversubscribed_ns: 40, switches: 4, blocks: 2 });
         assert_eq!(Usage { elapsed_ns: 100, ..found }.oversubscribed(2), 0.2);
     }
 
@@ -159,7 +159,7 @@ mod tests {
             (10, 2, 0, Woken),
             (20, 3, 0, Woken),
             (20, 4, 1, SwitchedIn),
-            // Two each: crowded on both from here on.
+            // Two each: oversubscribed on both from here on.
             (30, 5, 0, Woken),
             (40, 5, 1, Moved),
             (50, 5, 1, Moved),
@@ -167,7 +167,7 @@ mod tests {
             (100, 4, 1, Blocked),
             (101, 9, 0, Moved),
         ]);
-        assert_eq!(found.crowded_ns, 92 + 60);
+        assert_eq!(found.oversubscribed_ns, 92 + 60);
     }
 
     #[test]
@@ -180,12 +180,12 @@ mod tests {
             (40, 3, 0, Moved),
             (90, 1, 0, Blocked),
         ]);
-        assert_eq!(missed.crowded_ns, 20, "a thread that sleeps may be moved");
+        assert_eq!(missed.oversubscribed_ns, 20, "a thread that sleeps may be moved");
         let idle = |idle_class| {
             let of = |ns, thread, kind| Event { ns, thread, cpu: 0, kind, idle_class: idle_class && thread == 1 };
             usage(&mut [of(0, 1, SwitchedIn), of(10, 2, Woken), of(10, 1, Preempted), of(20, 2, Blocked)], &(0..30))
         };
-        assert_eq!((idle(false).crowded_ns, idle(true).crowded_ns), (10, 0));
+        assert_eq!((idle(false).oversubscribed_ns, idle(true).oversubscribed_ns), (10, 0));
         assert_eq!(usage(&mut [], &(0..0)), Usage::default());
     }
 
@@ -194,6 +194,6 @@ mod tests {
         let list =
             [(0, 1, 0, SwitchedIn), (10, 2, 0, Woken), (20, 1, 0, Blocked), (30, 1, 0, Woken), (90, 2, 0, Blocked)];
         let found = usage(&mut events(&list), &(15..50));
-        assert_eq!(found, Usage { elapsed_ns: 35, crowded_ns: 5 + 20, switches: 1, blocks: 1 });
+        assert_eq!(found, Usage { elapsed_ns: 35, oversubscribed_ns: 5 + 20, switches: 1, blocks: 1 });
     }
 }

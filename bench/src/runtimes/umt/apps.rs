@@ -2,7 +2,7 @@
 
 use super::size::Size;
 
-/// How many processes of an application run at the same time: [`Crew`](super::super::Crew) without its network.
+/// How many processes of an application run at the same time: [`Processes`](super::super::Processes) without its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Alone,

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn figures_are_by_second_by_block_and_by_cpu() {
-        let usage = Usage { elapsed_ns: 2_000_000_000, crowded_ns: 80_000_000, switches: 3000, blocks: 1000 };
+        let usage = Usage { elapsed_ns: 2_000_000_000, oversubscribed_ns: 80_000_000, switches: 3000, blocks: 1000 };
         let report = serde_json::json!({"overlap": {"delay_us": [29.4, 470.0]}});
         let text = Detail::new(Way::Bpf, usage, 2, 4.05, 4.0, Some(&report)).line();
         for part in ["2.00 %", "1500 switches/s", "500 blocks/s", "50.0 us CPU", "after 29 us (p99 470 us)"] {

@@ -32,7 +32,7 @@ use super::series::Series;
 use super::throttle::Throttle;
 use super::trace::Trace;
 use super::way::Way;
-use super::{Crew, Field, Line};
+use super::{Field, Line, Processes};
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
@@ -204,13 +204,13 @@ fn ways(field: &Field<'_>) -> (Vec<Way>, Vec<(String, String)>) {
 
 impl Bench<'_> {
     fn line(&self, app: &App, size: &Size) -> Result<Line<'_>> {
-        let crew = match app.kind {
-            Kind::Alone => Crew::Alone,
-            Kind::Ranks => Crew::Ranks(self.network.as_ref().context("two ranks want a network")?),
-            Kind::Twice => Crew::Twice,
+        let processes = match app.kind {
+            Kind::Alone => Processes::Alone,
+            Kind::Ranks => Processes::Ranks(self.network.as_ref().context("two ranks want a network")?),
+            Kind::Twice => Processes::Twice,
         };
         let arguments = app.arguments(size, &self.field.scratch.path().display().to_string());
-        Ok(Line { crew, ..Line::new(app.program, arguments) })
+        Ok(Line { processes, ..Line::new(app.program, arguments) })
     }
 
     /// Measures the CPU seconds per CPU, by repeats of the arithmetic and per snapshot.
@@ -236,7 +236,7 @@ impl Bench<'_> {
         let cpus = if app.kind == Kind::Ranks { 1.0 } else { f64::from(self.field.cpus()) / app.copies() };
         match (app.kind, &self.network) {
             (Kind::Ranks, Some(network)) => network.set(None)?,
-            _ => line.crew = Crew::Alone,
+            _ => line.processes = Processes::Alone,
         }
         Ok(self.field.run(Way::Gomp(1), &line)?.most("cpu_ns")? / 1e9 / cpus)
     }
@@ -295,12 +295,12 @@ impl Bench<'_> {
     /// Runs the program once more, traced and not timed.
     fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
         // Two instances of cox would write into the same file.
-        let report = (runs.way.by_cox() && !matches!(line.crew, Crew::Twice))
+        let report = (runs.way.by_cox() && !matches!(line.processes, Processes::Twice))
             .then(|| self.field.scratch.path().join("report.json"));
         let line = Line { report: report.clone(), ..line.clone() };
-        let namespace = match line.crew {
-            Crew::Ranks(network) => Some(network.file(0)),
-            Crew::Alone | Crew::Twice => None,
+        let namespace = match line.processes {
+            Processes::Ranks(network) => Some(network.file(0)),
+            Processes::Alone | Processes::Twice => None,
         };
         let trace = Trace::begin(line.program)?;
         let series = Series::begin(self.throttle.device(), namespace);
@@ -311,7 +311,7 @@ impl Bench<'_> {
             Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cox wrote no report")?)?),
             None => None,
         };
-        let cpus = if matches!(line.crew, Crew::Ranks(_)) { 2 } else { self.field.cpus() };
+        let cpus = if matches!(line.processes, Processes::Ranks(_)) { 2 } else { self.field.cpus() };
         let work_s = bound.work_s * f64::from(cpus);
         let mut detail = Detail::new(runs.way, usage, cpus, median(&runs.cpu_s), work_s, report.as_ref());
         detail.samples = samples?;

@@ -31,7 +31,7 @@ pub struct Window {
     /// Samples of threads that spun in loops of an OpenMP runtime.
     pub in_runtime: u64,
     /// True if more threads wanted to run than there were CPUs.
-    pub crowded: bool,
+    pub oversubscribed: bool,
 }
 
 /// A run, divided into windows.
@@ -90,7 +90,7 @@ const ASLEEP_LOSES: f64 = 0.95;
 /// If there is nothing to choose between, or too little was observed.
 pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
     if trial.windows.iter().map(|window| window.length_ns).sum::<u64>() < LEAST_NS {
-        return Err(Refusal::TooShort { crowded_ns: trial.crowded_ns() });
+        return Err(Refusal::TooShort { oversubscribed_ns: trial.oversubscribed_ns() });
     }
     if trial.threads <= 1 {
         return Err(Refusal::SingleThreaded);
@@ -98,7 +98,7 @@ pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
     if trial.threads <= trial.cpus {
         return Err(Refusal::NothingToPack { threads: trial.threads, cpus: trial.cpus });
     }
-    let sums = Sums::of(trial).ok_or(Refusal::TooShort { crowded_ns: trial.crowded_ns() })?;
+    let sums = Sums::of(trial).ok_or(Refusal::TooShort { oversubscribed_ns: trial.oversubscribed_ns() })?;
     let mut choices = vec![sums.fewer_threads(trial), sums.taskset(trial), sums.packing(trial)];
     if trial.openmp {
         choices.push(sums.passive(trial));
@@ -107,8 +107,8 @@ pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
 }
 
 impl Trial {
-    fn crowded_ns(&self) -> u64 {
-        self.windows.iter().filter(|window| window.crowded).map(|window| window.length_ns).sum()
+    fn oversubscribed_ns(&self) -> u64 {
+        self.windows.iter().filter(|window| window.oversubscribed).map(|window| window.length_ns).sum()
     }
 
     /// Returns the work of the busiest thread relative to the average: 1 if the work is equal. The figure is sampled, so a value slightly above 1 is
@@ -139,8 +139,8 @@ struct Sums {
 impl Sums {
     /// Returns the sums; `None` if a way that was tried has fewer than two windows.
     fn of(trial: &Trial) -> Option<Sums> {
-        let crowded: Vec<&Window> = trial.windows.iter().filter(|window| window.crowded).collect();
-        let of = |placing| crowded.iter().copied().filter(move |window| window.placing == placing);
+        let oversubscribed: Vec<&Window> = trial.windows.iter().filter(|window| window.oversubscribed).collect();
+        let of = |placing| oversubscribed.iter().copied().filter(move |window| window.placing == placing);
         let kernel = efficiency(of(Placing::Kernel), trial.cpus)?;
         let tried = of(Placing::Packer).next().is_some();
         let packer = efficiency(of(Placing::Packer), trial.cpus);
@@ -148,11 +148,11 @@ impl Sums {
             return None;
         }
         // Windows too short to have a sample are assumed to be like the others.
-        let part = share(crowded.iter().copied());
+        let part = share(oversubscribed.iter().copied());
         let useful = |window: &&Window| window.run_ns as f64 * (1.0 - waiting(window).unwrap_or(part));
-        let work_ns: f64 = crowded.iter().map(useful).sum();
-        let samples: u64 = crowded.iter().map(|window| window.samples).sum();
-        let alone = trial.windows.iter().filter(|window| !window.crowded);
+        let work_ns: f64 = oversubscribed.iter().map(useful).sum();
+        let samples: u64 = oversubscribed.iter().map(|window| window.samples).sum();
+        let alone = trial.windows.iter().filter(|window| !window.oversubscribed);
         Some(Sums {
             cpus: trial.cpus as f64,
             left: trial.cpus as f64
@@ -178,10 +178,10 @@ impl Sums {
     /// Returns the low, likely and high time for an efficiency, the useful part of the CPUs' time.
     fn times(&self, efficiency: Estimate) -> [f64; 3] {
         let relative = 2.0 * efficiency.relative().hypot(self.work_error) + FLOOR;
-        let crowded_ns = self.work_ns / (self.cpus * efficiency.value);
+        let oversubscribed_ns = self.work_ns / (self.cpus * efficiency.value);
         // The efficiency is in the denominator, so its error has more effect on the slow side.
         let slower = if relative < 0.9 { 1.0 / (1.0 - relative) } else { 10.0 };
-        [1.0 / (1.0 + relative), 1.0, slower].map(|factor| self.alone_ns + crowded_ns * factor)
+        [1.0 / (1.0 + relative), 1.0, slower].map(|factor| self.alone_ns + oversubscribed_ns * factor)
     }
 
     fn taskset(&self, trial: &Trial) -> Choice {
@@ -207,7 +207,7 @@ impl Sums {
     }
 
     fn fewer_threads(&self, trial: &Trial) -> Choice {
-        let crowded_ns = self.work_ns / self.left;
+        let oversubscribed_ns = self.work_ns / self.left;
         let unequal = trial.inequality();
         // A small inequality is sampling noise. Whether unequal work stays unequal among fewer threads is unknown.
         let (likely, most) = if unequal > IMBALANCE_FACTOR {
@@ -216,7 +216,7 @@ impl Sums {
             (MEETING, MEETING_AT_MOST)
         };
         let sure = 1.0 - (2.0 * self.work_error + FLOOR);
-        let times = [sure, likely, most].map(|factor| self.alone_ns + crowded_ns * factor);
+        let times = [sure, likely, most].map(|factor| self.alone_ns + oversubscribed_ns * factor);
         let choice = Choice::new(Way::FewerThreads, trial.cpus, self.bound_ns(), times, Basis::Modelled);
         choice.noting(accepts(trial.accepts, trial.cpus))
     }
@@ -228,10 +228,10 @@ impl Sums {
             return choice(self.times(self.kernel), Basis::Measured).noting(note);
         }
         let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
-        let crowded_ns = self.work_ns / self.left;
+        let oversubscribed_ns = self.work_ns / self.left;
         let likely = (static_slowdown + 1.0 / ASLEEP_LOSES) / 2.0;
         let times = [1.0 / ASLEEP_LOSES, likely, static_slowdown.max(1.0 / ASLEEP_LOSES) * 1.1];
-        choice(times.map(|factor| self.alone_ns + crowded_ns * factor), Basis::Modelled)
+        choice(times.map(|factor| self.alone_ns + oversubscribed_ns * factor), Basis::Modelled)
     }
 }
 
@@ -282,7 +282,7 @@ mod tests {
             samples: 1000,
             waiting,
             in_runtime: waiting,
-            crowded: true,
+            oversubscribed: true,
         }
     }
 
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn serial_time_is_the_same_for_all() {
         let mut trial = spinning();
-        let alone = Window { crowded: false, run_ns: 2000 * MS, ..window(Placing::Kernel, 2000, 0.5, 0) };
+        let alone = Window { oversubscribed: false, run_ns: 2000 * MS, ..window(Placing::Kernel, 2000, 0.5, 0) };
         trial.windows.push(alone);
         let before = forecast(&spinning()).unwrap();
         let with = forecast(&trial).unwrap();
@@ -425,10 +425,14 @@ mod tests {
         assert_eq!(refused(Trial { threads: 1, ..spinning() }), Refusal::SingleThreaded);
         assert_eq!(refused(Trial { cpus: 3, ..spinning() }), Refusal::NothingToPack { threads: 3, cpus: 3 });
         let short = spinning().windows[..1].to_vec();
-        assert_eq!(refused(Trial { windows: short, ..spinning() }), Refusal::TooShort { crowded_ns: 250 * MS });
+        assert_eq!(refused(Trial { windows: short, ..spinning() }), Refusal::TooShort { oversubscribed_ns: 250 * MS });
         let too_short = vec![window(Placing::Kernel, 100, 0.5, 0); 2];
         let one_seen = Trial { threads: 1, windows: too_short, ..spinning() };
-        assert_eq!(refused(one_seen), Refusal::TooShort { crowded_ns: 200 * MS }, "who knows how many there were");
+        assert_eq!(
+            refused(one_seen),
+            Refusal::TooShort { oversubscribed_ns: 200 * MS },
+            "who knows how many there were"
+        );
         let one_packed = spinning().windows[..5].to_vec();
         assert!(matches!(refused(Trial { windows: one_packed, ..spinning() }), Refusal::TooShort { .. }));
         let mut idle = spinning();

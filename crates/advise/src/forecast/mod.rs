@@ -108,7 +108,7 @@ pub enum Refusal {
     /// The program ended before all ways had their windows.
     TooShort {
         /// How long there were more threads than CPUs, in nanoseconds.
-        crowded_ns: u64,
+        oversubscribed_ns: u64,
     },
     /// The backend cannot distinguish spinning from work.
     Blind,
@@ -126,10 +126,10 @@ impl std::fmt::Display for Refusal {
             Refusal::NothingToPack { threads, cpus } => {
                 write!(f, "{} on {}: nothing to pack", counted(threads, "working thread"), counted(cpus, "CPU"))
             }
-            Refusal::TooShort { crowded_ns } => write!(
+            Refusal::TooShort { oversubscribed_ns } => write!(
                 f,
                 "too short to tell: it had more threads than CPUs for {}; trying each way takes up to 2 s",
-                duration(crowded_ns)
+                duration(oversubscribed_ns)
             ),
             Refusal::Blind => {
                 write!(f, "the run's backend does not see waiting in loops; record it with cox run --backend bpf")
@@ -187,7 +187,7 @@ mod tests {
         let refusals = [
             (Refusal::SingleThreaded, "one thread"),
             (Refusal::NothingToPack { threads: 2, cpus: 4 }, "2 working threads on 4 CPUs"),
-            (Refusal::TooShort { crowded_ns: 300_000_000 }, "for 0.30 s"),
+            (Refusal::TooShort { oversubscribed_ns: 300_000_000 }, "for 0.30 s"),
             (Refusal::Blind, "--backend bpf"),
             (Refusal::Lossy, "lost"),
             (Refusal::Packed, "without --pack-cpus"),

@@ -6,7 +6,7 @@
 
 use super::measured::{SPINS, accepts};
 use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
-use crate::picture::Picture;
+use crate::evidence::Evidence;
 
 /// How threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,13 +94,13 @@ impl Sketch {
     ///
     /// # Errors
     /// If there is nothing to choose between, or the account lacks the information.
-    pub fn of(picture: &Picture<'_>, cpus: u64) -> Result<Sketch, Refusal> {
-        let crew = &picture.crew;
-        let threads = crew.len() as u64;
-        if picture.facts.is_packed() {
+    pub fn of(evidence: &Evidence<'_>, cpus: u64) -> Result<Sketch, Refusal> {
+        let workers = &evidence.workers;
+        let threads = workers.len() as u64;
+        if evidence.facts.is_packed() {
             return Err(Refusal::Packed);
         }
-        if picture.account.lost.spoil_accounts() {
+        if evidence.account.lost.spoil_accounts() {
             return Err(Refusal::Lossy);
         }
         if threads <= 1 {
@@ -109,18 +109,18 @@ impl Sketch {
         if threads <= cpus {
             return Err(Refusal::NothingToPack { threads, cpus });
         }
-        if !picture.sees.spin {
+        if !evidence.sees.spin {
             return Err(Refusal::Blind);
         }
-        let run_ns = picture.crew_sums.run_ns.max(1) as f64;
-        let in_loops = picture.crew_sums.spin_ns as f64 / run_ns;
+        let run_ns = evidence.worker_sums.run_ns.max(1) as f64;
+        let in_loops = evidence.worker_sums.spin_ns as f64 / run_ns;
         let runtime = ["OpenMP runtime", "sched_yield"];
-        let hot = picture.account.hot.iter();
+        let hot = evidence.account.hot_functions.iter();
         let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
         let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;
-        let mean_work_ns = crew.iter().map(|thread| thread.work_ns() as f64).sum::<f64>() / threads as f64;
-        let sleeps = crew.iter().map(|thread| thread.switches_voluntary as f64).sum::<f64>() / threads as f64;
-        let asleep = sleeps * 1e9 > picture.wall_ns * SLEEPS_PER_S;
+        let mean_work_ns = workers.iter().map(|thread| thread.work_ns() as f64).sum::<f64>() / threads as f64;
+        let sleeps = workers.iter().map(|thread| thread.switches_voluntary as f64).sum::<f64>() / threads as f64;
+        let asleep = sleeps * 1e9 > evidence.wall_ns * SLEEPS_PER_S;
         let waits = match (in_loops > LOOPS, asleep) {
             _ if in_loops > MOSTLY_LOOPS => Waits::Loops,
             (true, false) => Waits::Loops,
@@ -137,19 +137,19 @@ impl Sketch {
             }
             Waits::Never => vec![(mean_work_ns as u64).max(1_000)],
         };
-        let given = picture.facts.variable("OMP_NUM_THREADS").is_some();
-        let runtime = picture.facts.openmp_runtime.is_some();
+        let given = evidence.facts.variable("OMP_NUM_THREADS").is_some();
+        let runtime = evidence.facts.openmp_runtime.is_some();
         Ok(Sketch {
             threads,
-            had_cpus: (picture.cpus.round() as u64).max(1),
+            had_cpus: (evidence.cpus.round() as u64).max(1),
             cpus,
-            elapsed_ns: picture.wall_ns as u64,
-            work_ns: picture.sums.work_ns(),
-            inequality: picture.inequality(),
+            elapsed_ns: evidence.wall_ns as u64,
+            work_ns: evidence.sums.work_ns(),
+            inequality: evidence.inequality(),
             waits,
             phases_ns,
             openmp: runtime,
-            passive_already: picture.facts.waits_passively() || in_runtime < SPINS,
+            passive_already: evidence.facts.waits_passively() || in_runtime < SPINS,
             accepts: if given || runtime { Accepts::Yes } else { Accepts::Unknown },
         })
     }

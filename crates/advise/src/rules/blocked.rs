@@ -11,10 +11,10 @@ use wire::Cause;
 
 use super::finding::Finding;
 use crate::blame::Delay;
+use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::about_percent;
-use crate::picture::Picture;
 use crate::thresholds::INTENDED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep, Sentence};
 
@@ -22,54 +22,60 @@ use crate::verdict::{Confidence, Kind, NextStep, Sentence};
 const OVERLAP_BOUND: f64 = 2.0;
 
 /// Detects waiting for storage.
-pub(crate) fn disk(picture: &Picture) -> Option<Finding> {
+pub(crate) fn disk(evidence: &Evidence) -> Option<Finding> {
     let say = "waited for storage";
-    let mut finding =
-        delay(picture, Kind::DiskBound, Delay::Disk, Cause::Disk, say, "fewer and larger requests, or faster storage")?;
-    overlap(picture, &mut finding, Cause::Disk);
+    let mut finding = delay(
+        evidence,
+        Kind::DiskBound,
+        Delay::Disk,
+        Cause::Disk,
+        say,
+        "fewer and larger requests, or faster storage",
+    )?;
+    overlap(evidence, &mut finding, Cause::Disk);
     Some(finding)
 }
 
 /// Detects waiting for sockets. The account does not show how long the other end takes, so the step has no forecast.
-pub(crate) fn network(picture: &Picture) -> Option<Finding> {
-    let ns = picture.sums.blocked_by[Cause::Network];
-    if ns == 0 || !picture.held_up(ns as f64) {
+pub(crate) fn network(evidence: &Evidence) -> Option<Finding> {
+    let ns = evidence.sums.blocked_by[Cause::Network];
+    if ns == 0 || !evidence.held_up(ns as f64) {
         return None;
     }
     let kind = Kind::NetworkBound;
-    let mut main = blocked_sentence(picture, ns, Cause::Network, "waited for the network");
+    let mut main = blocked_sentence(evidence, ns, Cause::Network, "waited for the network");
     let step = "fewer and larger messages, or ask for the next one before the last is needed";
     main.next.push(NextStep::plain(step, kind));
-    if picture.facts.has_verb("overlap") && crate::openmp::is_openmp(picture) {
+    if evidence.facts.has_verb("overlap") && crate::openmp::is_openmp(evidence) {
         main.next.push(NextStep::plain("cox run --overlap -- …", kind));
     }
-    let back_ns = picture.blame.total_ns(Delay::Network);
+    let back_ns = evidence.blame.total_ns(Delay::Network);
     Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }
 
 /// Detects waiting for pages.
-pub(crate) fn page_faults(picture: &Picture) -> Option<Finding> {
+pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
     let say = "waited in page faults for memory to be read in, or for the lock on the address space";
     let step = "read ahead (MAP_POPULATE, madvise, readahead), or less memory if it was swapped";
-    delay(picture, Kind::PageFaults, Delay::PageFault, Cause::PageFault, say, step)
+    delay(evidence, Kind::PageFaults, Delay::PageFault, Cause::PageFault, say, step)
 }
 
 /// Detects waiting for file locks.
-pub(crate) fn file_locks(picture: &Picture) -> Option<Finding> {
+pub(crate) fn file_locks(evidence: &Evidence) -> Option<Finding> {
     let step = "hold the file lock for less, or use one file per process";
-    delay(picture, Kind::FileLock, Delay::FileLock, Cause::FileLock, "waited for a file lock", step)
+    delay(evidence, Kind::FileLock, Delay::FileLock, Cause::FileLock, "waited for a file lock", step)
 }
 
-fn delay(picture: &Picture, kind: Kind, delay: Delay, cause: Cause, what: &str, step: &str) -> Option<Finding> {
-    let ns = picture.sums.blocked_by[cause];
-    let expected = picture.without_delay(ns as f64);
+fn delay(evidence: &Evidence, kind: Kind, delay: Delay, cause: Cause, what: &str, step: &str) -> Option<Finding> {
+    let ns = evidence.sums.blocked_by[cause];
+    let expected = evidence.without_delay(ns as f64);
     if ns == 0 || !expected.is_worth_trying() {
         return None;
     }
-    let mut main = blocked_sentence(picture, ns, cause, what);
-    let step = NextStep::expecting(step, &picture.beside_others(expected), kind);
-    main.next.push(step.without(waiting_name(delay), picture.cpus));
-    let back_ns = picture.blame.total_ns(delay);
+    let mut main = blocked_sentence(evidence, ns, cause, what);
+    let step = NextStep::expecting(step, &evidence.beside_others(expected), kind);
+    main.next.push(step.without(waiting_name(delay), evidence.cpus));
+    let back_ns = evidence.blame.total_ns(delay);
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }
 
@@ -82,14 +88,14 @@ fn waiting_name(delay: Delay) -> &'static str {
     }
 }
 
-fn blocked_sentence(picture: &Picture, ns: u64, cause: Cause, what: &str) -> Sentence {
+fn blocked_sentence(evidence: &Evidence, ns: u64, cause: Cause, what: &str) -> Sentence {
     let text = format!(
         "{} of thread time {what}; {:.1} CPUs did work on average.",
-        about_percent(picture.share(ns)),
-        picture.concurrency.working
+        about_percent(evidence.share(ns)),
+        evidence.concurrency.working
     );
     say(
-        picture,
+        evidence,
         text,
         &[
             Figure::BlockedBy(cause),
@@ -101,74 +107,74 @@ fn blocked_sentence(picture: &Picture, ns: u64, cause: Cause, what: &str) -> Sen
 }
 
 /// Adds the step to run other tasks meanwhile, if this version of cox supports it.
-fn overlap(picture: &Picture, finding: &mut Finding, cause: Cause) {
-    if !picture.facts.has_verb("overlap") || !crate::openmp::is_openmp(picture) {
+fn overlap(evidence: &Evidence, finding: &mut Finding, cause: Cause) {
+    if !evidence.facts.has_verb("overlap") || !crate::openmp::is_openmp(evidence) {
         return;
     }
-    let all = picture.without_delay(picture.sums.blocked_by[cause] as f64);
+    let all = evidence.without_delay(evidence.sums.blocked_by[cause] as f64);
     let bound = all.bound().min(OVERLAP_BOUND);
-    let expected = picture.beside_others(crate::expected::Expected::new(1.0, bound, bound));
+    let expected = evidence.beside_others(crate::expected::Expected::new(1.0, bound, bound));
     let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind)
-        .without("any waiting for storage", picture.cpus);
+        .without("any waiting for storage", evidence.cpus);
     if let Some(main) = finding.sentences.first_mut().filter(|_| step.bound.is_some()) {
         main.next.push(step);
     }
 }
 
 /// Detects blocked time whose cause the backend does not see.
-pub(crate) fn unseen(picture: &Picture) -> Option<Finding> {
-    let sums = &picture.sums;
-    let ns = if picture.sees.causes { sums.blocked_by[Cause::Other] } else { sums.blocked_ns };
-    if picture.share(ns) < INTENDED_SHARE || (picture.sees.causes && !picture.held_up(ns as f64)) {
+pub(crate) fn unseen(evidence: &Evidence) -> Option<Finding> {
+    let sums = &evidence.sums;
+    let ns = if evidence.sees.causes { sums.blocked_by[Cause::Other] } else { sums.blocked_ns };
+    if evidence.share(ns) < INTENDED_SHARE || (evidence.sees.causes && !evidence.held_up(ns as f64)) {
         return None;
     }
-    let text = if picture.sees.causes {
+    let text = if evidence.sees.causes {
         format!(
             "{} of thread time was blocked in other system calls (ioctl, read of a terminal).",
-            about_percent(picture.share(ns))
+            about_percent(evidence.share(ns))
         )
     } else {
         format!(
             "{} of thread time was blocked: on a lock, storage, a socket or by intention, which only eBPF can tell.",
-            about_percent(picture.share(ns))
+            about_percent(evidence.share(ns))
         )
     };
-    let mut main = say(picture, text, &[Figure::Sum(thread::blocked_ns), Figure::Whole(Whole::ThreadNs)]);
-    if !picture.sees.causes && !picture.facts.is_denied(Facts::EBPF) {
+    let mut main = say(evidence, text, &[Figure::Sum(thread::blocked_ns), Figure::Whole(Whole::ThreadNs)]);
+    if !evidence.sees.causes && !evidence.facts.is_denied(Facts::EBPF) {
         main.next.push(NextStep::plain("cox run --backend bpf -- …", Kind::Blocked));
     }
     Some(Finding { kind: Kind::Blocked, back_ns: ns as f64, confidence: Confidence::Low, sentences: vec![main] })
 }
 
 /// Detects intended sleep.
-pub(crate) fn sleeping(picture: &Picture) -> Option<Finding> {
-    intended(picture, Kind::Sleeping, &[Cause::Sleep], "slept because the program asked to (nanosleep, timers)")
+pub(crate) fn sleeping(evidence: &Evidence) -> Option<Finding> {
+    intended(evidence, Kind::Sleeping, &[Cause::Sleep], "slept because the program asked to (nanosleep, timers)")
 }
 
 /// Detects waiting for pipes and poll.
-pub(crate) fn input(picture: &Picture) -> Option<Finding> {
-    intended(picture, Kind::WaitingForInput, &[Cause::Poll, Cause::Pipe], "waited for input (poll, pipes, events)")
+pub(crate) fn input(evidence: &Evidence) -> Option<Finding> {
+    intended(evidence, Kind::WaitingForInput, &[Cause::Poll, Cause::Pipe], "waited for input (poll, pipes, events)")
 }
 
 /// Detects waiting for child processes that do the work or are not in the account.
-pub(crate) fn children(picture: &Picture) -> Option<Finding> {
-    intended(picture, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
+pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
+    intended(evidence, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
 }
 
 /// Returns a finding that saves no time: `back_ns` only ranks it among findings of intended waiting.
-fn intended(picture: &Picture, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
-    let ns = picture.sums.blocked_by.of(causes);
+fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
+    let ns = evidence.sums.blocked_by.of(causes);
     // A wait for tracked child processes has its reason in their accounts, so it is not counted as another kind of waiting.
-    let crew = if picture.crew.is_empty() { &picture.sums } else { &picture.crew_sums };
-    let for_members = if kind == Kind::ChildWait { 0 } else { crew.blocked_by[Cause::ChildWait] };
-    let of_crew = crew.blocked_by.of(causes);
-    let part = summary::share(of_crew, crew.wall_ns.saturating_sub(for_members)).min(1.0);
+    let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
+    let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
+    let of_workers = workers.blocked_by.of(causes);
+    let part = summary::share(of_workers, workers.wall_ns.saturating_sub(for_members)).min(1.0);
     if part < INTENDED_SHARE {
         return None;
     }
-    let text = format!("{} of thread time {what}: no scheduling changes that.", about_percent(picture.share(ns)));
+    let text = format!("{} of thread time {what}: no scheduling changes that.", about_percent(evidence.share(ns)));
     let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(*cause)).collect();
     figures.push(Figure::Whole(Whole::ThreadNs));
-    let main = say(picture, text, &figures);
+    let main = say(evidence, text, &figures);
     Some(Finding { kind, back_ns: part, confidence: Confidence::High, sentences: vec![main] })
 }

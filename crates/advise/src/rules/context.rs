@@ -3,21 +3,21 @@
 use ledger::account::{cpu, thread};
 use wire::Cause;
 
+use crate::evidence::Evidence;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted, duration, factor};
-use crate::picture::Picture;
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Sentence};
 
 /// Returns the sentence on where the thread time went.
-pub(crate) fn overview(picture: &Picture) -> Sentence {
-    let sums = &picture.sums;
+pub(crate) fn overview(evidence: &Evidence) -> Sentence {
+    let sums = &evidence.sums;
     let text = format!(
         "Of {} of thread time, {} did work, {} waited for other threads and {} for a CPU.",
         duration(sums.wall_ns),
-        about_percent(picture.share(sums.work_ns())),
-        about_percent(picture.share(sums.waiting_for_threads_ns())),
-        about_percent(picture.share(sums.waiting_for_cpu_ns())),
+        about_percent(evidence.share(sums.work_ns())),
+        about_percent(evidence.share(sums.waiting_for_threads_ns())),
+        about_percent(evidence.share(sums.waiting_for_cpu_ns())),
     );
     let figures = [
         Figure::Whole(Whole::ThreadNs),
@@ -25,59 +25,63 @@ pub(crate) fn overview(picture: &Picture) -> Sentence {
         Figure::Sum(thread::waiting_for_threads_ns),
         Figure::Sum(thread::waiting_for_cpu_ns),
     ];
-    say(picture, text, &figures)
+    say(evidence, text, &figures)
 }
 
 /// Returns the sentence on how many CPUs did work on average.
-pub(crate) fn busy(picture: &Picture) -> Sentence {
+pub(crate) fn busy(evidence: &Evidence) -> Sentence {
     let text = format!(
         "On average {:.1} of {} did this program's work.",
-        picture.concurrency.working,
-        counted(picture.cpus as u64, "CPU")
+        evidence.concurrency.working,
+        counted(evidence.cpus as u64, "CPU")
     );
-    say(picture, text, &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)])
+    say(
+        evidence,
+        text,
+        &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)],
+    )
 }
 
 /// Returns the sentence on what limits the gain of any scheduling.
-pub(crate) fn bound(picture: &Picture) -> Sentence {
-    let parallelism = picture.parallelism(picture.cpus);
-    let ideal = duration(picture.ideal_ns(picture.cpus) as u64);
+pub(crate) fn bound(evidence: &Evidence) -> Sentence {
+    let parallelism = evidence.parallelism(evidence.cpus);
+    let ideal = duration(evidence.ideal_ns(evidence.cpus) as u64);
     let cpus = counted(parallelism as u64, "CPU");
     let mut figures = vec![
         Figure::Sum(thread::work_ns),
         Figure::Whole(Whole::WallNs),
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Whole(Whole::ProgramCpus),
     ];
-    if picture.sums.work_ns() == 0 {
-        return say(picture, "No work was seen that could be done sooner.".to_owned(), &figures);
+    if evidence.sums.work_ns() == 0 {
+        return say(evidence, "No work was seen that could be done sooner.".to_owned(), &figures);
     }
-    if picture.is_bound_by_waits() {
+    if evidence.is_bound_by_waits() {
         figures.extend([Figure::Sum(thread::blocked_ns), Figure::Sum(thread::unknown_ns)]);
         let text = format!(
             "The work itself needs {ideal} on {cpus}. Nothing measured shows how to shorten the rest of the {}: the \
              program waited for {}.",
-            duration(picture.wall_ns as u64),
-            fixed_waits(picture),
+            duration(evidence.wall_ns as u64),
+            fixed_waits(evidence),
         );
-        return say(picture, text, &figures);
+        return say(evidence, text, &figures);
     }
-    if !picture.sees.spin {
+    if !evidence.sees.spin {
         let text = format!("If all run time was work, the work needs {ideal} on {cpus}; this includes any spinning.");
-        return say(picture, text, &figures);
+        return say(evidence, text, &figures);
     }
-    let alone = picture.work_bound().max(1.0);
+    let alone = evidence.work_bound().max(1.0);
     let bound = factor(alone);
-    let taken = picture.cpus_of_others() / picture.cpus;
+    let taken = evidence.cpus_of_others() / evidence.cpus;
     let text = if taken >= WORTH_SHARE {
         figures.push(Figure::Cpus(cpu::busy_others_ns));
         format!(
             "The work itself needs {ideal} on {cpus}. Upper bound: {bound} on idle CPUs, {} at the present load \
              (others took {} of these CPUs).",
-            factor(picture.work_bound_on(picture.cpus_left()).max(1.0)),
+            factor(evidence.work_bound_on(evidence.cpus_left()).max(1.0)),
             about_percent(taken),
         )
-    } else if alone > picture.cpus {
+    } else if alone > evidence.cpus {
         format!(
             "The work itself needs {ideal} on {cpus}. Upper bound: {bound}, if no thread waited for anything but a CPU \
              or work of another thread."
@@ -85,12 +89,12 @@ pub(crate) fn bound(picture: &Picture) -> Sentence {
     } else {
         format!("The work itself needs {ideal} on {cpus}. Upper bound for any scheduling: {bound}.")
     };
-    say(picture, text, &figures)
+    say(evidence, text, &figures)
 }
 
 /// Returns the names of the fixed waits, largest first, for a sentence.
-fn fixed_waits(picture: &Picture) -> String {
-    let sums = &picture.sums;
+fn fixed_waits(evidence: &Evidence) -> String {
+    let sums = &evidence.sums;
     let mut waits = [
         (sums.blocked_by[Cause::Sleep], "timers"),
         (sums.blocked_by[Cause::Poll].saturating_add(sums.blocked_by[Cause::Pipe]), "input"),
@@ -103,7 +107,7 @@ fn fixed_waits(picture: &Picture) -> String {
         (sums.unknown_ns, "events that were not seen"),
     ];
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let much = waits.iter().filter(|(ns, _)| picture.share(*ns) >= INTENDED_SHARE / 5.0);
+    let much = waits.iter().filter(|(ns, _)| evidence.share(*ns) >= INTENDED_SHARE / 5.0);
     let names: Vec<&str> = much.map(|(_, name)| *name).collect();
     match names.split_last() {
         None => "events that were not seen".to_owned(),
@@ -114,8 +118,8 @@ fn fixed_waits(picture: &Picture) -> String {
 
 /// Returns the confidence in the headline `kind` under the load of other programs: `confidence`, or one step less with a sentence that says so. Even
 /// a small load can change which of two losses is the larger one.
-pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence) -> (Confidence, Option<Sentence>) {
-    let taken = picture.cpus_of_others() / picture.cpus;
+pub(crate) fn beside_load(evidence: &Evidence, kind: Kind, confidence: Confidence) -> (Confidence, Option<Sentence>) {
+    let taken = evidence.cpus_of_others() / evidence.cpus;
     // A thread that sleeps or waits for input would do so on an idle machine, too.
     let is_wait = matches!(kind, Kind::Sleeping | Kind::WaitingForInput | Kind::ChildWait | Kind::Blocked);
     if taken < WORTH_SHARE || is_wait || (kind == Kind::CpuHog && taken >= CLEAR_LOAD) {
@@ -127,12 +131,12 @@ pub(crate) fn beside_load(picture: &Picture, kind: Kind, confidence: Confidence)
         "Confidence in this diagnosis: {name}, because others took {} of these CPUs. Measure again on idle CPUs.",
         about_percent(taken)
     );
-    (confidence, Some(say(picture, text, &[Figure::Cpus(cpu::busy_others_ns), Figure::Whole(Whole::ProgramCpus)])))
+    (confidence, Some(say(evidence, text, &[Figure::Cpus(cpu::busy_others_ns), Figure::Whole(Whole::ProgramCpus)])))
 }
 
 /// Returns the sentence "nothing to gain" with the reason, or the sentence that the program does not use all the CPUs it may use.
-pub(crate) fn nothing(picture: &Picture) -> Sentence {
-    let sums = &picture.sums;
+pub(crate) fn nothing(evidence: &Evidence) -> Sentence {
+    let sums = &evidence.sums;
     let mut figures = vec![
         Figure::Sum(thread::work_ns),
         Figure::Sum(thread::waiting_for_threads_ns),
@@ -141,11 +145,11 @@ pub(crate) fn nothing(picture: &Picture) -> Sentence {
     ];
     let shares = format!(
         "{} of thread time did work, {} waited for other threads, {} for a CPU",
-        about_percent(picture.share(sums.work_ns())),
-        about_percent(picture.share(sums.waiting_for_threads_ns())),
-        about_percent(picture.share(sums.waiting_for_cpu_ns())),
+        about_percent(evidence.share(sums.work_ns())),
+        about_percent(evidence.share(sums.waiting_for_threads_ns())),
+        about_percent(evidence.share(sums.waiting_for_cpu_ns())),
     );
-    let text = match picture.unused() {
+    let text = match evidence.unused() {
         Some(unused) => {
             figures.extend([
                 Figure::Sum(thread::run_ns),
@@ -156,34 +160,34 @@ pub(crate) fn nothing(picture: &Picture) -> Sentence {
             format!(
                 "Nothing to gain from scheduling, but parallelism is missing: on average {:.1} of {} ran this program's \
                  threads, and {} of the CPUs' time was idle while none of its threads wanted a CPU ({shares}).",
-                picture.concurrency.running,
-                counted(picture.cpus as u64, "CPU"),
+                evidence.concurrency.running,
+                counted(evidence.cpus as u64, "CPU"),
                 about_percent(unused),
             )
         }
         None => format!("Nothing to gain from scheduling: {shares}."),
     };
-    say(picture, text, &figures)
+    say(evidence, text, &figures)
 }
 
 /// Returns the sentence on why the waiting for CPUs or for other threads is no loss here; `None` if there is little waiting.
-pub(crate) fn shared_cpus(picture: &Picture) -> Option<Sentence> {
-    let sums = &picture.sums;
-    let waited = picture.share(sums.waiting_for_cpu_ns().saturating_add(sums.waiting_for_threads_ns()));
-    let bound = picture.work_bound();
+pub(crate) fn shared_cpus(evidence: &Evidence) -> Option<Sentence> {
+    let sums = &evidence.sums;
+    let waited = evidence.share(sums.waiting_for_cpu_ns().saturating_add(sums.waiting_for_threads_ns()));
+    let bound = evidence.work_bound();
     if waited < WORTH_FACTOR - 1.0 || sums.work_ns() == 0 {
         return None;
     }
-    let cpus = counted(picture.cpus as u64, "CPU");
+    let cpus = counted(evidence.cpus as u64, "CPU");
     let text = if bound < WORTH_FACTOR * WORTH_FACTOR {
         format!(
             "The waiting cost little: {cpus} did work nearly all the time, and only more CPUs or less work would help."
         )
     } else {
-        format!("Still {:.1} of {cpus} did work on average.", picture.concurrency.working)
+        format!("Still {:.1} of {cpus} did work on average.", evidence.concurrency.working)
     };
     Some(say(
-        picture,
+        evidence,
         text,
         &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)],
     ))

@@ -15,10 +15,10 @@ use ledger::account::{cpu, thread};
 use wire::Cause;
 
 use super::finding::Finding;
+use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
-use crate::picture::Picture;
 use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
@@ -26,57 +26,57 @@ use crate::verdict::{Confidence, Kind, NextStep};
 const SURE: f64 = 0.5;
 
 /// Detects waiting for other threads that neither unequal work nor a delay explains.
-pub(crate) fn convoy(picture: &Picture) -> Option<Finding> {
-    let rest = picture.blame.rest_ns;
-    let crew = picture.crew.len();
-    let used = picture.concurrency.working / picture.parallelism(picture.cpus);
-    if crew < 2 || picture.crew_share(rest) < IMBALANCE_SHARE || used > CONVOY_CONCURRENCY {
+pub(crate) fn convoy(evidence: &Evidence) -> Option<Finding> {
+    let rest = evidence.blame.rest_ns;
+    let workers = evidence.workers.len();
+    let used = evidence.concurrency.working / evidence.parallelism(evidence.cpus);
+    if workers < 2 || evidence.worker_share(rest) < IMBALANCE_SHARE || used > CONVOY_CONCURRENCY {
         return None;
     }
-    let saved = picture.wall_ns - picture.wall_ns / picture.thread_bound().max(1.0);
-    let expected = Expected::saving(picture.wall_ns, saved, SURE);
+    let saved = evidence.wall_ns - evidence.wall_ns / evidence.thread_bound().max(1.0);
+    let expected = Expected::saving(evidence.wall_ns, saved, SURE);
     if !expected.is_worth_trying() {
         return None;
     }
-    let kind = if is_lock(picture) { Kind::LockConvoy } else { Kind::WaitingForThreads };
-    let (text, step) = words(picture, kind, rest);
+    let kind = if is_lock(evidence) { Kind::LockConvoy } else { Kind::WaitingForThreads };
+    let (text, step) = words(evidence, kind, rest);
     let figures = [
         Figure::Sum(thread::waiting_for_threads_ns),
         Figure::BlockedBy(Cause::Futex),
         Figure::Sum(thread::spin_ns),
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Whole(Whole::LargestWorkNs),
         Figure::Sum(thread::work_ns),
         Figure::Whole(Whole::WallNs),
         Figure::Cpus(cpu::idle_ns),
     ];
-    let mut main = say(picture, text, &figures);
+    let mut main = say(evidence, text, &figures);
     main.next
-        .push(NextStep::expecting(step, &picture.beside_others(expected), kind).without("any waiting", picture.cpus));
+        .push(NextStep::expecting(step, &evidence.beside_others(expected), kind).without("any waiting", evidence.cpus));
     let confidence = if kind == Kind::LockConvoy { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
 }
 
 /// Detects much waiting of which no single cause is large enough; "nothing to gain" would be wrong.
-pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
-    let crew = &picture.crew_sums;
-    let waited = crew.waiting_for_threads_ns().saturating_add(crew.waiting_for_cpu_ns());
-    let used = picture.concurrency.working / picture.parallelism(picture.cpus);
-    if picture.crew.len() < 2 || picture.crew_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY {
+pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
+    let workers = &evidence.worker_sums;
+    let waited = workers.waiting_for_threads_ns().saturating_add(workers.waiting_for_cpu_ns());
+    let used = evidence.concurrency.working / evidence.parallelism(evidence.cpus);
+    if evidence.workers.len() < 2 || evidence.worker_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY {
         return None;
     }
     let text = format!(
         "{} spent {} of their time waiting for one another and for CPUs, for several reasons of which none stands out.",
-        counted(picture.crew.len() as u64, "thread"),
-        about_percent(picture.crew_share(waited as f64)),
+        counted(evidence.workers.len() as u64, "thread"),
+        about_percent(evidence.worker_share(waited as f64)),
     );
     let figures = [
         Figure::Sum(thread::waiting_for_threads_ns),
         Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Sum(thread::work_ns),
     ];
-    let main = say(picture, text, &figures);
+    let main = say(evidence, text, &figures);
     Some(Finding {
         kind: Kind::WaitingForThreads,
         back_ns: waited as f64,
@@ -86,18 +86,18 @@ pub(crate) fn mixed(picture: &Picture) -> Option<Finding> {
 }
 
 /// Returns whether the work is equal and, besides, either the spinning is in a spin lock or the sleeping threads wake one another in rotation.
-fn is_lock(picture: &Picture) -> bool {
-    let crew = &picture.crew_sums;
-    let average = crew.work_ns() as f64 / picture.crew.len() as f64;
-    let equal = picture.busiest().map_or(0, Thread::work_ns) as f64 <= EQUAL_WORK_FACTOR * average;
-    if crew.spin_ns > crew.blocked_by[Cause::Futex] {
-        return equal && spins_on_lock(picture);
+fn is_lock(evidence: &Evidence) -> bool {
+    let workers = &evidence.worker_sums;
+    let average = workers.work_ns() as f64 / evidence.workers.len() as f64;
+    let equal = evidence.busiest().map_or(0, Thread::work_ns) as f64 <= EQUAL_WORK_FACTOR * average;
+    if workers.spin_ns > workers.blocked_by[Cause::Futex] {
+        return equal && spins_on_lock(evidence);
     }
-    equal && wakes_rotate(picture)
+    equal && wakes_rotate(evidence)
 }
 
-fn spins_on_lock(picture: &Picture) -> bool {
-    let hot = &picture.account.hot;
+fn spins_on_lock(evidence: &Evidence) -> bool {
+    let hot = &evidence.account.hot_functions;
     let waiting = |why: Option<&str>| -> u64 {
         let of =
             hot.iter().filter(|hot| hot.waiting.is_some() && why.is_none_or(|why| hot.waiting.as_deref() == Some(why)));
@@ -107,9 +107,9 @@ fn spins_on_lock(picture: &Picture) -> bool {
 }
 
 /// Returns whether the worker threads take turns in ending one another's sleep, in any order, rather than one of them waking all others.
-fn wakes_rotate(picture: &Picture) -> bool {
-    let mut ended: BTreeMap<u32, u64> = picture.crew.iter().map(|thread| (thread.tid, 0)).collect();
-    for thread in &picture.crew {
+fn wakes_rotate(evidence: &Evidence) -> bool {
+    let mut ended: BTreeMap<u32, u64> = evidence.workers.iter().map(|thread| (thread.tid, 0)).collect();
+    for thread in &evidence.workers {
         for by in thread.woken_by.iter().filter(|by| by.tid != thread.tid) {
             ended.entry(by.tid).and_modify(|ns| *ns = ns.saturating_add(by.blocked_ns));
         }
@@ -117,13 +117,13 @@ fn wakes_rotate(picture: &Picture) -> bool {
     let all = ended.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
     let most = ended.values().copied().max().unwrap_or(0);
     // With two threads, each can only be woken by the other.
-    all > 0 && (picture.crew.len() == 2 || most as f64 <= ROTATION_SHARE * all as f64)
+    all > 0 && (evidence.workers.len() == 2 || most as f64 <= ROTATION_SHARE * all as f64)
 }
 
-fn words(picture: &Picture, kind: Kind, rest: f64) -> (String, &'static str) {
-    let threads = counted(picture.crew.len() as u64, "thread");
-    let waited = about_percent(picture.crew_share(rest));
-    let concurrency = picture.concurrency.working;
+fn words(evidence: &Evidence, kind: Kind, rest: f64) -> (String, &'static str) {
+    let threads = counted(evidence.workers.len() as u64, "thread");
+    let waited = about_percent(evidence.worker_share(rest));
+    let concurrency = evidence.concurrency.working;
     if kind == Kind::LockConvoy {
         let text = format!(
             "{threads} queue for a lock: they did equal work but spent {waited} of their time waiting in turn, and \

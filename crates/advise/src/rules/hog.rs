@@ -6,15 +6,15 @@
 //! path.
 
 use ledger::account::{cpu, thread};
-use ledger::{TakerKind, TookCpu};
+use ledger::{Preemptor, PreemptorKind};
 use wire::layout::ANOTHER_USERS_NAME;
 
 use super::finding::Finding;
 use crate::blame::Delay;
+use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, cpu_list, duration};
-use crate::picture::Picture;
 use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
@@ -25,38 +25,38 @@ const KERNEL_THREADS: [&str; 10] =
 /// Names of observers. The overhead of observing is no reason to stop it; the report's first line states it.
 const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
 
-/// Name prefixes of threads that pack programs. Their CPU time is the overhead of packing, which is reported with packing.
-const PACKERS: [&str; 2] = ["cox-pack", "cox-seat-"];
+/// Name prefixes of threads that pack programs; those called `cox-seat-` are in reports of version 1. Their CPU time is the overhead of packing, which is reported with packing.
+const PACKERS: [&str; 3] = ["cox-pack", "cox-slot-", "cox-seat-"];
 
 /// Most program names in a sentence; the rest are "others".
 const MOST_NAMES: usize = 3;
 
 /// Detects that other programs held the CPUs.
-pub(crate) fn cpu_hog(picture: &Picture) -> Option<Finding> {
-    if picture.sees.takers { seen(picture) } else { deduced(picture) }
+pub(crate) fn cpu_hog(evidence: &Evidence) -> Option<Finding> {
+    if evidence.sees.preemptors { seen(evidence) } else { deduced(evidence) }
 }
 
-fn seen(picture: &Picture) -> Option<Finding> {
+fn seen(evidence: &Evidence) -> Option<Finding> {
     // Waiting behind other programs, and waiting behind siblings because other programs had CPUs that the siblings would have used.
-    let blame = &picture.blame;
+    let blame = &evidence.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
-    let is_packer = |taker: &&TookCpu| PACKERS.iter().any(|packer| taker.comm.starts_with(packer));
-    let (packers, takers): (Vec<&TookCpu>, Vec<&TookCpu>) =
-        picture.takers(TakerKind::Other).into_iter().partition(is_packer);
-    let packers_ns = packers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+    let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));
+    let (packers, preemptors): (Vec<&Preemptor>, Vec<&Preemptor>) =
+        evidence.preemptors(PreemptorKind::Other).into_iter().partition(is_packer);
+    let packers_ns = packers.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
-    let expected = picture.without_delay(waited);
+    let expected = evidence.without_delay(waited);
     // A little load of the system is on every machine; then the middle of the range must be worth a step.
-    let little = picture.cpus_of_others() < WORTH_SHARE * picture.cpus;
+    let little = evidence.cpus_of_others() < WORTH_SHARE * evidence.cpus;
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;
     }
-    let behind = picture.behind.others_ns.saturating_sub(packers_ns);
-    let named = takers.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
+    let behind = evidence.behind.others_ns.saturating_sub(packers_ns);
+    let named = preemptors.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
     let surely = behind as f64 >= 0.5 * waited;
     let most = if surely { "most" } else { "what shows of it" };
-    let who = match (named, takers.get(1)) {
+    let who = match (named, preemptors.get(1)) {
         (None, _) => "who it was does not show, since no thread queued for its CPU".to_owned(),
         (Some(first), None) => format!("{most} behind {} ({})", called(&first.comm), duration(first.wait_ns)),
         (Some(first), Some(next)) => {
@@ -66,8 +66,8 @@ fn seen(picture: &Picture) -> Option<Finding> {
     let text = format!(
         "Others{} took {} of the CPUs' time, and {} of thread time waited behind them or for what they left: {who}.",
         if packers.is_empty() { "" } else { ", cox's packing among them," },
-        about_percent(picture.cpus_of_others() / picture.cpus),
-        about_percent(picture.crew_share(waited)),
+        about_percent(evidence.cpus_of_others() / evidence.cpus),
+        about_percent(evidence.worker_share(waited)),
     );
     let figures = [
         Figure::Cpus(cpu::busy_others_ns),
@@ -76,13 +76,13 @@ fn seen(picture: &Picture) -> Option<Finding> {
         Figure::Sum(thread::waiting_for_cpu_ns),
         Figure::Whole(Whole::ThreadNs),
     ];
-    let mut main = say(picture, text, &figures);
+    let mut main = say(evidence, text, &figures);
     let action = match named {
-        Some(_) => remedy(picture, &takers),
+        Some(_) => remedy(evidence, &preemptors),
         None => "look for a busy program beside it (top)".to_owned(),
     };
     main.next.push(
-        NextStep::expecting(action, &expected, Kind::CpuHog).without("other programs on these CPUs", picture.cpus),
+        NextStep::expecting(action, &expected, Kind::CpuHog).without("other programs on these CPUs", evidence.cpus),
     );
     let back_ns: f64 = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
     let back_ns = (back_ns - packers_ns as f64).max(0.0);
@@ -91,27 +91,27 @@ fn seen(picture: &Picture) -> Option<Finding> {
 }
 
 /// Returns what to do. The forecast is for all other programs together, so the step names as many as cause most of the waiting.
-fn remedy(picture: &Picture, takers: &[&TookCpu]) -> String {
+fn remedy(evidence: &Evidence, preemptors: &[&Preemptor]) -> String {
     let is_kernel = |comm: &str| KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel));
-    let Some(comm) = takers.first().map(|taker| taker.comm.as_str()) else { return String::new() };
+    let Some(comm) = preemptors.first().map(|preemptor| preemptor.comm.as_str()) else { return String::new() };
     if is_kernel(comm) {
-        return if picture.facts.is_denied(Facts::OTHERS) {
+        return if evidence.facts.is_denied(Facts::OTHERS) {
             format!("run it on CPUs where {comm} does not run")
-        } else if picture.facts.has_verb("quiet") {
+        } else if evidence.facts.has_verb("quiet") {
             "cox quiet plan".to_owned()
         } else {
             format!("find what makes the kernel run {comm} on these CPUs")
         };
     }
-    let (who, them) = names(takers, |comm| is_kernel(comm) || OBSERVERS.contains(&comm));
-    if picture.facts.is_denied(Facts::OTHERS) {
+    let (who, them) = names(preemptors, |comm| is_kernel(comm) || OBSERVERS.contains(&comm));
+    if evidence.facts.is_denied(Facts::OTHERS) {
         return if them == "it" {
             format!("run it on CPUs that {who} does not use, or after {who} has ended")
         } else {
             format!("run it on CPUs that {who} do not use, or after they have ended")
         };
     }
-    match picture.facts.program_cpus() {
+    match evidence.facts.program_cpus() {
         [] => format!("stop {who}, or keep {them} off this program's CPUs"),
         cpus => format!("stop {who}, or keep {them} off CPU {}", cpu_list(cpus)),
     }
@@ -126,13 +126,13 @@ fn called(comm: &str) -> &str {
 }
 
 /// Returns the names of the largest preemptors that can be stopped, and the pronoun for them.
-fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
-    let all = takers.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+fn names(preemptors: &[&Preemptor], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
+    let all = preemptors.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
     let mut named: Vec<&str> = Vec::new();
     let mut waited = 0u64;
-    for taker in takers.iter().filter(|taker| !stays(&taker.comm)).take(MOST_NAMES) {
-        named.push(called(&taker.comm));
-        waited = waited.saturating_add(taker.wait_ns);
+    for preemptor in preemptors.iter().filter(|preemptor| !stays(&preemptor.comm)).take(MOST_NAMES) {
+        named.push(called(&preemptor.comm));
+        waited = waited.saturating_add(preemptor.wait_ns);
         if waited as f64 >= NAMED_ENOUGH * all as f64 {
             break;
         }
@@ -149,35 +149,35 @@ fn names(takers: &[&TookCpu], stays: impl Fn(&str) -> bool) -> (String, &'static
 
 /// Detects a hog without seeing the other programs: there are as many CPUs as threads, no quota and no narrow mask, and still threads waited. The
 /// rule does not apply to a packed program, whose threads may have waited because of cox.
-fn deduced(picture: &Picture) -> Option<Finding> {
-    let sums = &picture.sums;
+fn deduced(evidence: &Evidence) -> Option<Finding> {
+    let sums = &evidence.sums;
     // A yield returns at once if no other thread wants the CPU, so a yield that waited gave way to another thread.
     let waited = sums.waiting_for_cpu_ns();
     let enough_cpus =
-        picture.crew.len() as f64 <= picture.cpus && !picture.crew.is_empty() && !picture.facts.is_packed();
-    let expected = picture.without_delay(waited as f64);
+        evidence.workers.len() as f64 <= evidence.cpus && !evidence.workers.is_empty() && !evidence.facts.is_packed();
+    let expected = evidence.without_delay(waited as f64);
     if !enough_cpus
-        || picture.facts.nr_throttled > 0
-        || picture.share(waited) < WORTH_SHARE
+        || evidence.facts.nr_throttled > 0
+        || evidence.share(waited) < WORTH_SHARE
         || !expected.is_worth_trying()
     {
         return None;
     }
     let text = format!(
         "There was a CPU for each thread, yet {} of thread time waited for one: something else probably took it.",
-        about_percent(picture.share(waited)),
+        about_percent(evidence.share(waited)),
     );
     let figures = [
         Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Whole(Whole::ProgramCpus),
         Figure::Whole(Whole::ThreadNs),
     ];
-    let mut main = say(picture, text, &figures);
+    let mut main = say(evidence, text, &figures);
     main.next.push(
         NextStep::expecting("look for a busy program beside it (top)", &expected, Kind::CpuHog)
-            .without("any waiting for a CPU", picture.cpus),
+            .without("any waiting for a CPU", evidence.cpus),
     );
-    let back_ns = picture.blame.total_ns(Delay::Unseen);
+    let back_ns = evidence.blame.total_ns(Delay::Unseen);
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence: Confidence::Low, sentences: vec![main] })
 }

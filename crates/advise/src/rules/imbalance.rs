@@ -10,87 +10,87 @@ use ledger::account::thread;
 use wire::Cause;
 
 use super::finding::Finding;
+use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
-use crate::picture::Picture;
-use crate::thresholds::{CREW_WORK, IMBALANCE_FACTOR, IMBALANCE_SHARE, WORTH_SHARE};
+use crate::thresholds::{IMBALANCE_FACTOR, IMBALANCE_SHARE, WORKER_WORK, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// The part of the saving that even a simple remedy reaches.
 const SURE: f64 = 0.5;
 
 /// Detects that threads wait for a thread with more work.
-pub(crate) fn imbalance(picture: &Picture) -> Option<Finding> {
-    let busiest = picture.busiest()?;
-    let crew = picture.crew.len() as f64;
-    let average = picture.crew_sums.work_ns() as f64 / crew;
+pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
+    let busiest = evidence.busiest()?;
+    let workers = evidence.workers.len() as f64;
+    let average = evidence.worker_sums.work_ns() as f64 / workers;
     let largest = busiest.work_ns() as f64;
-    let enough = picture.crew_share(picture.blame.imbalance_ns) >= IMBALANCE_SHARE;
+    let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
     let doubt = 3.0 * busiest.spin_error_ns as f64;
-    if crew < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
+    if workers < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
         return None;
     }
-    let equal = picture.ideal_ns(picture.cpus);
+    let equal = evidence.ideal_ns(evidence.cpus);
     let saved = (largest - equal).max(0.0);
-    let unhindered = (picture.wall_ns - largest).max(0.0).min(busiest.preempt_wait_ns as f64);
-    let most = picture.wall_ns - picture.wall_ns / picture.work_bound().max(1.0);
+    let unhindered = (evidence.wall_ns - largest).max(0.0).min(busiest.preempt_wait_ns as f64);
+    let most = evidence.wall_ns - evidence.wall_ns / evidence.work_bound().max(1.0);
     let saved = (saved + unhindered).min(most);
-    let expected = Expected::saving(picture.wall_ns, saved, SURE);
+    let expected = Expected::saving(evidence.wall_ns, saved, SURE);
     if !expected.is_worth_trying() {
         return None;
     }
-    let idlers = picture.crew.iter().filter(|thread| (thread.work_ns() as f64) < CREW_WORK * largest).count();
-    let confidence = if idlers + 1 == picture.crew.len() { Confidence::Medium } else { Confidence::High };
+    let idlers = evidence.workers.iter().filter(|thread| (thread.work_ns() as f64) < WORKER_WORK * largest).count();
+    let confidence = if idlers + 1 == evidence.workers.len() { Confidence::Medium } else { Confidence::High };
     let kind = Kind::Imbalance;
-    let waiting = picture.crew_sums.waiting_for_threads_ns() as f64;
+    let waiting = evidence.worker_sums.waiting_for_threads_ns() as f64;
     let text = format!(
         "The work is unequal: {} {} did {} of it, {:.1} times the average, and the {} spent {} of their time \
          waiting for other threads.",
         busiest.tid,
         busiest.comm,
-        about_percent(largest / (picture.crew_sums.work_ns() as f64).max(1.0)),
+        about_percent(largest / (evidence.worker_sums.work_ns() as f64).max(1.0)),
         largest / average.max(1.0),
-        counted(picture.crew.len() as u64, "worker thread"),
-        about_percent(picture.crew_share(waiting)),
+        counted(evidence.workers.len() as u64, "worker thread"),
+        about_percent(evidence.worker_share(waiting)),
     );
     let figures = [
         Figure::Whole(Whole::LargestWorkNs),
         Figure::Sum(thread::work_ns),
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Sum(thread::waiting_for_threads_ns),
         Figure::Sum(thread::spin_ns),
         Figure::Sum(thread::yield_wait_ns),
         Figure::BlockedBy(Cause::Futex),
     ];
-    let mut main = say(picture, text, &figures);
+    let mut main = say(evidence, text, &figures);
     main.next.push(
-        NextStep::expecting(remedy(picture, busiest.tid), &picture.beside_others(expected), kind)
-            .without("any waiting", picture.cpus),
+        NextStep::expecting(remedy(evidence, busiest.tid), &evidence.beside_others(expected), kind)
+            .without("any waiting", evidence.cpus),
     );
     let mut sentences = vec![main];
-    sentences.extend(how(picture));
-    Some(Finding { kind, back_ns: picture.blame.imbalance_ns, confidence, sentences })
+    sentences.extend(how(evidence));
+    Some(Finding { kind, back_ns: evidence.blame.imbalance_ns, confidence, sentences })
 }
 
 /// Returns a sentence on how the other threads waited; `None` if no way of waiting reaches the least share.
-fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
-    let crew = &picture.crew_sums;
+fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
+    let workers = &evidence.worker_sums;
     let ways = [
-        (crew.spin_ns, "spinning"),
-        (crew.yield_wait_ns, "yielding"),
-        (crew.blocked_by[Cause::Futex], "asleep on a futex"),
+        (workers.spin_ns, "spinning"),
+        (workers.yield_wait_ns, "yielding"),
+        (workers.blocked_by[Cause::Futex], "asleep on a futex"),
     ];
     let parts: Vec<String> = ways
         .iter()
-        .filter(|(ns, _)| picture.crew_share(*ns as f64) >= WORTH_SHARE)
-        .map(|(ns, way)| format!("{} {way}", about_percent(picture.crew_share(*ns as f64))))
+        .filter(|(ns, _)| evidence.worker_share(*ns as f64) >= WORTH_SHARE)
+        .map(|(ns, way)| format!("{} {way}", about_percent(evidence.worker_share(*ns as f64))))
         .collect();
     if parts.is_empty() {
         return None;
     }
-    let policy = if openmp::is_openmp(picture) { "OMP_WAIT_POLICY" } else { "another waiting policy" };
+    let policy = if openmp::is_openmp(evidence) { "OMP_WAIT_POLICY" } else { "another waiting policy" };
     let text = format!("They waited {}; {policy} would not help: they wait for work, not for a CPU.", parts.join(", "));
     let figures = [
         Figure::Sum(thread::spin_ns),
@@ -98,14 +98,14 @@ fn how(picture: &Picture) -> Option<crate::verdict::Sentence> {
         Figure::BlockedBy(Cause::Futex),
         Figure::Whole(Whole::ThreadNs),
     ];
-    Some(say(picture, text, &figures))
+    Some(say(evidence, text, &figures))
 }
 
-fn remedy(picture: &Picture, tid: u32) -> String {
-    if !openmp::is_openmp(picture) {
+fn remedy(evidence: &Evidence, tid: u32) -> String {
+    if !openmp::is_openmp(evidence) {
         return format!("give part of thread {tid}'s work to the others");
     }
-    match picture.facts.variable("OMP_SCHEDULE") {
+    match evidence.facts.variable("OMP_SCHEDULE") {
         Some(schedule) if schedule.contains("dynamic") || schedule.contains("guided") => {
             "smaller chunks in OMP_SCHEDULE, or split the largest iteration".to_owned()
         }

@@ -14,8 +14,8 @@ mod threads;
 mod wakeups;
 
 use self::finding::Finding;
+use crate::evidence::Evidence;
 use crate::limits::{Limits, limits};
-use crate::picture::Picture;
 use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep, Sentence, Verdict};
 
@@ -27,7 +27,7 @@ const FEWEST_SENTENCES: usize = 3;
 const MOST_LIMITS: usize = 4;
 
 /// A rule: returns the situation's finding if the situation is present.
-type Rule = fn(&Picture) -> Option<Finding>;
+type Rule = fn(&Evidence) -> Option<Finding>;
 
 /// Rules for losses: time that can be saved.
 const LOSSES: &[Rule] = &[
@@ -50,49 +50,55 @@ const LOSSES: &[Rule] = &[
 const INTENDED: &[Rule] = &[blocked::sleeping, blocked::input, blocked::children];
 
 /// Ranks the findings of all rules and puts the limits first.
-pub(crate) fn judge(picture: &Picture) -> Verdict {
-    let limits = limits(picture);
+pub(crate) fn judge(evidence: &Evidence) -> Verdict {
+    let limits = limits(evidence);
     if !limits.may_judge {
-        return compose(Kind::TooLittleEvidence, Confidence::Low, limits, Vec::new(), vec![context::overview(picture)]);
+        return compose(
+            Kind::TooLittleEvidence,
+            Confidence::Low,
+            limits,
+            Vec::new(),
+            vec![context::overview(evidence)],
+        );
     }
-    let mut findings: Vec<Finding> = LOSSES.iter().filter_map(|rule| rule(picture)).collect();
-    let all_ns = picture.sums.wall_ns as f64;
+    let mut findings: Vec<Finding> = LOSSES.iter().filter_map(|rule| rule(evidence)).collect();
+    let all_ns = evidence.sums.wall_ns as f64;
     findings.retain(|finding| finding.back_ns >= MENTION_SHARE * all_ns);
     findings.sort_by(|a, b| b.back_ns.total_cmp(&a.back_ns));
     let is_headline = |finding: &Finding| finding.back_ns >= WORTH_SHARE * all_ns;
     if findings.first().is_some_and(is_headline) {
         let first = findings.remove(0);
         let others = findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next());
-        let mut context = vec![context::bound(picture)];
+        let mut context = vec![context::bound(evidence)];
         context.extend(others);
-        context.extend([context::busy(picture), context::overview(picture)]);
-        return disturbed(picture, first, limits, context);
+        context.extend([context::busy(evidence), context::overview(evidence)]);
+        return disturbed(evidence, first, limits, context);
     }
-    if let Some(mixed) = convoy::mixed(picture) {
-        let context = vec![context::bound(picture), context::busy(picture), context::overview(picture)];
-        return disturbed(picture, mixed, limits, context);
+    if let Some(mixed) = convoy::mixed(evidence) {
+        let context = vec![context::bound(evidence), context::busy(evidence), context::overview(evidence)];
+        return disturbed(evidence, mixed, limits, context);
     }
     if let Some(intended) =
-        INTENDED.iter().filter_map(|rule| rule(picture)).max_by(|a, b| a.back_ns.total_cmp(&b.back_ns))
+        INTENDED.iter().filter_map(|rule| rule(evidence)).max_by(|a, b| a.back_ns.total_cmp(&b.back_ns))
     {
-        let context = vec![context::overview(picture), context::busy(picture), context::bound(picture)];
-        return disturbed(picture, intended, limits, context);
+        let context = vec![context::overview(evidence), context::busy(evidence), context::bound(evidence)];
+        return disturbed(evidence, intended, limits, context);
     }
     let mut small: Vec<Sentence> =
         findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next()).collect();
     small.truncate(1);
     // Findings that gain nothing need no next step.
     small.iter_mut().for_each(|sentence| sentence.next.clear());
-    let mut said = vec![context::nothing(picture)];
-    said.extend(context::shared_cpus(picture));
+    let mut said = vec![context::nothing(evidence)];
+    said.extend(context::shared_cpus(evidence));
     said.extend(small);
     let nothing = Finding { kind: Kind::NothingToGain, back_ns: 0.0, confidence: Confidence::High, sentences: said };
-    disturbed(picture, nothing, limits, Vec::new())
+    disturbed(evidence, nothing, limits, Vec::new())
 }
 
 /// Composes a verdict whose confidence takes the load of other programs into account.
-fn disturbed(picture: &Picture, finding: Finding, limits: Limits, context: Vec<Sentence>) -> Verdict {
-    let (confidence, said) = context::beside_load(picture, finding.kind, finding.confidence.min(limits.ceiling));
+fn disturbed(evidence: &Evidence, finding: Finding, limits: Limits, context: Vec<Sentence>) -> Verdict {
+    let (confidence, said) = context::beside_load(evidence, finding.kind, finding.confidence.min(limits.ceiling));
     let behind_main = limits.sentences.len().min(MOST_LIMITS) + finding.sentences.len();
     let mut verdict = compose(finding.kind, confidence, limits, finding.sentences, context);
     if let Some(said) = said {

@@ -13,11 +13,11 @@ use ledger::account::{cpu, thread};
 use super::finding::Finding;
 use crate::blame::Delay;
 use crate::elsewhere::{elsewhere, room};
+use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted, cpu_list};
 use crate::openmp;
-use crate::picture::Picture;
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// With more CPUs a program reaches at least this part of the bound. The rest is lost to memory bandwidth and to load imbalance, which more CPUs
@@ -28,12 +28,12 @@ const REACHED: f64 = 0.6;
 const SMT_PART: f64 = 0.5;
 
 /// Detects that threads queue although CPUs are free.
-pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
-    let elsewhere = elsewhere(picture)?;
+pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
+    let elsewhere = elsewhere(evidence)?;
     let kind = Kind::PinnedTooFew;
-    let (used, free) = (room(picture, &elsewhere.used), room(picture, &elsewhere.free));
-    let added = if picture.facts.smt { free * SMT_PART } else { free };
-    let faster = |cpus: f64| picture.work_bound_on(cpus).min(cpus / used);
+    let (used, free) = (room(evidence, &elsewhere.used), room(evidence, &elsewhere.free));
+    let added = if evidence.facts.smt { free * SMT_PART } else { free };
+    let faster = |cpus: f64| evidence.work_bound_on(cpus).min(cpus / used);
     let (bound, reached) = (faster(used + free), faster(used + added));
     let expected = Expected::new(reached * REACHED, bound, bound);
     let all: Vec<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
@@ -41,13 +41,13 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
     let idle = if elsewhere.seen { "stood idle" } else { "was not used" };
     let text = format!(
         "{} shared CPU {} while CPU {} {idle}: {} of thread time waited for a CPU.",
-        counted(picture.crew.len() as u64, "thread"),
+        counted(evidence.workers.len() as u64, "thread"),
         cpu_list(&elsewhere.used),
         cpu_list(&elsewhere.free),
-        about_percent(picture.share(picture.sums.waiting_for_cpu_ns())),
+        about_percent(evidence.share(evidence.sums.waiting_for_cpu_ns())),
     );
     let figures = [
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Whole(Whole::ProgramCpus),
         Figure::Whole(Whole::OnlineCpus),
         Figure::Sum(thread::waiting_for_cpu_ns),
@@ -55,24 +55,24 @@ pub(crate) fn too_few_cpus(picture: &Picture) -> Option<Finding> {
         Figure::Cpus(cpu::idle_ns),
         Figure::Cpus(cpu::idle_while_waiting_ns),
     ];
-    let mut main = say(picture, text, &figures);
+    let mut main = say(evidence, text, &figures);
     main.next.push(
-        NextStep::expecting(widen(picture, &all), &expected, kind).without("any waiting for a CPU", picture.cpus),
+        NextStep::expecting(widen(evidence, &all), &expected, kind).without("any waiting for a CPU", evidence.cpus),
     );
-    main.next.extend(openmp::threads(picture, elsewhere.used.len() as f64, kind));
+    main.next.extend(openmp::threads(evidence, elsewhere.used.len() as f64, kind));
     main.next.retain(|step| step.bound.is_some());
     if main.next.is_empty() {
         return None;
     }
-    let back_ns = picture.blame.total_ns(Delay::Sibling) + picture.blame.total_ns(Delay::Unseen);
+    let back_ns = evidence.blame.total_ns(Delay::Sibling) + evidence.blame.total_ns(Delay::Unseen);
     let confidence = if elsewhere.seen { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
 }
 
 /// Returns what to do so that the program can use `cpus`.
-fn widen(picture: &Picture, cpus: &[u32]) -> String {
+fn widen(evidence: &Evidence, cpus: &[u32]) -> String {
     let binding = ["OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND"];
-    let is_set = |name: &&str| openmp::is_openmp(picture) && picture.facts.environment.contains_key(*name);
+    let is_set = |name: &&str| openmp::is_openmp(evidence) && evidence.facts.environment.contains_key(*name);
     match binding.into_iter().find(is_set) {
         Some(name) => format!("unset {name}, or let it cover CPU {}", cpu_list(cpus)),
         None => format!("allow CPU {} (taskset -c {0}, cpuset or job request)", cpu_list(cpus)),

@@ -9,32 +9,32 @@ use ledger::account::thread;
 
 use super::finding::Finding;
 use crate::blame::Delay;
+use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
-use crate::picture::Picture;
 use crate::thresholds::THROTTLED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Detects that the quota stopped the program for a part of the run.
-pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
-    let facts = picture.facts;
-    let waiting = picture.sums.waiting_for_cpu_ns();
+pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
+    let facts = evidence.facts;
+    let waiting = evidence.sums.waiting_for_cpu_ns();
     // The kernel counts the time that a CPU was throttled. Each throttled CPU may hold up several threads, so this is a lower limit.
-    let on_idle = picture.behind.idle_ns;
+    let on_idle = evidence.behind.idle_ns;
     let stopped = on_idle.max(facts.throttled_ns.min(waiting)).min(waiting);
-    let counts = (facts.throttled_ns as f64) >= THROTTLED_SHARE * picture.wall_ns && facts.nr_throttled > 0;
+    let counts = (facts.throttled_ns as f64) >= THROTTLED_SHARE * evidence.wall_ns && facts.nr_throttled > 0;
     if !counts || stopped == 0 {
         return None;
     }
     let kind = Kind::QuotaThrottled;
-    let spared = picture.blame.total_ns(Delay::Idle).max(stopped as f64);
-    let delay = picture.without_delay(stopped as f64);
-    let could_use = picture.parallelism(picture.cpus);
+    let spared = evidence.blame.total_ns(Delay::Idle).max(stopped as f64);
+    let delay = evidence.without_delay(stopped as f64);
+    let could_use = evidence.parallelism(evidence.cpus);
     // Other programs keep what they took, whatever the quota is.
-    let could_get = picture.parallelism((picture.cpus - picture.cpus_of_others()).max(picture.concurrency.running));
+    let could_get = evidence.parallelism((evidence.cpus - evidence.cpus_of_others()).max(evidence.concurrency.running));
     let bound = match facts.quota() {
         Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),
         _ => delay.bound(),
@@ -45,7 +45,7 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
          waited for a CPU that nobody used.",
         count(facts.nr_throttled),
         duration(facts.throttled_ns),
-        about_percent(picture.share(stopped)),
+        about_percent(evidence.share(stopped)),
     );
     let figures = [
         Figure::Whole(Whole::CpuQuota),
@@ -55,28 +55,29 @@ pub(crate) fn throttled(picture: &Picture) -> Option<Finding> {
         Figure::Whole(Whole::TookIdleNs),
         Figure::Whole(Whole::ThreadNs),
     ];
-    let mut main = say(picture, text, &figures);
+    let mut main = say(evidence, text, &figures);
     let raise = if facts.is_denied(Facts::QUOTA) {
         format!("ask for a quota of {could_use:.0} CPUs or more (container or job limit)")
     } else {
         format!("raise the group's cpu.max to {could_use:.0} CPUs or more")
     };
     main.next.push(
-        NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind).without("throttling", picture.cpus),
+        NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind)
+            .without("throttling", evidence.cpus),
     );
-    if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < picture.crew.len() as f64) {
+    if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
         // Fewer threads help only by the part of the quota that is wasted on spinning.
         let wasted = Expected::of_delay(
-            picture.sums.run_ns as f64,
-            picture.sums.spin_ns as f64,
+            evidence.sums.run_ns as f64,
+            evidence.sums.spin_ns as f64,
             1.0,
-            picture.work_bound_on(quota.min(picture.cpus)),
+            evidence.work_bound_on(quota.min(evidence.cpus)),
         );
         if wasted.is_worth_trying() {
-            let fewer = openmp::fewer(picture, quota.min(picture.cpus));
+            let fewer = openmp::fewer(evidence, quota.min(evidence.cpus));
             main.next.push(
                 NextStep::expecting(fewer, &Expected::new(1.0, wasted.high(), wasted.bound()), kind)
-                    .without("any spinning", picture.cpus),
+                    .without("any spinning", evidence.cpus),
             );
         }
     }

@@ -4,19 +4,20 @@ use ledger::account::thread;
 
 use super::finding::Finding;
 use crate::blame::Delay;
+use crate::evidence::Evidence;
 use crate::figures::{Figure, say};
 use crate::numbers::about_percent;
-use crate::picture::Picture;
 use crate::thresholds::STEAL_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Detects that the host took a part of run time.
-pub(crate) fn hypervisor(picture: &Picture) -> Option<Finding> {
-    let (steal, run) = (picture.sums.steal_ns.min(picture.sums.run_ns), picture.sums.run_ns);
+pub(crate) fn hypervisor(evidence: &Evidence) -> Option<Finding> {
+    let (steal, run) = (evidence.sums.steal_ns.min(evidence.sums.run_ns), evidence.sums.run_ns);
     let part = steal as f64 / run.max(1) as f64;
     // Stolen time is part of work, and work bounds other gains. Here the stolen time itself is removed, so it does not count towards the bound.
-    let bound = picture.thread_bound_without_steal();
-    let expected = crate::expected::Expected::of_delay(picture.wall_ns, steal as f64, picture.crew.len() as f64, bound);
+    let bound = evidence.thread_bound_without_steal();
+    let expected =
+        crate::expected::Expected::of_delay(evidence.wall_ns, steal as f64, evidence.workers.len() as f64, bound);
     if part < STEAL_SHARE || !expected.is_worth_trying() {
         return None;
     }
@@ -24,10 +25,10 @@ pub(crate) fn hypervisor(picture: &Picture) -> Option<Finding> {
         "The hypervisor took {} of the time this program's threads were on a CPU and gave it to other machines.",
         about_percent(part)
     );
-    let mut main = say(picture, text, &[Figure::Sum(thread::steal_ns), Figure::Sum(thread::run_ns)]);
+    let mut main = say(evidence, text, &[Figure::Sum(thread::steal_ns), Figure::Sum(thread::run_ns)]);
     let action = "ask the host for CPUs of your own; no setting inside this machine helps";
     main.next
-        .push(NextStep::expecting(action, &expected, Kind::HypervisorSteal).without("hypervisor steal", picture.cpus));
-    let back_ns = picture.blame.total_ns(Delay::Steal);
+        .push(NextStep::expecting(action, &expected, Kind::HypervisorSteal).without("hypervisor steal", evidence.cpus));
+    let back_ns = evidence.blame.total_ns(Delay::Steal);
     Some(Finding { kind: Kind::HypervisorSteal, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }

@@ -16,50 +16,52 @@ use wire::Cause;
 use super::finding::Finding;
 use crate::blame::Delay;
 use crate::elsewhere::elsewhere;
+use crate::evidence::Evidence;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
-use crate::picture::Picture;
 use crate::thresholds::{QUEUE_UTILISATION, TEAM_ALIVE, THREADS_PER_CPU, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Detects more threads than CPUs that wait for one another.
-pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
-    let crew = &picture.crew_sums;
-    let queued = queued_ns(picture);
-    let unspecified = if picture.sees.causes { 0 } else { crew.blocked_by[Cause::Unspecified] };
-    let spinning = crew.spin_ns.saturating_add(crew.yield_wait_ns);
-    let asleep = crew.blocked_by[Cause::Futex].saturating_add(unspecified);
-    let crowded = picture.crew.len() as f64 > picture.cpus && picture.crew_alive() >= THREADS_PER_CPU * picture.cpus;
+pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
+    let workers = &evidence.worker_sums;
+    let queued = queued_ns(evidence);
+    let unspecified = if evidence.sees.causes { 0 } else { workers.blocked_by[Cause::Unspecified] };
+    let spinning = workers.spin_ns.saturating_add(workers.yield_wait_ns);
+    let asleep = workers.blocked_by[Cause::Futex].saturating_add(unspecified);
+    let oversubscribed =
+        evidence.workers.len() as f64 > evidence.cpus && evidence.workers_alive() >= THREADS_PER_CPU * evidence.cpus;
     // The share of spinning is relative to run time: with a queue, it is only a small part of all thread time.
-    let spun_part = summary::share(crew.spin_ns, crew.run_ns);
-    let met = picture.crew_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
-    let meet = if picture.sees.spin { met } else { side_by_side(picture) };
-    let queue = picture.share(queued) >= WORTH_SHARE && has_queue(picture);
-    let explains = picture.blame.queues_explain() || !picture.sees.takers;
-    if !crowded || !meet || !queue || !explains || elsewhere(picture).is_some() {
+    let spun_part = summary::share(workers.spin_ns, workers.run_ns);
+    let met = evidence.worker_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
+    let meet = if evidence.sees.spin { met } else { side_by_side(evidence) };
+    let queue = evidence.share(queued) >= WORTH_SHARE && has_queue(evidence);
+    let explains = evidence.blame.queues_explain() || !evidence.sees.preemptors;
+    if !oversubscribed || !meet || !queue || !explains || elsewhere(evidence).is_some() {
         return None;
     }
-    let slept = if picture.sees.spin { asleep > spinning } else { picture.crew_share(asleep as f64) >= WORTH_SHARE };
+    let slept =
+        if evidence.sees.spin { asleep > spinning } else { evidence.worker_share(asleep as f64) >= WORTH_SHARE };
     let kind = if slept { Kind::TooManyThreadsSleeping } else { Kind::TooManyThreadsSpinning };
-    let confidence = match (picture.sees.takers, picture.sees.spin) {
+    let confidence = match (evidence.sees.preemptors, evidence.sees.spin) {
         (true, true) => Confidence::High,
         (false, true) => Confidence::Medium,
         (_, false) => Confidence::Low,
     };
-    let back_ns = picture.blame.total_ns(Delay::Sibling) + picture.blame.total_ns(Delay::Unseen);
+    let back_ns = evidence.blame.total_ns(Delay::Sibling) + evidence.blame.total_ns(Delay::Unseen);
 
-    let mut main = say(picture, turns(picture, kind, queued), &figures(kind));
-    if picture.sees.spin {
-        main.next.extend(openmp::threads(picture, picture.cpus, kind));
+    let mut main = say(evidence, turns(evidence, kind, queued), &figures(kind));
+    if evidence.sees.spin {
+        main.next.extend(openmp::threads(evidence, evidence.cpus, kind));
         if kind == Kind::TooManyThreadsSpinning {
-            main.next.extend(openmp::passive(picture, kind));
+            main.next.extend(openmp::passive(evidence, kind));
         }
         if !main.next.is_empty() {
-            main.next.extend(openmp::turns(picture, kind));
+            main.next.extend(openmp::turns(evidence, kind));
         }
     } else {
-        main.next.push(NextStep::plain(openmp::fewer(picture, picture.cpus), kind));
+        main.next.push(NextStep::plain(openmp::fewer(evidence, evidence.cpus), kind));
     }
     if main.next.is_empty() {
         return None;
@@ -68,66 +70,66 @@ pub(crate) fn too_many(picture: &Picture) -> Option<Finding> {
 }
 
 /// Returns whether the threads run side by side rather than one after another: on average half of them are alive.
-fn side_by_side(picture: &Picture) -> bool {
-    picture.crew_alive() >= TEAM_ALIVE * picture.crew.len() as f64
+fn side_by_side(evidence: &Evidence) -> bool {
+    evidence.workers_alive() >= TEAM_ALIVE * evidence.workers.len() as f64
 }
 
 /// Returns whether there were too few CPUs: they were busy, or, if the backend does not see that, more threads wanted a CPU than there are.
-fn has_queue(picture: &Picture) -> bool {
-    let wanted = !picture.sees.takers && picture.concurrency.runnable >= picture.cpus;
-    wanted || picture.utilisation() >= QUEUE_UTILISATION
+fn has_queue(evidence: &Evidence) -> bool {
+    let wanted = !evidence.sees.preemptors && evidence.concurrency.runnable >= evidence.cpus;
+    wanted || evidence.utilisation() >= QUEUE_UTILISATION
 }
 
 /// Returns the thread time queued behind siblings; all waiting for a CPU if the backend does not see which thread held it.
-fn queued_ns(picture: &Picture) -> u64 {
-    if picture.sees.takers {
-        picture.behind.siblings_ns
+fn queued_ns(evidence: &Evidence) -> u64 {
+    if evidence.sees.preemptors {
+        evidence.behind.siblings_ns
     } else {
-        picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns)
+        evidence.sums.wake_delay_ns.saturating_add(evidence.sums.preempt_wait_ns)
     }
 }
 
-fn turns(picture: &Picture, kind: Kind, queued: u64) -> String {
-    let threads = counted(picture.crew.len() as u64, "thread");
-    let pack = if picture.facts.is_packed() { " of the pack" } else { "" };
-    let cpus = counted(picture.cpus as u64, "CPU") + pack;
-    let crew = &picture.crew_sums;
-    if !picture.sees.spin {
+fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
+    let threads = counted(evidence.workers.len() as u64, "thread");
+    let pack = if evidence.facts.is_packed() { " of the pack" } else { "" };
+    let cpus = counted(evidence.cpus as u64, "CPU") + pack;
+    let workers = &evidence.worker_sums;
+    if !evidence.sees.spin {
         return format!(
             "{threads} share {cpus}: {} of thread time waited for a CPU. This backend does not see whether threads \
              wait for one another meanwhile, and how.",
-            about_percent(picture.share(queued))
+            about_percent(evidence.share(queued))
         );
     }
     let waiting = match kind {
         Kind::TooManyThreadsSpinning => {
-            let spun = picture.share(crew.spin_ns.saturating_add(crew.yield_wait_ns));
-            let way = if crew.yield_wait_ns > crew.spin_ns / 10 { "spin and yield" } else { "spin" };
+            let spun = evidence.share(workers.spin_ns.saturating_add(workers.yield_wait_ns));
+            let way = if workers.yield_wait_ns > workers.spin_ns / 10 { "spin and yield" } else { "spin" };
             format!(
                 "running threads {way}, waiting for threads that were preempted ({} of thread time)",
                 about_percent(spun)
             )
         }
         _ => {
-            let slept = crew.blocked_by[Cause::Futex].saturating_add(crew.blocked_by[Cause::Unspecified]);
+            let slept = workers.blocked_by[Cause::Futex].saturating_add(workers.blocked_by[Cause::Unspecified]);
             format!(
                 "threads that are done sleep until the last one has run ({} of thread time)",
-                about_percent(picture.share(slept))
+                about_percent(evidence.share(slept))
             )
         }
     };
-    let all = picture.sums.wake_delay_ns.saturating_add(picture.sums.preempt_wait_ns).max(queued).max(1);
-    let behind = if picture.sees.takers {
+    let all = evidence.sums.wake_delay_ns.saturating_add(evidence.sums.preempt_wait_ns).max(queued).max(1);
+    let behind = if evidence.sees.preemptors {
         format!("Of the waiting for a CPU, {} was behind a sibling", about_percent(queued as f64 / all as f64))
     } else {
-        format!("Threads waited for a CPU for {} of thread time", about_percent(picture.share(queued)))
+        format!("Threads waited for a CPU for {} of thread time", about_percent(evidence.share(queued)))
     };
     format!("{threads} share {cpus}: {waiting}. {behind}.")
 }
 
 fn figures(kind: Kind) -> Vec<Figure> {
     let mut figures = vec![
-        Figure::Whole(Whole::CrewThreads),
+        Figure::Whole(Whole::WorkerThreads),
         Figure::Whole(Whole::ProgramCpus),
         Figure::Whole(Whole::TookSiblingNs),
         Figure::Sum(thread::waiting_for_cpu_ns),

@@ -7,35 +7,35 @@ use ledger::account::thread;
 
 use super::finding::Finding;
 use crate::blame::Delay;
+use crate::evidence::Evidence;
 use crate::figures::{Figure, Whole, say};
 use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
-use crate::picture::Picture;
 use crate::thresholds::{THROTTLED_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind};
 
 /// Detects that waking up from idle takes a large part of thread time.
-pub(crate) fn slow_wakeups(picture: &Picture) -> Option<Finding> {
-    let from_idle = picture.behind.idle_ns.min(picture.sums.wake_delay_ns);
-    let throttled = picture.facts.throttled_ns as f64 >= THROTTLED_SHARE * picture.wall_ns;
-    let expected = picture.without_delay(from_idle as f64);
-    let room = picture.crew.len() as f64 <= picture.cpus;
-    if throttled || !room || picture.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
+pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
+    let from_idle = evidence.behind.idle_ns.min(evidence.sums.wake_delay_ns);
+    let throttled = evidence.facts.throttled_ns as f64 >= THROTTLED_SHARE * evidence.wall_ns;
+    let expected = evidence.without_delay(from_idle as f64);
+    let room = evidence.workers.len() as f64 <= evidence.cpus;
+    if throttled || !room || evidence.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
         return None;
     }
-    let wakeups = picture.crew.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);
+    let wakeups = evidence.workers.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);
     let text = format!(
         "Waking up cost {} of thread time on CPUs that were idle: {} wake-ups of {} each.",
-        about_percent(picture.share(from_idle)),
+        about_percent(evidence.share(from_idle)),
         count(wakeups),
         duration(from_idle / wakeups),
     );
     let mut main = say(
-        picture,
+        evidence,
         text,
         &[Figure::Whole(Whole::TookIdleNs), Figure::Sum(thread::wake_delay_ns), Figure::Whole(Whole::ThreadNs)],
     );
-    main.next.push(openmp::active(picture, &expected, Kind::SlowWakeups));
-    let back_ns = picture.blame.total_ns(Delay::Idle).min(picture.sums.wall_ns as f64);
+    main.next.push(openmp::active(evidence, &expected, Kind::SlowWakeups));
+    let back_ns = evidence.blame.total_ns(Delay::Idle).min(evidence.sums.wall_ns as f64);
     Some(Finding { kind: Kind::SlowWakeups, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }

@@ -4,7 +4,8 @@
 use advise::Facts;
 use ledger::figures::ByCause;
 use ledger::{
-    Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
+    Account, CpuAccount, HotFunction, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread,
+    WokenBy,
 };
 use wire::{Backend, Cause};
 
@@ -94,14 +95,14 @@ impl Stage {
         let run: u64 = threads.iter().map(|thread| thread.run_ns).sum();
         let taken = |part: f64| (part * waited as f64) as u64;
         let took = [
-            ("app", TakerKind::Sibling, behind.sibling),
-            ("stress", TakerKind::Other, behind.other),
-            ("idle", TakerKind::Idle, behind.idle),
+            ("app", PreemptorKind::Sibling, behind.sibling),
+            ("stress", PreemptorKind::Other, behind.other),
+            ("idle", PreemptorKind::Idle, behind.idle),
         ];
-        let took_cpu = took
+        let preemptors = took
             .iter()
             .filter(|(_, _, part)| *part > 0.0)
-            .map(|(comm, kind, part)| TookCpu {
+            .map(|(comm, kind, part)| Preemptor {
                 comm: (*comm).into(),
                 tid: 7,
                 host_tid: None,
@@ -139,9 +140,9 @@ impl Stage {
             own_cost: OwnCost::default(),
             programs: vec![program],
             cpus: (0..cpus).map(cpu).collect(),
-            took_cpu,
-            hot: Vec::new(),
-            beside: None,
+            preemptors,
+            hot_functions: Vec::new(),
+            co_run: None,
         };
         let facts = Facts {
             allowed_cpus: (0..cpus).collect(),
@@ -161,7 +162,7 @@ impl Stage {
     pub fn by_perf(mut self) -> Stage {
         self.account.backend = Backend::Perf;
         self.account.cpus.clear();
-        self.account.took_cpu.clear();
+        self.account.preemptors.clear();
         for thread in self.threads_mut() {
             thread.blocked_ns += thread.wake_delay_ns;
             thread.wake_delay_ns = 0;
@@ -185,7 +186,7 @@ impl Stage {
 
     /// The program spins in this kind of place.
     pub fn spinning_in(mut self, waiting: &str) -> Stage {
-        self.account.hot.push(HotFunction {
+        self.account.hot_functions.push(HotFunction {
             module: "libgomp.so.1".into(),
             function: Some("gomp_team_barrier_wait_end".into()),
             run_ns: 1_000_000_000,

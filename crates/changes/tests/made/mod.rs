@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use changes::{Book, Claim, Desire, Error, Hands, Knob, Scheduling, Session, Setting, Thread, Value, Writer};
+use changes::{
+    ChangeRequest, Claim, Error, JournalFolder, Knob, KnobIo, Scheduling, Session, Setting, Thread, Value, Writer,
+};
 use machine::CpuSet;
 use tempfile::TempDir;
 
@@ -199,7 +201,7 @@ impl Writer for MadeWriter {
     }
 }
 
-impl Hands for Made {
+impl KnobIo for Made {
     fn read(&self, knob: &Knob) -> Result<Value, Error> {
         let state = self.state();
         let thread = state.threads.get(&tid_of(knob)).ok_or_else(|| Error::Gone(Box::new(knob.clone())))?;
@@ -277,24 +279,24 @@ pub fn scheduling(tid: u32) -> Knob {
     Knob::Scheduling(thread(tid))
 }
 
-pub fn within(tid: u32, list: &str) -> Desire {
-    Desire { engine: "pack".into(), knob: affinity(tid), claim: Claim::Within(cpus(list)), heir_of: Vec::new() }
+pub fn within(tid: u32, list: &str) -> ChangeRequest {
+    ChangeRequest { engine: "pack".into(), knob: affinity(tid), claim: Claim::Within(cpus(list)), heir_of: Vec::new() }
 }
 
 /// In SCHED_IDLE at times.
-pub fn idle(tid: u32) -> Desire {
+pub fn idle(tid: u32) -> ChangeRequest {
     let claim = Claim::AtTimes(Value::Scheduling(OTHER.idle()));
-    Desire { engine: "pack".into(), knob: scheduling(tid), claim, heir_of: Vec::new() }
+    ChangeRequest { engine: "pack".into(), knob: scheduling(tid), claim, heir_of: Vec::new() }
 }
 
 /// The same, of a thread that was born since its process was adopted.
-pub fn born(desire: Desire, ancestors: &[u32]) -> Desire {
-    Desire { heir_of: ancestors.iter().map(|tid| thread(*tid)).collect(), ..desire }
+pub fn born(request: ChangeRequest, ancestors: &[u32]) -> ChangeRequest {
+    ChangeRequest { heir_of: ancestors.iter().map(|tid| thread(*tid)).collect(), ..request }
 }
 
 pub fn begin<'m>(made: &'m Made, folder: &TempDir, number: u32) -> Session<'m> {
-    let (book, command) = (Book::at(folder.path()), format!("cox {number}"));
-    Session::begin(made, book, SESSIONS + number, &command, |_| Ok(None)).unwrap()
+    let (journals, command) = (JournalFolder::at(folder.path()), format!("cox {number}"));
+    Session::begin(made, journals, SESSIONS + number, &command, |_| Ok(None)).unwrap()
 }
 
 /// As after SIGKILL of a session and its guardian: the journal stays.

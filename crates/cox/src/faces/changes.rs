@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use changes::book::Listing;
 use changes::entry::{Entry, Problem};
+use changes::journals::Listing;
 use changes::undo::Undone;
 use outputs::diagnostics::one_line;
 

@@ -3,7 +3,7 @@
 use advise::Facts;
 use anyhow::{Result, bail};
 use ledger::accounts::ProgramInfo;
-use ledger::beside::{self, Beside, Player};
+use ledger::co_run::{self, CoRun, Player};
 use ledger::{Account, Provenance};
 use machine::CpuSet;
 use observe::Observed;
@@ -14,7 +14,7 @@ use session::{Attached, Ended, Exit, Launch, Launched, Target};
 use trace::Recording;
 
 use crate::cli;
-use crate::surroundings::Surroundings;
+use crate::run_context::RunContext;
 
 /// A session that has ended, without the results of its engines.
 pub struct Session<'s> {
@@ -25,7 +25,7 @@ pub struct Session<'s> {
     /// How the target ended.
     pub ended: &'s Ended,
     /// Run context, read before the session began.
-    pub surroundings: &'s Surroundings,
+    pub run_context: &'s RunContext,
     /// Where and when the session ran.
     pub provenance: Provenance,
 }
@@ -40,7 +40,7 @@ pub fn document(
     packed: Option<PackReport>,
     counted: Option<&Counted>,
 ) -> Result<(Document, Option<Result<Recording>>)> {
-    let Session { options, target, ended, surroundings, provenance } = session;
+    let Session { options, target, ended, run_context, provenance } = session;
     let command = target.words();
     let programs = programs(target, ended);
     let own_cpu_ns = ended.own_cpu_ns.saturating_add(observed.cpu_elsewhere_ns);
@@ -52,13 +52,13 @@ pub fn document(
     let recorded = observed.recorder.take().map(|recorder| {
         let recording = recorder.finish(record, &account, &observed.waits, record.cpus.len() as u32)?;
         if programs.len() > 1 {
-            account.beside = Some(side_by_side(&recording, &programs, &observed.allowed)?);
+            account.co_run = Some(side_by_side(&recording, &programs, &observed.allowed)?);
         }
         Ok(recording)
     });
     let allowed = observed.allowed.first().and_then(Option::as_ref);
     let runtime = observed.openmp_runtime.take();
-    let mut facts = surroundings.facts(&command, allowed, options.pack_cpus.as_ref(), runtime);
+    let mut facts = run_context.facts(&command, allowed, options.pack_cpus.as_ref(), runtime);
     if !observed.passed_over.is_empty() {
         facts.denied.insert(Facts::EBPF.to_owned());
     }
@@ -93,10 +93,10 @@ fn programs(target: &Target, ended: &Ended) -> Vec<ProgramInfo> {
 }
 
 /// Computes what co-run programs took from one another.
-fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Option<CpuSet>]) -> Result<Beside> {
+fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Option<CpuSet>]) -> Result<CoRun> {
     let programs = programs.iter().enumerate().map(|(at, program)| {
         let cpus = allowed.get(at).and_then(Option::as_ref);
-        beside::Program {
+        co_run::Program {
             root_pid: program.root_pid.unwrap_or_default(),
             cpus: cpus.map(|cpus| cpus.iter().collect()),
             named: cpus.map(ToString::to_string).unwrap_or_default(),

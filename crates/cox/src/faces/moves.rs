@@ -12,7 +12,7 @@ pub fn moves(summary: &Summary) -> String {
                 let why = match why {
                     Why::Behind(ns) => format!("the least served there is {:.3} ms behind", ns as f64 / 1e6),
                     Why::Spins => "a thread there waits in a loop".to_owned(),
-                    Why::SeatFree => "a CPU had no thread to run".to_owned(),
+                    Why::SlotFree => "a CPU had no thread to run".to_owned(),
                     Why::Joined => "it is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
                     Why::End => "rotation ends".to_owned(),

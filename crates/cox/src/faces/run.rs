@@ -48,7 +48,7 @@ impl Outputs {
     /// # Errors
     /// If the temporary file cannot be created.
     pub fn recorder(&self, options: &cli::Run) -> Result<Option<Recorder>> {
-        let records = self.traces.are_wanted() || !options.also.is_empty();
+        let records = self.traces.are_wanted() || !options.co_run.is_empty();
         records.then(|| Recorder::new(&self.traces.folder(), options.room.trace_buffer)).transpose()
     }
 

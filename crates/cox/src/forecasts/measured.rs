@@ -4,7 +4,7 @@ use advise::Facts;
 use advise::forecast::measured::{self, Placing, Trial, Window};
 use advise::forecast::{Accepts, Basis, Refusal};
 use pack::engine::Tested;
-use pack::policy::regime::{FIRST_LOOK_NS, WORTH};
+use pack::policy::mode::{FIRST_LOOK_NS, WORTH};
 use pack::trial::{Seen, Tried, WINDOW_NS, Way};
 use report::advice::{Advice, Run};
 use session::Ended;
@@ -37,7 +37,7 @@ pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Fact
 }
 
 /// Converts the results of the trial for the forecast.
-pub(super) fn trial(seen: &Seen, seats: usize, openmp: bool, facts: &Facts) -> Trial {
+pub(super) fn trial(seen: &Seen, slots: usize, openmp: bool, facts: &Facts) -> Trial {
     let window = |tried: &Tried| Window {
         placing: match tried.way {
             Way::Settling => Placing::Settling,
@@ -49,11 +49,11 @@ pub(super) fn trial(seen: &Seen, seats: usize, openmp: bool, facts: &Facts) -> T
         samples: tried.samples,
         waiting: tried.waiting,
         in_runtime: tried.in_runtime,
-        crowded: tried.active > seats,
+        oversubscribed: tried.active > slots,
     };
     let given = facts.variable("OMP_NUM_THREADS").is_some();
     Trial {
-        cpus: seats as u64,
+        cpus: slots as u64,
         threads: seen.windows.iter().map(|tried| tried.active as u64).max().unwrap_or(0),
         windows: seen.windows.iter().map(window).collect(),
         worked: seen.worked.values().copied().collect(),

@@ -25,8 +25,8 @@ mod tests {
     use advise::Facts;
     use advise::forecast::modelled::{POSSIBLE_NS, Simulated, Sketch, Waits};
     use advise::forecast::{self, Accepts, Choice};
-    use pack::policy::conductor::Settings;
-    use pack::policy::seating::FULL_CAPACITY;
+    use pack::policy::assignment::FULL_CAPACITY;
+    use pack::policy::controller::Settings;
     use pack::sim::{Costs, Program, Wait};
 
     use super::measured::trial;

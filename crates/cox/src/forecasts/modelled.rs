@@ -1,11 +1,11 @@
 //! Simulates a program from its account.
 
+use advise::evidence::Evidence;
 use advise::forecast::modelled::{self, Simulated, Sketch, Waits};
 use advise::forecast::{Basis, Refusal};
-use advise::picture::Picture;
 use machine::CpuSet;
-use pack::policy::conductor::Settings;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::assignment::FULL_CAPACITY;
+use pack::policy::controller::Settings;
 use pack::sim::{Costs, Program, Wait};
 use report::Document;
 use report::advice::{Advice, Run};
@@ -18,9 +18,9 @@ use crate::simulated::Scenario;
 /// # Errors
 /// The reason why no forecast is possible.
 pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
-    let picture = Picture::new(&document.account, &document.facts);
+    let evidence = Evidence::new(&document.account, &document.facts);
     let count = wanted.cpus.as_ref().map_or(wanted.ncpus, |cpus| Some(cpus.len())).unwrap_or(1);
-    let sketch = Sketch::of(&picture, count as u64)?;
+    let sketch = Sketch::of(&evidence, count as u64)?;
     let simulated: Vec<Simulated> = sketch.phases_ns.iter().map(|phase_ns| simulate(&sketch, *phase_ns)).collect();
     let program = document.account.programs.first();
     Ok(Advice {

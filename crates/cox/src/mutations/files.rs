@@ -1,6 +1,6 @@
 //! Recordings for the fuzz test, changed at random before and after they are encoded.
 
-use ledger::beside::{Beside, Idle, Phase, Waited};
+use ledger::co_run::{CoRun, Idle, Phase, Waited};
 use perfdata::Format;
 use report::Document;
 use report::overlap::{Noticed, OverlapCounts, OverlapReport};
@@ -8,7 +8,7 @@ use testkit::perf::{SCRIPT, change, compressed, file_mode, pipe_mode, story};
 use testkit::{Random, bytes, moments, text};
 use trace::recording::{Process, Thread};
 use trace::sorter::Sorter;
-use trace::{Cast, Recording, session};
+use trace::{Recording, ThreadTable, session};
 
 #[path = "../../../report/tests/sample/mod.rs"]
 mod sample;
@@ -97,9 +97,12 @@ impl Sessions {
 
     fn original(&self, at: usize) -> Session {
         let first = 4711;
-        let mut cast = Cast { strangers: [(7, "kworker/0:1".to_owned())].into(), ..Cast::default() };
-        cast.threads.extend((first..first + 3).map(|tid| (tid, Thread { name: "heat".into(), process: first })));
-        cast.processes.insert(first, Process { name: "heat".into(), ..Process::default() });
+        let mut thread_table =
+            ThreadTable { untracked: [(7, "kworker/0:1".to_owned())].into(), ..ThreadTable::default() };
+        thread_table
+            .threads
+            .extend((first..first + 3).map(|tid| (tid, Thread { name: "heat".into(), process: first })));
+        thread_table.processes.insert(first, Process { name: "heat".into(), ..Process::default() });
         let moments = moments::some(60, first);
         let nothing = Sorter::new(&std::env::temp_dir()).unwrap().sorted().unwrap();
         let recording = Recording {
@@ -108,7 +111,7 @@ impl Sessions {
             boot_ns: 5,
             epoch_ns: 6,
             cpus: 2,
-            cast,
+            thread_table,
             waits: Vec::new(),
             moments: nothing,
         };
@@ -160,7 +163,7 @@ impl Changed for Recording {
                 4 => self.cpus = random.nasty() as u32,
                 _ => {
                     let thread = Thread { name: "\u{1b}<&\n".into(), process: random.nasty() as u32 };
-                    self.cast.threads.insert(random.nasty() as u32, thread);
+                    self.thread_table.threads.insert(random.nasty() as u32, thread);
                 }
             }
         }
@@ -182,7 +185,7 @@ fn side_by_side() -> Document {
     };
     let waited =
         Waited { cpus: "0-1".into(), behind_ns: vec![100_000_000, 2], behind_others_ns: 3, ..Waited::default() };
-    document.account.beside = Some(Beside {
+    document.account.co_run = Some(CoRun {
         any_ran_ns: 9_000_000_000,
         all_ran_ns: 5_000_000_000,
         phases: vec![phase(&[0, 1], 5_000_000_000), phase(&[0], 4_000_000_000)],

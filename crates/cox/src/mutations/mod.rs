@@ -127,7 +127,7 @@ impl Drop for Told<'_> {
 #[test]
 fn originals_are_read() {
     let wanted = Wanted::new();
-    let around = Around { known: &Vec::new, say: &|complaint| panic!("{complaint}") };
+    let around = Around { known: &Vec::new, say: &|diagnostic| panic!("{diagnostic}") };
     for (at, file) in files::originals().iter().enumerate() {
         for wanted in &wanted.all {
             let is_of_perf = file.first() != Some(&trace::session::FIRST_BYTE);

@@ -14,8 +14,8 @@ use outputs::Output;
 use perfdata::Kind;
 
 use super::Around;
-use super::people::People;
 use super::perf::Making;
+use super::thread_table::ThreadTable;
 use crate::cli;
 
 /// Sums over the lines of `timehist`.
@@ -66,11 +66,11 @@ impl Moved {
 /// # Errors
 /// See [`perfdata::Error`]; also if the output cannot be written.
 pub fn write(mut file: impl BufRead + Seek + Send, rule: cli::Rule, output: Output, around: &Around<'_>) -> Result<()> {
-    let mut people = People::new(Timehist::new(rule.into()));
+    let mut thread_table = ThreadTable::new(Timehist::new(rule.into()));
     let mut making = Making::new(Replay::with_stretches(), None);
     let (mut theirs, mut moved) = (Theirs::default(), Moved::default());
     let ending = perfdata::read(&mut file, &(around.known)(), |event| {
-        people.take(event).iter().for_each(|line| theirs.add(line));
+        thread_table.take(event).iter().for_each(|line| theirs.add(line));
         if let Kind::Migration { tid, .. } = event.kind {
             moved.pending.entry(tid).or_default().push(event.t_ns);
         }
@@ -82,7 +82,7 @@ pub fn write(mut file: impl BufRead + Seek + Send, rule: cli::Rule, output: Outp
     let record = making.record(&ending, around);
     making.stretches().iter().for_each(|stretch| moved.tell(stretch));
     let account = ledger::accounts::build(&record, &[], 0);
-    let window_ns = people.hist.window_ns();
+    let window_ns = thread_table.hist.window_ns();
     output.write(page(&theirs, &moved, &account, rule, window_ns, making.cpus())?.as_bytes())
 }
 

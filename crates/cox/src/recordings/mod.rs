@@ -1,8 +1,8 @@
 //! Recordings of cox and of perf, and messages on what a recording lacks.
 
 pub mod kuhn;
-mod people;
 pub mod perf;
+mod thread_table;
 pub mod timehist;
 
 use std::fs::File;

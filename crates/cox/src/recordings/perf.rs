@@ -12,7 +12,7 @@ use ledger::replay::Replay;
 use perfdata::{Crew, Ending};
 use report::Document;
 use trace::sorter::Sorter;
-use trace::{Cast, Recording};
+use trace::{Recording, ThreadTable};
 use wire::{Backend, Clock, Moment, Record};
 
 use super::Around;
@@ -128,7 +128,7 @@ pub fn read(
             boot_ns: 0,
             epoch_ns: 0,
             cpus: making.cpus(),
-            cast: Cast::of(&account, Default::default()),
+            thread_table: ThreadTable::of(&account, Default::default()),
             waits: Vec::new(),
             moments: sorter.sorted()?,
         })

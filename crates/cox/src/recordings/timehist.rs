@@ -8,7 +8,7 @@ use ledger::timehist::{Line, Sums, Timehist, Who};
 use outputs::Output;
 
 use super::Around;
-use super::people::People;
+use super::thread_table::ThreadTable;
 use crate::cli;
 
 /// Least width of the name column.
@@ -24,7 +24,7 @@ pub fn write(
     output: Output,
     around: &Around<'_>,
 ) -> Result<()> {
-    let mut people = People::new(Timehist::new(options.rule.into()));
+    let mut thread_table = ThreadTable::new(Timehist::new(options.rule.into()));
     let known = (around.known)();
     let mut read = Ok(perfdata::Ending::default());
     let written = output.write_with(|out| {
@@ -32,8 +32,8 @@ pub fn write(
         let (mut width, mut text) = (NAME, Vec::new());
         let (mut unwritten, mut has_head) = (None, options.summary);
         read = perfdata::read(&mut file, &known, |event| {
-            let Some(line) = people.take(event).filter(|_| !options.summary) else { return Ok(()) };
-            let name = people.name_now(line.who);
+            let Some(line) = thread_table.take(event).filter(|_| !options.summary) else { return Ok(()) };
+            let name = thread_table.name_now(line.who);
             width = width.max(name.len());
             self::line(&mut text, event.t_ns, event.cpu, &name, width, &line);
             // The header is only written with the first line, so that an unusable recording does not overwrite an existing file.
@@ -56,7 +56,7 @@ pub fn write(
             head(&mut out)?;
         }
         if options.summary {
-            summary(&mut out, &people)?;
+            summary(&mut out, &thread_table)?;
         }
         out.flush()
     });
@@ -116,8 +116,8 @@ fn digits(text: &mut Vec<u8>, mut number: u64, width: usize) {
 }
 
 /// Prints one line per thread: the columns of `-s`, then those of `-s --state`.
-fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
-    let all = people.hist.sums();
+fn summary(out: &mut impl Write, thread_table: &ThreadTable) -> io::Result<()> {
+    let all = thread_table.hist.sums();
     let mut met: HashMap<Who, usize> = HashMap::new();
     let rows: Vec<_> = all
         .iter()
@@ -125,8 +125,8 @@ fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
             let Who::Thread(tid) = *who else { return None };
             let nth = met.entry(*who).or_default();
             *nth += 1;
-            let parent = people.person(tid, *nth - 1).map_or(-1, |person| person.parent);
-            Some((people.name(*who, *nth - 1), parent, sums))
+            let parent = thread_table.thread(tid, *nth - 1).map_or(-1, |thread| thread.parent);
+            Some((thread_table.name(*who, *nth - 1), parent, sums))
         })
         .collect();
     let width = rows.iter().map(|(name, ..)| name.len()).fold(NAME, usize::max);
@@ -150,7 +150,7 @@ fn summary(out: &mut impl Write, people: &People) -> io::Result<()> {
         writeln!(out)?;
     }
     writeln!(out, "\nIdle:")?;
-    let window_ns = people.hist.window_ns();
+    let window_ns = thread_table.hist.window_ns();
     for (who, sums) in &all {
         if let Who::Idle(cpu) = who {
             let part = 100.0 * sums.run_ns as f64 / window_ns.max(1) as f64;

@@ -18,7 +18,7 @@ use session::{Limits, Outcome};
 
 use crate::faces::style;
 use crate::forecasts::{measured, modelled};
-use crate::surroundings::Surroundings;
+use crate::run_context::RunContext;
 use crate::{cli, engines, exit, provenance, targets};
 
 /// Exit code if there is nothing to choose between.
@@ -53,24 +53,24 @@ pub fn advise(options: &cli::Advise) -> Result<u8> {
 fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
     let target = targets::of(&options.program, &[]);
     let engines = engines::of_advise(options)?;
-    let surroundings = Surroundings::read(None);
+    let run_context = RunContext::read(None);
     let provenance = provenance::here(None);
     let mut outcome = session::run(&target, engines, Limits::default())?;
     // The program has run: failures are reported from now on, but do not change its exit code.
     let provenance = Provenance { command: target.words(), ..provenance };
-    if let Err(error) = report(&mut outcome, &surroundings, provenance, outputs) {
+    if let Err(error) = report(&mut outcome, &run_context, provenance, outputs) {
         say(&chain(&error));
     }
     Ok(exit::after(&outcome.ended, false))
 }
 
-fn report(outcome: &mut Outcome, surroundings: &Surroundings, provenance: Provenance, outputs: Outputs) -> Result<()> {
+fn report(outcome: &mut Outcome, run_context: &RunContext, provenance: Provenance, outputs: Outputs) -> Result<()> {
     if let Some(error) = outcome.findings.failure::<OnTrial>() {
         return Err(error.context("no advice: the trial failed"));
     }
     let tested = outcome.findings.section::<OnTrial>().context("the trial has no result")?;
-    tested.summary.complaints.iter().for_each(|complaint| say(complaint));
-    let facts = surroundings.facts(&[], None, None, None);
+    tested.summary.diagnostics.iter().for_each(|diagnostic| say(diagnostic));
+    let facts = run_context.facts(&[], None, None, None);
     let advice = measured::advice(&tested, &outcome.ended, provenance.command.clone(), &facts);
     let advice = advice.map_err(|refusal| anyhow!("{refusal}"))?;
     outputs.write(&Advice { provenance: Some(provenance), ..advice })

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use changes::book::{Book, Listing};
 use changes::entry::Entry;
 use changes::guardian;
+use changes::journals::{JournalFolder, Listing};
 use changes::undo::Undone;
-use changes::{Hands, LiveHands};
+use changes::{KnobIo, LiveKnobIo};
 use machine::Root;
 use outputs::Output;
 use outputs::diagnostics::{chain, say};
@@ -20,12 +20,12 @@ const FINDING: u8 = 1;
 
 /// Lists the changes, restores them, or waits as a guardian.
 pub fn changes(what: &cli::Changes) -> Result<u8> {
-    let hands = LiveHands::new(Root::live());
+    let knob_io = LiveKnobIo::new(Root::live());
     match what {
-        cli::Changes::Status => in_all_places(|book, text| status(&hands, book, text)),
-        cli::Changes::Undo => in_all_places(|book, text| undo(&hands, book, text)),
+        cli::Changes::Status => in_all_places(|journals, text| status(&knob_io, journals, text)),
+        cli::Changes::Undo => in_all_places(|journals, text| undo(&knob_io, journals, text)),
         cli::Changes::Guard { journal } => {
-            let undone = guardian::guard(&hands, journal)?;
+            let undone = guardian::guard(&knob_io, journal)?;
             undone.left.iter().for_each(|left| say(&left.to_string()));
             undone.troubles.iter().for_each(|trouble| say(trouble));
             Ok(if undone.failures().next().is_some() { FINDING } else { 0 })
@@ -34,10 +34,10 @@ pub fn changes(what: &cli::Changes) -> Result<u8> {
 }
 
 /// Calls `look` for each folder that may contain journals of this user. An unusable folder is reported and does not stop the search.
-fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Result<u8> {
+fn in_all_places(mut look: impl FnMut(&JournalFolder, &mut String) -> Result<bool>) -> Result<u8> {
     let (mut text, mut found, mut failed) = (String::new(), false, None);
-    for book in Book::all_of_user() {
-        match look(&book, &mut text) {
+    for journals in JournalFolder::all_of_user() {
+        match look(&journals, &mut text) {
             Ok(finding) => found |= finding,
             Err(error) => {
                 if let Some(before) = failed.replace(error) {
@@ -57,19 +57,19 @@ fn in_all_places(mut look: impl FnMut(&Book, &mut String) -> Result<bool>) -> Re
 }
 
 /// Lists the journals. If there is none, fails if the folder contains files that cox did not make.
-fn look(hands: &dyn Hands, book: &Book) -> Result<Listing> {
-    let listing = book.look(hands)?;
+fn look(knob_io: &dyn KnobIo, journals: &JournalFolder) -> Result<Listing> {
+    let listing = journals.look(knob_io)?;
     if listing.entries.is_empty() {
-        book.refuse_foreign()?;
+        journals.refuse_foreign()?;
     }
     Ok(listing)
 }
 
-fn status(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
-    let listing = look(hands, book)?;
+fn status(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> Result<bool> {
+    let listing = look(knob_io, journals)?;
     let entries = &listing.entries;
     for (entry, change) in entries.iter().flat_map(|entry| entry.changes().iter().map(move |change| (entry, change))) {
-        let now = match hands.read(&change.knob) {
+        let now = match knob_io.read(&change.knob) {
             Ok(now) => now.to_string(),
             Err(error) => error.to_string(),
         };
@@ -90,12 +90,12 @@ fn status(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
     Ok(problems(&listing, text)? || left)
 }
 
-fn undo(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
-    if look(hands, book)?.entries.is_empty() {
+fn undo(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> Result<bool> {
+    if look(knob_io, journals)?.entries.is_empty() {
         return Ok(false);
     }
-    let lock = book.lock()?;
-    let settled = book.settle_dead(&lock, hands)?;
+    let lock = journals.lock()?;
+    let settled = journals.settle_dead(&lock, knob_io)?;
     for (entry, undone) in &settled {
         writeln!(text, "{}: {}", session(entry), told(undone))?;
         for left in &undone.left {
@@ -105,7 +105,7 @@ fn undo(hands: &dyn Hands, book: &Book, text: &mut String) -> Result<bool> {
             writeln!(text, "    {trouble}")?;
         }
     }
-    let listing = book.look(hands)?;
+    let listing = journals.look(knob_io)?;
     for entry in listing.entries.iter().filter(|entry| entry.alive) {
         writeln!(text, "{} still runs, and restores its changes when it ends", session(entry))?;
     }

@@ -9,7 +9,7 @@ use session::Limits;
 
 use crate::faces::document::Session;
 use crate::faces::run::Outputs;
-use crate::surroundings::Surroundings;
+use crate::run_context::RunContext;
 use crate::{cli, engines, exit, provenance, targets};
 
 /// How a run ended, for the next run of a series.
@@ -30,7 +30,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let recorder = outputs.recorder(options)?;
     let _together = engines::expected(options, recorder.as_ref());
     let engines = engines::of_run(options, recorder);
-    let surroundings = Surroundings::read(target.attached_to());
+    let run_context = RunContext::read(target.attached_to());
     let provenance = provenance::here(target.attached_to());
     let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };
     let outcome = session::run(&target, engines, limits)?;
@@ -38,7 +38,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     // The program has run: failures are reported from now on, but do not change its exit code.
     let (ended, mut findings) = (outcome.ended, outcome.findings);
     let (packed, summary) = findings.section::<Packing>().map(|packed| (packed.report, packed.summary)).unzip();
-    let session = Session { options, target: &target, ended: &ended, surroundings: &surroundings, provenance };
+    let session = Session { options, target: &target, ended: &ended, run_context: &run_context, provenance };
     let (figures, unwritten) = match outputs.write(session, &mut findings, packed) {
         Ok(figures) => (Some(figures), None),
         Err(error) => (None, Some(error)),

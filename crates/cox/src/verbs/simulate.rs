@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use outputs::Output;
-use pack::policy::conductor::Settings;
-use pack::policy::regime::Turns;
-use pack::policy::seating::FULL_CAPACITY;
+use pack::policy::assignment::FULL_CAPACITY;
+use pack::policy::controller::Settings;
+use pack::policy::mode::Periods;
 use pack::sim::{Costs, Outcome, Program, Wait};
 use report::simulation::{How, SCHEMA_VERSION, Simulation, Way};
 
@@ -45,7 +45,7 @@ fn scenario(options: &cli::Simulate) -> Scenario {
         Waiting::None => Wait::Never,
     };
     let known = Costs::default();
-    let turns = options.period.map_or(Turns::Adapted, |length| Turns::Fixed(length.as_nanos() as u64));
+    let periods = options.period.map_or(Periods::Adapted, |length| Periods::Fixed(length.as_nanos() as u64));
     Scenario {
         program: Program {
             threads: options.threads,
@@ -62,7 +62,7 @@ fn scenario(options: &cli::Simulate) -> Scenario {
             move_ns: options.move_us.unwrap_or(known.move_ns),
             wake_ns: options.wake_us.unwrap_or(known.wake_ns),
         },
-        settings: Settings { turns, always: options.always, ..Settings::default() },
+        settings: Settings { periods, always: options.always, ..Settings::default() },
         seed: options.seed,
     }
 }
@@ -70,10 +70,10 @@ fn scenario(options: &cli::Simulate) -> Scenario {
 fn simulation(options: &cli::Simulate, scenario: &Scenario) -> Simulation {
     let program = &scenario.program;
     let ideal_ns = scenario.ideal_ns();
-    let way = |how, turn_ns, threads: usize, outcome: &Outcome| Way {
+    let way = |how, period_ns, threads: usize, outcome: &Outcome| Way {
         how,
         threads: threads as u64,
-        turn_ns,
+        period_ns,
         elapsed_ns: outcome.elapsed_ns,
         slowdown: outcome.elapsed_ns as f64 / ideal_ns,
         moves: outcome.totals.seen.moves,
@@ -86,8 +86,13 @@ fn simulation(options: &cli::Simulate, scenario: &Scenario) -> Simulation {
     let fewer = scenario.fewer_threads();
     let ways = [
         Some(way(How::Taskset, None, program.threads, &scenario.taskset())),
-        fixed.map(|(turn_ns, outcome)| way(How::BestFixed, Some(turn_ns), program.threads, &outcome)),
-        Some(way(How::Packed, Some(packed.totals.turn_ns).filter(|turn_ns| *turn_ns > 0), program.threads, &packed)),
+        fixed.map(|(period_ns, outcome)| way(How::BestFixed, Some(period_ns), program.threads, &outcome)),
+        Some(way(
+            How::Packed,
+            Some(packed.totals.period_ns).filter(|period_ns| *period_ns > 0),
+            program.threads,
+            &packed,
+        )),
         fewer.map(|(threads, outcome)| way(How::FewerThreads, None, threads, &outcome)),
     ];
     Simulation {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use testkit::installed::Installed;
-use testkit::overlapped::{Place, complaints, number, with_program};
+use testkit::overlapped::{Place, diagnostics, number, with_program};
 use testkit::run::{Ran, end_of, run, send, shell_code, wait_for};
 
 use crate::{Running, json, start};
@@ -62,7 +62,7 @@ fn tasks_that_wait_are_let_go_by_ebpf() {
             let ran = users.run(how, &[&users.program, what]);
             assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{what}: {}", ran.stderr);
             let report = users.report();
-            assert_eq!((report["backend"].as_str(), complaints(&report).as_str()), (Some("bpf"), "[]"), "{report}");
+            assert_eq!((report["backend"].as_str(), diagnostics(&report).as_str()), (Some("bpf"), "[]"), "{report}");
             for figure in ["standbys", "tasks", "blocks"] {
                 assert!(number(&report, figure) > 0, "{how}, {what}: {report}");
             }
@@ -119,7 +119,7 @@ fn processes_with_more_rights_are_given_nothing() {
     let report = users.report();
     assert_eq!(number(&report, "processes"), 2, "{report}");
     assert!(number(&report, "tasks") > 0 && number(&report, "blocks") > 0, "{report}");
-    let said = complaints(&report);
+    let said = diagnostics(&report);
     assert!(said.contains("4 of the processes that asked") && said.contains("more rights than its user"), "{said}");
 }
 
@@ -137,7 +137,7 @@ fn nonsense_reaches_nobody_else() {
     let pages = said.lines().find_map(|line| line.strip_suffix(" pages")?.parse::<u64>().ok());
     assert_eq!(pages, Some(15 + 16), "{said}");
     let report = users.report();
-    assert!(complaints(&report).contains("impossible numbers"), "{report}");
+    assert!(diagnostics(&report).contains("impossible numbers"), "{report}");
     assert!(number(&report, "tasks") > 0 && number(&report, "blocks") < 1_000_000, "{report}");
 }
 
@@ -161,7 +161,7 @@ fn the_program_goes_on_when_the_helper_ends() {
     assert!(said.contains("cox: overlap has ended") && said.lines().count() == 1, "{said}");
     assert!(fs::read_to_string(&out).unwrap().ends_with("all ran\n"));
     let report = users.report();
-    assert!(complaints(&report).contains("cox-observe, which had the eBPF programs, ended"), "{report}");
+    assert!(diagnostics(&report).contains("cox-observe, which had the eBPF programs, ended"), "{report}");
 }
 
 #[test]
@@ -188,6 +188,6 @@ fn at_the_limit_the_next_backend_is_taken() {
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let report = users.report();
     assert_ne!(report["backend"], "bpf");
-    assert!(complaints(&report).contains("the limit of cox-observe is 512"), "{report}");
+    assert!(diagnostics(&report).contains("the limit of cox-observe is 512"), "{report}");
     drop(sessions);
 }

@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use wire::{Spot, Waiting};
+use wire::{SampleSite, Waiting};
 
 use crate::account::{HotFunction, SpinBasis, Thread};
 
@@ -25,12 +25,12 @@ struct Samples {
 }
 
 /// Returns the numbers of samples by thread id.
-fn by_thread(spots: &[Spot]) -> HashMap<u32, Samples> {
+fn by_thread(sample_sites: &[SampleSite]) -> HashMap<u32, Samples> {
     let mut threads: HashMap<u32, Samples> = HashMap::new();
-    for spot in spots {
-        let samples = threads.entry(spot.tid).or_default();
-        samples.all += spot.samples;
-        samples.waiting += if spot.waiting.is_some() { spot.samples } else { 0 };
+    for site in sample_sites {
+        let samples = threads.entry(site.tid).or_default();
+        samples.all += site.samples;
+        samples.waiting += if site.waiting.is_some() { site.samples } else { 0 };
     }
     threads.retain(|_, samples| samples.all > 0);
     threads
@@ -50,8 +50,8 @@ fn share_error(k: u64, n: u64) -> f64 {
 }
 
 /// Sets spin, its error and the number of samples of the sampled threads.
-pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, spots: &[Spot]) {
-    for (tid, samples) in by_thread(spots) {
+pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) {
+    for (tid, samples) in by_thread(sample_sites) {
         let Some(thread) = owners.get(&tid).and_then(|i| threads.get_mut(*i)) else { continue };
         thread.samples = samples.all;
         thread.spin_basis = SpinBasis::Sampled;
@@ -62,21 +62,21 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, spots: 
 
 /// Returns the functions with the most samples. A function's run time is the sum of each thread's run time in proportion to its samples there;
 /// threads without an account add no run time.
-pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, spots: &[Spot]) -> Vec<HotFunction> {
-    let samples = by_thread(spots);
+pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) -> Vec<HotFunction> {
+    let samples = by_thread(sample_sites);
     let mut places: BTreeMap<(&str, Option<&str>, Option<Waiting>), HotFunction> = BTreeMap::new();
-    for spot in spots.iter().filter(|spot| spot.samples > 0) {
-        let run_ns = owners.get(&spot.tid).map_or(0, |i| threads[*i].run_ns);
-        let all = samples.get(&spot.tid).map_or(0, |samples| samples.all);
-        let place = (spot.module.as_str(), spot.function.as_deref(), spot.waiting);
+    for site in sample_sites.iter().filter(|site| site.samples > 0) {
+        let run_ns = owners.get(&site.tid).map_or(0, |i| threads[*i].run_ns);
+        let all = samples.get(&site.tid).map_or(0, |samples| samples.all);
+        let place = (site.module.as_str(), site.function.as_deref(), site.waiting);
         let hot = places.entry(place).or_insert_with(|| HotFunction {
-            module: spot.module.clone(),
-            function: spot.function.clone(),
-            waiting: spot.waiting.map(|waiting| waiting.name().to_owned()),
+            module: site.module.clone(),
+            function: site.function.clone(),
+            waiting: site.waiting.map(|waiting| waiting.name().to_owned()),
             ..HotFunction::default()
         });
-        hot.samples += spot.samples;
-        hot.run_ns += portion(run_ns, spot.samples, all);
+        hot.samples += site.samples;
+        hot.run_ns += portion(run_ns, site.samples, all);
     }
     let mut hot: Vec<HotFunction> = places.into_values().collect();
     hot.sort_by_key(|place| std::cmp::Reverse((place.samples, place.run_ns)));
@@ -88,31 +88,31 @@ pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, spots: &[Spo
 mod tests {
     use super::*;
 
-    fn spot(tid: u32, samples: u64, function: &str, waiting: Option<Waiting>) -> Spot {
+    fn site(tid: u32, samples: u64, function: &str, waiting: Option<Waiting>) -> SampleSite {
         let function = Some(function.to_owned());
-        Spot { tid, tgid: 1, samples, in_kernel: 0, module: "app".into(), function, waiting }
+        SampleSite { tid, tgid: 1, samples, in_kernel: 0, module: "app".into(), function, waiting }
     }
 
     fn thread(tid: u32, run_ns: u64) -> Thread {
         Thread { tid, run_ns, ..Thread::default() }
     }
 
-    fn booked(mut threads: Vec<Thread>, spots: &[Spot]) -> (Vec<Thread>, Vec<HotFunction>) {
+    fn booked(mut threads: Vec<Thread>, sample_sites: &[SampleSite]) -> (Vec<Thread>, Vec<HotFunction>) {
         let owners = threads.iter().enumerate().map(|(i, thread)| (thread.tid, i)).collect();
-        book(&mut threads, &owners, spots);
-        let hot = hot(&threads, &owners, spots);
+        book(&mut threads, &owners, sample_sites);
+        let hot = hot(&threads, &owners, sample_sites);
         (threads, hot)
     }
 
     #[test]
     fn spin_is_run_in_proportion_to_waiting_samples() {
-        let spots = [
-            spot(5, 60, "work", None),
-            spot(5, 30, "barrier", Some(Waiting::OpenMp)),
-            spot(5, 10, "yield", Some(Waiting::Yield)),
-            spot(6, 7, "work", None),
+        let sample_sites = [
+            site(5, 60, "work", None),
+            site(5, 30, "barrier", Some(Waiting::OpenMp)),
+            site(5, 10, "yield", Some(Waiting::Yield)),
+            site(6, 7, "work", None),
         ];
-        let (threads, _) = booked(vec![thread(5, 1_000), thread(6, 1_000), thread(7, 1_000)], &spots);
+        let (threads, _) = booked(vec![thread(5, 1_000), thread(6, 1_000), thread(7, 1_000)], &sample_sites);
         assert_eq!((threads[0].spin_ns, threads[0].samples, threads[0].spin_basis), (400, 100, SpinBasis::Sampled));
         assert_eq!((threads[1].spin_ns, threads[1].samples, threads[1].spin_basis), (0, 7, SpinBasis::Sampled));
         assert_eq!((threads[2].spin_ns, threads[2].samples, threads[2].spin_basis), (0, 0, SpinBasis::None));
@@ -126,7 +126,7 @@ mod tests {
         // None of 10: 2 / 14; sqrt(0.142857 * 0.857143 / 14) = 0.093522. Never certain.
         assert!((share_error(0, 10) - 0.093_522).abs() < 1e-6);
         assert!((share_error(10, 10) - share_error(0, 10)).abs() < 1e-12);
-        let (threads, _) = booked(vec![thread(5, 1_000_000)], &[spot(5, 10, "work", None)]);
+        let (threads, _) = booked(vec![thread(5, 1_000_000)], &[site(5, 10, "work", None)]);
         assert_eq!(threads[0].spin_error_ns, 93_521);
     }
 
@@ -150,14 +150,14 @@ mod tests {
 
     #[test]
     fn hot_functions_add_up_the_run_time_of_all_threads() {
-        let spots = [
-            spot(5, 75, "work", None),
-            spot(5, 25, "barrier", Some(Waiting::OpenMp)),
-            spot(6, 10, "work", None),
-            spot(6, 30, "barrier", Some(Waiting::OpenMp)),
-            spot(9, 8, "gone", None),
+        let sample_sites = [
+            site(5, 75, "work", None),
+            site(5, 25, "barrier", Some(Waiting::OpenMp)),
+            site(6, 10, "work", None),
+            site(6, 30, "barrier", Some(Waiting::OpenMp)),
+            site(9, 8, "gone", None),
         ];
-        let (_, hot) = booked(vec![thread(5, 1_000), thread(6, 400)], &spots);
+        let (_, hot) = booked(vec![thread(5, 1_000), thread(6, 400)], &sample_sites);
         let told: Vec<_> =
             hot.iter().map(|h| (h.function.as_deref(), h.samples, h.run_ns, h.waiting.as_deref())).collect();
         assert_eq!(
@@ -172,16 +172,16 @@ mod tests {
 
     #[test]
     fn hot_functions_are_ordered_by_samples() {
-        let spots = [spot(5, 2, "long", None), spot(6, 3, "often", None)];
-        let (_, hot) = booked(vec![thread(5, 1_000), thread(6, 10)], &spots);
+        let sample_sites = [site(5, 2, "long", None), site(6, 3, "often", None)];
+        let (_, hot) = booked(vec![thread(5, 1_000), thread(6, 10)], &sample_sites);
         assert_eq!((hot[0].samples, hot[0].run_ns, hot[1].run_ns), (3, 10, 1_000));
     }
 
     #[test]
     fn twenty_functions_are_listed_and_waiting_keeps_a_function_apart() {
-        let mut spots: Vec<Spot> = (1..=30).map(|i| spot(5, i, &format!("f{i}"), None)).collect();
-        spots.push(spot(5, 100, "f30", Some(Waiting::TightLoop)));
-        let (_, hot) = booked(vec![thread(5, 1_000)], &spots);
+        let mut sample_sites: Vec<SampleSite> = (1..=30).map(|i| site(5, i, &format!("f{i}"), None)).collect();
+        sample_sites.push(site(5, 100, "f30", Some(Waiting::TightLoop)));
+        let (_, hot) = booked(vec![thread(5, 1_000)], &sample_sites);
         assert_eq!((hot.len(), hot[0].samples, hot[1].samples, hot[19].samples), (20, 100, 30, 12));
     }
 }

@@ -1,10 +1,12 @@
 //! Small records whose accounts are known.
 
 use wire::layout::ENROLLED_ALIVE;
-use wire::{Backend, Cause, Clock, Cpu, CpuKind, Living, Losses, Pair, PairSum, Spot, State, Taker, Waiting, native};
+use wire::{
+    Backend, Cause, Clock, Cpu, CpuKind, Living, Losses, Pair, PairSum, SampleSite, State, Taker, Waiting, native,
+};
 
 use super::*;
-use crate::account::{SpinBasis, TakerKind, TookCpu, WokenBy};
+use crate::account::{Preemptor, PreemptorKind, SpinBasis, WokenBy};
 use crate::figures::ByMigration;
 use crate::transition::{born, switch_in, switch_out, waking};
 
@@ -319,37 +321,45 @@ fn samples_and_wakers_of_an_id_used_twice_go_to_the_one_that_ran_longest() {
     let mut record = record(vec![ran(5, 5, 1, 0, 10), ran(5, 5, 1, 20, 900), ran(5, 5, 1, 910, 920)]);
     record.pairs = vec![(Pair { waker: 0, wakee: 5 }, PairSum { count: 1, blocked_ns: 1 })];
     let waiting = Some(Waiting::Mpi);
-    record.spots =
-        vec![Spot { tid: 5, tgid: 5, samples: 10, in_kernel: 0, module: "m".into(), function: None, waiting }];
+    record.sample_sites =
+        vec![SampleSite { tid: 5, tgid: 5, samples: 10, in_kernel: 0, module: "m".into(), function: None, waiting }];
     let account = build(&record, &[program(5)], 0);
     let threads: Vec<&Thread> = account.programs[0].processes.iter().flat_map(|process| &process.threads).collect();
     assert_eq!(
         threads.iter().map(|t| (t.samples, t.spin_ns, t.woken_by.len())).collect::<Vec<_>>(),
         [(0, 0, 0), (10, 880, 1), (0, 0, 0)]
     );
-    assert_eq!((account.hot.len(), account.hot[0].run_ns, account.hot[0].samples), (1, 880, 10));
+    assert_eq!(
+        (account.hot_functions.len(), account.hot_functions[0].run_ns, account.hot_functions[0].samples),
+        (1, 880, 10)
+    );
 }
 
-fn took(comm: &str, tid: u32, threads: u64, kind: TakerKind, wait_ns: u64) -> TookCpu {
-    TookCpu { comm: comm.into(), tid, host_tid: None, threads, kind, wait_ns }
+fn took(comm: &str, tid: u32, threads: u64, kind: PreemptorKind, wait_ns: u64) -> Preemptor {
+    Preemptor { comm: comm.into(), tid, host_tid: None, threads, kind, wait_ns }
 }
 
 #[test]
-fn takers_are_added_up_by_name_and_kind() {
+fn preemptors_are_added_up_by_name_and_kind() {
     let mut clocks = vec![ran(5, 5, 1, 0, 100), ran(5, 6, 5, 0, 100), ran(5, 7, 5, 0, 100)];
     (clocks[0].took_ns, clocks[1].took_ns) = (50, 30);
     let mut record = record(clocks);
-    let taker = |tid, name, wait_ns| (tid, Taker { wait_ns, comm: comm(name) });
-    record.takers = vec![taker(80, "kworker", 5), taker(81, "kworker", 7), taker(82, "app", 60), taker(83, "none", 0)];
+    let preemptor = |tid, name, wait_ns| (tid, Taker { wait_ns, comm: comm(name) });
+    record.takers = vec![
+        preemptor(80, "kworker", 5),
+        preemptor(81, "kworker", 7),
+        preemptor(82, "app", 60),
+        preemptor(83, "none", 0),
+    ];
     record.cpus = vec![Cpu { took_idle_ns: 3, ..Cpu::default() }, Cpu { took_idle_ns: 4, ..Cpu::default() }];
     let account = build(&record, &[program(5)], 0);
     assert_eq!(
-        account.took_cpu,
+        account.preemptors,
         [
-            took("app", 5, 2, TakerKind::Sibling, 80),
-            took("app", 82, 1, TakerKind::Other, 60),
-            took("kworker", 81, 2, TakerKind::Other, 12),
-            took("idle", 0, 0, TakerKind::Idle, 7),
+            took("app", 5, 2, PreemptorKind::Sibling, 80),
+            took("app", 82, 1, PreemptorKind::Other, 60),
+            took("kworker", 81, 2, PreemptorKind::Other, 12),
+            took("idle", 0, 0, PreemptorKind::Idle, 7),
         ]
     );
 }
@@ -363,7 +373,7 @@ fn other_users_have_one_name_and_no_id() {
     let name = wire::layout::ANOTHER_USERS_NAME;
     record.takers = vec![(wire::layout::ANOTHER_USERS, Taker { wait_ns: 7, comm: comm(name) })];
     let account = build(&record, &[program(5)], 0);
-    assert_eq!(account.took_cpu, [took(name, 0, 1, TakerKind::Other, 7)]);
+    assert_eq!(account.preemptors, [took(name, 0, 1, PreemptorKind::Other, 7)]);
     let threads = &only_process(&account).threads;
     let waker = &threads[0].woken_by[0];
     assert_eq!((waker.tid, waker.host_tid, waker.comm.as_deref(), waker.count), (0, None, Some(name), 3));
@@ -381,21 +391,21 @@ fn who_holds_a_cpu_at_the_end_takes_to_the_end() {
     record.losses = Losses { takers_ns: 1, ..Losses::default() };
     let account = build(&record, &[program(5)], 0);
     assert_eq!(
-        account.took_cpu,
-        [took("app", 5, 1, TakerKind::Sibling, 500), took("idle", 0, 0, TakerKind::Idle, 500)]
+        account.preemptors,
+        [took("app", 5, 1, PreemptorKind::Sibling, 500), took("idle", 0, 0, PreemptorKind::Idle, 500)]
     );
     assert_eq!(only_process(&account).threads[0].took_ns, 500);
-    assert_eq!(account.lost.takers_ns, 501);
+    assert_eq!(account.lost.preemptors_ns, 501);
 
     record.living.push(Living { clock: ran(5, 6, 5, 0, 1), until_ns: END });
     record.cpus.truncate(2);
     record.cpus[1].wait_mark = wire::cells::thread_time_ns(waiting, START + 950);
     let account = build(&record, &[program(5)], 0);
-    assert_eq!(account.took_cpu.iter().map(|taker| taker.wait_ns).collect::<Vec<_>>(), [400 + 100, 50 + 50]);
+    assert_eq!(account.preemptors.iter().map(|preemptor| preemptor.wait_ns).collect::<Vec<_>>(), [400 + 100, 50 + 50]);
     // Two members have not waited longer than twice since the holder came, whatever the mark says.
     record.cpus.remove(0);
     (record.cpus[0].since_ns, record.cpus[0].wait_mark) = (END - 20, 0);
-    assert_eq!(build(&record, &[program(5)], 0).took_cpu, [took("idle", 0, 0, TakerKind::Idle, 40)]);
+    assert_eq!(build(&record, &[program(5)], 0).preemptors, [took("idle", 0, 0, PreemptorKind::Idle, 40)]);
 }
 
 #[test]
@@ -408,9 +418,10 @@ fn the_session_is_told() {
     let account = build(&record, &[program(5)], 56);
     assert_eq!((account.backend, account.events, account.window_ns), (Backend::Bpf, 12, 1_000));
     assert_eq!(account.own_cost, OwnCost { user_ns: 56, kernel_ns: Some(34) });
-    let lost = Lost { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, takers_ns: 6, idle_split: 7, moments: 8 };
+    let lost =
+        Lost { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, preemptors_ns: 6, idle_split: 7, moments: 8 };
     assert_eq!((account.lost, account.lost.total()), (lost, 30));
-    assert_eq!((account.took_cpu.len(), account.hot.len(), account.cpus.len()), (0, 0, 0));
+    assert_eq!((account.preemptors.len(), account.hot_functions.len(), account.cpus.len()), (0, 0, 0));
 }
 
 #[test]

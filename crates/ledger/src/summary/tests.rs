@@ -1,7 +1,7 @@
 //! Each figure, over threads whose values differ in every part.
 
 use super::*;
-use crate::account::{Lost, OwnCost, TookCpu};
+use crate::account::{Lost, OwnCost, Preemptor};
 use crate::figures::ByMigration;
 
 /// An account of nothing.
@@ -16,9 +16,9 @@ pub(crate) fn empty() -> Account {
         own_cost: OwnCost::default(),
         programs: vec![],
         cpus: vec![],
-        took_cpu: vec![],
-        hot: vec![],
-        beside: None,
+        preemptors: vec![],
+        hot_functions: vec![],
+        co_run: None,
     }
 }
 
@@ -157,15 +157,15 @@ fn imbalance_is_what_the_busiest_did_above_the_mean() {
 
 #[test]
 fn waits_are_told_apart_by_who_was_before_us() {
-    let took = |kind, wait_ns| TookCpu { kind, wait_ns, ..TookCpu::default() };
-    let took_cpu = vec![
-        took(TakerKind::Sibling, 1),
-        took(TakerKind::Other, 2),
-        took(TakerKind::Idle, 4),
-        took(TakerKind::Sibling, 8),
-        took(TakerKind::Other, 16),
+    let took = |kind, wait_ns| Preemptor { kind, wait_ns, ..Preemptor::default() };
+    let preemptors = vec![
+        took(PreemptorKind::Sibling, 1),
+        took(PreemptorKind::Other, 2),
+        took(PreemptorKind::Idle, 4),
+        took(PreemptorKind::Sibling, 8),
+        took(PreemptorKind::Other, 16),
     ];
-    let behind = behind(&Account { took_cpu, ..empty() });
+    let behind = behind(&Account { preemptors, ..empty() });
     assert_eq!((behind.siblings_ns, behind.others_ns, behind.idle_ns, behind.total_ns()), (9, 18, 4, 31));
 }
 

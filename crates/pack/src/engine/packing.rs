@@ -12,10 +12,10 @@ use session::control::{self, Found};
 use session::{Attached, Ended, Engine, Launch, Subject, Target, preload};
 use watch::Sight;
 
-use super::choice::{Choice, Wanted};
+use super::cpu_choice::{CpuChoice, Wanted};
 use super::section;
 use crate::live::{self, Began, Packer, Plan, Summary, is_packed};
-use crate::policy::conductor::Settings;
+use crate::policy::controller::Settings;
 
 /// How to pack.
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ pub struct Packing {
     what: Vec<String>,
     packer: Option<Packer>,
     /// What other CPUs there are to choose from; there once it is probed.
-    choice: Option<Choice>,
+    cpu_choice: Option<CpuChoice>,
     /// Why nothing is packed any more.
     ended: Option<String>,
     /// What it did until now.
@@ -155,7 +155,7 @@ impl Packing {
             plan,
             what: Vec::new(),
             packer: None,
-            choice: None,
+            cpu_choice: None,
             ended: None,
             summary: None,
             repacked: Vec::new(),
@@ -171,9 +171,9 @@ impl Packing {
 
     /// Packs the same processes on other CPUs. Meanwhile, for some ten milliseconds, they have their own masks.
     fn repack(&mut self, wanted: &Wanted) -> Result<CpuSet> {
-        let choice = self.choice.as_ref().context("the CPUs of this session cannot be changed")?;
-        let cpus = choice.choose(wanted)?;
-        let capacities = choice.capacities(&cpus);
+        let cpu_choice = self.cpu_choice.as_ref().context("the CPUs of this session cannot be changed")?;
+        let cpus = cpu_choice.choose(wanted)?;
+        let capacities = cpu_choice.capacities(&cpus);
         if cpus == self.cpus() {
             return Ok(cpus);
         }
@@ -203,10 +203,10 @@ impl Packing {
         }
     }
 
-    /// Ends the packing that is in force. Returns the first of its complaints.
+    /// Ends the packing that is in force. Returns the first of its diagnostics.
     fn finish(&mut self) -> Option<String> {
         let summary = self.packer.take()?.finish();
-        let complaint = summary.complaints.first().cloned();
+        let diagnostic = summary.diagnostics.first().cloned();
         if let Some(others_ns) = self.times.take().and_then(|before| others_ns(&before, &self.cpus(), &summary)) {
             self.others_ns = Some(self.others_ns.unwrap_or(0) + others_ns);
         }
@@ -214,7 +214,7 @@ impl Packing {
             Some(before) => before.then(summary),
             None => summary,
         });
-        complaint
+        diagnostic
     }
 }
 
@@ -247,12 +247,12 @@ impl Engine for Packing {
             }
         }
         // Those of the first process, or cox's own, which a launched program inherits.
-        let choice = Choice::of(pids.first().map_or(Who::Own, |pid| Who::Task(*pid)))?;
-        let cpus = choice.choose(&self.wanted)?;
+        let cpu_choice = CpuChoice::of(pids.first().map_or(Who::Own, |pid| Who::Task(*pid)))?;
+        let cpus = cpu_choice.choose(&self.wanted)?;
         self.plan.began = if pids.is_empty() { Began::Here } else { Began::Outside };
-        self.plan.capacities = choice.capacities(&cpus);
+        self.plan.capacities = cpu_choice.capacities(&cpus);
         self.plan.cpus = cpus.iter().collect();
-        self.choice = Some(choice);
+        self.cpu_choice = Some(cpu_choice);
         self.what = match target {
             Target::Launch(_) => target.words(),
             _ => pids.iter().map(|pid| format!("process {pid}")).collect(),

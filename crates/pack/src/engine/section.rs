@@ -23,7 +23,7 @@ pub(super) fn report(
     exit: Option<Exit>,
 ) -> PackReport {
     let seen = summary.totals.seen;
-    let others = others_ns.and_then(|ns| others_share(ns, summary.seats_ns, summary.wall_ns));
+    let others = others_ns.and_then(|ns| others_share(ns, summary.slots_ns, summary.wall_ns));
     PackReport {
         schema_version: SCHEMA_VERSION,
         cox_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -31,13 +31,13 @@ pub(super) fn report(
         provenance: None,
         exit_code: exit.map(Exit::shell_code),
         cpus: cpus.to_string(),
-        seats: cpus.len() as u64,
-        seats_ns: summary.seats_ns,
+        slots: cpus.len() as u64,
+        slots_ns: summary.slots_ns,
         repacked,
         threads: summary.threads as u64,
         wall_ns: summary.wall_ns,
         rotating_ns: summary.totals.rotating_ns,
-        turn_ns: summary.totals.turn_ns,
+        period_ns: summary.totals.period_ns,
         run_ns: summary.totals.run_ns,
         others,
         confidence: others.map(confidence_beside),
@@ -50,13 +50,13 @@ pub(super) fn report(
         moves: seen.moves,
         own_ns: summary.own_ns,
         restored: summary.restored as u64,
-        preloaded: summary.told.guests,
-        kept_from_spinning: summary.told.cured,
-        spinning_runtimes: summary.told.wasteful.iter().map(spinning_runtime).collect(),
+        preloaded: summary.preloads.preloaded,
+        spin_throttled: summary.preloads.throttled,
+        spinning_runtimes: summary.preloads.wasteful.iter().map(spinning_runtime).collect(),
         backend: summary.backend,
         passed_over: summary.passed_over.as_deref().map(ebpf::explained_text),
-        unread: summary.told.unread.iter().map(|(pid, why)| format!("process {pid}: {why}")).collect(),
-        complaints: summary.complaints.clone(),
+        unread: summary.preloads.unread.iter().map(|(pid, why)| format!("process {pid}: {why}")).collect(),
+        diagnostics: summary.diagnostics.clone(),
     }
 }
 

@@ -7,7 +7,7 @@ use machine::{CpuSet, Root};
 use session::{Ended, Engine, NoCommand, Subject, Target};
 use watch::Sight;
 
-use super::choice::Wanted;
+use super::cpu_choice::Wanted;
 use super::packing::{How, Packing};
 use crate::live::Summary;
 

@@ -6,13 +6,15 @@ use std::path::Path;
 use std::process::{self, Command};
 
 use changes::guardian::Guardian;
-use changes::{Book, Claim, Desire, Grip, Knob, LiveHands, Right, Session, Setting, Thread, Value};
+use changes::{
+    ChangeRequest, Claim, JournalFolder, Knob, KnobHandle, LiveKnobIo, Right, Session, Setting, Thread, Value,
+};
 use machine::CpuSet;
 use wire::Stand;
 
 use super::Error;
 use super::plan::Plan;
-use crate::policy::{Order, Seat};
+use crate::policy::{Order, Slot};
 
 /// Who wants the changes, as messages name it.
 const ENGINE: &str = "pack";
@@ -23,12 +25,12 @@ pub struct Held {
     pub stand: usize,
     /// Its id.
     pub tid: u32,
-    grip: Grip,
+    handle: KnobHandle,
     /// The pack's CPUs one by one, and all of them.
-    seats: Vec<Setting>,
+    slots: Vec<Setting>,
     anywhere: Setting,
     /// `None`: anywhere in the pack.
-    now: Option<Seat>,
+    now: Option<Slot>,
     /// It was found outside of the pack, and is left as it is until somebody has asked why.
     strayed: bool,
 }
@@ -44,11 +46,11 @@ impl Held {
         if wanted == self.now || self.strayed {
             return Ok(());
         }
-        self.strayed = !self.grip.is_within(&self.anywhere)?;
+        self.strayed = !self.handle.is_within(&self.anywhere)?;
         if self.strayed {
             return Ok(());
         }
-        self.grip.apply(wanted.map_or(&self.anywhere, |seat| &self.seats[seat]))?;
+        self.handle.apply(wanted.map_or(&self.anywhere, |slot| &self.slots[slot]))?;
         self.now = wanted;
         Ok(())
     }
@@ -61,7 +63,7 @@ impl Held {
 
 /// The session with what it has taken.
 pub struct Holder<'h> {
-    hands: &'h LiveHands,
+    knob_io: &'h LiveKnobIo,
     session: Session<'h>,
     cpus: CpuSet,
     /// Leaders of processes that were announced, with the right to pack them; that of the processes that were
@@ -97,15 +99,16 @@ impl<'h> Holder<'h> {
     ///
     /// # Errors
     /// When one of the processes is packed already, or the journal or the guardian do not work.
-    pub fn begin(hands: &'h LiveHands, plan: &Plan) -> Result<Holder<'h>, Error> {
-        let book = Book::of_user();
+    pub fn begin(knob_io: &'h LiveKnobIo, plan: &Plan) -> Result<Holder<'h>, Error> {
+        let journals = JournalFolder::of_user();
         let mut alone = BTreeMap::new();
         for pid in plan.pids.iter().copied().collect::<BTreeSet<u32>>() {
-            alone.insert(pid, book.hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?);
+            alone.insert(pid, journals.hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?);
         }
-        let session = Session::begin(hands, book, process::id(), &plan.command, |journal| post(journal).map(Some))?;
+        let session =
+            Session::begin(knob_io, journals, process::id(), &plan.command, |journal| post(journal).map(Some))?;
         let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Left::default());
-        Ok(Holder { hands, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
+        Ok(Holder { knob_io, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
     }
 
     /// Takes the threads that are there when packing begins, all or none.
@@ -146,13 +149,13 @@ impl<'h> Holder<'h> {
         let living = new
             .iter()
             .filter(|(_, stand)| !refused.contains(&stand.tgid))
-            .filter_map(|(number, stand)| Some((*number, stand, self.hands.thread(stand.tid).ok()?)));
+            .filter_map(|(number, stand)| Some((*number, stand, self.knob_io.thread(stand.tid).ok()?)));
         let mut threads: Vec<(usize, &Stand, Thread)> = living.collect();
-        let desires: Vec<Desire> =
-            threads.iter().map(|(_, stand, thread)| self.desire(*thread, self.ancestors(stand))).collect();
-        if self.session.take(desires.clone()).is_err() {
+        let requests: Vec<ChangeRequest> =
+            threads.iter().map(|(_, stand, thread)| self.request(*thread, self.ancestors(stand))).collect();
+        if self.session.take(requests.clone()).is_err() {
             // One of them is the reason; what was taken already is not taken again.
-            let mut taken = desires.into_iter().map(|desire| self.session.take([desire]));
+            let mut taken = requests.into_iter().map(|request| self.session.take([request]));
             let left = &mut self.left;
             threads.retain(|_| match taken.next() {
                 Some(Err(error)) => {
@@ -188,11 +191,11 @@ impl<'h> Holder<'h> {
     /// Why a thread is outside of the pack: false when somebody else has set its CPUs, who shall have them. When the
     /// kernel has, because CPUs of the pack are gone, it is taken back to what is left of them, if anything is.
     pub fn keeps(&self, held: &mut Held) -> bool {
-        if !self.session.has(held.grip.knob()).unwrap_or(false) {
+        if !self.session.has(held.handle.knob()).unwrap_or(false) {
             return false;
         }
         // With no CPU of the pack there it stays where it is, and strays again at the next order.
-        let _ = held.grip.apply(&held.anywhere);
+        let _ = held.handle.apply(&held.anywhere);
         (held.now, held.strayed) = (None, false);
         true
     }
@@ -221,14 +224,14 @@ impl<'h> Holder<'h> {
             return Ok(());
         }
         // A leader that has ended takes its process's name with it; its threads are taken one by one.
-        let Ok(leader) = self.hands.thread(pid) else { return Ok(()) };
+        let Ok(leader) = self.knob_io.thread(pid) else { return Ok(()) };
         let right = match self.alone.contains_key(&pid) {
             true => None,
-            false => Some(Book::of_user().hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?),
+            false => Some(JournalFolder::of_user().hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?),
         };
         let creator = new.iter().find(|(_, stand)| stand.tid == pid).map_or(0, |(_, stand)| stand.creator_tid);
         let heir_of = self.origin.get(&creator).copied().into_iter().collect();
-        match self.session.adopt([self.desire(leader, heir_of)]) {
+        match self.session.adopt([self.request(leader, heir_of)]) {
             Ok(()) | Err(changes::Error::Gone(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -245,17 +248,17 @@ impl<'h> Holder<'h> {
         creator.into_iter().chain(self.adopted.get(&stand.tgid).map(|(leader, _)| *leader)).collect()
     }
 
-    fn desire(&self, thread: Thread, heir_of: Vec<Thread>) -> Desire {
+    fn request(&self, thread: Thread, heir_of: Vec<Thread>) -> ChangeRequest {
         let claim = Claim::Within(self.cpus.clone());
-        Desire { engine: ENGINE.to_owned(), knob: Knob::Affinity(thread), claim, heir_of }
+        ChangeRequest { engine: ENGINE.to_owned(), knob: Knob::Affinity(thread), claim, heir_of }
     }
 
     fn hold(&self, stand: usize, thread: Thread) -> Result<Held, changes::Error> {
-        let grip = self.session.grip(&Knob::Affinity(thread))?;
-        let one = |cpu: u32| grip.prepare(&Value::Cpus([cpu].into_iter().collect()));
-        let seats = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
-        let anywhere = grip.prepare(&Value::Cpus(self.cpus.clone()))?;
-        Ok(Held { stand, tid: thread.tid, grip, seats, anywhere, now: None, strayed: false })
+        let handle = self.session.handle(&Knob::Affinity(thread))?;
+        let one = |cpu: u32| handle.prepare(&Value::Cpus([cpu].into_iter().collect()));
+        let slots = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
+        let anywhere = handle.prepare(&Value::Cpus(self.cpus.clone()))?;
+        Ok(Held { stand, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
     }
 }
 
@@ -264,7 +267,7 @@ impl<'h> Holder<'h> {
 /// # Errors
 /// When the folder of journals cannot be used.
 pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
-    Book::of_user().is_held(pid)
+    JournalFolder::of_user().is_held(pid)
 }
 
 /// The process that undoes when this one is killed: cox itself, as `cox changes guard JOURNAL`.

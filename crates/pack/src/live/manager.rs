@@ -18,19 +18,19 @@ use watch::Stands;
 use watch::stands::{STAY_OPEN, has_ended};
 use wire::{Backend, Cause, Sample, Stand, Waiting};
 
-use super::guest::{Guests, Places};
 use super::held::{Held, Holder};
 use super::own::OwnTime;
 use super::plan::{Began, Plan};
 use super::polls::{Polls, Sighting};
+use super::preload_pages::{Places, PreloadPages};
 use super::realtime;
-use super::shared::{Core, Eyes, Shared};
+use super::shared::{Core, Sensors, Shared};
 use super::spins::Spins;
 use super::summary::Summary;
 use super::ticker;
 use crate::policy::Member;
-use crate::policy::conductor::Conductor;
-use crate::policy::regime::Action;
+use crate::policy::controller::Controller;
+use crate::policy::mode::Action;
 use crate::trial::{Did, Look, Trial};
 
 /// How often the manager looks while threads are steered, and while they are not.
@@ -45,8 +45,8 @@ type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
 /// Packs until the session is over. Says when all threads are held, or why they are not.
 pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
-    let hands = changes::LiveHands::new(root.clone());
-    let prepared = Holder::begin(&hands, plan).and_then(|holder| {
+    let knob_io = changes::LiveKnobIo::new(root.clone());
+    let prepared = Holder::begin(&knob_io, plan).and_then(|holder| {
         laps::done(Part::Guarding);
         let stands = Stands::new(plan.sight, plan.children, plan.helping, &plan.cpus)?;
         Ok((holder, stands))
@@ -59,33 +59,33 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         }
     };
     let now_ns = arch::monotonic_ns();
-    let conductor = Conductor::new(plan.settings, &plan.capacities, now_ns, own.charged_ns());
+    let controller = Controller::new(plan.settings, &plan.capacities, now_ns, own.charged_ns());
     let shared = Arc::new(Shared {
-        core: Mutex::new(Core::new(conductor, plan.log)),
-        eyes: Eyes {
+        core: Mutex::new(Core::new(controller, plan.log)),
+        sensors: Sensors {
             table: stands.table(),
             spins: Spins::default(),
-            guests: Places::default(),
+            preload_pages: Places::default(),
             cpus: plan.cpus.clone(),
         },
         tick_ns: AtomicU64::new(0),
         over: AtomicBool::new(false),
         without_ticker: AtomicU32::new(0),
     });
-    let mut guests = Guests::new(root.clone(), plan.cpus.len());
+    let mut preload_pages = PreloadPages::new(root.clone(), plan.cpus.len());
     // While their masks are their own.
     match plan.began {
         Began::Here => {}
-        Began::Outside => plan.pids.iter().for_each(|&pid| guests.attach(pid, guests.allowed(pid))),
-        Began::Packed(cpus) => plan.pids.iter().for_each(|&pid| guests.attach(pid, cpus)),
+        Began::Outside => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, preload_pages.allowed(pid))),
+        Began::Packed(cpus) => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, cpus)),
     }
     let backend = stands.backend();
     let passed_over = passed_over.map(|why| why.to_string());
     let mut manager = Manager {
-        guests,
+        preload_pages,
         judge: Judge::new(root),
         own,
-        trial: plan.trial.then(|| Trial::new(plan.settings.turns)),
+        trial: plan.trial.then(|| Trial::new(plan.settings.periods)),
         shared: Arc::clone(&shared),
         stands,
         holder,
@@ -122,7 +122,7 @@ fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
 }
 
 struct Manager<'p> {
-    guests: Guests,
+    preload_pages: PreloadPages,
     judge: Judge,
     own: OwnTime,
     trial: Option<Trial>,
@@ -159,10 +159,10 @@ impl Manager<'_> {
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
         // First, as they inherit the shortest slice, but not what comes next: killed, cox has ended, and masks come
         // back, only when each of its threads has had a CPU, however busy these are.
-        for seat in 0..plan.cpus.len() {
+        for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
-            let ticker = thread::Builder::new().name(format!("cox-seat-{seat}"));
-            self.tickers.push(ticker.spawn(move || ticker::run(&ours, seat)).map_err(super::Error::Thread)?);
+            let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
+            self.tickers.push(ticker.spawn(move || ticker::run(&ours, slot)).map_err(super::Error::Thread)?);
         }
         // From here on masks change, and tickers want its lock: it must not wait for the program's threads.
         let _ = realtime::become_punctual(realtime::MANAGER);
@@ -176,10 +176,10 @@ impl Manager<'_> {
     fn run(mut self, start_ns: u64) -> Summary {
         let own_before_ns = self.own.charged_ns();
         if let Ok(mut core) = self.shared.core.lock() {
-            core.conductor.start(start_ns, own_before_ns);
+            core.controller.start(start_ns, own_before_ns);
         }
         // Before anything is measured: a libgomp that stops spinning is another program.
-        self.guests.look(start_ns, &self.shared.eyes.guests);
+        self.preload_pages.look(start_ns, &self.shared.sensors.preload_pages);
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
                 if steering {
@@ -187,11 +187,11 @@ impl Manager<'_> {
                 }
                 thread::park_timeout(self.pause(steering));
                 self.meet()?;
-                self.guests.look(arch::monotonic_ns(), &self.shared.eyes.guests);
+                self.preload_pages.look(arch::monotonic_ns(), &self.shared.sensors.preload_pages);
                 Ok(())
             });
             if let Err(error) = looked {
-                self.summary.complaints.push(error.to_string());
+                self.summary.diagnostics.push(error.to_string());
                 break;
             }
         }
@@ -213,27 +213,27 @@ impl Manager<'_> {
         if !samples.is_empty() {
             // Asked for all before any is judged: the first look at code is not the last word on it.
             for sample in &samples {
-                self.shared.eyes.spins.waited_in(sample);
+                self.shared.sensors.spins.waited_in(sample);
             }
             self.settle();
         }
-        let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.eyes.spins.waited_in(s)).collect();
+        let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.sensors.spins.waited_in(s)).collect();
         let waiting = waits.iter().flatten().count();
         let (seen, seen_waiting) = self.looked();
         let own_ns = self.own.charged_ns();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
-        core.conductor.sampled(samples.len() as u64 + seen, waiting as u64 + seen_waiting, yielding as u64);
+        core.controller.sampled(samples.len() as u64 + seen, waiting as u64 + seen_waiting, yielding as u64);
         if let Some(trial) = &mut self.trial {
             trial.sampled(samples.iter().zip(waits).map(|(sample, waits)| look(sample, waits)));
         }
         let trial = &mut self.trial;
-        let changed = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| match trial {
-            Some(trial) => trial.look(conductor, now_ns, own_ns, sense, orders),
-            None => conductor.look(now_ns, own_ns, sense, orders),
+        let changed = core.decide(&self.shared.sensors, |controller, now_ns, sense, orders| match trial {
+            Some(trial) => trial.look(controller, now_ns, own_ns, sense, orders),
+            None => controller.look(now_ns, own_ns, sense, orders),
         });
-        let (action, tick_ns) = (core.conductor.action(), core.conductor.tick_ns());
+        let (action, tick_ns) = (core.controller.action(), core.controller.tick_ns());
         drop(core);
         if let Some(polls) = &mut self.polls {
             polls.want(match action {
@@ -247,8 +247,8 @@ impl Manager<'_> {
                 ticker.thread().unpark();
             }
             match (action, &self.trial) {
-                (Action::Measure { look_ns }, _) => self.stands.sample_on(&self.shared.eyes.cpus, look_ns)?,
-                (_, Some(trial)) => self.stands.sample_on(&self.shared.eyes.cpus, trial.look_ns())?,
+                (Action::Measure { look_ns }, _) => self.stands.sample_on(&self.shared.sensors.cpus, look_ns)?,
+                (_, Some(trial)) => self.stands.sample_on(&self.shared.sensors.cpus, trial.look_ns())?,
                 (Action::Rest | Action::Rotate { .. }, None) => self.stands.sample_on(&[], 0)?,
             }
         }
@@ -258,12 +258,17 @@ impl Manager<'_> {
     /// Stands in for samples where nobody takes them.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
-        let (eyes, now_ns, before_ns) = (&self.shared.eyes, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
+        let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
         let members = self.living.iter().filter(|living| living.member.is_some());
         let sighting = |living: &Living| {
-            let stand = eyes.table.read(living.stand)?;
-            let phases = eyes.guests.said(&stand).map(|said| said.phases);
-            Some(Sighting { place: living.stand, tgid: stand.tgid, glance: eyes.glance(&stand, now_ns), phases })
+            let stand = sensors.table.read(living.stand)?;
+            let phases = sensors.preload_pages.barrier_state(&stand).map(|said| said.phases);
+            Some(Sighting {
+                place: living.stand,
+                tgid: stand.tgid,
+                observation: sensors.observation(&stand, now_ns),
+                phases,
+            })
         };
         // Where there are more, these stand for all: reading the others takes several times as long.
         let threads: Vec<Sighting> = members.filter_map(sighting).take(STAY_OPEN).collect();
@@ -272,7 +277,7 @@ impl Manager<'_> {
 
     /// Has code judged that is new.
     fn settle(&mut self) {
-        self.own.while_judging(|| self.shared.eyes.spins.settle(&mut self.judge));
+        self.own.while_judging(|| self.shared.sensors.spins.settle(&mut self.judge));
     }
 
     /// Threads that have come or gone since the last look.
@@ -313,7 +318,7 @@ impl Manager<'_> {
             self.known += 1;
         }
         if let Ok(mut core) = self.shared.core.lock() {
-            core.conductor.passed(passed_ns);
+            core.controller.passed(passed_ns);
         }
         new
     }
@@ -324,8 +329,8 @@ impl Manager<'_> {
         for (stand_number, held) in held {
             let Some(stand) = table.read(stand_number) else { continue };
             self.living.push(Living { member: None, stand: stand_number, tgid: stand.tgid });
-            self.guests.meet(stand.tgid);
-            if !self.guests.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
+            self.preload_pages.meet(stand.tgid);
+            if !self.preload_pages.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
                 self.newcomers.push(Newcomer { stand: stand_number, tgid: stand.tgid, met_run_ns: stand.run_ns, held });
                 self.summary.threads += 1;
             }
@@ -336,12 +341,12 @@ impl Manager<'_> {
         self.living.retain_mut(|living| {
             let Some(stand) = table.known(living.stand) else { return true };
             // A helper may become known as one after it has joined.
-            let is_helper = living.member.is_some() && self.guests.is_helper(living.tgid, stand.tid, 0);
+            let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, stand.tid, 0);
             let has_ended = has_ended(&stand);
             let strayed = living.member.map(|member| &mut core.members[member]).filter(|held| held.has_strayed());
             let is_its_own = strayed.is_some_and(|held| !self.holder.keeps(held));
             if let Some(member) = living.member.take_if(|_| is_helper || has_ended || is_its_own) {
-                core.conductor.leave(member, stand.run_ns);
+                core.controller.leave(member, stand.run_ns);
                 self.summary.threads -= usize::from(is_helper);
             }
             if has_ended {
@@ -353,7 +358,7 @@ impl Manager<'_> {
         drop(core);
         for tgid in smaller {
             if !self.living.iter().any(|living| living.tgid == tgid) {
-                self.guests.forget(tgid, &self.shared.eyes.guests);
+                self.preload_pages.forget(tgid, &self.shared.sensors.preload_pages);
             }
         }
         Ok(())
@@ -365,17 +370,17 @@ impl Manager<'_> {
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         for newcomer in std::mem::take(&mut self.newcomers) {
             let Some(stand) = table.read(newcomer.stand) else { continue };
-            let mut company = self.living.iter().filter(|living| living.tgid == stand.tgid);
+            let mut co_runners = self.living.iter().filter(|living| living.tgid == stand.tgid);
             let ran_ns = stand.run_ns.saturating_sub(newcomer.met_run_ns);
             if has_ended(&stand) {
-                core.conductor.passed(ran_ns);
-            } else if stand.tid == stand.tgid && company.nth(1).is_none() && ran_ns < ALONE_NS {
+                core.controller.passed(ran_ns);
+            } else if stand.tid == stand.tgid && co_runners.nth(1).is_none() && ran_ns < ALONE_NS {
                 self.newcomers.push(newcomer);
             } else {
-                core.conductor.passed(ran_ns);
+                core.controller.passed(ran_ns);
                 core.members.push(newcomer.held);
-                let member = core.decide(&self.shared.eyes, |conductor, now_ns, _, orders| {
-                    conductor.join(&self.shared.eyes.glance(&stand, now_ns), now_ns, orders)
+                let member = core.decide(&self.shared.sensors, |controller, now_ns, _, orders| {
+                    controller.join(&self.shared.sensors.observation(&stand, now_ns), now_ns, orders)
                 });
                 let of_it = self.living.iter_mut().find(|living| living.stand == newcomer.stand);
                 of_it.into_iter().for_each(|living| living.member = Some(member));

@@ -56,7 +56,7 @@ impl Packer {
         manager.thread().unpark();
         manager
             .join()
-            .unwrap_or_else(|_| Summary { complaints: vec![super::Error::Poisoned.to_string()], ..Summary::default() })
+            .unwrap_or_else(|_| Summary { diagnostics: vec![super::Error::Poisoned.to_string()], ..Summary::default() })
     }
 }
 

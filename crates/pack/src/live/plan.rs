@@ -3,7 +3,7 @@
 use watch::Sight;
 use watch::stands::Helping;
 
-use crate::policy::conductor::Settings;
+use crate::policy::controller::Settings;
 
 /// Where the processes began. OpenMP runtimes count the CPUs they may use when they start, and wait by that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

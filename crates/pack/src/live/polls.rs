@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::policy::{Doing, Glance};
+use crate::policy::{Doing, Observation};
 
 /// The run time that counts as a sample: that between two samples where they are taken.
 const SAMPLE_NS: u64 = 1_000_000;
@@ -45,7 +45,7 @@ pub struct Sighting {
     /// Its process.
     pub tgid: u32,
     /// How it is seen.
-    pub glance: Glance,
+    pub observation: Observation,
     /// Barriers it has passed, where it says so.
     pub phases: Option<u64>,
 }
@@ -85,18 +85,18 @@ impl Polls {
             *phases = thread.phases.unwrap_or(0).max(*phases);
         }
         let mut tallies = HashMap::new();
-        for Sighting { place, tgid, glance, phases } in threads {
-            let (run_ns, latest) = (glance.run_ns, latest[tgid]);
+        for Sighting { place, tgid, observation, phases } in threads {
+            let (run_ns, latest) = (observation.run_ns, latest[tgid]);
             let new = Tally { run_ns, counted_ns: run_ns, looks: 0, spinning: 0, latest };
             let mut tally = self.tallies.get(place).copied().unwrap_or(new);
             if run_ns > tally.run_ns {
                 (tally.run_ns, tally.latest) = (run_ns, latest);
             }
             // Whoever has run since, and waits still, waits for others than those that have gone on.
-            let was_let_go = glance.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
-            if matches!(glance.doing, Doing::Queued | Doing::Runs) && !was_let_go {
+            let was_let_go = observation.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
+            if matches!(observation.doing, Doing::Queued | Doing::Runs) && !was_let_go {
                 tally.looks += 1;
-                tally.spinning += u64::from(glance.spins);
+                tally.spinning += u64::from(observation.spins);
             }
             let ran_ns = run_ns.saturating_sub(tally.counted_ns);
             if ran_ns > 0 && tally.looks > 0 {
@@ -125,8 +125,8 @@ mod tests {
 
     fn thread(place: usize, run_ms: u64, spins: bool, doing: Doing) -> Sighting {
         let run_ns = run_ms * 1_000_000;
-        let glance = Glance { run_ns, blocks: 0, doing, spins, yields: false, at: None, out_ns: 0 };
-        Sighting { place, tgid: 1, glance, phases: None }
+        let observation = Observation { run_ns, blocks: 0, doing, spins, yields: false, at: None, out_ns: 0 };
+        Sighting { place, tgid: 1, observation, phases: None }
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let mut polls = Polls::default();
         let at = |run_us: u64| {
             let thread = thread(0, 0, true, READY);
-            [Sighting { glance: Glance { run_ns: run_us * 1_000, ..thread.glance }, ..thread }]
+            [Sighting { observation: Observation { run_ns: run_us * 1_000, ..thread.observation }, ..thread }]
         };
         look(&mut polls, &at(0));
         assert_eq!((look(&mut polls, &at(600)), look(&mut polls, &at(1_200))), ((0, 0), (1, 1)));

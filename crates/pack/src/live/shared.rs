@@ -6,31 +6,31 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use watch::stands::{self, Table};
 use wire::{Stand, State};
 
-use super::guest::Places;
 use super::held::Held;
+use super::preload_pages::Places;
 use super::spins::Spins;
 use super::summary::Placed;
-use crate::policy::conductor::Conductor;
-use crate::policy::{Doing, Glance, Member, Order, Sense};
+use crate::policy::controller::Controller;
+use crate::policy::{Doing, Member, Observation, Order, Sense};
 
 /// One lock around policy and members, and what is read without it.
 pub struct Shared {
     /// Policy and members.
     pub core: Mutex<Core>,
     /// How the program's threads stand.
-    pub eyes: Eyes,
-    /// Time between two ticks of a seat; 0: none.
+    pub sensors: Sensors,
+    /// Time between two ticks of a slot; 0: none.
     pub tick_ns: AtomicU64,
     /// The session is over.
     pub over: AtomicBool,
-    /// Seats whose turns nobody ends.
+    /// Slots whose periods nobody ends.
     pub without_ticker: AtomicU32,
 }
 
 /// Policy and members.
 pub struct Core {
     /// The policy.
-    pub conductor: Conductor,
+    pub controller: Controller,
     /// By member.
     pub members: Vec<Held>,
     /// Orders that could not be carried out, but for threads that had ended.
@@ -39,38 +39,45 @@ pub struct Core {
     pub failure: Option<String>,
     /// Lines of the log, when one is wanted.
     pub log: Option<Vec<Placed>>,
-    /// Scratch, so that a turn allocates nothing.
+    /// Scratch, so that a period allocates nothing.
     orders: Vec<Order>,
 }
 
 /// Sees members by their stands.
-pub struct Eyes {
+pub struct Sensors {
     /// The stands.
     pub table: Table,
     /// What waits.
     pub spins: Spins,
     /// What the program says of itself.
-    pub guests: Places,
-    /// The pack's CPUs, by seat.
+    pub preload_pages: Places,
+    /// The pack's CPUs, by slot.
     pub cpus: Vec<u32>,
 }
 
 impl Core {
     /// Nobody yet.
-    pub fn new(conductor: Conductor, log: bool) -> Core {
-        Core { conductor, members: Vec::new(), failures: 0, failure: None, log: log.then(Vec::new), orders: Vec::new() }
+    pub fn new(controller: Controller, log: bool) -> Core {
+        Core {
+            controller,
+            members: Vec::new(),
+            failures: 0,
+            failure: None,
+            log: log.then(Vec::new),
+            orders: Vec::new(),
+        }
     }
 
     /// Something that the policy decides, and its orders carried out.
     pub fn decide<T>(
         &mut self,
-        eyes: &Eyes,
-        decide: impl FnOnce(&mut Conductor, u64, &Seeing<'_>, &mut Vec<Order>) -> T,
+        sensors: &Sensors,
+        decide: impl FnOnce(&mut Controller, u64, &Seeing<'_>, &mut Vec<Order>) -> T,
     ) -> T {
         let now_ns = arch::monotonic_ns();
-        let seeing = Seeing { eyes, members: &self.members, now_ns };
-        let decided = decide(&mut self.conductor, now_ns, &seeing, &mut self.orders);
-        self.carry_out(now_ns, &eyes.cpus);
+        let seeing = Seeing { sensors, members: &self.members, now_ns };
+        let decided = decide(&mut self.controller, now_ns, &seeing, &mut self.orders);
+        self.carry_out(now_ns, &sensors.cpus);
         decided
     }
 
@@ -88,7 +95,7 @@ impl Core {
             }
             if let Some(log) = &mut self.log {
                 let to = match order {
-                    Order::Move { seat, why, .. } => Some((cpus[seat], why)),
+                    Order::Move { slot, why, .. } => Some((cpus[slot], why)),
                     Order::Free { .. } => None,
                 };
                 log.push(Placed { at_ns: now_ns, tid: member.tid, to });
@@ -97,27 +104,27 @@ impl Core {
     }
 }
 
-/// Eyes on the members of one moment.
+/// Sensors of the members of one moment.
 pub struct Seeing<'a> {
-    eyes: &'a Eyes,
+    sensors: &'a Sensors,
     members: &'a [Held],
     now_ns: u64,
 }
 
-impl Eyes {
+impl Sensors {
     /// What a stand shows.
-    pub fn glance(&self, stand: &Stand, now_ns: u64) -> Glance {
+    pub fn observation(&self, stand: &Stand, now_ns: u64) -> Observation {
         let doing = match State::from_wire(stand.state) {
             State::Run => Doing::Runs,
             State::Blocked => Doing::Blocked,
             State::Dead => Doing::Ended,
             State::Unseen | State::Born | State::Preempt => Doing::Queued,
         };
-        let said = self.guests.said(stand);
+        let state = self.preload_pages.barrier_state(stand);
         // Who is in no barrier may still wait in a loop of the program's own.
-        let in_barrier = said.and_then(|said| said.in_barrier) == Some(true);
+        let in_barrier = state.and_then(|state| state.in_barrier) == Some(true);
         let waits = || in_barrier || self.spins.is_waiting(stand);
-        Glance {
+        Observation {
             run_ns: stands::run_ns(stand, now_ns),
             blocks: stand.blocks,
             doing,
@@ -130,13 +137,19 @@ impl Eyes {
 }
 
 impl Sense for Seeing<'_> {
-    fn glance(&self, member: Member) -> Glance {
+    fn observation(&self, member: Member) -> Observation {
         let held = &self.members[member];
-        match self.eyes.table.read(held.stand) {
-            Some(stand) => self.eyes.glance(&stand, self.now_ns),
-            None => {
-                Glance { run_ns: 0, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: None, out_ns: 0 }
-            }
+        match self.sensors.table.read(held.stand) {
+            Some(stand) => self.sensors.observation(&stand, self.now_ns),
+            None => Observation {
+                run_ns: 0,
+                blocks: 0,
+                doing: Doing::Queued,
+                spins: false,
+                yields: false,
+                at: None,
+                out_ns: 0,
+            },
         }
     }
 }

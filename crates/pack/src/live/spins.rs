@@ -1,7 +1,7 @@
 //! Which code of the program waits for other threads in a loop.
 //!
 //! Tickers must not read binaries: they look addresses up here, and note those that nobody has judged yet.
-//! The manager has them judged. Until then code counts as work, which costs a turn at most.
+//! The manager has them judged. Until then code counts as work, which costs a period at most.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use watch::stands::Others;
 use wire::Backend;
 
-use super::guest::Told;
+use super::preload_pages::PreloadSummary;
 use crate::policy::Why;
-use crate::policy::conductor::Totals;
+use crate::policy::controller::Totals;
 use crate::trial::Seen;
 
 /// What packing did.
@@ -16,7 +16,7 @@ pub struct Summary {
     /// Length of the session, ns.
     pub wall_ns: u64,
     /// The time that the pack's CPUs had: their number times the length of the session, ns.
-    pub seats_ns: u64,
+    pub slots_ns: u64,
     /// Threads that were packed.
     pub threads: usize,
     /// How many of them were there at the end, by process.
@@ -32,17 +32,17 @@ pub struct Summary {
     /// Threads with their original mask again.
     pub restored: usize,
     /// What the preload library did, and what is to be said about libgomp's waiting.
-    pub told: Told,
+    pub preloads: PreloadSummary,
     /// What others ran on the pack's CPUs, by name, the most first; without BPF as far as /proc tells it.
     pub others: Others,
     /// How threads were seen; `None` where that is not known, because the manager has failed.
     pub backend: Option<Backend>,
     /// Why the better way was passed over, if it was tried.
     pub passed_over: Option<String>,
-    /// Something that was changed may not have been put back; the complaints say what.
+    /// Something that was changed may not have been put back; the diagnostics say what.
     pub unrestored: bool,
-    /// Complaints: what could not be done.
-    pub complaints: Vec<String>,
+    /// Diagnostics: what could not be done.
+    pub diagnostics: Vec<String>,
     /// What was done, if a log was wanted.
     pub log: Vec<Placed>,
     /// What a trial showed.
@@ -69,15 +69,15 @@ impl Summary {
         totals.add(&later.totals);
         Summary {
             wall_ns: self.wall_ns + later.wall_ns,
-            seats_ns: self.seats_ns + later.seats_ns,
+            slots_ns: self.slots_ns + later.slots_ns,
             threads: self.threads + later.threads.saturating_sub(met_again),
             totals,
             own_ns: self.own_ns + later.own_ns,
             restored: self.restored + later.restored.saturating_sub(met_again),
-            told: self.told.then(later.told),
+            preloads: self.preloads.then(later.preloads),
             others: together(self.others, &later.others),
             unrestored: self.unrestored || later.unrestored,
-            complaints: [self.complaints, later.complaints].concat(),
+            diagnostics: [self.diagnostics, later.diagnostics].concat(),
             log: [self.log, later.log].concat(),
             ..later
         }
@@ -118,37 +118,47 @@ mod tests {
         let unread = |pid: u32| (pid, "why".to_owned());
         let first = Summary {
             wall_ns: 10,
-            seats_ns: 20,
+            slots_ns: 20,
             threads: 5,
             living: [(1, 2), (7, 1)].into(),
-            totals: Totals { run_ns: 15, rotating_ns: 4, turn_ns: 500, ..Totals::default() },
+            totals: Totals { run_ns: 15, rotating_ns: 4, period_ns: 500, ..Totals::default() },
             without: Some(0.5),
             own_ns: 1,
             restored: 5,
-            told: Told { guests: 2, cured: 1, wasteful: vec![wasteful(1)], unread: vec![unread(1)] },
-            complaints: vec!["one".into()],
+            preloads: PreloadSummary {
+                preloaded: 2,
+                throttled: 1,
+                wasteful: vec![wasteful(1)],
+                unread: vec![unread(1)],
+            },
+            diagnostics: vec!["one".into()],
             ..Summary::default()
         };
         let second = Summary {
             wall_ns: 30,
-            seats_ns: 90,
+            slots_ns: 90,
             threads: 4,
             living: [(1, 4)].into(),
-            totals: Totals { run_ns: 80, rotating_ns: 6, turn_ns: 250, ..Totals::default() },
+            totals: Totals { run_ns: 80, rotating_ns: 6, period_ns: 250, ..Totals::default() },
             without: Some(0.8),
             own_ns: 2,
             restored: 4,
-            told: Told { guests: 2, cured: 2, wasteful: vec![wasteful(1), wasteful(2)], unread: vec![unread(7)] },
+            preloads: PreloadSummary {
+                preloaded: 2,
+                throttled: 2,
+                wasteful: vec![wasteful(1), wasteful(2)],
+                unread: vec![unread(7)],
+            },
             ..Summary::default()
         };
         let both = first.then(second);
-        assert_eq!((both.wall_ns, both.seats_ns, both.own_ns), (40, 110, 3));
+        assert_eq!((both.wall_ns, both.slots_ns, both.own_ns), (40, 110, 3));
         assert_eq!((both.threads, both.restored), (6, 6), "three were met again");
         assert_eq!(both.living, [(1, 4)].into());
-        assert_eq!(both.totals, Totals { run_ns: 95, rotating_ns: 10, turn_ns: 250, ..Totals::default() });
+        assert_eq!(both.totals, Totals { run_ns: 95, rotating_ns: 10, period_ns: 250, ..Totals::default() });
         assert_eq!(both.without, Some(0.8));
         let (wasteful, unread) = (vec![wasteful(1), wasteful(2)], vec![unread(1), unread(7)]);
-        assert_eq!(both.told, Told { guests: 2, cured: 2, wasteful, unread });
-        assert_eq!(both.complaints, ["one"]);
+        assert_eq!(both.preloads, PreloadSummary { preloaded: 2, throttled: 2, wasteful, unread });
+        assert_eq!(both.diagnostics, ["one"]);
     }
 }

@@ -1,4 +1,4 @@
-//! A seat's ticker: a thread on the seat's CPU, real-time where that is allowed, that ends its turns.
+//! A slot's ticker: a thread on the slot's CPU, real-time where that is allowed, that ends its periods.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,15 +9,15 @@ use watch::sampling::period_of_turn_ns;
 use super::alarm::Alarm;
 use super::realtime;
 use super::shared::Shared;
-use crate::policy::Seat;
+use crate::policy::Slot;
 
 /// Ticks until the session is over. Parks while nobody wants ticks; the manager unparks.
-pub fn run(shared: &Arc<Shared>, seat: Seat) {
+pub fn run(shared: &Arc<Shared>, slot: Slot) {
     // Before it goes where the program's threads are. Where this is not granted a tick comes late, when the kernel lets
     // it; rotation may still pay.
     let _ = realtime::become_punctual(realtime::TICKER);
-    // A CPU that has gone offline has no turns to end; a ticker elsewhere would interrupt the wrong thread.
-    if realtime::stay_on(shared.eyes.cpus[seat]).is_err() {
+    // A CPU that has gone offline has no periods to end; a ticker elsewhere would interrupt the wrong thread.
+    if realtime::stay_on(shared.sensors.cpus[slot]).is_err() {
         shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
     }
@@ -25,18 +25,18 @@ pub fn run(shared: &Arc<Shared>, seat: Seat) {
         let tick_ns = shared.tick_ns.load(Ordering::Acquire);
         if tick_ns == 0 {
             thread::park();
-        } else if tick(shared, seat, tick_ns).is_err() {
+        } else if tick(shared, slot, tick_ns).is_err() {
             shared.without_ticker.fetch_add(1, Ordering::Relaxed);
             return;
         }
     }
 }
 
-/// Ends the seat's turns, each at least about this long to begin with, until no more ticks are wanted.
-fn tick(shared: &Shared, seat: Seat, tick_ns: u64) -> std::io::Result<()> {
-    let seats = shared.eyes.cpus.len() as u64;
-    // Seats begin evenly spread over a turn.
-    let first_ns = arch::monotonic_ns() + tick_ns * seat as u64 / seats;
+/// Ends the slot's periods, each at least about this long to begin with, until no more ticks are wanted.
+fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
+    let slots = shared.sensors.cpus.len() as u64;
+    // Slots begin evenly spread over a period.
+    let first_ns = arch::monotonic_ns() + tick_ns * slot as u64 / slots;
     let mut alarm = Alarm::new([first_ns, first_ns + tick_ns])?;
     let mut number = 0u32;
     loop {
@@ -52,20 +52,20 @@ fn tick(shared: &Shared, seat: Seat, tick_ns: u64) -> std::io::Result<()> {
         }
         let next_ns = alarm.next_ns();
         let mut core = shared.core.lock().map_err(|_| std::io::Error::other("poisoned"))?;
-        let turn_ns = core.decide(&shared.eyes, |conductor, now_ns, sense, orders| {
-            conductor.tick(seat, now_ns, sense, orders);
-            conductor.next_tick_ns(next_ns)
+        let period_ns = core.decide(&shared.sensors, |controller, now_ns, sense, orders| {
+            controller.tick(slot, now_ns, sense, orders);
+            controller.next_tick_ns(next_ns)
         });
         drop(core);
-        // The length of turns varies: a program's phases may be as long as a turn, and every look would then find
+        // Periods vary: a program's phases may be as long as a period, and every look would then find
         // it at the same place.
-        let turn_ns = period_of_turn_ns(turn_ns.unwrap_or(tick_ns), number);
+        let period_ns = period_of_turn_ns(period_ns.unwrap_or(tick_ns), number);
         let now_ns = arch::monotonic_ns();
         if next_ns > now_ns {
-            alarm.then(next_ns + turn_ns)?;
+            alarm.then(next_ns + period_ns)?;
         } else {
-            // What was missed is not made up for: where a tick takes as long as a turn, there would be nothing else.
-            alarm.set([now_ns + turn_ns / 2, now_ns + turn_ns / 2 + turn_ns])?;
+            // What was missed is not made up for: where a tick takes as long as a period, there would be nothing else.
+            alarm.set([now_ns + period_ns / 2, now_ns + period_ns / 2 + period_ns])?;
         }
     }
 }

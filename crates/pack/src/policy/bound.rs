@@ -50,7 +50,7 @@ impl Shape {
         self.threads.get().div_ceil(self.cpus.get()) as f64 * self.c() / self.n()
     }
 
-    /// Upper bound of the slowdown when the least served thread is always served first, in turns of
+    /// Upper bound of the slowdown when the least served thread is always served first, in periods of
     /// `slice_ns`: `1 + p*C/(q*N*w)`. Moves are free in it.
     #[must_use]
     pub fn rotation_slowdown(self, slice_ns: f64, work_ns: f64) -> f64 {

@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 
 /// Max-min optimal counts: each thread goes to the group that gives it the largest *resulting* share,
-/// `capacity / (count + 1)`. This is D'Hondt's rule for seats in a parliament; that it is max-min optimal
+/// `capacity / (count + 1)`. This is D'Hondt's rule for slots in a parliament; that it is max-min optimal
 /// is tested against all distributions. Equal shares go to the group named first.
 ///
 /// Groups of capacity 0 get no thread; without any capacity all counts are 0.

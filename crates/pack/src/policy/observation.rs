@@ -4,7 +4,7 @@
 pub type Member = usize;
 
 /// A CPU of the pack, by its place in the pack's list.
-pub type Seat = usize;
+pub type Slot = usize;
 
 /// What a thread is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum Doing {
 
 /// What is seen of a thread at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glance {
+pub struct Observation {
     /// CPU time so far, ns.
     pub run_ns: u64,
     /// Times it has left its CPU by its own doing.
@@ -32,8 +32,8 @@ pub struct Glance {
     pub spins: bool,
     /// That loop gives the CPU away in every round, by sched_yield(2).
     pub yields: bool,
-    /// The seat whose CPU it runs on, or did last; `None` outside the pack.
-    pub at: Option<Seat>,
+    /// The slot whose CPU it runs on, or did last; `None` outside the pack.
+    pub at: Option<Slot>,
     /// When it left its CPU last, ns.
     pub out_ns: u64,
 }
@@ -41,5 +41,5 @@ pub struct Glance {
 /// Whoever can see threads: sensors, or the simulator.
 pub trait Sense {
     /// What is seen of a thread now. A thread that nobody can see has ended.
-    fn glance(&self, member: Member) -> Glance;
+    fn observation(&self, member: Member) -> Observation;
 }

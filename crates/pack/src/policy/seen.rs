@@ -1,15 +1,15 @@
-//! What is seen at the seats, summed up over a window.
+//! What is seen at the slots, summed up over a window.
 
-use super::observation::{Doing, Glance, Seat};
+use super::observation::{Doing, Observation, Slot};
 
 /// Who was switched out so shortly before a tick was switched out by it.
 const JUST_NOW_NS: u64 = 100_000;
 
-/// What was seen at the seats since this was asked last.
+/// What was seen at the slots since this was asked last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Ticks that found a thread on the seat's CPU, each as often as turns would have fit in since the one before:
-    /// where turns become shorter towards the end of phases, more ticks find threads that wait than time is waited.
+    /// Ticks that found a thread on the slot's CPU, each as often as periods would have fit in since the one before:
+    /// where periods become shorter towards the end of phases, more ticks find threads that wait than time is waited.
     pub samples: u64,
     /// Of these, threads that waited for others in a loop.
     pub spinning: u64,
@@ -19,7 +19,7 @@ pub struct Seen {
     pub stretches_ns: u64,
     /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
     pub spun_ns: u64,
-    /// Turns after which threads changed their CPUs.
+    /// Periods after which threads changed their CPUs.
     pub exchanges: u64,
     /// Threads that did.
     pub moves: u64,
@@ -29,16 +29,16 @@ pub struct Seen {
 const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
-    /// Notes what the thread did that a tick found on its seat's CPU, of all whose seat it is, after a time of so
-    /// many turns. Ticks come at irregular times, and stand for the time before them, so the part of them that find a
+    /// Notes what the thread did that a tick found on its slot's CPU, of all whose slot it is, after a time of so
+    /// many periods. Ticks come at irregular times, and stand for the time before them, so the part of them that find a
     /// spinner is the part of CPU time: also of time that ends asleep, where the end of a stretch tells nothing about its middle.
-    pub fn tick(&mut self, seat: Seat, now_ns: u64, turns: u64, here: impl Iterator<Item = Glance>) {
-        let last = here.filter(|glance| glance.at == Some(seat)).max_by_key(|glance| glance.out_ns);
+    pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
+        let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
         if now_ns.saturating_sub(last.out_ns) < JUST_NOW_NS {
-            self.samples += turns;
-            self.spinning += turns * u64::from(last.spins);
-            self.yielding += turns * u64::from(last.spins && last.yields);
+            self.samples += periods;
+            self.spinning += periods * u64::from(last.spins);
+            self.yielding += periods * u64::from(last.spins && last.yields);
         }
     }
 
@@ -75,15 +75,15 @@ impl Seen {
 mod tests {
     use super::*;
 
-    const SEAT: Seat = 0;
+    const SLOT: Slot = 0;
 
-    fn out(at_ns: u64, spins: bool, doing: Doing) -> Glance {
-        Glance { run_ns: 0, blocks: 0, doing, spins, yields: false, at: Some(SEAT), out_ns: at_ns }
+    fn out(at_ns: u64, spins: bool, doing: Doing) -> Observation {
+        Observation { run_ns: 0, blocks: 0, doing, spins, yields: false, at: Some(SLOT), out_ns: at_ns }
     }
 
-    fn ticked(now_ns: u64, here: &[Glance]) -> (u64, u64) {
+    fn ticked(now_ns: u64, here: &[Observation]) -> (u64, u64) {
         let mut seen = Seen::default();
-        seen.tick(SEAT, now_ns, 1, here.iter().copied());
+        seen.tick(SLOT, now_ns, 1, here.iter().copied());
         (seen.samples, seen.spinning)
     }
 
@@ -93,15 +93,15 @@ mod tests {
         assert_eq!(ticked(1_000_500, &here), (1, 1), "the last that ran here");
         assert_eq!(ticked(1_000_000 + JUST_NOW_NS, &here), (0, 0), "it was out long before");
         assert_eq!(ticked(1_000_500, &[out(1_000_000, true, Doing::Blocked), here[1]]), (0, 0), "it slept already");
-        let elsewhere = Glance { at: Some(SEAT + 1), ..here[0] };
+        let elsewhere = Observation { at: Some(SLOT + 1), ..here[0] };
         assert_eq!(ticked(1_000_500, &[elsewhere]), (0, 0));
     }
 
     #[test]
-    fn a_tick_after_a_long_turn_counts_as_often() {
+    fn a_tick_after_a_long_period_counts_as_often() {
         let mut seen = Seen::default();
-        seen.tick(SEAT, 1_000_500, 7, [out(1_000_000, true, Doing::Queued)].into_iter());
-        seen.tick(SEAT, 1_001_500, 1, [out(1_001_000, false, Doing::Queued)].into_iter());
+        seen.tick(SLOT, 1_000_500, 7, [out(1_000_000, true, Doing::Queued)].into_iter());
+        seen.tick(SLOT, 1_001_500, 1, [out(1_001_000, false, Doing::Queued)].into_iter());
         assert_eq!((seen.samples, seen.spinning, seen.yielding), (8, 7, 0));
     }
 

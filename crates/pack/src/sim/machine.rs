@@ -7,10 +7,10 @@ use random::Random;
 
 use super::program::{Act, Program, Wait};
 use super::queue::{Entity, Queue};
-use crate::policy::conductor::{Conductor, Settings, Totals};
-use crate::policy::regime::Action;
-use crate::policy::seating::FULL_CAPACITY;
-use crate::policy::{Doing, Glance, Member, Order, Seat, Sense};
+use crate::policy::assignment::FULL_CAPACITY;
+use crate::policy::controller::{Controller, Settings, Totals};
+use crate::policy::mode::Action;
+use crate::policy::{Doing, Member, Observation, Order, Sense, Slot};
 use crate::trial::{Did, Look, Seen, Trial};
 
 /// Time between two ticks of the kernel: 250 Hz.
@@ -83,8 +83,8 @@ enum Event {
     Act { cpu: usize, version: u64 },
     /// The kernel's tick.
     Tick { cpu: usize },
-    /// A seat's tick.
-    Seat { seat: Seat, version: u64 },
+    /// A slot's tick.
+    Slot { slot: Slot, version: u64 },
     /// The controller looks.
     Look,
     /// A sample of each CPU is taken.
@@ -132,7 +132,7 @@ struct Machine<'p> {
     own_ns: u64,
     longest_wait_ns: u64,
     switches: u64,
-    seat_version: u64,
+    slot_version: u64,
     trial: Option<Trial>,
 }
 
@@ -140,44 +140,44 @@ struct Machine<'p> {
 #[must_use]
 pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs, seed: u64) -> Outcome {
     let mut machine = Machine::new(program, capacities, costs, seed);
-    let mut conductor = match packing {
-        Packing::Policy(settings) | Packing::Trial(settings) => Some(Conductor::new(settings, capacities, 0, 0)),
+    let mut controller = match packing {
+        Packing::Policy(settings) | Packing::Trial(settings) => Some(Controller::new(settings, capacities, 0, 0)),
         Packing::Kernel | Packing::Pinned => None,
     };
     if let Packing::Trial(settings) = packing {
-        machine.trial = Some(Trial::new(settings.turns));
+        machine.trial = Some(Trial::new(settings.periods));
     }
     let mut orders = Vec::new();
     machine.start(matches!(packing, Packing::Pinned));
-    if let Some(conductor) = &mut conductor {
+    if let Some(controller) = &mut controller {
         for member in 0..program.threads {
-            conductor.join(&machine.glance(member), 0, &mut orders);
+            controller.join(&machine.observation(member), 0, &mut orders);
         }
         machine.push(0, Event::Look);
     }
     while machine.ended < program.threads {
         let Some(Reverse((at_ns, _, event))) = machine.events.pop() else { break };
         machine.now_ns = at_ns;
-        match (event, &mut conductor) {
+        match (event, &mut controller) {
             (Event::Act { cpu, version }, _) => machine.act_ends(cpu, version),
             (Event::Tick { cpu }, _) => machine.kernel_tick(cpu),
-            (Event::Look, Some(conductor)) => machine.look(conductor, &mut orders),
-            (Event::Sample { version }, Some(conductor)) if version == machine.seat_version => {
-                machine.sample(version, conductor);
+            (Event::Look, Some(controller)) => machine.look(controller, &mut orders),
+            (Event::Sample { version }, Some(controller)) if version == machine.slot_version => {
+                machine.sample(version, controller);
             }
-            (Event::Seat { seat, version }, Some(conductor)) if version == machine.seat_version => {
-                machine.seat_tick(seat, conductor, &mut orders);
+            (Event::Slot { slot, version }, Some(controller)) if version == machine.slot_version => {
+                machine.slot_tick(slot, controller, &mut orders);
             }
             _ => {}
         }
     }
     let mut seen = None;
-    let totals = conductor.map_or(Totals::default(), |mut conductor| {
+    let totals = controller.map_or(Totals::default(), |mut controller| {
         if let Some(mut trial) = machine.trial.take() {
-            seen = Some(trial.end(&mut conductor, machine.now_ns, machine.own_ns, &machine));
+            seen = Some(trial.end(&mut controller, machine.now_ns, machine.own_ns, &machine));
         }
-        conductor.end(machine.now_ns, machine.own_ns, &machine, &mut orders);
-        conductor.totals()
+        controller.end(machine.now_ns, machine.own_ns, &machine, &mut orders);
+        controller.totals()
     });
     Outcome {
         elapsed_ns: machine.now_ns,
@@ -191,7 +191,7 @@ pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs
 }
 
 impl Sense for Machine<'_> {
-    fn glance(&self, member: Member) -> Glance {
+    fn observation(&self, member: Member) -> Observation {
         let thread = &self.threads[member];
         let cpu = &self.cpus[thread.cpu];
         let runs = cpu.current == Some(member);
@@ -202,7 +202,7 @@ impl Sense for Machine<'_> {
             _ if runs => Doing::Runs,
             _ => Doing::Queued,
         };
-        Glance {
+        Observation {
             run_ns: thread.run_ns + stretch_ns,
             blocks: thread.blocks,
             doing,
@@ -244,7 +244,7 @@ impl<'p> Machine<'p> {
             own_ns: 0,
             longest_wait_ns: 0,
             switches: 0,
-            seat_version: 0,
+            slot_version: 0,
             trial: None,
         }
     }
@@ -278,7 +278,7 @@ impl<'p> Machine<'p> {
     }
 
     /// Books what the running thread has done up to now.
-    fn book(&mut self, number: usize) {
+    fn journals(&mut self, number: usize) {
         let cpu = &mut self.cpus[number];
         let Some(current) = cpu.current else { return };
         let ran_ns = self.now_ns.saturating_sub(cpu.since_ns);
@@ -320,7 +320,7 @@ impl<'p> Machine<'p> {
 
     /// The kernel chooses whom the CPU runs; pulls from another queue when its own is empty.
     fn choose(&mut self, number: usize) {
-        self.book(number);
+        self.journals(number);
         let before = self.cpus[number].current;
         let next = self.cpus[number].queue.pick(&self.entities).or_else(|| self.pull(number));
         if next != before {
@@ -350,7 +350,7 @@ impl<'p> Machine<'p> {
         let mut queued = self.cpus[from].queue.members().iter().copied();
         let taken =
             queued.find(|&thread| self.cpus[from].current != Some(thread) && self.threads[thread].pinned.is_none())?;
-        self.book(from);
+        self.journals(from);
         self.cpus[from].queue.leave(taken, &mut self.entities);
         self.arrive_at(taken, number);
         Some(taken)
@@ -358,7 +358,7 @@ impl<'p> Machine<'p> {
 
     /// A thread comes into a CPU's queue.
     fn arrive_at(&mut self, thread: usize, number: usize) {
-        self.book(number);
+        self.journals(number);
         if self.threads[thread].cpu != number {
             self.threads[thread].cpu = number;
             self.threads[thread].refill_ns = self.costs.move_ns;
@@ -373,7 +373,7 @@ impl<'p> Machine<'p> {
     /// A thread leaves its queue, and its CPU if it runs there.
     fn depart(&mut self, thread: usize) {
         let number = self.threads[thread].cpu;
-        self.book(number);
+        self.journals(number);
         self.cpus[number].queue.leave(thread, &mut self.entities);
         if self.cpus[number].current == Some(thread) {
             self.threads[thread].seen_spinning = self.threads[thread].act.is_spinning();
@@ -401,7 +401,7 @@ impl<'p> Machine<'p> {
         if self.cpus[number].version != version {
             return;
         }
-        self.book(number);
+        self.journals(number);
         let Some(current) = self.cpus[number].current else { return };
         match self.threads[current].act {
             Act::Work(0) => self.work_is_done(current, number),
@@ -458,7 +458,7 @@ impl<'p> Machine<'p> {
                 self.ends(thread);
                 continue;
             }
-            self.book(cpu);
+            self.journals(cpu);
             let slept = self.threads[thread].act == Act::Sleep;
             self.threads[thread].act = Act::Work(self.next_work());
             if slept {
@@ -484,39 +484,39 @@ impl<'p> Machine<'p> {
 
     fn kernel_tick(&mut self, number: usize) {
         self.push(self.now_ns + KERNEL_TICK_NS, Event::Tick { cpu: number });
-        self.book(number);
+        self.journals(number);
         if self.cpus[number].slice_over || self.cpus[number].current.is_none() {
             self.choose(number);
         }
     }
 
-    fn look(&mut self, conductor: &mut Conductor, orders: &mut Vec<Order>) {
+    fn look(&mut self, controller: &mut Controller, orders: &mut Vec<Order>) {
         self.push(self.now_ns + LOOK_NS, Event::Look);
         let mut trial = self.trial.take();
         let changed = match &mut trial {
-            Some(trial) => trial.look(conductor, self.now_ns, self.own_ns, self, orders),
-            None => conductor.look(self.now_ns, self.own_ns, self, orders),
+            Some(trial) => trial.look(controller, self.now_ns, self.own_ns, self, orders),
+            None => controller.look(self.now_ns, self.own_ns, self, orders),
         };
         self.trial = trial;
         if changed {
-            self.seat_version += 1;
-            if self.trial.is_some() || matches!(conductor.action(), Action::Measure { .. }) {
-                self.push(self.now_ns, Event::Sample { version: self.seat_version });
+            self.slot_version += 1;
+            if self.trial.is_some() || matches!(controller.action(), Action::Measure { .. }) {
+                self.push(self.now_ns, Event::Sample { version: self.slot_version });
             }
-            if let Some(tick_ns) = conductor.tick_ns() {
-                let seats = self.cpus.len() as u64;
-                for seat in 0..self.cpus.len() {
-                    let at_ns = self.now_ns + tick_ns + tick_ns * seat as u64 / seats;
-                    let version = self.seat_version;
-                    self.push(at_ns, Event::Seat { seat, version });
+            if let Some(tick_ns) = controller.tick_ns() {
+                let slots = self.cpus.len() as u64;
+                for slot in 0..self.cpus.len() {
+                    let at_ns = self.now_ns + tick_ns + tick_ns * slot as u64 / slots;
+                    let version = self.slot_version;
+                    self.push(at_ns, Event::Slot { slot, version });
                 }
             }
         }
         self.carry_out(0, orders);
     }
 
-    fn sample(&mut self, version: u64, conductor: &mut Conductor) {
-        let look_ns = match (conductor.action(), &self.trial) {
+    fn sample(&mut self, version: u64, controller: &mut Controller) {
+        let look_ns = match (controller.action(), &self.trial) {
             (Action::Measure { look_ns }, _) => look_ns,
             (_, Some(trial)) => trial.look_ns(),
             (Action::Rest | Action::Rotate { .. }, None) => return,
@@ -531,7 +531,7 @@ impl<'p> Machine<'p> {
             looks.push(Look { tid: thread as u32, did: if spins { Did::Waited } else { Did::Worked } });
         }
         let yielding = if self.program.wait == Wait::Yield { spinning } else { 0 };
-        conductor.sampled(samples, spinning, yielding);
+        controller.sampled(samples, spinning, yielding);
         if let Some(trial) = &mut self.trial {
             trial.sampled(looks.into_iter());
         }
@@ -539,28 +539,28 @@ impl<'p> Machine<'p> {
         self.push(self.now_ns + vary, Event::Sample { version });
     }
 
-    fn seat_tick(&mut self, seat: Seat, conductor: &mut Conductor, orders: &mut Vec<Order>) {
-        let version = self.seat_version;
-        self.book(seat);
+    fn slot_tick(&mut self, slot: Slot, controller: &mut Controller, orders: &mut Vec<Order>) {
+        let version = self.slot_version;
+        self.journals(slot);
         // The ticker takes the CPU: whoever ran was switched out.
-        if let Some(current) = self.cpus[seat].current.take() {
+        if let Some(current) = self.cpus[slot].current.take() {
             let thread = &mut self.threads[current];
             thread.seen_spinning = thread.act.is_spinning();
             thread.queued_since_ns = self.now_ns;
         }
-        self.spend(seat, self.costs.tick_ns);
-        conductor.tick(seat, self.now_ns, self, orders);
-        if let Some(tick_ns) = conductor.next_tick_ns(self.now_ns) {
+        self.spend(slot, self.costs.tick_ns);
+        controller.tick(slot, self.now_ns, self, orders);
+        if let Some(tick_ns) = controller.next_tick_ns(self.now_ns) {
             let vary = (tick_ns as f64 * (0.75 + 0.5 * self.random.unit())) as u64;
-            self.push(self.now_ns + vary, Event::Seat { seat, version });
+            self.push(self.now_ns + vary, Event::Slot { slot, version });
         }
-        self.carry_out(seat, orders);
-        self.choose(seat);
+        self.carry_out(slot, orders);
+        self.choose(slot);
     }
 
     /// The controller uses a CPU.
     fn spend(&mut self, number: usize, ns: u64) {
-        self.book(number);
+        self.journals(number);
         self.own_ns += ns;
         let cpu = &mut self.cpus[number];
         cpu.since_ns = cpu.since_ns.max(self.now_ns) + ns;

@@ -7,8 +7,8 @@
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
 
-use signal::bell::Bell;
 use tasks::forking::Held;
+use umt_client::bell::Bell;
 
 use super::{here, standbys, teams};
 

@@ -31,7 +31,7 @@ pub extern "C" fn thread_num_anywhere() -> c_int {
 /// Returns how many of the outermost levels libgomp does not know on this thread.
 pub fn hidden(worker: &Worker) -> c_int {
     let nesting = worker.nesting();
-    if worker.is_guest() {
+    if worker.is_helper() {
         return nesting.map_or(0, |nesting| nesting.levels().len() as c_int) + 1;
     }
     nesting.map_or(0, |nesting| nesting.hidden() as c_int)
@@ -39,12 +39,12 @@ pub fn hidden(worker: &Worker) -> c_int {
 
 /// Returns whether libgomp's answers about enclosing regions may be wrong on this thread.
 pub fn has_own_levels(worker: &Worker) -> bool {
-    worker.is_guest() || worker.nesting().is_some()
+    worker.is_helper() || worker.nesting().is_some()
 }
 
 /// Returns the number of enclosing regions, of which libgomp knows `real()`.
 pub fn level_of(worker: &Worker, real: impl FnOnce() -> c_int) -> c_int {
-    hidden(worker) + if worker.is_guest() { 0 } else { real() }
+    hidden(worker) + if worker.is_helper() { 0 } else { real() }
 }
 
 /// Returns the number of threads of the region at a level; `real` takes libgomp's levels.
@@ -54,7 +54,7 @@ pub fn team_size_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_in
         Err(_) => -1,
         Ok(0) => 1,
         Ok(at) if at <= around.len() => around[at - 1].size() as c_int,
-        Ok(_) if !worker.is_guest() => real(at - hidden(worker)),
+        Ok(_) if !worker.is_helper() => real(at - hidden(worker)),
         Ok(_) if at == hidden(worker) => worker.team().map_or(1, |team| team.size() as c_int),
         Ok(_) => -1,
     }
@@ -69,7 +69,7 @@ pub fn ancestor_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int
         Ok(at) if at <= around.len() => around[at - 1].number() as c_int,
         // The level of the team whose tasks `overlap` runs.
         Ok(at) if at == around.len() + 1 && worker.team().is_some() => worker.thread_number().unwrap_or(0) as c_int,
-        Ok(_) if !worker.is_guest() => real(at - hidden(worker)),
+        Ok(_) if !worker.is_helper() => real(at - hidden(worker)),
         Ok(_) => -1,
     }
 }
@@ -78,7 +78,7 @@ pub fn ancestor_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int
 fn hidden_active(worker: &Worker) -> c_int {
     let around = worker.nesting().map_or(&[][..], Nesting::levels);
     let hidden = around.iter().take(hidden(worker) as usize).filter(|level| level.size() > 1).count() as c_int;
-    let own = worker.is_guest() && worker.team().is_some_and(|team| team.size() > 1);
+    let own = worker.is_helper() && worker.team().is_some_and(|team| team.size() > 1);
     hidden + c_int::from(own)
 }
 
@@ -116,7 +116,7 @@ pub extern "C" fn in_parallel() -> c_int {
 /// Returns the number of enclosing regions with more than one thread. If libgomp's function is `omp_in_parallel`, the result only tells whether there
 /// is one.
 pub extern "C" fn active_level() -> c_int {
-    anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_guest() { 0 } else { real() })
+    anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_helper() { 0 } else { real() })
 }
 
 /// Returns whether more active regions may be nested inside the enclosing ones. libgomp is asked for the limit.
@@ -124,7 +124,7 @@ pub extern "C" fn nested() -> c_int {
     let levels = real();
     let active = anywhere().map_or(0, |worker| {
         let known = || library(0).map_or(0, |library| library.number(Call::GetActiveLevel));
-        hidden_active(worker) + if worker.is_guest() { 0 } else { known() }
+        hidden_active(worker) + if worker.is_helper() { 0 } else { known() }
     });
     (levels > 1 && levels > active).into()
 }

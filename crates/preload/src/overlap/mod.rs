@@ -70,7 +70,7 @@ static HIGHEST_PRIORITY: AtomicI32 = AtomicI32::new(0);
 /// Reads the settings; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let Some(value) = variable(VARIABLE) else { return };
-    let session = value.strip_prefix(b"on,").and_then(signal::connect::parse);
+    let session = value.strip_prefix(b"on,").and_then(umt_client::connect::parse);
     if value != b"off" && session.is_none() {
         return;
     }
@@ -104,7 +104,7 @@ fn allowed_priority(priority: c_int) -> c_int {
 fn connect(library: &Library) {
     let Some((path, nonce)) = SESSION.get() else { return };
     // Without a session, we run the tasks nevertheless, and blocked threads go unnoticed, as with libgomp.
-    let session = match signal::connect::connect(path, *nonce) {
+    let session = match umt_client::connect::connect(path, *nonce) {
         Ok(session) => session,
         // The session has reached its limit, and reports that itself.
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => return,
@@ -112,16 +112,16 @@ fn connect(library: &Library) {
             return standbys::say(format!("cox: no overlap: no doorbells from cox: {why}\n").as_bytes());
         }
     };
-    let counts = &signal::said().counts.0;
+    let counts = &umt_client::said().counts.0;
     let is_seen = || match session.how {
         How::Sentinels => true,
-        How::Records | How::Leader => signal::enlist(),
+        How::Records | How::Leader => umt_client::enlist(),
         // Whether BPF knows our threads when they block is tested, not assumed.
-        How::Bpf => signal::enlist() && signal::seen().is_some_and(signal::has_blocked),
+        How::Bpf => umt_client::enlist() && umt_client::seen().is_some_and(umt_client::has_blocked),
     };
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)
-    } else if library.number(Call::GetNumProcs) as u32 != signal::cpus() {
+    } else if library.number(Call::GetNumProcs) as u32 != umt_client::cpus() {
         // Threads are bound to places: a standby would inherit the place of the thread that creates it.
         Some(&counts.bound)
     } else {
@@ -131,7 +131,7 @@ fn connect(library: &Library) {
         why.store(1, Ordering::Relaxed);
         // The session does not count this program's threads; the connection stays open as long as the program runs.
         std::mem::forget(session);
-        signal::end();
+        umt_client::end();
         return;
     }
     standbys::begin(session);
@@ -187,8 +187,8 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     let Some(worker) = worker() else { return work() };
     let around = team.and_then(Team::around);
     // A thread alone runs its tasks immediately, as with libgomp, unless standbys can run other tasks while it is blocked.
-    let serves = |team: &&Team| size > 1 || (signal::is_live() && team.around().is_none());
-    let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.seats()) else {
+    let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
+    let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
         // This region is not ours, even if an enclosing one is. libgomp may run its tasks only at its end, so they have to run while the worker is
         // aside, too.
         let before = worker.step_aside();

@@ -50,7 +50,7 @@ impl Inner {
     /// if there never was a standby, so that libgomp's answers are right.
     #[inline]
     pub fn begin(library: &Library) -> Option<Inner> {
-        if !is_wanted() || !signal::was_ever_live() {
+        if !is_wanted() || !umt_client::was_ever_live() {
             return None;
         }
         let worker = anywhere()?;

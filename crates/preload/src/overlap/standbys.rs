@@ -2,7 +2,7 @@
 //!
 //! Each standby is in one of three states:
 //!
-//! 1. *Parked* at a doorbell (`signal`): the next one to be rung.
+//! 1. *Parked* at a doorbell (`umt-client`): the next one to be rung.
 //! 2. *Working*: it helps in a team of the program, until there is no task left, or other threads want its CPU and the next task would keep it.
 //! 3. *Dormant*: there was no free bell. It takes a free bell when no standby is parked any more.
 //!
@@ -16,11 +16,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use signal::bell::{Bell, Woken};
-use signal::connect::Session;
-use signal::slices::{self, Manners};
-use signal::{seen, standby};
 use tasks::helping::Helper;
+use umt_client::bell::{Bell, Woken};
+use umt_client::connect::Session;
+use umt_client::slices::{self, Manners};
+use umt_client::{seen, standby};
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
 use super::teams;
@@ -44,7 +44,7 @@ static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
     SESSION.store(keep(session.socket), Ordering::Release);
-    signal::bell::when_lost(lost);
+    umt_client::bell::when_lost(lost);
     let mut mask = MaybeUninit::uninit();
     // SAFETY: the pointer to the mask is valid; the mask is only read.
     let mask = unsafe {
@@ -66,7 +66,7 @@ pub fn begin(session: Session) {
 
 /// Returns whether there are standbys that may be rung.
 pub fn are_there() -> bool {
-    signal::is_live() && STANDBYS.load(Ordering::Relaxed) > 0
+    umt_client::is_live() && STANDBYS.load(Ordering::Relaxed) > 0
 }
 
 fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
@@ -77,7 +77,7 @@ fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut
 
 /// Counts a thread that could not be created, with the error as an errno. `None`: the largest number is reached.
 fn count_failed(why: Option<c_int>) {
-    let counts = &signal::said().counts.0;
+    let counts = &umt_client::said().counts.0;
     match why {
         Some(error) => counts.error.store(error.unsigned_abs().into(), Ordering::Relaxed),
         None => _ = counts.at_limit.fetch_add(1, Ordering::Relaxed),
@@ -87,27 +87,27 @@ fn count_failed(why: Option<c_int>) {
 
 /// Returns the CPUs that this process may use, as it has told its session.
 fn allowed_cpus() -> impl Iterator<Item = usize> {
-    let words = signal::said().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
+    let words = umt_client::said().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
     words.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit))
 }
 
 extern "C" fn stand(cpu: *mut c_void) -> *mut c_void {
     // SAFETY: the argument is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-sentinel".as_ptr()) };
-    signal::sentinel::stand(cpu.addr());
+    umt_client::sentinel::stand(cpu.addr());
     ptr::null_mut()
 }
 
 extern "C" fn lead(_: *mut c_void) -> *mut c_void {
     // SAFETY: the argument is a C string.
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-leader".as_ptr()) };
-    signal::leader::lead();
+    umt_client::leader::lead();
     ptr::null_mut()
 }
 
 /// Resets the state in a forked child: the threads belong to the parent.
 pub fn forked() {
-    signal::forked();
+    umt_client::forked();
     STANDBYS.store(0, Ordering::Relaxed);
     DORMANT.store(0, Ordering::Relaxed);
 }
@@ -125,7 +125,7 @@ fn make() {
         count_failed(why);
         alarm();
     } else {
-        signal::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
+        umt_client::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -148,8 +148,8 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         return ptr::null_mut();
     };
     // Only BPF detects which tasks block.
-    let mut manners = (signal::how() == How::Bpf).then(Manners::back).flatten();
-    let own_blocks = signal::own_blocks();
+    let mut manners = (umt_client::how() == How::Bpf).then(Manners::back).flatten();
+    let own_blocks = umt_client::own_blocks();
     let session = SESSION.load(Ordering::Acquire) as c_int;
     loop {
         let bell = take_bell();
@@ -187,7 +187,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 
 /// Ends overlap: the program's own threads do the remaining work.
 fn end(why: &[u8]) {
-    let was_live = signal::end();
+    let was_live = umt_client::end();
     alarm();
     if was_live {
         say(why);
@@ -213,7 +213,7 @@ struct Helped<'s> {
 
 impl Helper for Helped<'_> {
     fn may_begin(&mut self, blocks: bool) -> bool {
-        self.is_crowded = signal::is_crowded() && !blocks && signal::is_crowded_after_yielding();
+        self.is_crowded = umt_client::is_crowded() && !blocks && umt_client::is_crowded_after_yielding();
         !self.is_crowded
     }
 
@@ -226,7 +226,7 @@ impl Helper for Helped<'_> {
 
     fn has_run(&mut self) -> bool {
         self.ran += 1;
-        signal::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
+        umt_client::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
         let has_blocked = self.blocks() != self.before;
         if let Some(manners) = self.manners.as_mut().filter(|_| has_blocked) {
             manners.has_blocked();
@@ -241,7 +241,7 @@ impl Helped<'_> {
     }
 
     fn count(&self) {
-        let counts = &signal::said().counts.0;
+        let counts = &umt_client::said().counts.0;
         if self.is_crowded {
             counts.surrendered.fetch_add(1, Ordering::Relaxed);
         } else if self.ran == 0 {
@@ -282,9 +282,9 @@ fn heard(bell: u32) {
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }
-    let delay_ns = signal::now_ns().saturating_sub(rung_ns);
+    let delay_ns = umt_client::now_ns().saturating_sub(rung_ns);
     let class = ((delay_ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
-    signal::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
+    umt_client::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns the lock on the free bells.
@@ -316,7 +316,7 @@ fn give_bell_back(bell: Bell) {
 
 /// Makes sure that a standby is parked. A dormant standby is not woken while another one is parked, because that costs as much as a ring.
 fn see_to_it_that_one_is_parked() {
-    if signal::said().parked.0.load(Ordering::Acquire) != 0 {
+    if umt_client::said().parked.0.load(Ordering::Acquire) != 0 {
         return;
     }
     let free = hold();

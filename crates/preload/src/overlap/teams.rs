@@ -37,14 +37,14 @@ pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, i
     // The team of this thread's last region is taken without a lock, if it fits.
     let worker = worker();
     let last = worker.and_then(|worker| worker.last_team.get());
-    let team = last.filter(|team| team.seats() == threads && team.claim()).unwrap_or_else(|| {
+    let team = last.filter(|team| team.slots() == threads && team.claim()).unwrap_or_else(|| {
         let team = find(threads);
         worker.into_iter().for_each(|worker| worker.last_team.set(Some(team)));
         team
     });
     // SAFETY: the caller's promise.
     unsafe { team.is_within(inner.map(Inner::nesting)) };
-    if inner.is_none() && signal::was_ever_live() {
+    if inner.is_none() && umt_client::was_ever_live() {
         nested::begin_outermost(library, team);
     }
     icvs::are_of(team, library);
@@ -52,12 +52,12 @@ pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, i
     team
 }
 
-/// Returns the smallest unused team with enough seats, or a new one.
+/// Returns the smallest unused team with enough slots, or a new one.
 fn find(threads: c_uint) -> &'static Team {
     let mut teams = hold();
     loop {
-        let fits = teams.all.iter().copied().filter(|team| team.seats() >= threads && !team.is_in_use());
-        let Some(smallest) = fits.min_by_key(|team| team.seats()) else { break };
+        let fits = teams.all.iter().copied().filter(|team| team.slots() >= threads && !team.is_in_use());
+        let Some(smallest) = fits.min_by_key(|team| team.slots()) else { break };
         // A thread whose last team this is may have claimed it first.
         if smallest.claim() {
             return smallest;

@@ -15,7 +15,7 @@ pub fn library() -> PathBuf {
 /// Compiles a program of this folder; `name` is the result's, one for each test: they run at the same time.
 pub fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
     fs::create_dir_all(&folder).unwrap();
     let output = folder.join(name);
     let mut cc = Command::new("cc");
@@ -38,13 +38,13 @@ pub fn run(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// What a program said of its guest: the header's words, then each thread's.
+/// What a program said of its preload page: the header's words, then each thread's.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct Report {
     pub pid: u64,
     pub given: u64,
     pub seen: u64,
-    pub crew: u64,
+    pub team_threads: u64,
     pub threads: Vec<Thread>,
 }
 
@@ -57,9 +57,9 @@ pub struct Thread {
     pub ended: u64,
 }
 
-/// All that a program said of its guest, one after the other.
-pub fn told(text: &str) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+/// All that a program said of its page, one after the other.
+pub fn reports(text: &str) -> Vec<Report> {
+    let mut all: Vec<Report> = Vec::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |name: &str| {
@@ -67,11 +67,11 @@ pub fn told(text: &str) -> Vec<Told> {
             words[at + 1].parse().unwrap()
         };
         match words[0] {
-            "guest" => all.push(Told {
+            "page" => all.push(Report {
                 pid: number("pid"),
                 given: number("given"),
                 seen: number("seen"),
-                crew: number("crew"),
+                team_threads: number("team_threads"),
                 threads: Vec::new(),
             }),
             "thread" => all.last_mut().unwrap().threads.push(Thread {

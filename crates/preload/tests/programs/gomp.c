@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Every kind of barrier that gcc calls, ROUNDS times; then what the guest has counted. */
+/* Every kind of barrier that gcc calls, ROUNDS times; then what the library has counted. */
 #include <errno.h>
 #include <omp.h>
 #include <stdlib.h>

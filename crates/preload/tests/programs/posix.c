@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * posix THREADS ROUNDS: threads meet at a pthread barrier; then the number of the next descriptor, and what
- * the guest has counted. With "fork", a child does so too, and both say what has become of the descriptor that may be
+ * the library has counted. With "fork", a child does so too, and both say what has become of the descriptor that may be
  * kept; with "reuse" the program has put its own there. With "poor", no descriptor can be had.
  */
 #include <errno.h>
@@ -49,7 +49,7 @@ static void meet_all(int count)
 /* -1: there is none; FD_CLOEXEC, 1: the library's; 0: the program's own. */
 static void tell_kept(void)
 {
-	printf("kept %d\n", fcntl(COX_GUEST_KEPT_FROM, F_GETFD));
+	printf("kept %d\n", fcntl(COX_PRELOAD_KEPT_FROM, F_GETFD));
 }
 
 int main(int argc, char **argv)
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 		pthread_barrier_init(&barrier, NULL, 1);
 		pthread_barrier_wait(&barrier);
 		if (strcmp(argv[3], "reuse") == 0)
-			dup2(0, COX_GUEST_KEPT_FROM);
+			dup2(0, COX_PRELOAD_KEPT_FROM);
 		if (fork() == 0) {
 			tell();
 			tell_kept();

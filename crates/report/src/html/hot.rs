@@ -32,7 +32,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         "Functions by time on a CPU",
         &format!("{spin} Times are estimated from {} samples.", count(sums.samples)),
     )?;
-    let hot: Vec<_> = document.account.hot.iter().filter(|hot| hot.run_ns > 0).collect();
+    let hot: Vec<_> = document.account.hot_functions.iter().filter(|hot| hot.run_ns > 0).collect();
     if hot.is_empty() {
         out.push_str("<p class=\"none\">None was sampled.</p></figure>\n");
         return Ok(());

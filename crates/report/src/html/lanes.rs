@@ -131,7 +131,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     out.push_str("</figure>\n");
     let style = Style::default();
     out.push_str("<div class=\"pair\">");
-    for table in [cpus::cpus(view.document, &style), cpus::takers(view.document, &style)].into_iter().flatten() {
+    for table in [cpus::cpus(view.document, &style), cpus::preemptors(view.document, &style)].into_iter().flatten() {
         table::write(out, table, "")?;
     }
     out.push_str("</div>\n");

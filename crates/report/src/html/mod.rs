@@ -5,13 +5,13 @@
 //! outside, names above all, goes through `markup::Safe`.
 //!
 //! Order: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), what programs took from
-//! one another (`beside`), who waited for one (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
+//! one another (`co_run`), who waited for one (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
 //! losses (`cost`); then all figures in a table (`threads`). `heat`, `plot` and `scale` draw, `colours` says what colours mean, `asleep` which threads are folded up.
 //!
 //! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
 
 mod asleep;
-mod beside;
+mod co_run;
 mod colours;
 mod comparison;
 mod cost;
@@ -106,7 +106,7 @@ const SECTIONS: [Section; 12] = [
     Section::always("verdict", "Verdict", "verdict", verdict::write),
     Section::always("states", "Where each thread’s time went", "states", states::write),
     Section::always("cpus", "Who had the CPUs", "CPUs", lanes::write),
-    Section { is_there: beside::is_there, ..Section::always("beside", "Side by side", "side by side", beside::write) },
+    Section { is_there: co_run::is_there, ..Section::always("beside", "Side by side", "side by side", co_run::write) },
     Section::always("waiting", "Who waited for a CPU", "waiting", waiting::write),
     Section::always("moves", "Switches and migrations", "switches", moves::write),
     Section::always("wakers", "Who waits for whom", "who waits", wakers::write),

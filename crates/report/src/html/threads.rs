@@ -9,7 +9,7 @@ use ledger::summary::threads_of;
 use super::table;
 use super::view::View;
 use crate::style::Style;
-use crate::text::beside::{letter, of_program};
+use crate::text::co_run::{letter, of_program};
 use crate::text::groups;
 use crate::text::rows::{self, Row, lost_ns};
 use crate::text::threads::named;

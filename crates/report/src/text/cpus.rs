@@ -3,7 +3,7 @@
 use advise::numbers::{count, duration, seconds};
 use ledger::account::cpu;
 use ledger::figures::Figure;
-use ledger::{CpuAccount, TakerKind, TookCpu};
+use ledger::{CpuAccount, Preemptor, PreemptorKind};
 
 use super::page::Page;
 use crate::json::Document;
@@ -11,8 +11,8 @@ use crate::round::{percent, permille};
 use crate::style::{Style, wrapped};
 use crate::table::{Align, Table};
 
-/// Takers listed.
-const TAKERS: usize = 8;
+/// Preemptors listed.
+const PREEMPTORS: usize = 8;
 /// CPUs listed; beyond, the ones with most to tell.
 const CPUS: usize = 10;
 /// What a CPU's time is divided into.
@@ -20,14 +20,14 @@ const PARTS: [Figure<CpuAccount>; 4] = [cpu::busy_program_ns, cpu::busy_others_n
 
 pub(super) fn write(page: &mut Page) {
     let account = &page.document.account;
-    if account.took_cpu.is_empty() && account.cpus.is_empty() {
+    if account.preemptors.is_empty() && account.cpus.is_empty() {
         return;
     }
     page.gap();
     let width = page.style.columns();
     let lines = |table: Option<Table>| table.map_or(Vec::new(), |table| table.lines(width));
-    let (takers, cpus) = (lines(takers(page.document, page.style)), lines(cpus(page.document, page.style)));
-    page.extend(takers);
+    let (preemptors, cpus) = (lines(preemptors(page.document, page.style)), lines(cpus(page.document, page.style)));
+    page.extend(preemptors);
     page.gap();
     page.extend(cpus);
     let legend = legend(page.document);
@@ -50,15 +50,16 @@ fn legend(document: &Document) -> String {
 }
 
 /// Who held CPUs that members waited for; `None`: nobody did.
-pub(crate) fn takers<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
-    let took = &document.account.took_cpu;
+pub(crate) fn preemptors<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
+    let took = &document.account.preemptors;
     if took.is_empty() {
         return None;
     }
-    let (listed, others) = took.split_at(took.len().min(TAKERS));
-    let mut rows: Vec<(String, u64)> = listed.iter().map(|taker| (taker_name(taker), taker.wait_ns)).collect();
+    let (listed, others) = took.split_at(took.len().min(PREEMPTORS));
+    let mut rows: Vec<(String, u64)> =
+        listed.iter().map(|preemptor| (preemptor_name(preemptor), preemptor.wait_ns)).collect();
     if !others.is_empty() {
-        let ns = others.iter().fold(0u64, |sum, taker| sum.saturating_add(taker.wait_ns));
+        let ns = others.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
         rows.push((format!("{} more names", others.len()), ns));
     }
     let mut table = Table::new(style);
@@ -67,18 +68,18 @@ pub(crate) fn takers<'s>(document: &Document, style: &'s Style) -> Option<Table<
     Some(table)
 }
 
-fn taker_name(taker: &TookCpu) -> String {
-    match (taker.kind, taker.threads) {
-        (TakerKind::Idle, _) => "CPU was idle".to_owned(),
-        (TakerKind::Sibling, ..=1) => format!("{} {} (sibling)", taker.tid, taker.comm),
-        (TakerKind::Sibling, threads) => format!("{} × {} (siblings)", taker.comm, count(threads)),
+fn preemptor_name(preemptor: &Preemptor) -> String {
+    match (preemptor.kind, preemptor.threads) {
+        (PreemptorKind::Idle, _) => "CPU was idle".to_owned(),
+        (PreemptorKind::Sibling, ..=1) => format!("{} {} (sibling)", preemptor.tid, preemptor.comm),
+        (PreemptorKind::Sibling, threads) => format!("{} × {} (siblings)", preemptor.comm, count(threads)),
         // All threads of other users have one name, and no id.
-        (TakerKind::Other, ..=1) => match taker.host_tid {
-            None if taker.tid == 0 => taker.comm.clone(),
-            None => format!("{} {}", taker.tid, taker.comm),
-            Some(host) => format!("{} (outside, host {host})", taker.comm),
+        (PreemptorKind::Other, ..=1) => match preemptor.host_tid {
+            None if preemptor.tid == 0 => preemptor.comm.clone(),
+            None => format!("{} {}", preemptor.tid, preemptor.comm),
+            Some(host) => format!("{} (outside, host {host})", preemptor.comm),
         },
-        (TakerKind::Other, threads) => format!("{} × {}", taker.comm, count(threads)),
+        (PreemptorKind::Other, threads) => format!("{} × {}", preemptor.comm, count(threads)),
     }
 }
 

@@ -60,7 +60,7 @@ fn hot(page: &mut Page) {
     let named: Vec<String> = page
         .document
         .account
-        .hot
+        .hot_functions
         .iter()
         .filter(|hot| hot.run_ns > 0)
         .take(HOT)

@@ -150,8 +150,8 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
     ];
     let mut named: Vec<String> =
         kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();
-    if lost.takers_ns > 0 {
-        named.push(format!("{} of waiting behind programs whose name found no room", duration(lost.takers_ns)));
+    if lost.preemptors_ns > 0 {
+        named.push(format!("{} of waiting behind programs whose name found no room", duration(lost.preemptors_ns)));
     }
     named
 }

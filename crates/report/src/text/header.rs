@@ -4,7 +4,7 @@ use advise::numbers::{count, counted, duration, seconds};
 use ledger::Program;
 use wire::Backend;
 
-use super::beside::of_program;
+use super::co_run::of_program;
 use super::page::Page;
 use crate::json::Document;
 use crate::style::{columns, shortened};

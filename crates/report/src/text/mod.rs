@@ -1,11 +1,11 @@
 //! The report on the terminal: an answer first, its evidence below, the cost and the doubt stated.
 //!
 //! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
-//! or programs (`threads`, `groups`), what programs took from one another (`beside`), who took the CPUs and what each CPU did (`cpus`), who waits for
+//! or programs (`threads`, `groups`), what programs took from one another (`co_run`), who took the CPUs and what each CPU did (`cpus`), who waits for
 //! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
 //! program was packed too, what that did; the same for overlap.
 
-pub(crate) mod beside;
+pub(crate) mod co_run;
 pub(crate) mod cpus;
 mod details;
 pub(crate) mod footer;
@@ -44,12 +44,12 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     for (at, program) in programs.iter().enumerate() {
         page.gap();
         if groups::are_wanted(program) {
-            rows::write(&mut page, &beside::of_program("program", programs, at), &groups::rows(program));
+            rows::write(&mut page, &co_run::of_program("program", programs, at), &groups::rows(program));
         } else {
-            threads::write(&mut page, program, &beside::of_program("thread", programs, at));
+            threads::write(&mut page, program, &co_run::of_program("thread", programs, at));
         }
     }
-    beside::write(&mut page);
+    co_run::write(&mut page);
     cpus::write(&mut page);
     details::write(&mut page);
     footer::write(&mut page);

@@ -179,8 +179,8 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
 
 /// Where most spinning was sampled.
 fn where_spun(document: &Document) -> String {
-    let spots = document.account.hot.iter().filter(|hot| hot.waiting.is_some());
-    spots.max_by_key(|hot| hot.run_ns).map_or(String::new(), |hot| match &hot.function {
+    let sample_sites = document.account.hot_functions.iter().filter(|hot| hot.waiting.is_some());
+    sample_sites.max_by_key(|hot| hot.run_ns).map_or(String::new(), |hot| match &hot.function {
         Some(function) => format!(" in {} ({function})", hot.module),
         None => format!(" in {}", hot.module),
     })

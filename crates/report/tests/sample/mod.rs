@@ -4,7 +4,8 @@
 use advise::Facts;
 use ledger::figures::RunByCpu;
 use ledger::{
-    Account, CpuAccount, HotFunction, Lost, OwnCost, Process, Program, SpinBasis, TakerKind, Thread, TookCpu, WokenBy,
+    Account, CpuAccount, HotFunction, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread,
+    WokenBy,
 };
 use report::Document;
 use report::pack::PackReport;
@@ -57,7 +58,7 @@ pub fn heat() -> Document {
         thread(4712, 5380, 2640, 160, 4040, 150, 40),
         thread(4713, 5370, 2610, 160, 4080, 150, 40),
     ];
-    let took = |tid: u32, comm: &str, threads, kind, wait_ns| TookCpu {
+    let took = |tid: u32, comm: &str, threads, kind, wait_ns| Preemptor {
         comm: comm.into(),
         tid,
         host_tid: None,
@@ -99,13 +100,13 @@ pub fn heat() -> Document {
         own_cost: OwnCost { user_ns: 40 * MS, kernel_ns: Some(55 * MS) },
         programs: vec![program],
         cpus: vec![cpu(0, 11_990, 110, 20), cpu(1, 12_020, 100, 30)],
-        took_cpu: vec![
-            took(4713, "heat", 3, TakerKind::Sibling, 12_460 * MS),
-            took(87, "kworker/u8:1", 1, TakerKind::Other, 150 * MS),
-            took(0, "idle", 1, TakerKind::Idle, 50 * MS),
+        preemptors: vec![
+            took(4713, "heat", 3, PreemptorKind::Sibling, 12_460 * MS),
+            took(87, "kworker/u8:1", 1, PreemptorKind::Other, 150 * MS),
+            took(0, "idle", 1, PreemptorKind::Idle, 50 * MS),
         ],
-        beside: None,
-        hot: vec![
+        co_run: None,
+        hot_functions: vec![
             hot("heat_step", "heat", 15_900, None),
             hot("gomp_team_barrier_wait_end", "libgomp.so.1.0.0", 7_850, Some("OpenMP runtime")),
         ],
@@ -128,12 +129,12 @@ pub fn packed() -> Document {
         schema_version: report::pack::SCHEMA_VERSION,
         command: vec!["./heat".into()],
         cpus: "0-1".into(),
-        seats: 2,
-        seats_ns: 2 * 12_410 * MS,
+        slots: 2,
+        slots_ns: 2 * 12_410 * MS,
         threads: 3,
         wall_ns: 12_410 * MS,
         rotating_ns: 11_000 * MS,
-        turn_ns: 500_000,
+        period_ns: 500_000,
         run_ns: 24_010 * MS,
         spinning: Some(0.33),
         efficiency_without: Some(0.5),
@@ -187,9 +188,9 @@ pub fn make() -> Document {
         own_cost: OwnCost::default(),
         programs: vec![program],
         cpus: Vec::new(),
-        took_cpu: Vec::new(),
-        hot: Vec::new(),
-        beside: None,
+        preemptors: Vec::new(),
+        hot_functions: Vec::new(),
+        co_run: None,
     };
     Document::new("0.1.0", account, facts())
 }
@@ -198,7 +199,7 @@ pub fn make() -> Document {
 pub fn troubled() -> Document {
     let mut document = heat();
     let account = &mut document.account;
-    account.lost = Lost { events: 2_000, finals: 3, takers_ns: 4 * MS, ..Lost::default() };
+    account.lost = Lost { events: 2_000, finals: 3, preemptors_ns: 4 * MS, ..Lost::default() };
     account.own_cost.kernel_ns = None;
     let program = &mut account.programs[0];
     program.command.push("--a-long-option=with/a/long/value".into());
@@ -224,7 +225,7 @@ pub fn by_perf() -> Document {
     let mut account = heat().account;
     account.backend = Backend::Perf;
     account.cpus.clear();
-    account.took_cpu.clear();
+    account.preemptors.clear();
     for thread in &mut account.programs[0].processes[0].threads {
         thread.blocked_ns += thread.wake_delay_ns;
         thread.wake_delay_ns = 0;

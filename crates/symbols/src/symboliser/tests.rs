@@ -29,11 +29,11 @@ fn mappings_name_modules() {
     let ips = [0x1010, 0x3010, 0x5010, 0x7010, 0x9010];
     symboliser.observe(&ips.map(|ip| sample(TGID, 5, ip, 0)));
     symboliser.observe(&[sample(6, 6, 0x1010, 0)]);
-    let spots = symboliser.spots();
-    let modules: Vec<(u32, &str)> = spots.iter().map(|spot| (spot.tid, spot.module.as_str())).collect();
+    let sample_sites = symboliser.sample_sites();
+    let modules: Vec<(u32, &str)> = sample_sites.iter().map(|site| (site.tid, site.module.as_str())).collect();
     let expected = [(5, "[anon]"), (5, "[unknown]"), (5, "[vdso]"), (5, "memfd:jit"), (5, "script"), (6, "[unknown]")];
     assert_eq!(modules, expected);
-    assert!(spots.iter().all(|spot| spot.function.is_none() && spot.waiting.is_none()));
+    assert!(sample_sites.iter().all(|site| site.function.is_none() && site.waiting.is_none()));
 }
 
 #[test]
@@ -48,9 +48,9 @@ fn in_the_kernel_only_sched_yield_waits() {
     ];
     symboliser.observe(&batch);
     symboliser.observe(&batch[..1]);
-    let spots: Vec<(u64, u64, Option<Waiting>)> =
-        symboliser.spots().iter().map(|spot| (spot.samples, spot.in_kernel, spot.waiting)).collect();
-    assert_eq!(spots, [(3, 2, None), (2, 2, Some(Waiting::Yield))]);
+    let sample_sites: Vec<(u64, u64, Option<Waiting>)> =
+        symboliser.sample_sites().iter().map(|site| (site.samples, site.in_kernel, site.waiting)).collect();
+    assert_eq!(sample_sites, [(3, 2, None), (2, 2, Some(Waiting::Yield))]);
 }
 
 #[test]
@@ -60,5 +60,5 @@ fn what_finds_no_room_is_counted() {
     let batch = [0x1010, 0x1020, 0x1030, 0x1010, 0x1040].map(|ip| sample(TGID, 5, ip, 0));
     symboliser.observe(&batch);
     assert_eq!(symboliser.lost_samples(), 2);
-    assert_eq!(symboliser.spots().iter().map(|spot| spot.samples).sum::<u64>(), 3);
+    assert_eq!(symboliser.sample_sites().iter().map(|site| site.samples).sum::<u64>(), 3);
 }

@@ -135,21 +135,21 @@ pub(crate) struct OfWorker {
     /// The runtime's values for tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began.
     pub base: Pointer,
     /// `base` of the helper role, while this thread does not help a team. The two are swapped when help begins and when it ends.
-    pub as_guest: Pointer,
+    pub as_helper: Pointer,
     /// The runtime's values on this thread before it first took over those of a team.
     pub first: Cell<Option<Values>>,
 }
 
 impl OfWorker {
     pub const fn new() -> OfWorker {
-        OfWorker { base: Pointer::null(), as_guest: Pointer::null(), first: Cell::new(None) }
+        OfWorker { base: Pointer::null(), as_helper: Pointer::null(), first: Cell::new(None) }
     }
 }
 
 impl Drop for OfWorker {
     fn drop(&mut self) {
         self.base.clear();
-        self.as_guest.clear();
+        self.as_helper.clear();
     }
 }
 

@@ -18,7 +18,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Seat, Team};
+use super::{Slot, Team};
 use crate::begun::Taker;
 use crate::fence;
 
@@ -58,13 +58,13 @@ impl Team {
     /// Registers a member's arrival at the barrier. Returns the barrier's generation, and whether this member has to check if the barrier
     /// can be passed.
     #[inline]
-    pub(crate) fn arrive(&self, seat: &Seat) -> (u32, bool) {
+    pub(crate) fn arrive(&self, slot: &Slot) -> (u32, bool) {
         let last = self.cancelled.load(Ordering::Acquire);
-        if last != 0 && seat.own.came_to.load(Ordering::Relaxed) == last {
+        if last != 0 && slot.own.came_to.load(Ordering::Relaxed) == last {
             return ((last - 1) as u32, true);
         }
         let generation = self.generation.0.load(Ordering::Relaxed);
-        seat.own.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
+        slot.own.came_to.store(u64::from(generation) + 1, Ordering::Relaxed);
         (generation, self.meeting.0.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
     }
 
@@ -134,11 +134,11 @@ impl Team {
         if !self.has_tasks() {
             return true;
         }
-        let sum = |word: fn(&Seat) -> &AtomicU64| -> u64 {
-            let words = self.seats.iter().chain(self.guests()).map(|seat| word(seat).load(Ordering::Acquire));
+        let sum = |word: fn(&Slot) -> &AtomicU64| -> u64 {
+            let words = self.slots.iter().chain(self.helpers()).map(|slot| word(slot).load(Ordering::Acquire));
             words.fold(0, u64::wrapping_add)
         };
-        let ended = sum(|seat| &seat.own.ended);
-        ended == sum(|seat| &seat.own.made)
+        let ended = sum(|slot| &slot.own.ended);
+        ended == sum(|slot| &slot.own.made)
     }
 }

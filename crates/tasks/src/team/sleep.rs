@@ -7,20 +7,20 @@
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, fence};
 
-use super::{Seat, Team};
+use super::{Slot, Team};
 use crate::fence;
 use crate::park::bed;
 use crate::task::Task;
 
 impl Team {
-    /// Announces a task that was put into a queue: wakes a sleeper that may run it, and tells `signal`.
+    /// Announces a task that was put into a queue: wakes a sleeper that may run it, and tells `umt-client`.
     #[inline]
     pub(crate) fn announce(&self, task: NonNull<Task>) {
         fence::light();
         if self.has_sleepers() {
             self.wake_for(task);
         }
-        signal::has_put();
+        umt_client::has_put();
     }
 
     /// Returns whether a thread sleeps, or is about to.
@@ -57,10 +57,10 @@ impl Team {
             while left != 0 {
                 let bit = left & left.wrapping_neg();
                 left &= !bit;
-                let Some(seat) = self.seat_of_bit(at, bit.trailing_zeros()) else { continue };
-                let within = NonNull::new(seat.sleeps_in.load(Ordering::Acquire));
+                let Some(slot) = self.slot_of_bit(at, bit.trailing_zeros()) else { continue };
+                let within = NonNull::new(slot.sleeps_in.load(Ordering::Acquire));
                 if wanted(within) && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 {
-                    bed(seat.thread.load(Ordering::Relaxed)).wake();
+                    bed(slot.thread.load(Ordering::Relaxed)).wake();
                     return true;
                 }
             }
@@ -75,8 +75,8 @@ impl Team {
             }
             let mut left = word.swap(0, Ordering::AcqRel);
             while left != 0 {
-                let seat = self.seat_of_bit(at, left.trailing_zeros());
-                seat.into_iter().for_each(|seat| bed(seat.thread.load(Ordering::Relaxed)).wake());
+                let slot = self.slot_of_bit(at, left.trailing_zeros());
+                slot.into_iter().for_each(|slot| bed(slot.thread.load(Ordering::Relaxed)).wake());
                 left &= left - 1;
             }
         }
@@ -84,16 +84,16 @@ impl Team {
 
     /// Marks the thread in this slot as asleep, for tasks below `within` or for any task. To be called before the thread looks for a task
     /// for the last time.
-    pub(crate) fn lie_down(&self, seat: &Seat, within: Option<&Task>) {
+    pub(crate) fn lie_down(&self, slot: &Slot, within: Option<&Task>) {
         let within = within.map_or(ptr::null(), ptr::from_ref);
-        seat.sleeps_in.store(within.cast_mut(), Ordering::Release);
-        self.idle[seat.number as usize / 64].fetch_or(1 << (seat.number % 64), Ordering::AcqRel);
+        slot.sleeps_in.store(within.cast_mut(), Ordering::Release);
+        self.idle[slot.number as usize / 64].fetch_or(1 << (slot.number % 64), Ordering::AcqRel);
         fence::heavy();
     }
 
     /// Marks the thread in this slot as asleep, and not to be woken for any task.
-    pub(crate) fn lie_down_for_good(&self, seat: &Seat) {
-        self.lie_down(seat, Some(&self.nobodys));
+    pub(crate) fn lie_down_for_good(&self, slot: &Slot) {
+        self.lie_down(slot, Some(&self.nobodys));
     }
 
     /// Wakes all sleeping threads, whatever they wait for: they look again.
@@ -104,9 +104,9 @@ impl Team {
 
     /// Marks the thread in this slot as awake. If it was woken for a task but is `busy` with something else, wakes other threads for that
     /// task.
-    pub(crate) fn get_up(&self, seat: &Seat, busy: bool) {
-        let bit = 1 << (seat.number % 64);
-        let was_woken = self.idle[seat.number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
+    pub(crate) fn get_up(&self, slot: &Slot, busy: bool) {
+        let bit = 1 << (slot.number % 64);
+        let was_woken = self.idle[slot.number as usize / 64].fetch_and(!bit, Ordering::AcqRel) & bit == 0;
         if was_woken && busy {
             self.pass_on();
         }
@@ -115,7 +115,7 @@ impl Team {
     /// Wakes a thread for each task that could be taken now.
     #[cold]
     fn pass_on(&self) {
-        let oldest = self.seats.iter().chain(self.guests()).filter_map(|seat| NonNull::new(seat.deque.oldest()));
+        let oldest = self.slots.iter().chain(self.helpers()).filter_map(|slot| NonNull::new(slot.deque.oldest()));
         let queued = self.queued();
         oldest.chain(queued).for_each(|task| self.wake_for(task));
     }

@@ -34,12 +34,12 @@ pub fn team(threads: u32) -> &'static Team {
 pub fn region(team: &'static Team, has_no_tasks: bool, share: impl Fn(&Worker, u32) + Sync) {
     team.begin(has_no_tasks);
     std::thread::scope(|scope| {
-        for number in 0..team.seats() {
+        for number in 0..team.slots() {
             let share = &share;
             scope.spawn(move || {
                 let worker = Worker::new().unwrap();
-                team.has_members(team.seats());
-                // SAFETY: it stays, and each thread has a seat of its own.
+                team.has_members(team.slots());
+                // SAFETY: it stays, and each thread has a slot of its own.
                 let before = unsafe { worker.enter(team, number) };
                 share(&worker, number);
                 worker.come_back(before);
@@ -62,7 +62,7 @@ pub fn region_of_one(team: &'static Team, worker: &Worker, share: impl FnOnce())
 }
 
 /// A helper that begins every task; none blocks.
-#[allow(dead_code, reason = "not every test has guests")]
+#[allow(dead_code, reason = "not every test has helpers")]
 pub struct Willing;
 
 impl Helper for Willing {
@@ -78,7 +78,7 @@ impl Helper for Willing {
 }
 
 /// Helps a team until it is `over`, as a standby does.
-#[allow(dead_code, reason = "not every test has guests")]
+#[allow(dead_code, reason = "not every test has helpers")]
 pub fn help_until(over: &AtomicBool, team: &'static Team) {
     let worker = Worker::new().unwrap();
     CURRENT.set(&worker);

@@ -74,8 +74,9 @@ impl Judged {
 
     /// Returns the share of thread time spent waiting while other programs had the CPU, except the program named `hog`.
     fn waited_for_strangers(&self, hog: &str) -> f64 {
-        let others = self.document.account.took_cpu.iter().filter(|taker| taker.kind == ledger::TakerKind::Other);
-        others.filter(|taker| taker.comm != hog).map(|taker| taker.wait_ns).sum::<u64>() as f64
+        let others =
+            self.document.account.preemptors.iter().filter(|preemptor| preemptor.kind == ledger::PreemptorKind::Other);
+        others.filter(|preemptor| preemptor.comm != hog).map(|preemptor| preemptor.wait_ns).sum::<u64>() as f64
             / self.figure("thread_ns").max(1.0)
     }
 

@@ -6,7 +6,7 @@ use wire::{Cause, Left, Moment, What};
 
 use super::packet::{iid, packet};
 use super::proto::{CompactSched, FtraceEvent, FtraceEventBundle, SchedBlockedReason, TracePacket};
-use crate::recording::{Cast, Recording};
+use crate::recording::{Recording, ThreadTable};
 
 /// Approximate number of events in a packet.
 const EVENTS: usize = 2000;
@@ -30,7 +30,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// The bundles that are being filled, one per CPU.
 pub struct Bundles<'r> {
-    cast: &'r Cast,
+    thread_table: &'r ThreadTable,
     boot_ns: u64,
     cpus: Vec<Bundle>,
 }
@@ -52,7 +52,7 @@ struct Bundle {
 impl<'r> Bundles<'r> {
     pub fn new(recording: &'r Recording) -> Bundles<'r> {
         let cpus = (0..recording.cpus).map(|_| Bundle::default()).collect();
-        Bundles { cast: &recording.cast, boot_ns: recording.boot_ns, cpus }
+        Bundles { thread_table: &recording.thread_table, boot_ns: recording.boot_ns, cpus }
     }
 
     /// Adds a trace event. Returns a packet if one is now full or old enough.
@@ -64,15 +64,15 @@ impl<'r> Bundles<'r> {
         match moment.what()? {
             What::Switch { left, into, in_cause, .. } => {
                 in_cause.into_iter().for_each(|cause| bundle.blocked_reason(at_ns, into, cause));
-                bundle.switch(at_ns, left, into, self.cast);
+                bundle.switch(at_ns, left, into, self.thread_table);
             }
             What::Waking { tid, waker, last_cpu } => {
-                bundle.waking(at_ns, tid, waker, last_cpu, self.cast);
+                bundle.waking(at_ns, tid, waker, last_cpu, self.thread_table);
             }
             // A new thread is woken right after its creation and then waits for a CPU.
-            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, self.cast),
+            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, self.thread_table),
             // The switch to this thread was lost, so the reason why the previous thread left is unknown.
-            What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, self.cast),
+            What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, self.thread_table),
             What::Why { tid, cause } => bundle.blocked_reason(at_ns, tid, cause),
             What::Lost { .. } => bundle.has_lost = true,
             What::Sample { .. } => return None,
@@ -94,8 +94,8 @@ impl<'r> Bundles<'r> {
 }
 
 /// Returns the display name of a thread.
-fn name(cast: &Cast, tid: u32) -> String {
-    if tid == 0 { "swapper".into() } else { cast.name(tid).map_or_else(|| format!("[{tid}]"), str::to_owned) }
+fn name(thread_table: &ThreadTable, tid: u32) -> String {
+    if tid == 0 { "swapper".into() } else { thread_table.name(tid).map_or_else(|| format!("[{tid}]"), str::to_owned) }
 }
 
 impl Bundle {
@@ -104,19 +104,19 @@ impl Bundle {
     }
 
     /// Returns the number of a thread's name. Threads with the same name share the number.
-    fn name(&mut self, cast: &Cast, tid: u32) -> u32 {
+    fn name(&mut self, thread_table: &ThreadTable, tid: u32) -> u32 {
         let Bundle { names, named, sched, .. } = self;
         *named.entry(tid).or_insert_with(|| {
             let next = names.len() as u32;
-            *names.entry(name(cast, tid)).or_insert_with_key(|name| {
+            *names.entry(name(thread_table, tid)).or_insert_with_key(|name| {
                 sched.intern_table.push(name.clone());
                 next
             })
         })
     }
 
-    fn switch(&mut self, at_ns: u64, left: Left, into: u32, cast: &Cast) {
-        let name = self.name(cast, into);
+    fn switch(&mut self, at_ns: u64, left: Left, into: u32, thread_table: &ThreadTable) {
+        let name = self.name(thread_table, into);
         let state = match left {
             Left::Preempted { yielded: false } => PREEMPTED,
             Left::Preempted { yielded: true } => RUNNABLE,
@@ -133,8 +133,8 @@ impl Bundle {
         self.last_switch_ns = at_ns;
     }
 
-    fn waking(&mut self, at_ns: u64, tid: u32, waker: u32, last_cpu: u16, cast: &Cast) {
-        let name = self.name(cast, tid);
+    fn waking(&mut self, at_ns: u64, tid: u32, waker: u32, last_cpu: u16, thread_table: &ThreadTable) {
+        let name = self.name(thread_table, tid);
         let sched = &mut self.sched;
         sched.waking_timestamp.push(at_ns - self.last_waking_ns);
         sched.waking_pid.push(tid as i32);

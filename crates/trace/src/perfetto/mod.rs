@@ -41,7 +41,7 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     let mut counters = Counters::new(recording.boot_ns);
     counters.tracks().iter().try_for_each(|packet| put(out, packet))?;
     let mut bundles = Bundles::new(recording);
-    let mut states = States::new(&recording.cast, recording.boot_ns);
+    let mut states = States::new(&recording.thread_table, recording.boot_ns);
     recording.tell(|told| -> io::Result<()> {
         match told {
             Told::Moment(moment) => {
@@ -93,13 +93,13 @@ fn system() -> TracePacket {
 }
 
 fn processes(recording: &Recording) -> TracePacket {
-    let cast = &recording.cast;
-    let processes = cast.processes.iter().map(|(pid, process)| Process {
+    let thread_table = &recording.thread_table;
+    let processes = thread_table.processes.iter().map(|(pid, process)| Process {
         pid: Some(*pid as i32),
         ppid: Some(process.parent as i32),
         cmdline: if process.command.is_empty() { vec![process.name.clone()] } else { process.command.clone() },
     });
-    let threads = cast.threads.iter().map(|(tid, thread)| Thread {
+    let threads = thread_table.threads.iter().map(|(tid, thread)| Thread {
         tid: Some(*tid as i32),
         name: Some(thread.name.clone()),
         tgid: Some(thread.process as i32),

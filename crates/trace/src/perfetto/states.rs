@@ -17,7 +17,7 @@ use wire::{Cause, Moment, Waiting, What};
 use super::packet::{BOOTTIME, CLEARED, NEEDED, put};
 use super::proto::*;
 use super::spins::{Spins, name as spin_name};
-use crate::recording::Cast;
+use crate::recording::ThreadTable;
 
 /// First sequence number of the threads' tracks. Lower numbers are for everything else.
 const FIRST_SEQUENCE: u32 = 100;
@@ -48,7 +48,7 @@ const SPINNING: u64 = 48;
 
 /// Writes the slices.
 pub struct States<'r> {
-    cast: &'r Cast,
+    thread_table: &'r ThreadTable,
     boot_ns: u64,
     /// Threads by life number.
     lives: BTreeMap<u32, Life>,
@@ -66,8 +66,8 @@ struct Life {
 }
 
 impl<'r> States<'r> {
-    pub fn new(cast: &'r Cast, boot_ns: u64) -> States<'r> {
-        States { cast, boot_ns, lives: BTreeMap::new(), spins: Spins::default(), batch: Vec::new() }
+    pub fn new(thread_table: &'r ThreadTable, boot_ns: u64) -> States<'r> {
+        States { thread_table, boot_ns, lives: BTreeMap::new(), spins: Spins::default(), batch: Vec::new() }
     }
 
     /// Adds a trace event. Keeps samples for the stretch that contains them.
@@ -112,7 +112,7 @@ impl<'r> States<'r> {
         let at_ns = stretch.from_ns + self.boot_ns;
         let sequence = FIRST_SEQUENCE + self.lives.len() as u32;
         let track = FIRST_TRACK + u64::from(stretch.life);
-        let told = self.cast.threads.get(&stretch.tid);
+        let told = self.thread_table.threads.get(&stretch.tid);
         let process = if stretch.tgid == 0 { told.map_or(stretch.tid, |thread| thread.process) } else { stretch.tgid };
         let clock = |clock_id, timestamp, is_incremental| Clock {
             clock_id: Some(clock_id),
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn a_thread_is_told_of_once_and_times_are_differences() {
-        let cast = Cast::default();
-        let mut states = States::new(&cast, 1000);
+        let thread_table = ThreadTable::default();
+        let mut states = States::new(&thread_table, 1000);
         let mut out = Vec::new();
         for (from_ns, until_ns, doing) in
             [(5, 9, Doing::Run), (9, 30, Doing::Blocked(Cause::Disk)), (30, 31, Doing::Run)]

@@ -8,7 +8,7 @@
  *   struct cox_umt_seen   written by BPF, and only read by user space
  *
  * and COX_UMT_BELLS doorbells, ring buffers that one parked standby each waits at. The protocol, and why no task is left
- * to an idle CPU that could be woken, is told in crates/signal/src/lib.rs.
+ * to an idle CPU that could be woken, is told in crates/umt-client/src/lib.rs.
  *
  * One layout, two spellings: this header and ../../src/umt.rs, with the same assertions.
  */
@@ -64,7 +64,7 @@ struct cox_umt_said {
 	__u64 bound;		 /* 1: no standbys, threads are bound to places */
 	__u64 unseen;		 /* 1: BPF does not see this process: other process ids */
 	__u64 unshared;		 /* teams whose queues found no room here */
-	__u64 overlooked;	 /* times that a scan found a task and a free CPU of which nobody was told */
+	__u64 scan_rescues;	 /* times that a scan found a task and a free CPU of which nobody was told */
 	__u64 at_limit;		 /* of `failed`: there were as many standbys as a process may have */
 	__u64 error;		 /* why the last of the others failed, an errno; 0: none did */
 	__u64 pad4[2];
@@ -93,7 +93,7 @@ struct cox_umt_seen {
 	__u64 blocks;	  /* voluntary blocks of threads that count */
 	__u64 unblocks;
 	__u64 rings;
-	__u64 unheard;	  /* a task was pending and a CPU free, and no standby was parked */
+	__u64 no_standby; /* a task was pending and a CPU free, and no standby was parked */
 	__u64 corrected;  /* threads that ran though nobody was seen to wake them */
 	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
 	__u64 pad2[490];

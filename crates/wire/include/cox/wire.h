@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What cox and its BPF programs say to each other. What the preload library says is in guest.h.
+ * What cox and its BPF programs say to each other. What the preload library says is in preload.h.
  *
  * One layout, two spellings: this header and ../../src/layout.rs. Sizes and offsets are asserted on
  * both sides at compile time, so a change in one without the other does not build.

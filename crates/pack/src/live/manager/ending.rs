@@ -12,14 +12,14 @@ impl Manager<'_> {
     fn complain(&mut self) {
         let mut say = |count: u64, what: &str| {
             if count > 0 {
-                self.summary.complaints.push(format!("{count} {what}"));
+                self.summary.diagnostics.push(format!("{count} {what}"));
             }
         };
         say(u64::from(self.stands.without_place()), "threads came too late to be steered: there are 65,536 places");
         let absent = self.shared.without_ticker.load(Ordering::Relaxed);
         say(
             u64::from(absent),
-            "CPUs of the pack had no turns: cox could not stay there (offline, or not allowed), or had no timer (too many open files)",
+            "CPUs of the pack had no rotation: cox could not stay there (offline, or not allowed), or had no timer (too many open files)",
         );
         let left = self.holder.left();
         if let Some(why) = &left.why {
@@ -29,38 +29,38 @@ impl Manager<'_> {
 
     /// Everything is put back, and summed up.
     pub(super) fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
-        self.summary.told = self.guests.end();
+        self.summary.preloads = self.preload_pages.end();
         self.shared.over.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();
-            // A ticker that panicked has no more turns to end.
+            // A ticker that panicked has no more periods to end.
             let _ = ticker.join();
         }
         self.complain();
-        self.summary.complaints.extend_from_slice(self.holder.inherited());
+        self.summary.diagnostics.extend_from_slice(self.holder.inherited());
         let own_ns = self.own.charged_ns();
         self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
         if let Ok(mut core) = self.shared.core.lock() {
             let trial = &mut self.trial;
-            let (end_ns, seen) = core.decide(&self.shared.eyes, |conductor, now_ns, sense, orders| {
-                let seen = trial.as_mut().map(|trial| trial.end(conductor, now_ns, own_ns, sense));
-                conductor.end(now_ns, own_ns, sense, orders);
+            let (end_ns, seen) = core.decide(&self.shared.sensors, |controller, now_ns, sense, orders| {
+                let seen = trial.as_mut().map(|trial| trial.end(controller, now_ns, own_ns, sense));
+                controller.end(now_ns, own_ns, sense, orders);
                 (now_ns, seen)
             });
             self.summary.trial = seen;
             self.summary.wall_ns = end_ns - start_ns;
-            self.summary.seats_ns = self.summary.wall_ns * self.shared.eyes.cpus.len() as u64;
-            self.summary.totals = core.conductor.totals();
-            (self.summary.without, self.summary.with) = core.conductor.efficiencies();
+            self.summary.slots_ns = self.summary.wall_ns * self.shared.sensors.cpus.len() as u64;
+            self.summary.totals = core.controller.totals();
+            (self.summary.without, self.summary.with) = core.controller.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {
-                self.summary.complaints.push(format!("{} orders failed; the first: {failure}", core.failures));
+                self.summary.diagnostics.push(format!("{} orders failed; the first: {failure}", core.failures));
             }
         }
         // Whoever was born since the last look is taken too, so that its mask comes back.
         let met = self.stands.poll_at_once().map_err(crate::live::Error::from).and_then(|()| self.meet());
         if let Err(error) = met {
-            self.summary.complaints.push(error.to_string());
+            self.summary.diagnostics.push(error.to_string());
         }
         self.summary.others = self.stands.others();
         for living in &self.living {
@@ -73,12 +73,12 @@ impl Manager<'_> {
             Ok(undone) => {
                 self.summary.restored = undone.restored + undone.gone;
                 self.summary.unrestored |= undone.failures().next().is_some();
-                self.summary.complaints.extend(undone.left.iter().map(ToString::to_string));
-                self.summary.complaints.extend(undone.troubles);
+                self.summary.diagnostics.extend(undone.left.iter().map(ToString::to_string));
+                self.summary.diagnostics.extend(undone.troubles);
             }
             Err(error) => {
                 self.summary.unrestored = true;
-                self.summary.complaints.push(error.to_string());
+                self.summary.diagnostics.push(error.to_string());
             }
         }
         laps::done(Part::Closing);

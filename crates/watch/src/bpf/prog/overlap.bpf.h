@@ -3,7 +3,7 @@
  * The part for overlap, User-Monitored Threads: counts the runnable threads of runtimes that asked for it, and rings a parked standby of theirs
  * when one of them blocks, or a CPU goes idle, while tasks are pending and there are fewer of them than CPUs.
  *
- * The protocol, and why it loses no task, is told in crates/signal/src/lib.rs; this is its step 2. Whether a thread is runnable
+ * The protocol, and why it loses no task, is told in crates/umt-client/src/lib.rs; this is its step 2. Whether a thread is runnable
  * is kept in its own state and `runnable` changes with that state only, so an event that is lost or comes twice is made good
  * by the thread's next one.
  */
@@ -159,7 +159,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 			bpf_ringbuf_output(bell, &now, sizeof(now), BPF_RB_FORCE_WAKEUP);
 		return 1;
 	}
-	__sync_fetch_and_add(&seen->unheard, 1);
+	__sync_fetch_and_add(&seen->no_standby, 1);
 	return 0;
 }
 

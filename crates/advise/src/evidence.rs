@@ -1,0 +1,185 @@
+//! The evidence for the rules: sums of an account, the worker threads, the CPUs, and what the backend can see.
+
+use ledger::summary::{Behind, Concurrency, Sums};
+use ledger::{Account, CpuAccount, Preemptor, PreemptorKind, Sees, Thread};
+
+use crate::blame::Blame;
+use crate::expected::Expected;
+use crate::facts::Facts;
+use crate::floor::Floor;
+use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
+
+/// Least number of CPUs that a program got, in CPUs. It keeps factors finite if the account reports no CPU time.
+const LEAST_CPUS: f64 = 1e-3;
+
+/// An account with everything that the rules compute from it.
+pub struct Evidence<'a> {
+    /// The account.
+    pub account: &'a Account,
+    /// Facts about the machine and the program's environment.
+    pub facts: &'a Facts,
+    /// What the backend could see. Spinning also counts as seen if there was next to no run time that could contain any.
+    pub sees: Sees,
+    /// Sums over all threads.
+    pub sums: Sums,
+    /// Sums over all CPUs.
+    pub all_cpus: CpuAccount,
+    /// The worker threads, which carry the program.
+    pub workers: Vec<&'a Thread>,
+    /// Sums over the worker threads.
+    pub worker_sums: Sums,
+    /// Time waited for a CPU, by the kind of thread that held it.
+    pub behind: Behind,
+    /// Average numbers of threads that ran and that worked.
+    pub concurrency: Concurrency,
+    /// Wall time of the longest program.
+    pub wall_ns: f64,
+    /// Number of CPUs the program may use, before any quota.
+    pub cpus: f64,
+    /// Waiting for other threads and for CPUs, divided by cause.
+    pub blame: Blame,
+    /// Lower bounds of the wall time that no forecast may go below.
+    pub(crate) floor: Floor,
+}
+
+impl<'a> Evidence<'a> {
+    /// Returns `ns` as a part of all thread time.
+    pub fn share(&self, ns: u64) -> f64 {
+        self.sums.share(ns).clamp(0.0, 1.0)
+    }
+
+    /// Returns `ns` as a part of the worker threads' lifetimes.
+    pub fn worker_share(&self, ns: f64) -> f64 {
+        share(ns, self.worker_sums.wall_ns as f64)
+    }
+
+    /// Returns the average number of worker threads alive.
+    pub fn workers_alive(&self) -> f64 {
+        self.worker_sums.wall_ns as f64 / self.wall_ns
+    }
+
+    /// Returns how many CPUs the worker threads could keep busy if they had `cpus`, which may be fractional.
+    pub fn parallelism(&self, cpus: f64) -> f64 {
+        (self.workers.len().max(1) as f64).min(cpus)
+    }
+
+    /// Returns the work divided by the number of CPUs that the worker threads can use, of `cpus`.
+    pub fn ideal_ns(&self, cpus: f64) -> f64 {
+        self.sums.work_ns() as f64 / self.parallelism(cpus)
+    }
+
+    /// Returns the work bound on `cpus` CPUs as a factor: no schedule of the same work and the same fixed waits is faster.
+    pub fn work_bound_on(&self, cpus: f64) -> f64 {
+        self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
+    }
+
+    /// Returns whether fixed waits, rather than the work, bound the gain on the CPUs the program may use.
+    pub fn is_bound_by_waits(&self) -> bool {
+        self.wall_ns / self.ideal_ns(self.cpus).max(1.0) >= WORTH_FACTOR * self.work_bound().max(1.0)
+    }
+
+    /// Returns the work bound on the CPUs the program may use, without other programs on them.
+    pub fn work_bound(&self) -> f64 {
+        self.work_bound_on(self.cpus)
+    }
+
+    /// Returns what remains of a forecast while other programs and the quota keep what they took. A step that changes neither cannot use CPU time
+    /// that the program does not get.
+    pub fn beside_others(&self, alone: Expected) -> Expected {
+        alone.within(self.work_bound_on(self.cpus_left()))
+    }
+
+    /// Returns the work bound for the case that no work moves between threads either.
+    pub fn thread_bound(&self) -> f64 {
+        self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
+    }
+
+    /// Returns the longest chain of one thread: the work of the busiest thread, or work and fixed waits of a thread that carries the program.
+    fn longest_chain_ns(&self) -> f64 {
+        (self.busiest().map_or(0, Thread::work_ns) as f64).max(self.floor.chain_ns)
+    }
+
+    /// Returns whether threads that waited `loss_ns` may have delayed the program: other threads did not work during all of that time. Does not say
+    /// whether the wait can be removed.
+    pub fn held_up(&self, loss_ns: f64) -> bool {
+        let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
+        let bound = self.wall_ns / busiest.max(self.ideal_ns(self.cpus)).max(1.0);
+        Expected::of_delay(self.wall_ns, loss_ns, self.workers.len() as f64, bound).is_worth_trying()
+    }
+
+    /// Returns [`Evidence::thread_bound`] without the time that the hypervisor stole from the threads.
+    pub fn thread_bound_without_steal(&self) -> f64 {
+        let kept = |ns: f64, stolen: u64| (ns - stolen as f64).max(0.0);
+        let stolen = self.busiest().map_or(0, |thread| thread.steal_ns);
+        let least = kept(self.longest_chain_ns(), stolen).max(self.floor.inactive_ns).max(self.floor.waits_ns);
+        self.wall_ns / least.max(1.0)
+    }
+
+    /// Returns the work of the busiest thread divided by the average work of the worker threads: 1 if it is equal, or no thread worked.
+    pub fn inequality(&self) -> f64 {
+        let average = self.worker_sums.work_ns() as f64 / self.workers.len().max(1) as f64;
+        let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
+        if average > 0.0 { (busiest / average).max(1.0) } else { 1.0 }
+    }
+
+    /// Returns the thread that worked most.
+    pub fn busiest(&self) -> Option<&'a Thread> {
+        self.workers.iter().copied().max_by_key(|thread| thread.work_ns())
+    }
+
+    /// Returns the forecast for removing a delay of `loss_ns` thread time, on CPUs without other programs.
+    pub fn without_delay(&self, loss_ns: f64) -> Expected {
+        Expected::of_delay(self.wall_ns, loss_ns, self.workers.len() as f64, self.thread_bound())
+    }
+
+    /// Returns how much CPU time other programs used on the program's CPUs, in CPUs.
+    pub fn cpus_of_others(&self) -> f64 {
+        self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
+    }
+
+    /// Returns how much CPU time other programs and the quota left, in CPUs: at least what the program used.
+    pub fn cpus_left(&self) -> f64 {
+        let beside = self.cpus - self.cpus_of_others();
+        let granted = self.facts.quota().map_or(beside, |quota| beside.min(quota));
+        granted.max(self.concurrency.running).clamp(LEAST_CPUS, self.cpus)
+    }
+
+    /// Returns the preemptors of one kind, largest first.
+    pub fn preemptors(&self, kind: PreemptorKind) -> Vec<&'a Preemptor> {
+        let mut preemptors: Vec<&Preemptor> =
+            self.account.preemptors.iter().filter(|preemptor| preemptor.kind == kind).collect();
+        preemptors.sort_by_key(|preemptor| std::cmp::Reverse(preemptor.wait_ns));
+        preemptors
+    }
+
+    /// Returns the part of the CPUs' time that was idle while no thread of the program waited for a CPU. `None` if the part is small, or the backend
+    /// does not see CPUs.
+    pub fn unused(&self) -> Option<f64> {
+        let idle = self.over_cpus(|cpu| cpu.idle_ns.saturating_sub(cpu.idle_while_waiting_ns));
+        let unused = share(idle as f64, self.account.window_ns as f64 * self.cpus);
+        (unused >= UNUSED_CPUS_SHARE).then_some(unused)
+    }
+
+    /// Returns a sum over the CPUs the program may use; over all CPUs if those are not known.
+    pub fn over_cpus(&self, part: impl Fn(&ledger::CpuAccount) -> u64) -> u64 {
+        let allowed = self.facts.program_cpus();
+        let counted = self.account.cpus.iter().filter(|cpu| allowed.is_empty() || allowed.contains(&cpu.cpu));
+        counted.fold(0, |sum, cpu| sum.saturating_add(part(cpu)))
+    }
+
+    /// Returns the part of the CPUs' time in which a thread ran: any thread, or only tracked ones if the backend does not see CPUs.
+    pub fn utilisation(&self) -> f64 {
+        let busy = self.over_cpus(|cpu| cpu.busy_program_ns.saturating_add(cpu.busy_others_ns));
+        let idle = self.over_cpus(|cpu| cpu.idle_ns);
+        if busy.saturating_add(idle) > 0 {
+            share(busy as f64, busy as f64 + idle as f64)
+        } else {
+            share(self.sums.run_ns as f64, self.wall_ns * self.cpus)
+        }
+    }
+}
+
+/// Returns `part / whole` within 0 to 1; 0 if `whole` is 0.
+fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
+}

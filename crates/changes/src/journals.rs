@@ -1,0 +1,345 @@
+//! The owner's folder: the journals of all sessions of one user on this machine, and their lock.
+//!
+//! Where it is says `place`. A folder that belongs to somebody else, or that others may write to, is refused: a
+//! journal says what will be done in the user's name. Files in it that this program has not made (`files`) are
+//! never opened for writing, locked or removed; with such a file in it no session begins in the folder.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
+
+use crate::entry::{Entry, Problem};
+use crate::error::Error;
+use crate::files::{self, Kind, Name, RIGHTS};
+use crate::format::Change;
+use crate::knob_io::KnobIo;
+use crate::lock::Lock;
+use crate::place;
+use crate::reading::{self, Content, LONGEST};
+use crate::rights::{self, Right};
+use crate::settling::{left_behind, put_back_all, settle_one};
+use crate::undo::Undone;
+
+/// How often a right that somebody has is asked for again, and after how long: a guardian's process that was forked and
+/// has not executed yet has it for a moment.
+const ASKS: usize = 10;
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// The folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalFolder {
+    folder: PathBuf,
+}
+
+/// A file in the folder that this program has not made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// The file.
+    pub path: PathBuf,
+    /// How it is told.
+    pub why: String,
+}
+
+/// What is in the folder.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// The journals, by name.
+    pub entries: Vec<Entry>,
+    /// What is not this program's, by name.
+    pub foreign: Vec<Foreign>,
+}
+
+impl JournalFolder {
+    /// The folder of the calling user, or the one that COX_CHANGES names.
+    #[must_use]
+    pub fn of_user() -> JournalFolder {
+        JournalFolder::at(place::of_user())
+    }
+
+    /// All folders where sessions of the calling user may have left something, that of new sessions first.
+    #[must_use]
+    pub fn all_of_user() -> Vec<JournalFolder> {
+        place::all().into_iter().map(JournalFolder::at).collect()
+    }
+
+    /// A folder of one's own choice.
+    #[must_use]
+    pub fn at(folder: impl Into<PathBuf>) -> JournalFolder {
+        JournalFolder { folder: folder.into() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A path for the journal of a new session of process `pid`; each call returns another.
+    #[must_use]
+    pub fn journal(&self, pid: u32) -> PathBuf {
+        self.folder.join(Name::new(pid).journal())
+    }
+
+    /// Waits for the lock, and makes the folder if it is not there. When this takes long the user is told for whom it
+    /// waits ([`crate::waiting::tell_by`]).
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn lock(&self) -> Result<Lock, Error> {
+        self.make().map_err(|source| self.failed(source))?;
+        Lock::take(&self.folder)
+    }
+
+    /// A right to process `pid` that one process has at a time; `None` while another has it. It ends with the
+    /// process, however that ends.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn hold_alone(&self, pid: u32) -> Result<Option<Right>, Error> {
+        self.make().map_err(|source| self.failed(source))?;
+        self.refuse_foreign()?;
+        let path = self.folder.join(RIGHTS);
+        let open = || files::open_empty(&path, OFlags::RDWR | OFlags::CREATE);
+        let now = || open().and_then(|file| rights::take(file, pid));
+        let failed = |source| Error::Journal { path: path.clone(), source };
+        for _ in 0..ASKS {
+            if let Some(right) = now().map_err(failed)? {
+                return Ok(Some(right));
+            }
+            thread::sleep(ASK_AGAIN);
+        }
+        now().map_err(failed)
+    }
+
+    /// Whether somebody has the right to process `pid`. Makes no file.
+    ///
+    /// # Errors
+    /// When the folder cannot be used.
+    pub fn is_held(&self, pid: u32) -> Result<bool, Error> {
+        if !self.is_there()? {
+            return Ok(false);
+        }
+        let path = self.folder.join(RIGHTS);
+        match files::open_empty(&path, OFlags::RDWR).and_then(|file| rights::is_taken(&file, pid)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            answer => answer.map_err(|source| Error::Journal { path, source }),
+        }
+    }
+
+    /// Refuses a folder with files in it that this program has not made.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] with the first of them, or when the folder cannot be read.
+    pub fn refuse_foreign(&self) -> Result<(), Error> {
+        let paths = self.files()?;
+        match paths.into_iter().find_map(|path| foreign(&path).map(|why| (path, why))) {
+            None => Ok(()),
+            Some((path, why)) => Err(Error::Foreign { path, why }),
+        }
+    }
+
+    /// Makes the folder if it is not there.
+    fn make(&self) -> io::Result<()> {
+        match place::make(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        self.check()
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let found = fs::symlink_metadata(&self.folder)?;
+        if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
+            return Err(io::Error::other("it is not a folder that only this user can write to"));
+        }
+        Ok(())
+    }
+
+    /// Whether there is a folder.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn is_there(&self) -> Result<bool, Error> {
+        match self.check() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            checked => checked.map(|()| true).map_err(|source| self.failed(source)),
+        }
+    }
+
+    /// The paths of all files, by name. Without a folder there are none.
+    fn files(&self) -> Result<Vec<PathBuf>, Error> {
+        if !self.is_there()? {
+            return Ok(Vec::new());
+        }
+        let listed = fs::read_dir(&self.folder).map_err(|source| self.failed(source))?;
+        let paths: io::Result<Vec<PathBuf>> = listed.map(|file| Ok(file?.path())).collect();
+        let mut paths = paths.map_err(|source| self.failed(source))?;
+        paths.sort();
+        Ok(paths)
+    }
+
+    /// What is in the folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be read or used. A journal that cannot be read is no error: see [`Entry::problem`].
+    pub fn look(&self, knob_io: &dyn KnobIo) -> Result<Listing, Error> {
+        self.look_without(knob_io, None)
+    }
+
+    /// All journals, by name.
+    ///
+    /// # Errors
+    /// As [`JournalFolder::look`].
+    pub fn entries(&self, knob_io: &dyn KnobIo) -> Result<Vec<Entry>, Error> {
+        Ok(self.look(knob_io)?.entries)
+    }
+
+    /// All journals but that at `path`, which is not even read: a long one takes milliseconds.
+    ///
+    /// # Errors
+    /// As [`JournalFolder::look`].
+    pub fn others(&self, knob_io: &dyn KnobIo, path: &Path) -> Result<Vec<Entry>, Error> {
+        Ok(self.look_without(knob_io, Some(path))?.entries)
+    }
+
+    fn look_without(&self, knob_io: &dyn KnobIo, without: Option<&Path>) -> Result<Listing, Error> {
+        let boot_id = knob_io.boot_id()?;
+        let mut listing = Listing::default();
+        for path in self.files()?.into_iter().filter(|path| Some(path.as_path()) != without) {
+            match one(knob_io, &boot_id, &path) {
+                Ok(entry) => listing.entries.extend(entry),
+                Err(why) => listing.foreign.push(Foreign { path, why }),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// Puts back what the session of the journal at `path` has changed, and removes the journal. Without
+    /// a journal there is nothing to put back.
+    ///
+    /// # Errors
+    /// When the folder cannot be read, or the file is not a journal. What of the journal cannot be read or removed is
+    /// among the [`Undone::troubles`].
+    pub fn settle(&self, lock: &Lock, knob_io: &dyn KnobIo, path: &Path) -> Result<Undone, Error> {
+        let listing = self.look(knob_io)?;
+        if let Some(foreign) = listing.foreign.iter().find(|foreign| foreign.path == path) {
+            return Err(Error::Foreign { path: path.to_owned(), why: foreign.why.clone() });
+        }
+        Ok(match listing.entries.iter().find(|entry| entry.path == path) {
+            Some(mine) => settle_one(lock, knob_io, mine, &listing.entries),
+            None => Undone::default(),
+        })
+    }
+
+    /// Puts back what a session knows that it has changed, whatever has become of its journal, of the others' and of
+    /// the folder, and removes its journal.
+    pub(crate) fn settle_own(
+        &self,
+        knob_io: &dyn KnobIo,
+        path: &Path,
+        changes: &[Change],
+        births: &[Change],
+    ) -> Undone {
+        let (lock, others) = (self.lock(), self.others(knob_io, path));
+        let mut undone = put_back_all(knob_io, changes, births, others.as_deref().unwrap_or_default());
+        let removed = match files::open_own(path, OFlags::RDONLY) {
+            Ok(file) => files::remove(path, &file).map_err(|source| left_behind(path, &source)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(left_behind(path, &source)),
+        };
+        let failures = [lock.as_ref().err().map(ToString::to_string), others.err().map(|error| error.to_string())];
+        undone.troubles.extend(failures.into_iter().flatten().chain(removed.err()));
+        undone
+    }
+
+    /// Settles the journals of sessions that are dead, guardian and all, each on its own. One that is damaged is undone
+    /// as far as it can be read and then set aside; one that cannot be read at all, or that a later version has
+    /// written, stays as it is: its [`Entry::problem`] says so.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn settle_dead(&self, lock: &Lock, knob_io: &dyn KnobIo) -> Result<Vec<(Entry, Undone)>, Error> {
+        let mut entries = self.look(knob_io)?.entries;
+        let dead = |entry: &&Entry| !entry.alive && matches!(entry.problem, None | Some(Problem::Damaged(_)));
+        let mut settled = Vec::new();
+        while let Some(at) = entries.iter().position(|entry| dead(&entry)) {
+            let undone = settle_one(lock, knob_io, &entries[at], &entries);
+            settled.push((entries.remove(at), undone));
+        }
+        Ok(settled)
+    }
+
+    fn failed(&self, source: io::Error) -> Error {
+        Error::Journal { path: self.folder.clone(), source }
+    }
+}
+
+/// Why a file is not this program's, as far as its name, its kind and its first line tell; `None`: it is.
+fn foreign(path: &Path) -> Option<String> {
+    let found = match Kind::of(path) {
+        None => return Some("no file of cox has such a name".to_owned()),
+        Some(Kind::Empty) => files::open_empty(path, OFlags::RDONLY).map(|_| None),
+        Some(Kind::Journal(name) | Kind::SetAside(name)) => {
+            files::open_own(path, OFlags::RDONLY).and_then(|file| reading::foreign(file, &name))
+        }
+    };
+    match found {
+        Ok(why) => why.map(str::to_owned),
+        Err(error) => Some(error).filter(is_there).map(|error| error.to_string()),
+    }
+}
+
+/// Whether what failed is still there: journals come and go.
+fn is_there(error: &io::Error) -> bool {
+    error.kind() != io::ErrorKind::NotFound
+}
+
+/// What a file with a journal's name has; an error also when it is foreign.
+fn content(path: &Path, name: &Name) -> io::Result<Content> {
+    let file = files::open_own(path, OFlags::RDONLY)?;
+    let length = file.metadata()?.len();
+    match reading::read(file, name) {
+        Ok(Content::Foreign(why)) => Err(io::Error::other(why)),
+        Ok(Content::Record(record, None)) if length > LONGEST => {
+            Ok(Content::Record(record, Some(format!("it has {length} bytes, and only {LONGEST} were read"))))
+        }
+        Err(error) => Ok(Content::Unreadable(error.to_string())),
+        content => content,
+    }
+}
+
+/// The journal at a path, if it is one; an error says why the file is not this program's.
+fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>, String> {
+    let entry = |record, alive, problem| Ok(Some(Entry { path: path.to_owned(), record, alive, problem }));
+    let name = match Kind::of(path) {
+        Some(Kind::Journal(name)) => name,
+        kind => {
+            return match (foreign(path), kind) {
+                (Some(why), _) => Err(why),
+                (None, Some(Kind::SetAside(_))) => entry(None, false, Some(Problem::SetAside)),
+                (None, _) => Ok(None),
+            };
+        }
+    };
+    match content(path, &name) {
+        // Ended between the two looks.
+        Err(error) if !is_there(&error) => Ok(None),
+        Err(error) => Err(error.to_string()),
+        Ok(Content::Foreign(why)) => Err(why.to_owned()),
+        Ok(Content::Torn) => entry(None, false, None),
+        Ok(Content::Newer(format)) => entry(None, knob_io.started_ns(name.pid).is_some(), Some(Problem::Newer(format))),
+        Ok(Content::Unreadable(why)) => entry(None, false, Some(Problem::Unreadable(why))),
+        Ok(Content::Record(record, damage)) => {
+            let is_now = record.header.boot_id == boot_id;
+            let alive = is_now && knob_io.started_ns(record.header.pid) == Some(record.header.start_ns);
+            // What another boot has changed is gone with it.
+            if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
+        }
+    }
+}

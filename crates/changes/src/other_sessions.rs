@@ -1,0 +1,36 @@
+//! What the other sessions of the user hold, the dead ones too that nobody has settled yet.
+
+use std::collections::BTreeMap;
+
+use crate::entry::Entry;
+use crate::error::Error;
+use crate::format::Change;
+use crate::knob::{Claim, Knob};
+use crate::request::ChangeRequest;
+
+/// The journals of the other sessions.
+pub(crate) struct Others(pub(crate) Vec<Entry>);
+
+impl Others {
+    /// Refuses what another session claims for something else; `held` says which of its lines count.
+    pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
+        for entry in &self.0 {
+            let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };
+            let claims: BTreeMap<&Knob, &Claim> =
+                held(entry).iter().map(|change| (&change.knob, &change.claim)).collect();
+            let is_other =
+                |request: &&ChangeRequest| claims.get(&request.knob).is_some_and(|claim| **claim != request.claim);
+            if let Some(request) = requests.iter().find(is_other) {
+                let (pid, command) = (header.pid, header.command.clone());
+                return Err(Error::Held { knob: Box::new(request.knob.clone()), pid, command });
+            }
+        }
+        Ok(())
+    }
+
+    /// All that has been announced for a knob.
+    pub(crate) fn of(&self, knob: &Knob) -> impl Iterator<Item = &Change> {
+        let announced = self.0.iter().flat_map(|entry| entry.changes().iter().chain(entry.births()));
+        announced.filter(move |change| change.knob == *knob)
+    }
+}

@@ -1,0 +1,148 @@
+//! When threads met last, and when they will meet again: between two meetings little has to be decided.
+//!
+//! What counts is that all arrive at the same time, so it is towards the end of a phase that periods have to be short.
+//! Whatever goes wrong before can be made up for in the time that is left. So a period may last for a part of that
+//! time, [`Phases::calm_ns`], and periods become shorter as the meeting comes nearer. 3 threads on 2 simulated CPUs
+//! with spinning phases of 10 ms take 1.05 of the ideal time so, with 3 % of a CPU for the controller, and 1.09 with
+//! 13 % in periods of 0.25 ms (`cox pack simulate --threads 3 --ncpus 2 --work-us 10000`, without and with
+//! `--always --period 0.25ms`).
+//!
+//! Nothing is known of a program whose last phases were not equally long, and periods stay as short as they are.
+
+/// So many phases have to be alike.
+const KEPT: usize = 4;
+
+/// The longest of them is at most this many times the shortest.
+const ALIKE: f64 = 1.5;
+
+/// A period lasts for at most this part of the time that is left, divided by the periods in which everybody comes to
+/// share the fullest CPUs and is served there once. By trial in the simulator, with 3, 4, 5 and 7 threads on 2 CPUs and
+/// phases of 3 to 30 ms: from 0.4 to 0.6 the time that phases take differs by 1 % at most, and ticks are a fifth
+/// fewer; with 0.8 three threads lose 2 % with phases of 10 ms.
+const PART: f64 = 0.6;
+
+/// The calm lasts no longer: a program may change.
+const LONGEST_NS: u64 = 8_000_000;
+
+/// The meetings of a program's threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Phases {
+    /// The last meeting that was seen.
+    met_ns: Option<u64>,
+    /// Lengths of the last phases, in no order.
+    lengths_ns: [u64; KEPT],
+    /// Phases seen.
+    count: usize,
+}
+
+impl Phases {
+    /// A thread goes on that waited for others. One after the other is seen to do so after a meeting, the last of
+    /// them when its co-runners have had a slice of the kernel's: that is no other meeting.
+    pub fn goes_on(&mut self, now_ns: u64) {
+        if let Some(met_ns) = self.met_ns {
+            let length_ns = now_ns.saturating_sub(met_ns);
+            let mut known_ns = self.lengths_ns;
+            known_ns.sort_unstable();
+            // Of those that are known; zeros come first.
+            let median_ns = match self.count.min(KEPT) {
+                0 => 0,
+                known => known_ns[KEPT - known.div_ceil(2)],
+            };
+            if length_ns < median_ns / 2 {
+                return;
+            }
+            // Something else came between: it is no phase, and those after it may be others.
+            if self.count >= KEPT && length_ns > known_ns[KEPT - 1] * 2 {
+                *self = Phases::default();
+            } else {
+                self.lengths_ns[self.count % KEPT] = length_ns;
+                self.count += 1;
+            }
+        }
+        self.met_ns = Some(now_ns);
+    }
+
+    /// How long phases are; `None` unless the last were alike. The shortest of these: it says when a meeting is due.
+    pub fn length_ns(&self) -> Option<u64> {
+        let (shortest_ns, longest_ns) =
+            self.lengths_ns.iter().fold((u64::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
+        let alike = self.count >= KEPT && longest_ns as f64 <= shortest_ns as f64 * ALIKE;
+        alike.then_some(shortest_ns)
+    }
+
+    /// For how long nothing needs to be decided; 0 where that is not known. `periods` is how many it takes until
+    /// everybody has had its turn of what is scarce.
+    pub fn calm_ns(&self, now_ns: u64, periods: f64) -> u64 {
+        let (Some(met_ns), Some(length_ns)) = (self.met_ns, self.length_ns()) else { return 0 };
+        let left_ns = (met_ns + length_ns).saturating_sub(now_ns);
+        ((left_ns as f64 * PART / periods.max(1.0)) as u64).min(LONGEST_NS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn met_at(times_ms: &[u64]) -> Phases {
+        let mut phases = Phases::default();
+        times_ms.iter().for_each(|ms| phases.goes_on(ms * MS));
+        phases
+    }
+
+    #[test]
+    fn periods_become_shorter_as_the_meeting_comes_nearer() {
+        let phases = met_at(&[0, 12, 24, 36, 48]);
+        assert_eq!(phases.calm_ns(48 * MS, 1.0), 7_200_000);
+        assert_eq!(phases.calm_ns(48 * MS, 3.0), 2_400_000);
+        assert_eq!(phases.calm_ns(54 * MS, 3.0), 1_200_000);
+        assert_eq!(phases.calm_ns(60 * MS, 3.0), 0, "it is due");
+        assert_eq!(phases.calm_ns(70 * MS, 3.0), 0);
+    }
+
+    #[test]
+    fn the_shortest_of_the_last_phases_says_when_it_is_due() {
+        assert_eq!(met_at(&[0, 15, 28, 40, 58]).calm_ns(58 * MS, 1.0), 7_200_000);
+        assert_eq!(met_at(&[0, 5, 17, 29, 41, 53]).calm_ns(53 * MS, 1.0), 7_200_000, "what is long ago does not count");
+    }
+
+    #[test]
+    fn phases_that_are_not_alike_say_nothing() {
+        assert_eq!(met_at(&[0, 12, 24, 36]).calm_ns(36 * MS, 1.0), 0, "nor do three of them");
+        assert_eq!(met_at(&[0, 12, 24, 36, 55]).calm_ns(55 * MS, 1.0), 0);
+    }
+
+    #[test]
+    fn who_goes_on_late_after_the_same_meeting_is_no_other_one() {
+        assert_eq!(met_at(&[0, 12, 13, 24, 28, 36, 48, 49]).calm_ns(50 * MS, 1.0), 6 * MS);
+    }
+
+    #[test]
+    fn phases_may_become_much_shorter() {
+        let mut phases = met_at(&[0, 60, 120, 180, 240]);
+        (1..40).for_each(|phase| phases.goes_on((240 + phase * 6) * MS));
+        assert_eq!(phases.calm_ns((240 + 39 * 6) * MS, 1.0), 3_600_000);
+    }
+
+    #[test]
+    fn a_pause_is_no_phase() {
+        let mut phases = met_at(&[0, 10, 20, 30, 40, 2040]);
+        assert_eq!(phases.calm_ns(2040 * MS, 1.0), 0);
+        (1..=4).for_each(|phase| phases.goes_on((2040 + phase * 10) * MS));
+        assert_eq!(phases.calm_ns(2080 * MS, 1.0), 6 * MS, "known again after four");
+    }
+
+    #[test]
+    fn one_odd_phase_among_many_is_forgotten() {
+        let mut phases = met_at(&[0, 10, 21, 30, 41, 59]);
+        assert_eq!(phases.calm_ns(59 * MS, 1.0), 0);
+        [69, 78, 89, 99].iter().for_each(|ms| phases.goes_on(ms * MS));
+        assert_eq!(phases.calm_ns(99 * MS, 1.0), 5_400_000);
+    }
+
+    #[test]
+    fn no_period_is_endless() {
+        assert_eq!(met_at(&[0, 1000, 2000, 3000, 4000]).calm_ns(4000 * MS, 1.0), LONGEST_NS);
+    }
+}

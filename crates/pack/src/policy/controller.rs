@@ -1,0 +1,262 @@
+//! Where threads are, and when that is worth it, together: what a controller, live or simulated, calls.
+
+use super::assignment::{Assignment, Rules};
+use super::mode::{Action, Mode, Periods, Window};
+use super::seen::Seen;
+use super::{Arrange, Member, Observation, Order, Sense, Slot};
+
+/// A thread that ran for less than this part of a window did not want to run.
+const IDLE_PART: u64 = 50;
+
+/// By which rules.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Policy {
+    /// Those of [`assignment`](super::assignment).
+    #[default]
+    Slots,
+    /// Others, for slots of these capacities: for comparison.
+    Other(fn(Vec<u64>) -> Box<dyn Arrange>),
+}
+
+/// How to pack.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// By which rules.
+    pub policy: Policy,
+    /// The period, ns.
+    pub periods: Periods,
+    /// Rotate, whatever it gives.
+    pub always: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { policy: Policy::default(), periods: Periods::Adapted, always: false }
+    }
+}
+
+/// Sums over a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// What was seen at the slots.
+    pub seen: Seen,
+    /// CPU time of the threads.
+    pub run_ns: u64,
+    /// How long threads were rotated.
+    pub rotating_ns: u64,
+    /// The last period.
+    pub period_ns: u64,
+}
+
+impl Totals {
+    /// Adds a later session.
+    pub fn add(&mut self, later: &Totals) {
+        self.seen.add(&later.seen);
+        self.run_ns += later.run_ns;
+        self.rotating_ns += later.rotating_ns;
+        if later.period_ns > 0 {
+            self.period_ns = later.period_ns;
+        }
+    }
+}
+
+/// Decides who runs where, and whether to interfere at all.
+#[derive(Debug)]
+pub struct Controller {
+    slots: usize,
+    arrange: Box<dyn Arrange>,
+    mode: Mode,
+    /// Periods may be longer where nothing needs to be decided.
+    follows: bool,
+    action: Action,
+    window_ns: u64,
+    window_own_ns: u64,
+    /// By member, at the window's start.
+    run_ns: Vec<u64>,
+    blocks: Vec<u32>,
+    ended: Vec<bool>,
+    /// CPU time in this window of threads that have ended in it, or have not joined.
+    ended_ns: u64,
+    totals: Totals,
+}
+
+impl Controller {
+    /// For slots of these capacities, of [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY); `own_ns` is the controller's CPU time so far.
+    #[must_use]
+    pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Controller {
+        let capacities = capacities.to_vec();
+        let slots = capacities.len();
+        let arrange: Box<dyn Arrange> = match settings.policy {
+            Policy::Slots => Box::new(Assignment::new(Rules::default(), capacities)),
+            Policy::Other(arrange) => arrange(capacities),
+        };
+        Controller {
+            slots,
+            arrange,
+            follows: !matches!(settings.periods, Periods::Fixed(_)),
+            mode: Mode::new(now_ns, settings.periods, settings.always),
+            action: Action::Rest,
+            window_ns: now_ns,
+            window_own_ns: own_ns,
+            run_ns: Vec::new(),
+            blocks: Vec::new(),
+            ended: Vec::new(),
+            ended_ns: 0,
+            totals: Totals::default(),
+        }
+    }
+
+    /// The program goes: what was before does not count.
+    pub fn start(&mut self, now_ns: u64, own_ns: u64) {
+        (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
+    }
+
+    /// What the slots do now. Until the first [`Controller::look`] they rest.
+    #[must_use]
+    pub fn action(&self) -> Action {
+        self.action
+    }
+
+    /// Time between two ticks of a slot at the least; `None`: no ticks are wanted.
+    #[must_use]
+    pub fn tick_ns(&self) -> Option<u64> {
+        match self.action {
+            Action::Rest | Action::Measure { .. } => None,
+            Action::Rotate { period_ns } => Some(period_ns),
+        }
+    }
+
+    /// Time until the next tick of a slot that has had one just now; `None`: no ticks are wanted.
+    #[must_use]
+    pub fn next_tick_ns(&self, now_ns: u64) -> Option<u64> {
+        let calm_ns = if self.follows { self.arrange.calm_ns(now_ns) } else { 0 };
+        self.tick_ns().map(|period_ns| period_ns.max(calm_ns))
+    }
+
+    /// A thread joins. Members are numbered in the order in which they join.
+    pub fn join(&mut self, observation: &Observation, now_ns: u64, orders: &mut Vec<Order>) -> Member {
+        let member = self.arrange.join(observation);
+        self.run_ns.push(observation.run_ns);
+        self.blocks.push(observation.blocks);
+        self.ended.push(false);
+        if self.is_rotating() {
+            self.arrange.admit(member, now_ns, orders);
+        }
+        member
+    }
+
+    /// CPU time of threads that are not members, or were not yet.
+    pub fn passed(&mut self, run_ns: u64) {
+        self.ended_ns += run_ns;
+    }
+
+    /// A thread has ended, after so much CPU time.
+    pub fn leave(&mut self, member: Member, run_ns: u64) {
+        self.ended_ns += run_ns.saturating_sub(self.run_ns[member]);
+        self.ended[member] = true;
+        self.arrange.leave(member);
+    }
+
+    /// A slot's tick.
+    pub fn tick(&mut self, slot: Slot, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+        if self.is_rotating() {
+            self.arrange.end_period(slot, now_ns, sense, orders);
+        }
+    }
+
+    /// Samples of running threads, and how many of them waited in loops: what [`Action::Measure`] wants.
+    /// Of these, `yielding` give their CPU away in every round.
+    pub fn sampled(&mut self, samples: u64, spinning: u64, yielding: u64) {
+        let seen = self.arrange.seen();
+        seen.samples += samples;
+        seen.spinning += spinning;
+        seen.yielding += yielding;
+    }
+
+    /// To be called every 10 to 20 ms: when a window is over, decides what comes next. True when the
+    /// action changed.
+    pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        if now_ns >= self.mode.until_ns() {
+            let window = self.close_window(now_ns, own_ns, sense);
+            self.mode.decide(now_ns, self.slots, &window);
+        }
+        self.take_up(self.mode.action(), now_ns, sense, orders)
+    }
+
+    /// The slots do this from now on, whatever the mode wants. True when it is something else than before.
+    pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
+        let was = self.action;
+        if was == is {
+            return false;
+        }
+        let was_rotating = self.is_rotating();
+        self.action = is;
+        if let Action::Rotate { period_ns } = is {
+            self.arrange.set_period(period_ns);
+            self.totals.period_ns = period_ns;
+            if !was_rotating {
+                self.arrange.begin(now_ns, sense, orders);
+            }
+        } else if was_rotating {
+            self.arrange.end(now_ns, orders);
+        }
+        true
+    }
+
+    /// The session is over: the kernel places all threads.
+    pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
+        self.close_window(now_ns, own_ns, sense);
+        self.arrange.end(now_ns, orders);
+        self.action = Action::Rest;
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Sums so far.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Efficiency without rotation, and with it.
+    #[must_use]
+    pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
+        self.mode.efficiencies()
+    }
+
+    fn is_rotating(&self) -> bool {
+        matches!(self.action, Action::Rotate { .. })
+    }
+
+    /// What was seen since the last window was closed; another one begins.
+    pub fn close_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
+        let length_ns = now_ns - self.window_ns;
+        let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
+        for member in (0..self.ended.len()).filter(|&member| !self.ended[member]) {
+            let observation = sense.observation(member);
+            let run_ns = observation.run_ns;
+            blocks += u64::from(observation.blocks.saturating_sub(self.blocks[member]));
+            self.blocks[member] = self.blocks[member].max(observation.blocks);
+            let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
+            active += usize::from(ran_ns > length_ns / IDLE_PART);
+            run_sum_ns += ran_ns;
+            self.run_ns[member] = self.run_ns[member].max(run_ns);
+        }
+        let seen = std::mem::take(self.arrange.seen());
+        self.totals.seen.add(&seen);
+        self.totals.run_ns += run_sum_ns;
+        if self.is_rotating() {
+            self.totals.rotating_ns += length_ns;
+        }
+        let own_in_window_ns = own_ns - self.window_own_ns;
+        (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
+        // Not by capacity: CPU time of a slow CPU is as long as that of a fast one.
+        let slots_ns = length_ns * self.slots as u64;
+        let phase_ns = self.arrange.phase_ns();
+        Window { seen, run_ns: run_sum_ns, blocks, slots_ns, own_ns: own_in_window_ns, active, phase_ns }
+    }
+}

@@ -1,0 +1,552 @@
+//! Whether to rotate.
+
+use random::Random;
+
+use super::search::FIRST_PERIOD;
+use super::*;
+
+const SLOTS: usize = 2;
+const SLOTS_NS: u64 = 1_000_000_000;
+const SAMPLES: u64 = 100_000;
+
+/// Threads that wait in loops, and leave so much useful time, of 1.
+fn spinning(efficiency: f64) -> Window {
+    let spinning = (SAMPLES as f64 * (1.0 - efficiency)).round() as u64;
+    let seen = Seen { samples: SAMPLES, spinning, ..Seen::default() };
+    Window { seen, run_ns: SLOTS_NS, blocks: 0, slots_ns: SLOTS_NS, own_ns: 0, active: SLOTS + 1, phase_ns: None }
+}
+
+/// What is seen of threads that yield in their loops.
+fn yielding(efficiency: f64) -> Seen {
+    let seen = spinning(efficiency).seen;
+    Seen { yielding: seen.spinning, ..seen }
+}
+
+/// Threads that sleep after running for so long, and leave so much of the slots' time unused.
+fn blocking(efficiency: f64, burst_ns: u64) -> Window {
+    let run_ns = (SLOTS_NS as f64 * efficiency) as u64;
+    let seen = Seen { samples: SAMPLES, ..Seen::default() };
+    Window { seen, run_ns, blocks: run_ns / burst_ns, slots_ns: SLOTS_NS, own_ns: 0, active: SLOTS + 1, phase_ns: None }
+}
+
+fn adapted() -> Mode {
+    Mode::new(0, Periods::Adapted, false)
+}
+
+/// A window ends; says what comes next and for how long.
+fn next(mode: &mut Mode, window: &Window) -> (Action, u64) {
+    let now_ns = mode.until_ns();
+    mode.decide(now_ns, SLOTS, window);
+    (mode.action(), mode.until_ns() - now_ns)
+}
+
+fn rotates(mode: &Mode) -> bool {
+    matches!(mode.action(), Action::Rotate { .. })
+}
+
+fn measures(mode: &Mode) -> bool {
+    matches!(mode.action(), Action::Measure { .. })
+}
+
+/// The kernel settles, while this is seen; says what comes next and for how long.
+fn settles(mode: &mut Mode, window: &Window) -> (Action, u64) {
+    let soon = next(mode, window);
+    if measures(mode) { next(mode, window) } else { soon }
+}
+
+/// The period's place in [`PERIODS_NS`].
+fn period_of(mode: &Mode) -> Option<usize> {
+    match mode.action() {
+        Action::Rotate { period_ns } => PERIODS_NS.iter().position(|&period| period == period_ns),
+        Action::Rest | Action::Measure { .. } => None,
+    }
+}
+
+/// A mode that has measured this and rotates.
+fn rotating(periods: Periods, without: f64) -> Mode {
+    let mut mode = Mode::new(0, periods, false);
+    while !rotates(&mode) {
+        next(&mut mode, &spinning(without));
+    }
+    mode
+}
+
+#[test]
+fn measures_first_and_lets_the_kernel_settle() {
+    let mut mode = adapted();
+    assert!(measures(&mode));
+    assert_eq!((mode.kind(), mode.efficiencies()), (None, (None, None)));
+    assert_eq!(settles(&mut mode, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS }, MEASURE_NS));
+    assert_eq!(mode.efficiencies().0, None, "what was seen while settling does not count");
+    assert_eq!(next(&mut mode, &spinning(0.9)).0, Action::Rotate { period_ns: PERIODS_NS[FIRST_PERIOD] });
+    assert_eq!(mode.efficiencies(), (Some(0.9), None));
+    assert_eq!(mode.kind(), Some(Kind::Spinning));
+}
+
+/// Samples cost threads that meet often more than they tell where nobody spins.
+#[test]
+fn samples_are_seldom_while_nobody_waits_in_loops() {
+    let look = |mode: &Mode| match mode.action() {
+        Action::Measure { look_ns } => look_ns,
+        other => panic!("{other:?}"),
+    };
+    let asleep = blocking(0.9, LONG_BURST_NS / 2);
+    let mut mode = adapted();
+    assert_eq!(look(&mode), LOOK_NS, "nothing is known yet");
+    next(&mut mode, &asleep);
+    assert_eq!(look(&mode), LOOK_SELDOM_NS);
+    next(&mut mode, &spinning(0.9));
+    assert_eq!(look(&mode), LOOK_NS, "now they wait in loops");
+    let mut mode = adapted();
+    settles(&mut mode, &asleep);
+    assert_eq!(look(&mode), LOOK_SELDOM_NS);
+    next(&mut mode, &spinning(0.8));
+    assert_eq!((look(&mode), mode.efficiencies().0), (LOOK_NS, None), "too few samples for a figure");
+    next(&mut mode, &spinning(0.8));
+    assert_eq!(mode.efficiencies().0, Some(0.8));
+    let mut mode = adapted();
+    settles(&mut mode, &Window { active: SLOTS, ..asleep });
+    assert_eq!(look(&mode), LOOK_NS, "it may only be starting");
+}
+
+#[test]
+fn rotates_at_once_for_spinners_that_leave_no_doubt() {
+    // After the first half of the time only when it is worse.
+    for (looks, limit) in [(1, NO_DOUBT_SOON), (2, NO_DOUBT)] {
+        for (window, rotated) in [
+            (spinning(limit - 0.01), true),
+            (spinning(limit + 0.01), false),
+            (Window { seen: yielding(limit - 0.01), ..spinning(limit) }, false),
+            // The program is starting: little is done, and some of that is waiting.
+            (Window { run_ns: SLOTS_NS / 2, ..spinning(limit + 0.1) }, false),
+            // As little useful time, but asleep: nobody suffers.
+            (blocking(limit - 0.01, 10 * LONG_BURST_NS), false),
+        ] {
+            let mut mode = adapted();
+            for _ in 0..looks {
+                next(&mut mode, &window);
+            }
+            assert_eq!(rotates(&mode), rotated, "{looks} {window:?}");
+        }
+    }
+}
+
+#[test]
+fn rests_where_nothing_can_be_won() {
+    let few = Window { active: SLOTS, ..spinning(0.3) };
+    let cases = [
+        ("no more threads than slots", few, Kind::Free),
+        ("efficient enough", blocking(GOOD_ENOUGH + 0.005, 10 * LONG_BURST_NS), Kind::Free),
+        ("short bursts", blocking(0.7, LONG_BURST_NS / 2), Kind::Blocking(LONG_BURST_NS / 2)),
+    ];
+    for (name, window, kind) in cases {
+        let mut mode = adapted();
+        settles(&mut mode, &window);
+        assert!(measures(&mode), "{name}");
+        assert_eq!(next(&mut mode, &window), (Action::Rest, REST_NS.0), "{name}");
+        assert_eq!(mode.kind(), Some(kind), "{name}");
+    }
+}
+
+#[test]
+fn rotates_where_something_can_be_won() {
+    let most = (1.0 - LEAST_COST) / WORTH;
+    for (window, rotated) in [
+        (blocking(0.7, 2 * LONG_BURST_NS), true),
+        (spinning(0.8), true),
+        (spinning(most - 0.001), true),
+        (spinning(most + 0.001), false),
+    ] {
+        let mut mode = adapted();
+        settles(&mut mode, &window);
+        next(&mut mode, &window);
+        assert_eq!(rotates(&mode), rotated, "{window:?}");
+    }
+}
+
+#[test]
+fn threads_that_divide_evenly_are_spread_and_measured_again() {
+    let even = |efficiency| Window { active: 2 * SLOTS, ..spinning(efficiency) };
+    // Else there would be no doubt.
+    let yields = |window: Window| Window { seen: Seen { yielding: window.seen.spinning, ..window.seen }, ..window };
+    for (again, kept) in [(0.93, false), (0.8, true)] {
+        let mut mode = adapted();
+        for first in [0.8, 0.3] {
+            settles(&mut mode, &yields(even(first)));
+            next(&mut mode, &even(first));
+            assert!(rotates(&mode));
+            next(&mut mode, &even(0.9));
+            assert!(measures(&mode), "one window of rotation leaves them spread");
+            assert_eq!(mode.efficiencies().0, None, "what was measured before does not count");
+            settles(&mut mode, &even(again));
+            next(&mut mode, &even(again));
+            assert_eq!(rotates(&mode), kept, "{again}");
+            if kept {
+                break;
+            }
+            // They may be somewhere else after a rest.
+            next(&mut mode, &even(again));
+        }
+        if kept {
+            next(&mut mode, &even(0.9));
+            assert!(rotates(&mode), "once is enough");
+        }
+    }
+}
+
+#[test]
+fn what_did_not_win_is_not_tried_again_soon() {
+    // Where there is doubt, and where there is none.
+    for (without, with) in [(0.8, 0.7), (0.3, 0.29)] {
+        let mut mode = rotating(Periods::Adapted, without);
+        let mut rests = 0;
+        for _ in 0..2 {
+            assert_eq!(given_up_after(&mut mode, with), 2);
+            while !rotates(&mode) {
+                rests += usize::from(mode.action() == Action::Rest);
+                next(&mut mode, &spinning(without));
+            }
+        }
+        assert_eq!(rests, 10, "{without}");
+    }
+    let mut mode = rotating(Periods::Adapted, 0.8);
+    // The kernel does worse than before: what was not enough then would be now.
+    assert_eq!(given_up_after(&mut mode, 0.7), 2);
+    next(&mut mode, &spinning(0.5));
+    while measures(&mode) {
+        next(&mut mode, &spinning(0.5));
+    }
+    assert!(rotates(&mode));
+}
+
+#[test]
+fn measures_again_after_each_rest_and_the_rest_doubles() {
+    let mut mode = adapted();
+    let mut rests = Vec::new();
+    for _ in 0..7 {
+        settles(&mut mode, &blocking(0.7, 1000));
+        rests.push(next(&mut mode, &blocking(0.7, 1000)).1 / REST_NS.0);
+        assert_eq!(mode.action(), Action::Rest);
+        next(&mut mode, &blocking(0.7, 1000));
+        assert!(measures(&mode));
+    }
+    assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32]);
+}
+
+/// Windows of rotation at this efficiency until it is given up, at most 40.
+fn given_up_after(mode: &mut Mode, efficiency: f64) -> usize {
+    let mut windows = 0;
+    while rotates(mode) && windows < 40 {
+        next(mode, &spinning(efficiency));
+        windows += 1;
+    }
+    windows
+}
+
+#[test]
+fn backs_out_where_rotation_does_not_win() {
+    let without = 0.8;
+    for (with, windows) in [(0.9 * without, 2), (1.04 * without, 4), (1.06 * without, 40)] {
+        let mut mode = rotating(Periods::Adapted, without);
+        assert_eq!(given_up_after(&mut mode, with), windows, "{with}");
+        assert_eq!(rotates(&mode), windows == 40, "{with}");
+        if windows < 40 {
+            assert_eq!(mode.action(), Action::Rest);
+        }
+    }
+}
+
+#[test]
+fn each_failure_doubles_the_rest_and_a_success_makes_it_short_again() {
+    let mut mode = rotating(Periods::Adapted, 0.8);
+    let mut rests = Vec::new();
+    while rests.len() < 12 {
+        let efficiency = if rotates(&mode) { 0.7 } else { 0.8 };
+        let (action, lasts_ns) = next(&mut mode, &spinning(efficiency));
+        if action == Action::Rest {
+            rests.push(lasts_ns / REST_NS.0);
+        }
+    }
+    assert_eq!(rests, [1, 2, 4, 8, 16, 32, 32, 32, 32, 32, 32, 32]);
+    while !rotates(&mode) {
+        next(&mut mode, &spinning(0.8));
+    }
+    for _ in 0..30 {
+        next(&mut mode, &spinning(0.95));
+    }
+    assert!(rotates(&mode));
+    let few = Window { active: SLOTS, ..spinning(0.95) };
+    assert_eq!(next(&mut mode, &few), (Action::Rest, REST_NS.0));
+}
+
+/// The controller's own time and what was spun are not useful.
+#[test]
+fn efficiency_is_useful_time_of_the_slots() {
+    let own = Window { own_ns: SLOTS_NS / 10, ..spinning(0.8) };
+    assert!((efficiency(&own) - 0.75).abs() < 1e-9);
+    assert_eq!(efficiency(&Window { own_ns: 2 * SLOTS_NS, ..spinning(0.8) }), 0.0);
+    assert_eq!(efficiency(&Window { slots_ns: 0, ..spinning(0.8) }), 0.0);
+    assert!((efficiency(&blocking(0.6, LONG_BURST_NS)) - 0.6).abs() < 1e-6);
+}
+
+/// A curve of efficiencies with its peak at this period, 4 % lost for each doubling or halving.
+fn at(period: usize, peak: usize) -> f64 {
+    0.95 - 0.04 * period.abs_diff(peak) as f64
+}
+
+/// Windows until the peak is used, and how many of the 60 after that use it.
+fn search(peak: usize, noise: f64, seed: u64) -> (usize, usize) {
+    let mut random = Random::new(seed);
+    let mut mode = rotating(Periods::Adapted, 0.5);
+    let (mut found, mut used) = (None, 0);
+    for window in 0..100 {
+        let period = period_of(&mode).expect("it is worth it");
+        found = found.or_else(|| (period == peak).then_some(window));
+        if found.is_some_and(|found| (found..found + 60).contains(&window)) {
+            used += usize::from(period == peak);
+        }
+        next(&mut mode, &spinning(at(period, peak) + noise * (2.0 * random.unit() - 1.0)));
+    }
+    (found.unwrap_or(usize::MAX), used)
+}
+
+#[test]
+fn finds_the_best_period() {
+    for peak in 0..PERIODS_NS.len() {
+        let (found, used) = search(peak, 0.0, 1);
+        // A window for each step there, and one for each wrong neighbour.
+        assert!(found <= 2 * peak.abs_diff(FIRST_PERIOD) + 2, "{peak}: found after {found}");
+        assert!(used >= 50, "{peak}: used in {used} of 60");
+    }
+}
+
+#[test]
+fn periods_whose_cost_alone_is_too_much_are_not_tried() {
+    let mut mode = rotating(Periods::Adapted, 0.5);
+    let mut tried = [0; PERIODS_NS.len()];
+    for _ in 0..100 {
+        let period = period_of(&mode).expect("it is worth it");
+        tried[period] += 1;
+        // Ticks cost 6 % at the first period, and 2 % of the time is waited: a shorter period can only lose, a
+        // longer one may win, and the one after that would be waited away.
+        let own_ns = (SLOTS_NS / 25) * PERIODS_NS[FIRST_PERIOD] / PERIODS_NS[period];
+        let waited = 0.02 * PERIODS_NS[period] as f64 / PERIODS_NS[FIRST_PERIOD] as f64;
+        next(&mut mode, &Window { own_ns, ..spinning(1.0 - waited) });
+    }
+    assert_eq!(tried[..FIRST_PERIOD], [0; FIRST_PERIOD], "{tried:?}");
+    assert_eq!(tried[FIRST_PERIOD + 2..], [0; PERIODS_NS.len() - FIRST_PERIOD - 2], "{tried:?}");
+    assert!(tried[FIRST_PERIOD] > 0 && tried[FIRST_PERIOD + 1] > 0, "{tried:?}");
+}
+
+/// The period that is used most of the last of many windows of phases of 5 ms, where one CPU of two is taken up by so
+/// much of the controller at the first period, and by 1.55 times as much at half of that.
+fn used_in_long_phases(without: f64, own: f64, efficiency: impl Fn(usize) -> f64) -> usize {
+    let mut mode = rotating(Periods::Adapted, without);
+    let mut used = [0; PERIODS_NS.len()];
+    for window in 0..100 {
+        let period = period_of(&mode).expect("it is worth it");
+        used[period] += usize::from(window >= 50);
+        let own = own * 1.55f64.powf(FIRST_PERIOD as f64 - period as f64);
+        let own_ns = (own * (SLOTS_NS / SLOTS as u64) as f64) as u64;
+        let spun = 1.0 - efficiency(period) - own * 0.75;
+        let phase_ns = Some(LONG_PHASE_NS);
+        next(&mut mode, &Window { own_ns, phase_ns, run_ns: SLOTS_NS - own_ns, ..spinning(1.0 - spun) });
+    }
+    (0..PERIODS_NS.len()).max_by_key(|&period| used[period]).expect("periods")
+}
+
+#[test]
+fn in_long_phases_a_little_efficiency_is_given_for_a_controller_that_costs_little() {
+    let dearer = |without: f64, worse: f64| {
+        used_in_long_phases(without, 0.06, |period| 0.9 - worse * period.abs_diff(FIRST_PERIOD) as f64)
+    };
+    assert_eq!(dearer(0.5, 0.04), FIRST_PERIOD + 1, "4 % of a CPU instead of 6 %, for 4 % of efficiency");
+    assert_eq!(dearer(0.5, 0.06), FIRST_PERIOD, "not for 6 %");
+    assert_eq!(dearer(0.84, 0.04), FIRST_PERIOD, "nor where rotation would not be worth it any more");
+    let cheap = used_in_long_phases(0.5, 0.035, |period| 0.9 - 0.04 * period.saturating_sub(FIRST_PERIOD - 1) as f64);
+    assert_eq!(cheap, FIRST_PERIOD, "5.4 % of a CPU instead of 3.5 % are too much for 4 % of efficiency");
+}
+
+#[test]
+fn periods_become_short_at_once_where_nobody_works() {
+    let mut mode = rotating(Periods::Adapted, 0.1);
+    let mut periods = vec![period_of(&mode)];
+    for efficiency in [0.02, 0.05] {
+        next(&mut mode, &spinning(efficiency));
+        periods.push(period_of(&mode));
+    }
+    assert_eq!(
+        periods,
+        [Some(FIRST_PERIOD), Some(FIRST_PERIOD - 2), Some(0)],
+        "worse than without, and yet not given up"
+    );
+    next(&mut mode, &spinning(0.05));
+    assert!(measures(&mode), "now they are short; but the program may only have been starting");
+    let mut worked_before = mode.clone();
+    settles(&mut mode, &spinning(0.1));
+    next(&mut mode, &spinning(0.1));
+    assert_eq!(mode.action(), Action::Rest, "it was not");
+    settles(&mut worked_before, &spinning(0.01));
+    assert_eq!(period_of(&worked_before), Some(0), "it was: 0.05 are five times as much as what the kernel does");
+    for _ in 0..8 {
+        next(&mut worked_before, &spinning(0.05));
+    }
+    assert!(rotates(&worked_before));
+}
+
+#[test]
+fn one_thread_that_works_is_enough_on_many_slots() {
+    let is_too_long = |efficiency: f64, spun: f64, slots: usize| {
+        let mut search = search::Search::new(Periods::Adapted);
+        search.note(Gave { efficiency, spun, slots, ..Gave::default() });
+        search.is_too_long()
+    };
+    assert!(!is_too_long(0.05, 0.94, 16));
+    assert!(is_too_long(0.05, 0.94, 2));
+    assert!(is_too_long(0.02, 0.94, 16), "the controller works, but nobody else");
+    assert!(!is_too_long(0.05, 0.3, 2), "they are asleep");
+}
+
+/// The thread for which all others wait may be asleep for a while.
+#[test]
+fn a_short_stop_says_nothing_of_periods_that_were_good() {
+    let mut mode = rotating(Periods::Adapted, 0.5);
+    let seen = |mode: &Mode| spinning(at(period_of(mode).expect("it is worth it"), FIRST_PERIOD));
+    for _ in 0..40 {
+        let window = seen(&mode);
+        next(&mut mode, &window);
+    }
+    assert_eq!(period_of(&mode), Some(FIRST_PERIOD));
+    let known = mode.efficiencies();
+    next(&mut mode, &spinning(0.0));
+    assert_eq!((period_of(&mode), mode.efficiencies()), (Some(FIRST_PERIOD), known));
+    next(&mut mode, &spinning(0.0));
+    assert_ne!(period_of(&mode), Some(FIRST_PERIOD), "the second in a row does");
+    // And it was only a stop.
+    let mut used = 0;
+    for _ in 0..20 {
+        used += usize::from(period_of(&mode) == Some(FIRST_PERIOD));
+        let window = seen(&mode);
+        next(&mut mode, &window);
+    }
+    assert!(used >= 12, "{used}");
+}
+
+#[test]
+fn finds_the_best_period_in_noise() {
+    for peak in 0..PERIODS_NS.len() {
+        for seed in 0..20 {
+            let (found, used) = search(peak, 0.02, seed);
+            assert!(found <= 15, "{peak}, seed {seed}: found after {found}");
+            assert!(used >= 35, "{peak}, seed {seed}: used in {used} of 60");
+        }
+    }
+}
+
+#[test]
+fn the_search_follows_a_program_that_changes() {
+    let mut mode = rotating(Periods::Adapted, 0.5);
+    for (peak, windows) in [(1, 40), (5, 80), (2, 80)] {
+        for _ in 0..windows {
+            let period = period_of(&mode).expect("it is worth it");
+            next(&mut mode, &spinning(at(period, peak)));
+        }
+        let period = period_of(&mode).expect("it is worth it");
+        assert!(period.abs_diff(peak) <= 1, "{peak}: {period}");
+    }
+}
+
+#[test]
+fn a_program_that_no_longer_gains_is_let_go_soon() {
+    let mut mode = rotating(Periods::Adapted, 0.7);
+    for _ in 0..40 {
+        let period = period_of(&mode).expect("it is worth it");
+        next(&mut mode, &spinning(at(period, 4)));
+    }
+    // Every period that was good has to be seen bad before.
+    let windows = given_up_after(&mut mode, 0.5);
+    assert!(windows <= 16, "{windows}");
+    assert_eq!(mode.action(), Action::Rest);
+}
+
+#[test]
+fn fixed_periods_never_change() {
+    let mut mode = rotating(Periods::Fixed(777_000), 0.5);
+    for window in 0..60 {
+        assert_eq!(mode.action(), Action::Rotate { period_ns: 777_000 }, "{window}");
+        next(&mut mode, &spinning(if window % 2 == 0 { 0.9 } else { 0.8 }));
+    }
+}
+
+#[test]
+fn always_never_rests() {
+    let mut mode = Mode::new(0, Periods::Adapted, true);
+    let few = Window { active: 0, ..spinning(0.0) };
+    for window in [few, spinning(0.0), blocking(1.0, 1000)] {
+        // Longer than the longest time between verifications.
+        while mode.until_ns() < 3 * VERIFY_NS.1 {
+            assert!(rotates(&mode));
+            next(&mut mode, &window);
+        }
+        mode = Mode::new(0, Periods::Adapted, true);
+    }
+}
+
+#[test]
+fn a_window_has_enough_periods() {
+    for (period_ns, window_ns) in [(100_000, WINDOW_NS), (4_000_000, WINDOW_PERIODS * 4_000_000)] {
+        let mode = Mode::new(0, Periods::Fixed(period_ns), true);
+        assert_eq!(mode.until_ns(), window_ns);
+    }
+}
+
+/// How long the mode rotates until it measures again, s.
+fn verified_after_s(mode: &mut Mode, without: f64, with: f64) -> u64 {
+    while !rotates(mode) {
+        next(mode, &spinning(without));
+    }
+    let (mut now_ns, mut first_ns) = (0, None);
+    while rotates(mode) {
+        now_ns = mode.until_ns();
+        first_ns = first_ns.or(Some(now_ns));
+        assert!(now_ns < 10 * VERIFY_NS.1, "never");
+        next(mode, &spinning(with));
+    }
+    assert!(measures(mode), "{without} {with}");
+    (now_ns - first_ns.unwrap_or(0)) / 1_000_000_000
+}
+
+#[test]
+fn verification_measures_again_and_becomes_rarer() {
+    let mut mode = adapted();
+    let after: Vec<u64> = (0..6).map(|_| verified_after_s(&mut mode, 0.8, 0.88)).collect();
+    let expected = [10, 20, 40, 80, 120, 120];
+    for (after, expected) in after.iter().zip(expected) {
+        assert!(after.abs_diff(expected) <= 1, "{after} {expected}");
+    }
+}
+
+#[test]
+fn where_there_is_no_doubt_verification_can_wait() {
+    let after = verified_after_s(&mut adapted(), 0.7, 0.9);
+    assert!(after.abs_diff(70) <= 1, "{after}");
+}
+
+#[test]
+fn verification_notices_that_the_program_has_become_another() {
+    let mut mode = adapted();
+    verified_after_s(&mut mode, 0.8, 0.88);
+    settles(&mut mode, &blocking(0.99, 1_000_000));
+    next(&mut mode, &blocking(0.99, 1_000_000));
+    assert_eq!((mode.action(), mode.kind()), (Action::Rest, Some(Kind::Free)));
+}
+
+/// Half of the CPUs' time went to somebody else: the threads do not wait for one another, and no period would
+/// give it back.
+#[test]
+fn threads_that_hardly_block_are_free_however_little_they_get() {
+    let seldom = Window { blocks: 8, ..blocking(0.5, 10_000_000) };
+    assert_eq!(Kind::of(&seldom, SLOTS), Kind::Free);
+    let often = Window { blocks: 9, ..seldom };
+    assert!(matches!(Kind::of(&often, SLOTS), Kind::Blocking(_)));
+}

@@ -1,0 +1,27 @@
+//! Programs that ran side by side: the tables of the text report, and a word on how to read them.
+
+use std::fmt::{self, Write};
+
+use super::table;
+use super::view::View;
+use crate::markup::Safe;
+use crate::style::Style;
+use crate::text::co_run::{headline, phases, waits};
+
+/// Programs are side by side where there are several.
+pub(super) fn is_there(view: &View) -> bool {
+    view.document.account.co_run.is_some()
+}
+
+pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+    let Some(co_run) = &view.document.account.co_run else { return Ok(()) };
+    let style = Style { unicode: true, ..Style::default() };
+    writeln!(out, "<p>{}</p>", Safe(headline(view.document, co_run)))?;
+    out.push_str("<h3>What CPUs did while the same programs ran</h3>\n");
+    out.push_str("<p>CPU time. Idle time belongs to the program that may use the CPU, to several together if several may, and to nobody if no running program may.</p>\n");
+    table::write(out, phases(co_run, &style), "")?;
+    out.push_str(
+        "<h3>Who waited behind whom</h3>\n<p>Thread time without a CPU, by the program that held the CPU.</p>\n",
+    );
+    table::write(out, waits(co_run, &style), "")
+}

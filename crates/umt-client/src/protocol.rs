@@ -1,0 +1,180 @@
+//! The doorbell protocol, apart from the pages and the kernel; the crate's text says why it loses no task.
+
+/// The words that both sides write.
+pub trait Words {
+    /// Whether fewer threads are runnable than there are CPUs.
+    fn has_free_cpu(&self) -> bool;
+    /// Whether another thread wants the caller's CPU.
+    fn is_crowded(&self) -> bool;
+    /// Whether a queue has a task.
+    fn has_ready(&self) -> bool;
+    /// Bells with a standby, a bit for each.
+    fn parked(&self) -> u64;
+    /// A standby is at this bell.
+    fn park(&self, bell: u32);
+    /// Takes it away; whether it was there.
+    fn take(&self, bell: u32) -> bool;
+    /// A full fence.
+    fn fence(&self);
+}
+
+/// A task was put into a queue. The bell to ring, if there is a CPU and a standby for it.
+#[inline]
+pub fn announce(words: &impl Words) -> Option<u32> {
+    words.fence();
+    if words.has_free_cpu() { take_any(words) } else { None }
+}
+
+/// A thread has said that it rests, which wakes nobody: it looks in the kernel's place. The bell to ring.
+pub fn look_before_rest(words: &impl Words) -> Option<u32> {
+    words.fence();
+    if words.has_ready() { announce(words) } else { None }
+}
+
+/// Takes a standby that is parked.
+pub fn take_any(words: &impl Words) -> Option<u32> {
+    loop {
+        let parked = words.parked();
+        if parked == 0 {
+            return None;
+        }
+        // The lowest, again and again: its memory is in the caches, and the others sleep on.
+        let bell = parked.trailing_zeros();
+        if words.take(bell) {
+            return Some(bell);
+        }
+    }
+}
+
+/// A standby lies down at its bell. Whether it may sleep: else it was not rung, and there is work for it.
+pub fn settle(words: &impl Words, bell: u32) -> bool {
+    words.park(bell);
+    // Its block would look, too, with a fence: this saves a sleep that would end at once.
+    words.fence();
+    // Where it is crowded another has this CPU, and the kernel rings somebody for a free one. Who cannot take its own bit has been rung:
+    // its sleep ends at once.
+    !words.has_ready() || words.is_crowded() || !words.take(bell)
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+    use loom::thread::spawn;
+
+    use super::*;
+
+    const CPUS: i32 = 2;
+
+    /// The pages, with one queue, and who was rung.
+    struct Model {
+        runnable: AtomicI32,
+        parked: AtomicU64,
+        tasks: AtomicU32,
+        rung: AtomicU64,
+    }
+
+    impl Words for Model {
+        fn has_free_cpu(&self) -> bool {
+            self.runnable.load(Ordering::Relaxed) < CPUS
+        }
+
+        /// Any one CPU may be it.
+        fn is_crowded(&self) -> bool {
+            self.runnable.load(Ordering::Relaxed) > CPUS
+        }
+
+        fn has_ready(&self) -> bool {
+            self.tasks.load(Ordering::Relaxed) > 0
+        }
+
+        fn parked(&self) -> u64 {
+            self.parked.load(Ordering::Relaxed)
+        }
+
+        fn park(&self, bell: u32) {
+            self.parked.fetch_or(1 << bell, Ordering::AcqRel);
+        }
+
+        fn take(&self, bell: u32) -> bool {
+            self.parked.fetch_and(!(1 << bell), Ordering::AcqRel) & 1 << bell != 0
+        }
+
+        fn fence(&self) {
+            fence(Ordering::SeqCst);
+        }
+    }
+
+    impl Model {
+        fn ring(&self, bell: Option<u32>) {
+            if let Some(bell) = bell {
+                self.rung.fetch_or(1 << bell, Ordering::AcqRel);
+            }
+        }
+
+        /// `umt_client::has_put`, behind a task that was put.
+        fn put(&self) {
+            self.tasks.fetch_add(1, Ordering::Relaxed);
+            self.ring(announce(self));
+        }
+
+        /// The kernel, when a thread blocks: `overlap_switch` and `ring` in overlap.bpf.h.
+        fn blocks(&self) {
+            self.runnable.fetch_sub(1, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
+            if self.has_ready() && self.has_free_cpu() {
+                self.ring(take_any(self));
+            }
+        }
+
+        /// A standby parks at bell 0, and is switched out if it may sleep.
+        fn parks(&self) -> bool {
+            let sleeps = settle(self, 0);
+            if sleeps {
+                self.blocks();
+            }
+            sleeps
+        }
+    }
+
+    /// One thread puts a task while another goes to rest, and so leaves a CPU: one of them rings the standby.
+    #[test]
+    fn who_goes_to_rest_overlooks_no_task() {
+        loom::model(|| {
+            let model = Arc::new(Model {
+                runnable: AtomicI32::new(CPUS),
+                parked: AtomicU64::new(1),
+                tasks: AtomicU32::new(0),
+                rung: AtomicU64::new(0),
+            });
+            let puts = Arc::clone(&model);
+            let puts = spawn(move || puts.put());
+            // To the others a rest is what a count down is in the kernel's word, but without a fence of the kernel's.
+            model.runnable.fetch_sub(1, Ordering::Release);
+            model.ring(look_before_rest(&*model));
+            puts.join().unwrap();
+            assert_ne!(model.rung.load(Ordering::Relaxed), 0, "a task, a CPU, a standby, and nobody is told");
+        });
+    }
+
+    /// One thread puts a task, another blocks, a standby parks: in the end a CPU is free, so the standby is at work or was rung.
+    #[test]
+    fn no_task_is_left_while_a_cpu_is_free() {
+        loom::model(|| {
+            let model = Arc::new(Model {
+                runnable: AtomicI32::new(3),
+                parked: AtomicU64::new(0),
+                tasks: AtomicU32::new(0),
+                rung: AtomicU64::new(0),
+            });
+            let (puts, blocks) = (Arc::clone(&model), Arc::clone(&model));
+            let puts = spawn(move || puts.put());
+            let blocks = spawn(move || blocks.blocks());
+            let sleeps = model.parks();
+            puts.join().unwrap();
+            blocks.join().unwrap();
+            let rung = model.rung.load(Ordering::Relaxed) != 0;
+            assert!(!sleeps || rung, "asleep, with {} of {CPUS} CPUs in use", model.runnable.load(Ordering::Relaxed));
+        });
+    }
+}

@@ -1,0 +1,388 @@
+//! What the preload library inside a program says, read without a system call ([`wire::preload`]).
+//!
+//! The program may be anybody's, and write anything into the memory at any time. So nothing in it is believed
+//! that could harm: the memory must be sealed against shrinking (else reading it could fault), and have its
+//! one size; numbers are checked before they count or index; and what a slot says about a thread is used for
+//! threads of the same process only.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::Ordering;
+
+use machine::Root;
+use machine::process::{Backing, Mapping};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::thread::futex;
+use wire::preload::{
+    BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PreloadPage, REFUSED, SLOTS, SLOTS_AT, Slot, TASKS, THROTTLED,
+    VERSION,
+};
+
+/// Why a program's memory is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// It cannot be opened or mapped; without CAP_CHECKPOINT_RESTORE only if its program keeps a descriptor of it.
+    #[error("the preload library's memory: {0}")]
+    System(#[from] io::Error),
+    /// It is not what the preload library makes.
+    #[error("the preload library's memory is not as it should be: {0}")]
+    Not(&'static str),
+}
+
+/// The memory of one process' preload library.
+#[derive(Debug)]
+pub struct Page {
+    base: NonNull<u8>,
+    /// Of the file: another one is another page.
+    inode: u64,
+}
+
+// SAFETY: a mapping of shared memory, all words of which are read and written as atomics.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+/// What a slot says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierState {
+    /// The thread, as its program knows it.
+    pub tid: u32,
+    /// It waits at a barrier, or for the next parallel region. `None`: it may be running tasks there.
+    pub in_barrier: Option<bool>,
+    /// Barriers passed.
+    pub phases: u64,
+    /// The thread is gone.
+    pub has_ended: bool,
+}
+
+/// What has become of libgomp's spinning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpinThrottle {
+    /// Nothing was done.
+    AsItWas,
+    /// Its threads sleep soon at barriers.
+    Throttled,
+    /// It cannot be done in this program.
+    Refused,
+}
+
+/// Whether a mapping is the memory of a preload library, from its beginning.
+#[must_use]
+pub fn is_page(mapping: &Mapping) -> bool {
+    let Backing::File { path, .. } = &mapping.backing else { return false };
+    mapping.shared
+        && mapping.offset_bytes == 0
+        && path.as_os_str().as_bytes().strip_prefix(b"/memfd:") == Some(NAME.to_bytes())
+}
+
+impl Page {
+    /// The memory that process `pid` has mapped there.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or is not what it should be: also while it is being made.
+    pub fn open(root: &Root, pid: u32, mapping: &Mapping) -> Result<Page, PageError> {
+        let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+        let file = match open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_own(root, pid) => {
+                open(&kept_descriptor(root, pid, mapping)?.ok_or(error)?)
+            }
+            opened => opened,
+        };
+        Page::map(&file?, pid)
+    }
+
+    /// The memory behind a file that process `pid` shares.
+    ///
+    /// # Errors
+    /// As [`Page::open`].
+    pub fn map(file: &File, pid: u32) -> Result<Page, PageError> {
+        // What is no memfd has no seals.
+        let seals = fcntl_get_seals(file).map_err(|_| PageError::Not("it has no seals"))?;
+        if !seals.contains(SealFlags::SHRINK) {
+            return Err(PageError::Not("it may shrink"));
+        }
+        let status = fstat(file).map_err(io::Error::from)?;
+        if status.st_size != BYTES as i64 {
+            return Err(PageError::Not("its size"));
+        }
+        let (access, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let base = unsafe { mmap(ptr::null_mut(), BYTES, access, shared, file, 0) }.map_err(io::Error::from)?;
+        let base = NonNull::new(base.cast()).ok_or(PageError::Not("where it is"))?;
+        let page = Page { base, inode: status.st_ino };
+        let words = page.words();
+        if words.magic.load(Ordering::Acquire) != MAGIC {
+            return Err(PageError::Not("its magic"));
+        }
+        for (word, wanted, what) in [
+            (&words.version, VERSION, "its version"),
+            (&words.bytes, BYTES as u32, "its size"),
+            (&words.slots, SLOTS as u32, "its table"),
+            // Of a forked parent, or in a container with other process ids.
+            (&words.pid, pid, "whose it is"),
+        ] {
+            if word.load(Ordering::Relaxed) != wanted {
+                return Err(PageError::Not(what));
+            }
+        }
+        Ok(page)
+    }
+
+    /// Number of the file: a program that has called exec has another.
+    #[must_use]
+    pub fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Slots that have been given out.
+    #[must_use]
+    pub fn given(&self) -> usize {
+        (self.words().given.load(Ordering::Acquire) as usize).min(SLOTS)
+    }
+
+    /// What the slot of a number below [`Page::given`] says; `None` while it is being given out.
+    #[must_use]
+    pub fn slot(&self, number: usize) -> Option<BarrierState> {
+        if number >= SLOTS {
+            return None;
+        }
+        // SAFETY: within the mapping, which lives as long as self.
+        let slot: &Slot = unsafe { &*self.base.as_ptr().add(SLOTS_AT).cast::<Slot>().add(number) };
+        let tid = slot.tid.load(Ordering::Acquire);
+        let at_work = self.words().seen.load(Ordering::Relaxed) & TASKS != 0;
+        (tid != 0).then(|| BarrierState {
+            tid,
+            in_barrier: (!at_work).then(|| slot.in_barrier.load(Ordering::Acquire) != 0),
+            phases: slot.phases.load(Ordering::Relaxed),
+            has_ended: slot.ended.load(Ordering::Acquire) != 0,
+        })
+    }
+
+    /// Whether a thread belongs to the preload library, and does no work of the program's: itself or its creator
+    /// is listed. Threads are as the program knows them.
+    #[must_use]
+    pub fn is_helper(&self, tid: u32, creator_tid: u32) -> bool {
+        let helpers = self.words().helpers.iter().map(|helper| helper.load(Ordering::Acquire));
+        helpers.filter(|helper| *helper != 0).any(|helper| helper == tid || helper == creator_tid)
+    }
+
+    /// CPUs that the program might use at its start; 0: it does not know.
+    #[must_use]
+    pub fn cpus_at_start(&self) -> u32 {
+        self.words().cpus_at_start.load(Ordering::Relaxed)
+    }
+
+    /// What has become of libgomp's spinning, as the program says.
+    #[must_use]
+    pub fn throttle(&self) -> SpinThrottle {
+        match self.words().throttle.load(Ordering::Relaxed) {
+            THROTTLED => SpinThrottle::Throttled,
+            REFUSED => SpinThrottle::Refused,
+            _ => SpinThrottle::AsItWas,
+        }
+    }
+
+    /// Tells the program onto how many CPUs it is packed (0: it is not), until a time on CLOCK_MONOTONIC, if cox
+    /// should be killed.
+    pub fn order(&self, cpus_now: u32, until_ns: u64) {
+        let orders = self.orders();
+        orders.until_ns.store(until_ns, Ordering::Release);
+        if orders.cpus_now.swap(cpus_now, Ordering::Release) != cpus_now {
+            // Whether anybody sleeps there is not ours to know.
+            let _ = futex::wake(&orders.cpus_now, futex::Flags::empty(), i32::MAX as u32);
+        }
+    }
+
+    fn words(&self) -> &PreloadPage {
+        // SAFETY: the mapping begins with it, is aligned to pages, and lives as long as self.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    fn orders(&self) -> &Orders {
+        // SAFETY: within the mapping, which lives as long as self.
+        unsafe { &*self.base.as_ptr().add(ORDERS_AT).cast() }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // SAFETY: the mapping was made with this address and length, and no reference into it outlives self.
+        // Nothing can be done when the kernel refuses, and it does not.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), BYTES) };
+    }
+}
+
+/// Whatever a program may have put there meanwhile: opening it does not wait for anybody, nor take over a terminal.
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
+}
+
+/// Whether a process is this one's user's, and he is not root, whose programs keep no descriptors. What other users'
+/// programs have open is not for cox to open by its own rights.
+fn is_own(root: &Root, pid: u32) -> bool {
+    let own = rustix::process::geteuid();
+    !own.is_root() && fs::metadata(root.path(format!("/proc/{pid}"))).is_ok_and(|status| status.uid() == own.as_raw())
+}
+
+/// The descriptor of this mapping's file that a user's program keeps, if it still does.
+fn kept_descriptor(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Option<PathBuf>> {
+    let Backing::File { path: name, .. } = &mapping.backing else { return Ok(None) };
+    for entry in fs::read_dir(root.path(format!("/proc/{pid}/fd")))? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
+        // By its link first: what else is there might be anything, and is not ours to touch.
+        let leads_there = || fs::read_link(entry.path()).is_ok_and(|link| is_of(&link, name));
+        let is_it = || fs::metadata(entry.path()).is_ok_and(|status| status.ino() == mapping.inode);
+        if number.is_some_and(|number| number >= KEPT_FROM) && leads_there() && is_it() {
+            return Ok(Some(entry.path()));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a descriptor's link names a mapping's file, which is deleted, as all memfds are.
+fn is_of(link: &Path, name: &Path) -> bool {
+    link.as_os_str().as_bytes().strip_suffix(b" (deleted)") == Some(name.as_os_str().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    use proptest::prelude::*;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    use super::*;
+
+    const PID: u32 = 77;
+
+    fn memory(bytes: usize, seals: SealFlags) -> File {
+        let file = File::from(memfd_create(NAME, MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC).unwrap());
+        ftruncate(file.as_fd(), bytes as u64).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file
+    }
+
+    fn write(file: &File, at: usize, word: u32) {
+        file.write_all_at(&word.to_ne_bytes(), at as u64).unwrap();
+    }
+
+    /// As the preload library makes it, for [`PID`], with two threads.
+    fn good() -> File {
+        let file = memory(BYTES, SealFlags::SHRINK | SealFlags::GROW);
+        file.write_all_at(&MAGIC.to_ne_bytes(), 0).unwrap();
+        for (place, word) in [VERSION, BYTES as u32, PID, SLOTS as u32, 2].into_iter().enumerate() {
+            write(&file, 8 + 4 * place, word);
+        }
+        for (number, tid) in [(0, 78), (1, 79)] {
+            write(&file, SLOTS_AT + number * size_of::<Slot>(), tid);
+        }
+        file
+    }
+
+    fn why_not(file: &File) -> String {
+        Page::map(file, PID).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn slots_are_read_and_orders_reach_the_other_side() {
+        let file = good();
+        let page = Page::map(&file, PID).unwrap();
+        assert_eq!((page.given(), page.throttle()), (2, SpinThrottle::AsItWas));
+        assert!(!page.is_helper(79, 0) && !page.is_helper(0, 0));
+        write(&file, 48, 79);
+        assert!(page.is_helper(79, 1) && page.is_helper(5, 79) && !page.is_helper(78, 1));
+        write(&file, SLOTS_AT + 64 + 4, 1);
+        write(&file, SLOTS_AT + 64 + 8, 5);
+        let said = BarrierState { tid: 79, in_barrier: Some(true), phases: 5, has_ended: false };
+        assert_eq!(page.slot(1), Some(said));
+        assert_eq!(page.slot(2), None, "not given out");
+        write(&file, 28, TASKS);
+        assert_eq!(page.slot(1), Some(BarrierState { in_barrier: None, ..said }), "it may be at work");
+        page.order(3, 9);
+        let mut orders = [0; 16];
+        file.read_exact_at(&mut orders, ORDERS_AT as u64).unwrap();
+        assert_eq!(orders, [3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_not_the_preload_librarys_is_refused() {
+        assert!(why_not(&memory(BYTES, SealFlags::GROW)).contains("shrink"));
+        assert!(why_not(&memory(BYTES - 1, SealFlags::SHRINK)).contains("size"));
+        assert!(why_not(&memory(0, SealFlags::SHRINK)).contains("size"));
+        assert!(why_not(&memory(BYTES, SealFlags::SHRINK)).contains("magic"));
+        assert!(why_not(&File::open("/dev/null").unwrap()).contains("seals"));
+        for (at, part) in [(0, "magic"), (8, "version"), (12, "size"), (16, "whose"), (20, "table")] {
+            let file = good();
+            write(&file, at, u32::MAX);
+            assert!(why_not(&file).contains(part), "{at}");
+        }
+        assert!(Page::map(&good(), PID + 1).is_err());
+    }
+
+    #[test]
+    fn a_kept_descriptor_is_found_by_its_number_its_name_and_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("proc/5/fd");
+        fs::create_dir_all(&place).unwrap();
+        // Their names as files have them that were deleted: here they have not been.
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, "").unwrap();
+            (fs::metadata(&path).unwrap().ino(), path)
+        };
+        let ((other, other_path), (inode, path)) = (file("other (deleted)"), file("page (deleted)"));
+        let of = |inode: u64| mapping(&format!("1000-2000 rw-s 00000000 00:01 {inode} {}\n", path.display()));
+        let root = Root::at(folder.path());
+        let kept = |inode: u64| kept_descriptor(&root, 5, &of(inode)).unwrap();
+        assert_eq!(kept(inode), None, "there are none");
+        let low = (KEPT_FROM - 1).to_string();
+        std::os::unix::fs::symlink(&path, place.join(low)).unwrap();
+        std::os::unix::fs::symlink(&other_path, place.join("1001")).unwrap();
+        std::os::unix::fs::symlink("pipe:[7]", place.join("1002")).unwrap();
+        assert_eq!(kept(inode), None, "the program's own");
+        std::os::unix::fs::symlink(&path, place.join("1003")).unwrap();
+        assert_eq!(kept(inode), Some(place.join("1003")));
+        assert_eq!(kept(other), None, "another file of this name");
+    }
+
+    /// A line of /proc/PID/maps.
+    fn mapping(line: &str) -> Mapping {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("proc/5")).unwrap();
+        fs::write(folder.path().join("proc/5/maps"), line).unwrap();
+        machine::process::Task::process(&Root::at(folder.path()), 5).maps().unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_mapping_is_known_by_its_name_and_place() {
+        assert!(is_page(&mapping("1000-2000 rw-s 00000000 00:01 7 /memfd:coxswain-preload (deleted)\n")));
+        assert!(!is_page(&mapping("1000-2000 r--s 00001000 00:01 7 /memfd:coxswain-preload (deleted)\n")));
+        assert!(!is_page(&mapping("1000-2000 rw-s 00000000 00:01 7 /memfd:coxswain-preload2 (deleted)\n")));
+        assert!(!is_page(&mapping("1000-2000 rw-p 00000000 00:01 7 /lib/coxswain-preload\n")));
+    }
+
+    proptest! {
+        /// Whatever the program writes: everything is read, nothing is read outside.
+        #[test]
+        fn hostile_words_are_only_words(words in prop::collection::vec(any::<u32>(), 16..64), at in 24usize..64) {
+            let file = good();
+            for (place, word) in words.iter().enumerate() {
+                write(&file, (at / 4 + place) * 4, *word);
+                write(&file, SLOTS_AT + (SLOTS - 1) * 64 + 4 * (place % 16), *word);
+            }
+            let page = Page::map(&file, PID).unwrap();
+            prop_assert!(page.given() <= SLOTS);
+            for number in (0..page.given()).chain([SLOTS, usize::MAX]) {
+                let _anything = page.slot(number);
+            }
+            let _any_throttle = page.throttle();
+        }
+    }
+}

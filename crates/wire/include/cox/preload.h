@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The memory that the preload library inside a program shares with cox.
+ *
+ * A memfd of COX_PRELOAD_BYTES named COX_PRELOAD_NAME, sealed so that nobody can shrink it under a reader:
+ *
+ *   page 0      struct cox_preload          written by the program
+ *   page 1      struct cox_preload_orders   written by cox, mapped read-only in the program
+ *   page 2 ...  struct cox_preload_slot     one per thread that came to a barrier, written by that thread
+ *
+ * Whoever reads words of the other side takes them as what they are: anything.
+ *
+ * One layout, two spellings: this header and ../../src/preload.rs, with the same assertions.
+ */
+#ifndef COX_PRELOAD_H
+#define COX_PRELOAD_H
+
+#include <linux/types.h>
+
+#define COX_PRELOAD_NAME "coxswain-preload"
+#define COX_PRELOAD_MAGIC 0x67706c7270786f63ull /* "coxprlpg" in memory */
+#define COX_PRELOAD_VERSION 1
+#define COX_PRELOAD_PAGE 4096
+#define COX_PRELOAD_SLOTS 1024
+#define COX_PRELOAD_HELPERS 4
+/* A descriptor that is kept for a user's cox has this number or a larger one. */
+#define COX_PRELOAD_KEPT_FROM 1000
+#define COX_PRELOAD_BYTES (2 * COX_PRELOAD_PAGE + COX_PRELOAD_SLOTS * 64)
+
+/* cox_preload.seen: what the program has used so far. */
+#define COX_PRELOAD_LIBGOMP 1u
+#define COX_PRELOAD_LIBOMP 2u
+#define COX_PRELOAD_PTHREAD 4u
+#define COX_PRELOAD_TASKS 8u /* threads in a barrier may be running tasks */
+
+/* cox_preload.throttle: libgomp's spinning while packed onto fewer CPUs than it counted. */
+enum cox_preload_throttle {
+	COX_PRELOAD_AS_IT_WAS = 0,
+	COX_PRELOAD_THROTTLED, /* threads sleep soon at barriers */
+	COX_PRELOAD_REFUSED,   /* no threads could be had for it, or they would show */
+};
+
+struct cox_preload {
+	__u64 magic; /* written last */
+	__u32 version;
+	__u32 bytes; /* of the whole memory */
+	__u32 pid;   /* as the program knows itself */
+	__u32 slots; /* in the table */
+	__u32 given; /* threads that asked for a slot: more than there are, when some have none */
+	__u32 seen;
+	__u32 cpus_at_start; /* CPUs allowed when the program began: what its libgomp has counted */
+	__u32 team_threads; /* threads alive that have worked in libgomp's teams */
+	__u32 throttle;	     /* enum cox_preload_throttle */
+	__u32 helpers[COX_PRELOAD_HELPERS]; /* threads of the library's own; what they create is so too */
+	__u32 pad;
+};
+
+struct cox_preload_orders {
+	__u32 cpus_now; /* the program is packed onto so many CPUs; 0: it is not. A futex word */
+	__u32 pad;
+	__u64 until_ns; /* … if CLOCK_MONOTONIC is below this: cox renews it, and may be killed */
+};
+
+/* cox_preload_slot.role */
+enum cox_preload_role {
+	COX_PRELOAD_THREAD = 0,
+	COX_PRELOAD_TEAM, /* has worked in a team of libgomp's */
+};
+
+/* A cache line of its own: its thread writes it at each barrier. */
+struct cox_preload_slot {
+	__u32 tid;	  /* as the program knows it; written last, 0: not given yet */
+	__u32 in_barrier; /* waits at a barrier, or for the next parallel region */
+	__u64 phases;	  /* barriers passed */
+	__u32 role;	  /* enum cox_preload_role */
+	__u32 ended;	  /* the thread is gone, its id may be another's */
+	__u32 pad[10];
+};
+
+#ifndef __cplusplus
+_Static_assert(sizeof(struct cox_preload) == 64, "mirror in preload.rs");
+_Static_assert(__builtin_offsetof(struct cox_preload, given) == 24, "mirror in preload.rs");
+_Static_assert(__builtin_offsetof(struct cox_preload, throttle) == 40, "mirror in preload.rs");
+_Static_assert(sizeof(struct cox_preload_orders) == 16, "mirror in preload.rs");
+_Static_assert(__builtin_offsetof(struct cox_preload_orders, until_ns) == 8, "mirror in preload.rs");
+_Static_assert(sizeof(struct cox_preload_slot) == 64, "mirror in preload.rs");
+_Static_assert(__builtin_offsetof(struct cox_preload_slot, phases) == 8, "mirror in preload.rs");
+_Static_assert(__builtin_offsetof(struct cox_preload_slot, ended) == 20, "mirror in preload.rs");
+_Static_assert(COX_PRELOAD_BYTES == 73728, "mirror in preload.rs");
+#endif
+
+#endif

@@ -1,0 +1,101 @@
+//! The memory that the preload library inside a program shares with cox: the Rust mirror of
+//! `include/cox/preload.h`, which says what each word means. Sizes and offsets are asserted here and there.
+//!
+//! Every word is an atomic: the other side may write it at any time, and may write anything.
+
+use std::mem::{offset_of, size_of};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Name of the memfd; /proc/PID/maps shows it as `/memfd:coxswain-preload`.
+pub const NAME: &std::ffi::CStr = c"coxswain-preload";
+/// Where a descriptor of it is kept for a user's cox, its number is no smaller. Programs count on small ones only;
+/// 1024 is what most are allowed.
+pub const KEPT_FROM: i32 = 1000;
+/// `coxprlpg` in memory.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"coxprlpg");
+/// Version of this layout.
+pub const VERSION: u32 = 1;
+/// The memory is divided between its writers by pages of so many bytes.
+pub const PAGE: usize = 4096;
+/// Slots of the table.
+pub const SLOTS: usize = 1024;
+/// Threads of the preload library's own that a program may have.
+pub const HELPERS: usize = 4;
+/// All of it: the program's page, cox's page, the table.
+pub const BYTES: usize = 2 * PAGE + SLOTS * size_of::<Slot>();
+/// Where cox's words begin, [`Orders`].
+pub const ORDERS_AT: usize = PAGE;
+/// Where the table begins, an array of [`Slot`].
+pub const SLOTS_AT: usize = 2 * PAGE;
+
+/// [`PreloadPage::seen`]: teams of libgomp's.
+pub const LIBGOMP: u32 = 1;
+/// [`PreloadPage::seen`]: teams of libomp's.
+pub const LIBOMP: u32 = 2;
+/// [`PreloadPage::seen`]: pthread barriers.
+pub const PTHREAD: u32 = 4;
+/// [`PreloadPage::seen`]: tasks, so that a thread in a barrier may be at work.
+pub const TASKS: u32 = 8;
+
+/// [`PreloadPage::throttle`]: libgomp waits as it was told at its start.
+pub const AS_IT_WAS: u32 = 0;
+/// [`PreloadPage::throttle`]: libgomp's threads sleep soon at barriers.
+pub const THROTTLED: u32 = 1;
+/// [`PreloadPage::throttle`]: no threads could be had for that, or they would show.
+pub const REFUSED: u32 = 2;
+
+/// [`Slot::role`]: any thread.
+pub const ROLE_THREAD: u32 = 0;
+/// [`Slot::role`]: it has worked in a team of libgomp's.
+pub const ROLE_TEAM: u32 = 1;
+
+/// The program's page; see `struct cox_preload` for each field.
+#[derive(Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct PreloadPage {
+    pub magic: AtomicU64,
+    pub version: AtomicU32,
+    pub bytes: AtomicU32,
+    pub pid: AtomicU32,
+    pub slots: AtomicU32,
+    pub given: AtomicU32,
+    pub seen: AtomicU32,
+    pub cpus_at_start: AtomicU32,
+    pub team_threads: AtomicU32,
+    pub throttle: AtomicU32,
+    pub helpers: [AtomicU32; HELPERS],
+    pub pad: u32,
+}
+
+/// cox's page; see `struct cox_preload_orders`.
+#[derive(Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Orders {
+    pub cpus_now: AtomicU32,
+    pub pad: u32,
+    pub until_ns: AtomicU64,
+}
+
+/// A thread's words; see `struct cox_preload_slot`.
+#[derive(Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Slot {
+    pub tid: AtomicU32,
+    pub in_barrier: AtomicU32,
+    pub phases: AtomicU64,
+    pub role: AtomicU32,
+    pub ended: AtomicU32,
+    pub pad: [u32; 10],
+}
+
+const _: () = {
+    assert!(size_of::<PreloadPage>() == 64);
+    assert!(offset_of!(PreloadPage, given) == 24 && offset_of!(PreloadPage, throttle) == 40);
+    assert!(size_of::<Orders>() == 16 && offset_of!(Orders, until_ns) == 8);
+    assert!(size_of::<Slot>() == 64);
+    assert!(offset_of!(Slot, phases) == 8 && offset_of!(Slot, ended) == 20);
+    assert!(BYTES == 73728);
+};
