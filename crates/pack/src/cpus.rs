@@ -1,4 +1,4 @@
-//! Which CPUs a pack has, and what each is worth.
+//! Chooses the CPUs of a pack, and tells the capacity of each.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use machine::topology::{Cpu, Topology};
 
 use crate::policy::assignment::FULL_CAPACITY;
 
-/// What a hardware thread is worth when its sibling is in the pack too, percent: together they do about a
-/// quarter more than one alone (the usual range for numerical codes is 10 to 40 %).
+/// Capacity of a hardware thread whose sibling is in the pack too, in percent. Both siblings together do about a
+/// quarter more than one alone (usually 10 to 40 % with numerical codes).
 const SIBLING_PERCENT: u64 = 62;
 
-/// `count` of the allowed CPUs: of the last-level cache that has most of them, one per core before any
-/// core's second, the fastest first. `None` when there are not so many.
+/// Returns `count` of the allowed CPUs: first those of the last-level cache that has most of them; there one CPU of
+/// each core before any core's second, and fast ones first. `None` if fewer CPUs are allowed.
 #[must_use]
 pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<CpuSet> {
     if allowed.len() < count {
@@ -23,7 +23,7 @@ pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<Cpu
     for cpu in &cpus {
         *in_cache.entry(cpu.last_level_cache).or_default() += 1;
     }
-    // A CPU's place among its core's allowed ones: 0 comes first.
+    // The CPU's position among the allowed CPUs of its core; 0 is taken first.
     let place = |cpu: &Cpu| cpu.smt_siblings.iter().filter(|id| allowed.contains(*id) && *id < cpu.id).count();
     let mut order: Vec<_> = cpus
         .iter()
@@ -43,8 +43,8 @@ pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<Cpu
     Some(chosen)
 }
 
-/// The capacity of each CPU of a pack, in the set's order, of [`FULL_CAPACITY`]: the kernel's capacity, less
-/// where a core's siblings share it.
+/// Returns the capacity of each CPU of a pack, in the set's order, relative to [`FULL_CAPACITY`]: the kernel's value,
+/// reduced if the CPU shares its core with another CPU of the pack.
 #[must_use]
 pub fn capacities(topology: &Topology, pack: &CpuSet) -> Vec<u64> {
     let capacity = |id: u32| {

@@ -1,14 +1,15 @@
-//! Thread packing: N threads of a program on fewer CPUs, at the speed those CPUs allow.
+//! Thread packing: a program with N threads runs on fewer than N CPUs, as fast as these CPUs allow.
 //!
-//! - [`policy`]: who runs, and whether to interfere at all. Pure; the same code live and simulated.
-//! - [`cpus`]: which CPUs a pack has.
-//! - [`sim`]: the policy on a machine in memory.
-//! - [`trial`]: the kernel's way and the policy's in turn, in one run, to compare them.
-//! - [`engine`]: all this as an engine of a session.
-//! - [`live`]: sensors, the slots' tickers, and what moves real threads.
+//! - [`policy`]: decides which threads share a CPU, and whether to rotate threads at all. Pure code, used live and in
+//!   the simulator.
+//! - [`cpus`]: chooses the CPUs of a pack.
+//! - [`sim`]: runs the policy on a simulated machine.
+//! - [`trial`]: lets the kernel and the policy place the threads in turn, within one run, to compare the two.
+//! - [`engine`]: packing as an engine of a session.
+//! - [`live`]: sensors, the threads that end periods, and the code that moves real threads.
 //!
-//! The idea, and its parts progress and locality awareness and period control, are PALM's (Park et al.,
-//! IPDPS 2021); the slots, spinning as progress, and *do no harm* are ours.
+//! The idea of packing, its progress and locality awareness and its control of the period are PALM's (Park et al.,
+//! IPDPS 2021). CPU slots, counting spinning as waiting instead of progress, and the rule *do no harm* are ours.
 
 #![deny(unsafe_code)]
 

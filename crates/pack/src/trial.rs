@@ -1,15 +1,15 @@
-//! A trial: one run of a program, in windows in which the kernel places its threads and windows in which
-//! they are packed, in turn. What each way makes of the CPUs is seen on the same work, one way right after
-//! the other. Pure, like the policy that it puts on trial.
+//! A trial compares the kernel's placement with packing within one run of a program. In some windows the kernel
+//! places the threads, and in others they are packed, so both are observed on the same work, one right after the
+//! other. The code is pure, like the policy that it tests.
 //!
-//! 1. The kernel places the threads, for as long as it needs to spread them; this does not count.
-//! 2. It goes on doing so, for some windows; for more of them where threads wait so much that next to no work
-//!    is seen.
-//! 3. Threads that packing might help are packed for as many windows; the period is searched for,
-//!    as when packing in earnest. Else 2 again.
-//! 4. From 1, with twice as many windows, up to eight.
+//! 1. The kernel places the threads until it has had time to spread them. This window does not count.
+//! 2. The kernel places them for some windows more; for further windows if threads wait so much that hardly any work
+//!    is sampled.
+//! 3. If packing might help, the threads are packed for as many windows, and the period is searched for as in normal
+//!    packing. Else step 2 is repeated.
+//! 4. Back to step 1, with twice as many windows, up to eight.
 //!
-//! All of it is sampled, at the same rate: what samples cost and what they miss is the same for both.
+//! All windows are sampled at the same rate, so the cost and the errors of sampling are the same for both.
 
 use std::collections::BTreeMap;
 
@@ -17,47 +17,47 @@ use crate::policy::controller::Controller;
 use crate::policy::mode::{Action, Kind, Mode, Periods, Window};
 use crate::policy::{Order, Sense};
 
-/// The least length of a window.
+/// The shortest length of a window, ns.
 pub const WINDOW_NS: u64 = 80_000_000;
-/// … and of one that is packed, in periods of the policy.
+/// The shortest length of a packed window, in periods of the policy.
 const WINDOW_PERIODS: u64 = 40;
-/// The kernel needs some ticks to spread threads again that were let go.
+/// How long the kernel needs to spread threads again after rotation ends, ns: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
-/// Windows of each way in the first round and in later ones.
+/// Windows of each kind in the first round, and the most in later ones.
 const WINDOWS: (u32, u32) = (2, 8);
-/// Samples of work that a way should have before the next one has its turn: 16 % standard error.
+/// Samples of work that are wanted before the next kind of window: 16 % standard error.
 const LEAST_WORK: u64 = 40;
-/// … but not more windows than this are spent on them, 6 s.
+/// The most windows that are spent on them: 6 s.
 const MOST_WINDOWS: u32 = 75;
-/// Time between two samples of a CPU. A sample costs a virtual machine up to 26 us.
+/// Time between two samples of a CPU, ns. A sample takes up to 26 us on a virtual machine.
 const LOOK_NS: u64 = 2_000_000;
 
 /// A sample of a running thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Thread.
+    /// The thread's id.
     pub tid: u32,
-    /// What it did.
+    /// What the thread did.
     pub did: Did,
 }
 
 /// What a running thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// What it is there for.
+    /// It worked.
     Worked,
-    /// It waited in a loop of an OpenMP runtime, or by sched_yield(2).
+    /// It waited in a loop of an OpenMP runtime, or with sched_yield(2).
     WaitedInRuntime,
     /// It waited in another loop.
     Waited,
-    /// It was about to sleep, or woke somebody who slept.
+    /// It was in a futex call: going to sleep, or waking another thread.
     Called,
 }
 
-/// Who placed the threads in a window.
+/// What placed the threads in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The kernel, and not all that long.
+    /// The kernel, which has not had time to spread them yet.
     Settling,
     /// The kernel.
     Placed,
@@ -65,43 +65,43 @@ pub enum Way {
     Packed,
 }
 
-/// What a window of a trial showed.
+/// The result of one window of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Tried {
-    /// Who placed the threads.
+    /// What placed the threads.
     pub way: Way,
-    /// Its length.
+    /// Length of the window, ns.
     pub length_ns: u64,
-    /// CPU time of the program's threads.
+    /// CPU time of the program's threads, ns.
     pub run_ns: u64,
     /// Samples of running threads.
     pub samples: u64,
-    /// … that waited for others: in a loop, or on their way into and out of sleep; of a packed window as ticks saw
-    /// it, if they saw more of it.
+    /// The samples in which a thread waited for others: it was spinning, going to sleep or waking up. In packed
+    /// windows, ticks may have observed more waiting; then their fraction is used.
     pub waiting: u64,
-    /// … of these in loops of an OpenMP runtime.
+    /// The samples in which a thread waited in a loop of an OpenMP runtime.
     pub in_runtime: u64,
-    /// Threads that wanted to run.
+    /// Threads that were runnable.
     pub active: usize,
-    /// How they wait for one another.
+    /// How the threads wait for each other.
     pub kind: Kind,
 }
 
-/// A trial's windows, and what each thread had of them.
+/// The windows of a trial, and how much each thread worked.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// In order.
+    /// The windows in order.
     pub windows: Vec<Tried>,
-    /// Samples of each thread that worked, in windows with more threads than slots.
+    /// Samples in which a thread worked, by thread id; only of windows with more runnable threads than slots.
     pub worked: BTreeMap<u32, u64>,
 }
 
-/// A trial that goes on.
+/// A trial in progress.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Searches for the best period.
+    /// Chooses the period of packed windows.
     mode: Mode,
-    /// `None` before the first look.
+    /// What places the threads now, and for how many windows; `None` before the first look.
     now: Option<(Way, u32)>,
     rounds: u32,
     until_ns: u64,
@@ -110,13 +110,13 @@ pub struct Trial {
     in_runtime: u64,
     worked: BTreeMap<u32, u64>,
     may_gain: bool,
-    /// Samples of work since the kernel has placed the threads, and windows.
+    /// Samples of work, and windows, since the kernel has placed the threads.
     placed: (u64, u32),
     seen: Seen,
 }
 
 impl Trial {
-    /// Begins with the next look.
+    /// Makes a trial that begins with the next [`Trial::look`].
     #[must_use]
     pub fn new(periods: Periods) -> Trial {
         Trial {
@@ -134,13 +134,13 @@ impl Trial {
         }
     }
 
-    /// Time between two samples of a slot's CPU, at all times.
+    /// Returns the time between two samples of a slot's CPU, ns. It is the same in all windows.
     #[must_use]
     pub fn look_ns(&self) -> u64 {
         LOOK_NS
     }
 
-    /// Samples that were taken since the last look.
+    /// Adds the samples that were taken since the last look.
     pub fn sampled(&mut self, looks: impl Iterator<Item = Look>) {
         for look in looks {
             self.samples += 1;
@@ -152,7 +152,8 @@ impl Trial {
         }
     }
 
-    /// In place of [`Controller::look`].
+    /// Ends a window if its time is over, and begins the next. Replaces [`Controller::look`] during a trial; returns
+    /// true if the action changed.
     pub fn look(
         &mut self,
         controller: &mut Controller,
@@ -171,7 +172,7 @@ impl Trial {
         controller.take_up(action, now_ns, sense, orders)
     }
 
-    /// The program has ended.
+    /// Ends the trial with the program, and returns its result.
     pub fn end(&mut self, controller: &mut Controller, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Seen {
         let window = controller.close_window(now_ns, own_ns, sense);
         self.note(controller.slots(), &window);
@@ -195,8 +196,8 @@ impl Trial {
             self.placed.0 += samples - waiting;
             self.placed.1 += 1;
         }
-        // Ticks see who waits on the threads' way out, hundreds of times a window: with very short phases samples make
-        // twice as much of what is useful there as is got done.
+        // Ticks observe threads on their way out of the CPU, hundreds of times per window. With very short phases,
+        // samples show twice as much useful time in packed windows as there is.
         let waiting = if way == Way::Packed { waiting.max(by_ticks(window, samples)) } else { waiting };
         let (run_ns, active) = (window.run_ns, window.active);
         self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
@@ -237,7 +238,7 @@ impl Trial {
     }
 }
 
-/// How many of so many samples would have waited, by what ticks saw.
+/// Returns how many of `samples` would have been waiting if samples saw what ticks saw.
 fn by_ticks(window: &Window, samples: u64) -> u64 {
     (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
 }

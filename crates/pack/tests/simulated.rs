@@ -1,5 +1,4 @@
-//! The policy on simulated machines: against closed forms, against the kernel alone, and against what was
-//! measured live.
+//! The policy on simulated machines, compared with closed forms, with the kernel alone, and with live measurements.
 
 use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::bound::Shape;

@@ -1,4 +1,4 @@
-//! The CPUs of a pack: named, or so many of those that the program may use.
+//! Chooses the CPUs of a pack: a given list, or a number of the CPUs that the program may use.
 
 use anyhow::{Context, Result, bail};
 use machine::limits::{Who, allowed_cpus};
@@ -7,43 +7,42 @@ use machine::{CpuSet, Root};
 
 use crate::cpus;
 
-/// The CPUs that are wanted for a pack.
+/// The request for CPUs: a list or a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// These.
+    /// A list of CPUs.
     Named {
-        /// The option that names them.
+        /// The option that names them, for messages.
         option: &'static str,
-        /// Which they are.
+        /// The CPUs.
         cpus: CpuSet,
     },
-    /// So many.
+    /// A number of CPUs.
     Count(usize),
 }
 
 impl Wanted {
-    /// What the options --cpus and --ncpus say together.
+    /// Combines the options --cpus and --ncpus; --cpus has priority.
     ///
     /// # Errors
-    /// When neither is given.
+    /// Fails if neither is given.
     pub fn of(cpus: Option<CpuSet>, ncpus: Option<usize>) -> Result<Wanted> {
         let named = cpus.map(|cpus| Wanted::Named { option: "--cpus", cpus });
         named.or(ncpus.map(Wanted::Count)).context("give --cpus or --ncpus")
     }
 }
 
-/// What there is to choose from.
+/// The CPUs of the machine and those that a program may use.
 pub struct CpuChoice {
     topology: Topology,
     allowed: CpuSet,
 }
 
 impl CpuChoice {
-    /// The CPUs that `who` may use. To be asked before it is packed: the masks of a packed program say nothing
-    /// about that.
+    /// Reads which CPUs `who` may use. Must be called before the program is packed: packing changes its masks.
     ///
     /// # Errors
-    /// When it does not exist, or the machine cannot be read.
+    /// Fails if `who` does not exist, or the machine's topology cannot be read.
     pub fn of(who: Who) -> Result<CpuChoice> {
         let root = Root::live();
         let allowed = allowed_cpus(&root, who).context("reading which CPUs are allowed")?;
@@ -51,10 +50,10 @@ impl CpuChoice {
         Ok(CpuChoice { topology, allowed })
     }
 
-    /// Those that are wanted.
+    /// Returns the CPUs that fit the request.
     ///
     /// # Errors
-    /// When they are not there, or not allowed.
+    /// Fails if the program may not use one of the CPUs, or has too few of them.
     pub fn choose(&self, wanted: &Wanted) -> Result<CpuSet> {
         let allowed = &self.allowed;
         match wanted {
@@ -71,7 +70,7 @@ impl CpuChoice {
         }
     }
 
-    /// How fast each of them is, of 1024.
+    /// Returns the capacity of each CPU, relative to 1024.
     #[must_use]
     pub fn capacities(&self, cpus: &CpuSet) -> Vec<u64> {
         cpus::capacities(&self.topology, cpus)

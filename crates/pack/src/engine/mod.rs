@@ -1,9 +1,9 @@
 //! Packing as an engine of a session.
 //!
-//! - [`cpu_choice`]: the CPUs of a pack, named or so many of those that the program may use.
-//! - [`packing`]: the engine, and the commands that it takes.
-//! - [`trial`]: the same on trial, for advice.
-//! - `section`: what packing did, as a report.
+//! - [`cpu_choice`]: chooses the CPUs of a pack.
+//! - [`packing`]: the engine, and its command to change the CPUs.
+//! - [`trial`]: the same engine in trial mode, for advice.
+//! - `section`: makes the report.
 
 pub mod cpu_choice;
 pub mod packing;

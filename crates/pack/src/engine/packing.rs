@@ -1,4 +1,4 @@
-//! The packer as an engine.
+//! The packing engine.
 
 use anyhow::{Context, Result, bail};
 use broker::ebpf;
@@ -17,25 +17,25 @@ use super::section;
 use crate::live::{self, Began, Packer, Plan, Summary, is_packed};
 use crate::policy::controller::Settings;
 
-/// How to pack.
+/// Options of packing.
 #[derive(Clone, Debug)]
 pub struct How {
-    /// Child processes too.
+    /// Pack child processes too.
     pub children: bool,
-    /// By which rules.
+    /// Settings of the policy.
     pub settings: Settings,
-    /// How threads are seen.
+    /// How threads are observed.
     pub sight: Sight,
-    /// Do not pack in earnest: try both ways in turn, to compare them.
+    /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
     pub trial: bool,
-    /// Keep a line for each order.
+    /// Log each order.
     pub log: bool,
-    /// Start the program with the preload library inside, if it can have it.
+    /// Start the program with the preload library, if the program can load it.
     pub preload: bool,
 }
 
 impl Default for How {
-    /// As `cox pack` packs without options.
+    /// The options of `cox pack` without arguments.
     fn default() -> How {
         How {
             children: true,
@@ -48,39 +48,39 @@ impl Default for How {
     }
 }
 
-/// The packing engine.
+/// The packing engine of one session.
 pub struct Packing {
     wanted: Wanted,
     preload: bool,
     plan: Plan,
-    /// What is packed, for people.
+    /// The packed program or processes, as text for the report.
     what: Vec<String>,
     packer: Option<Packer>,
-    /// What other CPUs there are to choose from; there once it is probed.
+    /// The CPUs to choose from; set once the target is probed.
     cpu_choice: Option<CpuChoice>,
-    /// Why nothing is packed any more.
+    /// Why packing has ended early.
     ended: Option<String>,
-    /// What it did until now.
+    /// The result of packing until now.
     summary: Option<Summary>,
-    /// The CPUs it was changed to, in order.
+    /// The changes of CPUs, in order.
     repacked: Vec<Repacked>,
-    /// CPU time that other programs had on the pack's CPUs; `None` where it was not measured.
+    /// CPU time of other programs on the pack's CPUs, ns; `None` if it was not measured.
     others_ns: Option<u64>,
-    /// What the CPUs had run when the packing in force began.
+    /// CPU times of the machine when the present packing began.
     times: Option<CpuTimes>,
 }
 
-/// What packing did.
+/// The result of packing.
 pub struct Packed {
-    /// For people and programs.
+    /// The report.
     pub report: PackReport,
-    /// All of it.
+    /// The complete summary.
     pub summary: Summary,
-    /// CPU time that other programs had on the pack's CPUs; `None` where it was not measured.
+    /// CPU time of other programs on the pack's CPUs, ns; `None` if it was not measured.
     pub others_ns: Option<u64>,
 }
 
-/// Other CPUs for a pack: a list, or so many.
+/// The command to change a pack's CPUs: either a list of CPUs or a number of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repack {
     #[serde(with = "list")]
@@ -88,7 +88,7 @@ pub struct Repack {
     ncpus: Option<usize>,
 }
 
-/// CPUs as Linux writes them.
+/// Serialises CPUs as a list in Linux's format.
 mod list {
     use machine::CpuSet;
     use serde::de::{Deserialize, Deserializer, Error};
@@ -112,10 +112,10 @@ impl From<Wanted> for Repack {
     }
 }
 
-/// Asks the session that packs `pid` to go on with other CPUs; returns which they are.
+/// Asks the session that packs `pid` to change to other CPUs. Returns the new CPUs.
 ///
 /// # Errors
-/// When the process is not packed, or the session refuses.
+/// Fails if the process is not packed, or the session refuses.
 pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
     let whom = "the session that packs it";
     match control::session_of(Packing::NAME, pid)? {
@@ -132,7 +132,7 @@ pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
 }
 
 impl Packing {
-    /// Packs on the CPUs that are wanted, until it is told to go on with others ([`repack`]).
+    /// Makes an engine that packs on the requested CPUs, until [`repack`] changes them.
     #[must_use]
     pub fn new(wanted: Wanted, how: &How) -> Packing {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
@@ -164,12 +164,13 @@ impl Packing {
         }
     }
 
-    /// The CPUs of the pack.
+    /// Returns the CPUs of the pack.
     pub(super) fn cpus(&self) -> CpuSet {
         self.plan.cpus.iter().copied().collect()
     }
 
-    /// Packs the same processes on other CPUs. Meanwhile, for some ten milliseconds, they have their own masks.
+    /// Packs the same processes on other CPUs. For some tens of milliseconds in between, the processes have their own
+    /// masks.
     fn repack(&mut self, wanted: &Wanted) -> Result<CpuSet> {
         let cpu_choice = self.cpu_choice.as_ref().context("the CPUs of this session cannot be changed")?;
         let cpus = cpu_choice.choose(wanted)?;
@@ -203,7 +204,7 @@ impl Packing {
         }
     }
 
-    /// Ends the packing that is in force. Returns the first of its diagnostics.
+    /// Ends the present packing. Returns the first of its diagnostics.
     fn finish(&mut self) -> Option<String> {
         let summary = self.packer.take()?.finish();
         let diagnostic = summary.diagnostics.first().cloned();
@@ -218,8 +219,8 @@ impl Packing {
     }
 }
 
-/// CPU time since `before` that neither the packed program nor cox had on `cpus`, and that was not idle. `None` where
-/// it cannot be read.
+/// Returns the CPU time on `cpus` since `before` that was neither idle nor used by the packed program or cox, ns;
+/// `None` if it cannot be read.
 fn others_ns(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
     let since = CpuTimes::read(&Root::live()).ok()?.since(before);
     let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();
@@ -240,13 +241,13 @@ impl Engine for Packing {
             }
             Target::Machine => bail!("threads are packed of a program or a process"),
         };
-        // Asked first: the masks of a packed program say nothing about which CPUs it may use.
+        // This comes first, because the masks of a packed program do not show which CPUs it may use.
         for &pid in pids {
             if is_packed(pid)? {
                 return Err(live::Error::PackedAlready(pid).into());
             }
         }
-        // Those of the first process, or cox's own, which a launched program inherits.
+        // The CPUs of the first process; for a program to be launched, cox's own CPUs, which it inherits.
         let cpu_choice = CpuChoice::of(pids.first().map_or(Who::Own, |pid| Who::Task(*pid)))?;
         let cpus = cpu_choice.choose(&self.wanted)?;
         self.plan.began = if pids.is_empty() { Began::Here } else { Began::Outside };

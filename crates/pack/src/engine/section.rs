@@ -1,4 +1,4 @@
-//! What packing did, as a report.
+//! Makes the report of packing.
 
 use broker::ebpf;
 use machine::CpuSet;
@@ -10,10 +10,10 @@ use watch::stands::Other;
 
 use crate::live::{Summary, Wasteful};
 
-/// So many other programs are in the report.
+/// How many other programs the report lists at most.
 const OTHERS_AT_MOST: usize = 10;
 
-/// What packing `command` did, last on `cpus`.
+/// Makes the report of packing `command`; `cpus` are the last CPUs of the pack.
 pub(super) fn report(
     command: Vec<String>,
     cpus: &CpuSet,
@@ -64,7 +64,7 @@ fn other(other: &Other) -> OtherProgram {
     OtherProgram { comm: other.comm.clone(), run_ns: other.ran_ns }
 }
 
-/// What to say about a libgomp that spins.
+/// Describes a libgomp that spins, and what can be done about it.
 fn spinning_runtime(wasteful: &Wasteful) -> SpinningRuntime {
     let library = preload::library().filter(|_| !wasteful.refused).map(|path| path.display().to_string());
     SpinningRuntime::of_libgomp(wasteful.pid, wasteful.cpus_at_start, library.as_deref())

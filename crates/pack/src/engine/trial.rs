@@ -1,4 +1,4 @@
-//! The packer on trial, as an engine that also finds out which runtime the program uses.
+//! A trial as an engine. It also finds out whether the program uses an OpenMP runtime.
 
 use anyhow::{Context, Result};
 use machine::openmp;
@@ -11,10 +11,10 @@ use super::cpu_choice::Wanted;
 use super::packing::{How, Packing};
 use crate::live::Summary;
 
-/// Ticks after which a program that has not mapped a runtime is not asked any more.
+/// After this many ticks the program's maps are not searched for a runtime any more.
 const ASKED: u32 = 50;
 
-/// The trial.
+/// The trial engine.
 pub struct OnTrial {
     packing: Packing,
     openmp: bool,
@@ -22,20 +22,20 @@ pub struct OnTrial {
     asked: u32,
 }
 
-/// What came of it.
+/// The result of a trial.
 pub struct Tested {
-    /// The CPUs.
+    /// The CPUs of the pack.
     pub cpus: CpuSet,
-    /// What the packer saw on trial.
+    /// The packer's summary.
     pub summary: Summary,
-    /// CPU time that other programs had on these CPUs; `None` where it was not measured.
+    /// CPU time of other programs on these CPUs, ns; `None` if it was not measured.
     pub others_ns: Option<u64>,
-    /// Whether the program has mapped an OpenMP runtime.
+    /// True if the program has mapped an OpenMP runtime.
     pub openmp: bool,
 }
 
 impl OnTrial {
-    /// A trial on the CPUs that are wanted, with child processes or without.
+    /// Makes a trial on the requested CPUs, with or without child processes.
     #[must_use]
     pub fn new(wanted: Wanted, children: bool) -> OnTrial {
         let how = How { children, sight: Sight::Traced, trial: true, preload: false, ..How::default() };
@@ -45,7 +45,7 @@ impl OnTrial {
     fn look_at_maps(&mut self) {
         let Some(pid) = self.main.filter(|_| !self.openmp && self.asked < ASKED) else { return };
         self.asked += 1;
-        // A program that ends meanwhile has none any more.
+        // A program that has ended meanwhile has no maps any more.
         let maps = Task::process(&Root::live(), pid).maps().unwrap_or_default();
         let names = maps.iter().filter_map(|mapping| match &mapping.backing {
             Backing::File { path, .. } => path.file_name()?.to_str(),

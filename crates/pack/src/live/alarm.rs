@@ -1,8 +1,9 @@
-//! Waits for one moment after the other, with as few settings of the CPU's timer as possible.
+//! Waits for one point in time after the other, and sets the CPU's timer as seldom as possible.
 //!
-//! Two timers take turns: the moment after next is set while the next one is still ahead. The kernel sets the CPU's
-//! timer anew only for what comes first, and does that for the next moment when it handles the one before, so ours
-//! never need it. In a virtual machine each such setting leaves the guest: 5 to 8 us of a tick's 11.
+//! Two timers alternate: the time after next is set before the next one comes. The kernel programs the CPU's timer
+//! only for the earliest timer, and when that one expires, it programs the next one anyway. So a timer that is not
+//! the earliest needs no extra programming. In a virtual machine, each programming exits to the hypervisor, which
+//! takes 5 to 8 us of a tick's 11.
 
 use std::io;
 
@@ -11,18 +12,18 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 
-/// Two timers; moments are of CLOCK_MONOTONIC, ns.
+/// Two timers; all times are CLOCK_MONOTONIC, ns.
 pub struct Alarm {
     timers: [OwnedFd; 2],
-    /// When they go off; that of the first comes first.
+    /// When the timers expire, the earlier one first.
     at_ns: [u64; 2],
 }
 
 impl Alarm {
-    /// Goes off at these two moments, the first of which comes first.
+    /// Makes an alarm for two times, the earlier one first.
     ///
     /// # Errors
-    /// When there are too many descriptors.
+    /// Fails if the process has too many open descriptors.
     pub fn new(at_ns: [u64; 2]) -> io::Result<Alarm> {
         let timer = || timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
         let mut alarm = Alarm { timers: [timer()?, timer()?], at_ns };
@@ -30,35 +31,35 @@ impl Alarm {
         Ok(alarm)
     }
 
-    /// These two moments instead of those that were set, the first of which comes first.
+    /// Replaces both times; the earlier one comes first.
     ///
     /// # Errors
-    /// As [`Alarm::wait`].
+    /// The same as [`Alarm::wait`].
     pub fn set(&mut self, at_ns: [u64; 2]) -> io::Result<()> {
         self.at_ns = at_ns;
         self.timers.iter().zip(at_ns).try_for_each(|(timer, at_ns)| set(timer, at_ns))
     }
 
-    /// Sleeps until the next moment. A moment that has passed is not waited for.
+    /// Sleeps until the next time. Returns at once if that has passed.
     ///
     /// # Errors
-    /// When the kernel refuses, which it has no reason for; `EINTR` after a signal.
+    /// `EINTR` after a signal. Other errors of the kernel are not expected.
     pub fn wait(&mut self) -> io::Result<()> {
         let mut expirations = [0; 8];
         rustix::io::read(&self.timers[0], &mut expirations)?;
         Ok(())
     }
 
-    /// The moment after the last one that was waited for has passed: the next one, which is set already.
+    /// Returns the next time, which is already set. To be called after [`Alarm::wait`].
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.at_ns[1]
     }
 
-    /// The moment after next, from now on the one after [`Alarm::next_ns`].
+    /// Sets the time that follows [`Alarm::next_ns`].
     ///
     /// # Errors
-    /// As [`Alarm::wait`].
+    /// The same as [`Alarm::wait`].
     pub fn then(&mut self, at_ns: u64) -> io::Result<()> {
         self.timers.swap(0, 1);
         self.at_ns = [self.at_ns[1], at_ns];

@@ -1,27 +1,27 @@
-//! Why a program cannot be packed.
+//! Reasons why a program cannot be packed.
 
-/// Why a program cannot be packed.
+/// The reason why a program cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The sensors do not work here.
+    /// The sensors do not work on this system.
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
-    /// Threads cannot be changed, or somebody else holds them.
+    /// Affinity masks cannot be changed, or another session has changed them.
     #[error(transparent)]
     Changes(#[from] changes::Error),
-    /// Two controllers would undo one another's work.
+    /// The process is packed already. Two controllers would undo each other's orders.
     #[error("process {0} is packed already")]
     PackedAlready(u32),
-    /// One of the threads cannot be steered.
+    /// One of the threads cannot be moved.
     #[error("{0}")]
     Refused(String),
-    /// Nobody was found in a process that is there.
+    /// The process exists, but none of its threads can be observed.
     #[error("no thread of process {0} can be seen: is cox in a PID namespace of its own? Run it on the host")]
     Unseen(u32),
-    /// A thread of cox's own could not be started.
+    /// One of cox's own threads could not be started.
     #[error("cannot start a controlling thread: {0}")]
     Thread(std::io::Error),
-    /// A controlling thread has panicked.
+    /// One of cox's controlling threads has panicked.
     #[error("a controlling thread has failed")]
     Poisoned,
 }

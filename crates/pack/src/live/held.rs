@@ -1,4 +1,4 @@
-//! Real threads in hand: each order becomes one change of an affinity, through `changes`.
+//! Moves real threads: each order becomes one change of an affinity mask, through the crate `changes`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -16,31 +16,31 @@ use super::Error;
 use super::plan::Plan;
 use crate::policy::{Order, Slot};
 
-/// Who wants the changes, as messages name it.
+/// The name of the engine in messages and journals.
 const ENGINE: &str = "pack";
 
-/// A thread that the session holds.
+/// A managed thread: the session may change its affinity mask, and restores it at the end.
 pub struct Held {
-    /// Its place in the table of stands.
+    /// The number of its snapshot in the table of thread snapshots.
     pub stand: usize,
     /// Its id.
     pub tid: u32,
     handle: KnobHandle,
-    /// The pack's CPUs one by one, and all of them.
+    /// Prepared masks: one for each CPU of the pack, and one for all of them.
     slots: Vec<Setting>,
     anywhere: Setting,
-    /// `None`: anywhere in the pack.
+    /// The slot that the thread is bound to now; `None`: it may use the whole pack.
     now: Option<Slot>,
-    /// It was found outside of the pack, and is left as it is until somebody has asked why.
+    /// True if the thread was found outside the pack. It is left alone until [`Holder::keeps`] has found out why.
     strayed: bool,
 }
 
 impl Held {
-    /// Does what the policy wants, unless the program has set the thread's CPUs itself meanwhile: then that is
-    /// what holds. The look costs a small part of the move.
+    /// Carries out an order, unless the program has changed the thread's mask meanwhile: the program's mask has
+    /// priority. Reading the mask costs a small part of the move.
     ///
     /// # Errors
-    /// [`changes::Error::Gone`] when the thread has ended; the kernel's refusal.
+    /// [`changes::Error::Gone`] if the thread has ended; else the kernel's error.
     pub fn obey(&mut self, order: &Order) -> Result<(), changes::Error> {
         let wanted = order.place();
         if wanted == self.now || self.strayed {
@@ -55,35 +55,35 @@ impl Held {
         Ok(())
     }
 
-    /// Whether it was found outside of the pack.
+    /// Returns whether the thread was found outside the pack.
     pub fn has_strayed(&self) -> bool {
         self.strayed
     }
 }
 
-/// The session with what it has taken.
+/// The session, and what it has changed.
 pub struct Holder<'h> {
     knob_io: &'h LiveKnobIo,
     session: Session<'h>,
     cpus: CpuSet,
-    /// Leaders of processes that were announced, with the right to pack them; that of the processes that were
-    /// named is in `alone`.
+    /// The first thread of each process that was adopted (see `adopt`), with the exclusive right to pack the process.
+    /// For processes that the user named, the right is in `alone`.
     adopted: BTreeMap<u32, (Thread, Option<Right>)>,
-    /// For each thread that was met, by id: itself once taken, else its nearest taken ancestor. A thread that
-    /// ended before it was met may have children that inherited our masks through it.
+    /// For each thread by id: the thread itself if the session has changed it, else its nearest changed ancestor. A
+    /// thread that ended before cox saw it may have children that inherited cox's masks through it.
     origin: BTreeMap<u32, Thread>,
-    /// Nobody else may pack the processes that were named meanwhile.
+    /// The exclusive right to pack each process that the user named.
     alone: BTreeMap<u32, Right>,
-    /// Threads that are left as they are, and why the first of them is.
+    /// Threads that are not moved, and why the first of them is not.
     left: Left,
 }
 
-/// Threads that cannot be steered.
+/// Threads that cannot be moved.
 #[derive(Debug, Default)]
 pub struct Left {
-    /// How many.
+    /// Their number.
     pub threads: usize,
-    /// Why the first of them cannot.
+    /// Why the first of them cannot be moved.
     pub why: Option<String>,
 }
 
@@ -95,10 +95,10 @@ impl Left {
 }
 
 impl<'h> Holder<'h> {
-    /// Begins a session. Nothing is changed yet.
+    /// Begins a session; nothing is changed yet.
     ///
     /// # Errors
-    /// When one of the processes is packed already, or the journal or the guardian do not work.
+    /// Fails if one of the processes is packed already, or the journal or the guardian does not work.
     pub fn begin(knob_io: &'h LiveKnobIo, plan: &Plan) -> Result<Holder<'h>, Error> {
         let journals = JournalFolder::of_user();
         let mut alone = BTreeMap::new();
@@ -111,10 +111,10 @@ impl<'h> Holder<'h> {
         Ok(Holder { knob_io, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
     }
 
-    /// Takes the threads that are there when packing begins, all or none.
+    /// Takes control of the threads that exist when packing begins: all of them or none.
     ///
     /// # Errors
-    /// When somebody else holds one of them, or the kernel refuses.
+    /// Fails if another session has changed one of them, or the kernel refuses.
     pub fn take_all(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
         let held = self.take(new)?;
         match self.left.why.take() {
@@ -123,18 +123,18 @@ impl<'h> Holder<'h> {
         }
     }
 
-    /// Takes threads, and says which of them are held; those that have ended meanwhile are not, and those that
-    /// cannot be taken are left as they are: a child that has become another user's, or that somebody else
-    /// packs, is no reason to give up the others.
+    /// Takes control of threads, and returns those that are managed now. Threads that have ended are left out.
+    /// Threads that cannot be changed are left as they are: a child process that now belongs to another user, or is
+    /// packed by another session, is no reason to give up the others.
     ///
     /// # Errors
-    /// When the journal cannot be written.
+    /// Fails if the journal cannot be written.
     pub fn take(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
         if new.is_empty() {
             return Ok(Vec::new());
         }
         let processes: BTreeSet<u32> = new.iter().map(|(_, stand)| stand.tgid).collect();
-        // In the order of their births, so that each finds its creator.
+        // Threads come in the order of their creation, so each finds its creator.
         for (_, stand) in new {
             self.passed(stand);
         }
@@ -154,7 +154,8 @@ impl<'h> Holder<'h> {
         let requests: Vec<ChangeRequest> =
             threads.iter().map(|(_, stand, thread)| self.request(*thread, self.ancestors(stand))).collect();
         if self.session.take(requests.clone()).is_err() {
-            // One of them is the reason; what was taken already is not taken again.
+            // One of the requests was refused. They are made one by one to find out which; those already granted are
+            // not repeated.
             let mut taken = requests.into_iter().map(|request| self.session.take([request]));
             let left = &mut self.left;
             threads.retain(|_| match taken.next() {
@@ -174,56 +175,57 @@ impl<'h> Holder<'h> {
             .collect())
     }
 
-    /// A thread came and went before anybody looked: what it made is an heir of what made it.
+    /// Notes a thread that ended before cox could manage it: threads it created count as created by its own creator.
     pub fn passed(&mut self, stand: &Stand) {
         if let Some(origin) = self.origin.get(&stand.creator_tid).copied() {
             self.origin.insert(stand.tid, origin);
         }
     }
 
-    /// A thread has ended; if it was a process's first, so may the process have, and others may pack a new one
-    /// of that number.
+    /// Forgets a thread that has ended. If it was the first thread of its process, the process may have ended too,
+    /// and another session may pack a new process with the same id.
     pub fn forget(&mut self, tid: u32) {
         self.origin.remove(&tid);
         self.adopted.remove(&tid);
     }
 
-    /// Why a thread is outside of the pack: false when somebody else has set its CPUs, who shall have them. When the
-    /// kernel has, because CPUs of the pack are gone, it is taken back to what is left of them, if anything is.
+    /// Finds out why a thread is outside the pack. Returns false if the program or somebody else has set its mask;
+    /// that mask stays. If the kernel has changed the mask because CPUs of the pack went offline, binds the thread to
+    /// the rest of the pack and returns true.
     pub fn keeps(&self, held: &mut Held) -> bool {
         if !self.session.has(held.handle.knob()).unwrap_or(false) {
             return false;
         }
-        // With no CPU of the pack there it stays where it is, and strays again at the next order.
+        // If no CPU of the pack is left, the thread stays where it is, and is found outside again at the next order.
         let _ = held.handle.apply(&held.anywhere);
         (held.now, held.strayed) = (None, false);
         true
     }
 
-    /// Threads that could not be steered.
+    /// Returns the threads that could not be moved.
     pub fn left(&self) -> &Left {
         &self.left
     }
 
-    /// What sessions that were killed have left and could not be put back.
+    /// Returns what killed sessions have changed and this session could not restore.
     pub fn inherited(&self) -> &[String] {
         self.session.inherited()
     }
 
-    /// Puts everything back.
+    /// Restores everything.
     ///
     /// # Errors
-    /// When the journal cannot be settled; the guardian tries again.
+    /// Fails if the journal cannot be completed; the guardian tries again.
     pub fn end(self) -> Result<changes::undo::Undone, Error> {
         Ok(self.session.end()?)
     }
 
-    /// Announces a process: what is born in it from now on inherits our masks, and is put back too.
+    /// Adopts a process: threads created in it from now on inherit cox's masks, and are restored too.
     fn adopt(&mut self, pid: u32, new: &[(usize, Stand)]) -> Result<(), Error> {
         if self.adopted.contains_key(&pid) {
             return Ok(());
         }
-        // A leader that has ended takes its process's name with it; its threads are taken one by one.
+        // A first thread that has ended cannot be found by the process's id. The other threads are taken one by one.
         let Ok(leader) = self.knob_io.thread(pid) else { return Ok(()) };
         let right = match self.alone.contains_key(&pid) {
             true => None,
@@ -239,7 +241,8 @@ impl<'h> Holder<'h> {
         Ok(())
     }
 
-    /// Whose original values a newborn thread has: its creator's, else its process's.
+    /// Returns the threads from which a new thread may have inherited its mask: its creator, and the first thread of
+    /// its process.
     fn ancestors(&self, stand: &Stand) -> Vec<Thread> {
         if stand.creator_tid == 0 {
             return Vec::new();
@@ -262,18 +265,19 @@ impl<'h> Holder<'h> {
     }
 }
 
-/// Whether somebody packs this process now.
+/// Returns whether any session packs this process now.
 ///
 /// # Errors
-/// When the folder of journals cannot be used.
+/// Fails if the folder of journals cannot be used.
 pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
     JournalFolder::of_user().is_held(pid)
 }
 
-/// The process that undoes when this one is killed: cox itself, as `cox changes guard JOURNAL`.
+/// Starts the guardian, which restores everything if this process is killed: cox itself, as
+/// `cox changes guard JOURNAL`.
 fn post(journal: &Path) -> Result<Guardian, changes::Error> {
     let mut command = Command::new("/proc/self/exe");
-    // Its parts are none of this session's.
+    // Without this variable the guardian does not write its timings into the session's file.
     command.args(["changes", "guard"]).arg(journal).env_remove(arch::laps::VARIABLE);
     Guardian::post(command).map_err(|source| changes::Error::Journal { path: journal.to_owned(), source })
 }

@@ -1,4 +1,4 @@
-//! The manager: threads come and go, code is judged, windows end.
+//! The manager: notices new and ended threads, has their code judged, and ends windows.
 
 mod ending;
 
@@ -33,16 +33,16 @@ use crate::policy::controller::Controller;
 use crate::policy::mode::Action;
 use crate::trial::{Did, Look, Trial};
 
-/// How often the manager looks while threads are steered, and while they are not.
+/// Time between two looks of the manager: while threads are rotated or measured, and while they are not.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
 
-/// A process's only thread is not steered before it has run so long: OpenMP counts the CPUs of its mask when
-/// the process starts, or loads it, and would count one.
+/// The only thread of a process is not moved before it has run this long, ns. OpenMP counts the CPUs of the mask when
+/// the process starts or loads OpenMP; a thread bound to one slot would make it count one CPU.
 const ALONE_NS: u64 = 1_000_000_000;
 
 type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
 
-/// Packs until the session is over. Says when all threads are held, or why they are not.
+/// Packs until the session is over. Reports on `ready` that all threads are managed, or why they are not.
 pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
     let knob_io = changes::LiveKnobIo::new(root.clone());
@@ -73,7 +73,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         without_ticker: AtomicU32::new(0),
     });
     let mut preload_pages = PreloadPages::new(root.clone(), plan.cpus.len());
-    // While their masks are their own.
+    // The processes still have their own masks at this point.
     match plan.began {
         Began::Here => {}
         Began::Outside => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, preload_pages.allowed(pid))),
@@ -97,22 +97,23 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         summary: Summary { backend: Some(backend), passed_over, ..Summary::default() },
     };
     if let Err(error) = manager.take_hold(plan) {
-        // Everything is put back before anybody hears of it.
+        // Everything is restored before the failure is reported.
         manager.finish(now_ns, 0);
         let _ = ready.send(Err(error));
         return Summary::default();
     }
     let _ = ready.send(Ok(Arc::clone(&shared)));
-    // What loading has cost came before the program was let go.
+    // The cost of loading belongs to the time before the program was started.
     manager.run(arch::monotonic_ns())
 }
 
-/// What a trial wants to know of a sample.
+/// Converts a sample into what a trial needs of it.
 fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
     let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
     let did = match waits {
-        // Who calls sched_yield cannot be seen from where it is; OpenMP runtimes do when threads are many.
+        // A caller of sched_yield cannot be told from its code position; OpenMP runtimes call it when there are many
+        // threads.
         Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
         Some(_) => Did::Waited,
         None if calls => Did::Called,
@@ -130,16 +131,16 @@ struct Manager<'p> {
     stands: Stands,
     holder: Holder<'p>,
     tickers: Vec<JoinHandle<()>>,
-    /// Stands seen so far.
+    /// How many thread snapshots have been read so far.
     known: usize,
     living: Vec<Living>,
     newcomers: Vec<Newcomer>,
-    /// In place of samples, where nobody takes any.
+    /// Replaces samples if the backend takes none.
     polls: Option<Polls>,
     summary: Summary,
 }
 
-/// Held in the pack, but not steered yet.
+/// A thread that is managed but not assigned to slots yet.
 struct Newcomer {
     stand: usize,
     tgid: u32,
@@ -148,28 +149,31 @@ struct Newcomer {
 }
 
 struct Living {
-    /// `None`: the preload library's own, held so that its mask comes back, and nobody's member.
+    /// `None`: the thread is not a member, or not yet. Helpers of the preload library never are; they are managed
+    /// only so that their masks are restored.
     member: Option<Member>,
     stand: usize,
     tgid: u32,
 }
 
 impl Manager<'_> {
-    /// Tickers begin, and all threads that are there are held.
+    /// Starts the tickers, and takes control of all threads that exist now.
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
-        // First, as they inherit the shortest slice, but not what comes next: killed, cox has ended, and masks come
-        // back, only when each of its threads has had a CPU, however busy these are.
+        // Tickers are started first because they inherit the shortest slice, but must not inherit the priority that
+        // is set below. If cox is killed, it has only ended, and masks are only restored, once each of its threads
+        // has had a CPU, however busy the CPUs are.
         for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
             self.tickers.push(ticker.spawn(move || ticker::run(&ours, slot)).map_err(super::Error::Thread)?);
         }
-        // From here on masks change, and tickers want its lock: it must not wait for the program's threads.
+        // From here on masks change and tickers want the manager's lock, so the manager must not wait behind the
+        // program's threads.
         let _ = realtime::become_punctual(realtime::MANAGER);
         for pid in &plan.pids {
             self.stands.enrol(*pid)?;
         }
-        // All threads that are there now are taken before anybody is told that they are packed.
+        // All threads that exist now are taken before the session reports that they are packed.
         self.meet_all(&plan.pids)
     }
 
@@ -178,7 +182,7 @@ impl Manager<'_> {
         if let Ok(mut core) = self.shared.core.lock() {
             core.controller.start(start_ns, own_before_ns);
         }
-        // Before anything is measured: a libgomp that stops spinning is another program.
+        // Before any measurement, because a program whose libgomp stops spinning behaves differently.
         self.preload_pages.look(start_ns, &self.shared.sensors.preload_pages);
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
@@ -198,7 +202,7 @@ impl Manager<'_> {
         self.finish(start_ns, own_before_ns)
     }
 
-    /// Until the next look.
+    /// Returns the time until the next look.
     fn pause(&self, steering: bool) -> Duration {
         match self.polls.as_ref().and_then(|polls| polls.pause(LOOK.1)) {
             Some(pause) => pause,
@@ -207,11 +211,12 @@ impl Manager<'_> {
         }
     }
 
-    /// Lets the policy decide what comes next. True while threads are steered or measured.
+    /// Lets the policy decide what comes next. Returns true while threads are rotated or measured.
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.stands.take_samples()?;
         if !samples.is_empty() {
-            // Asked for all before any is judged: the first look at code is not the last word on it.
+            // All samples are looked up before any code is judged, because the first look-up of an unknown address
+            // only queues it.
             for sample in &samples {
                 self.shared.sensors.spins.waited_in(sample);
             }
@@ -255,7 +260,7 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
-    /// Stands in for samples where nobody takes them.
+    /// Returns samples and spinning samples from polls, if the backend takes no samples.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
@@ -270,17 +275,17 @@ impl Manager<'_> {
                 phases,
             })
         };
-        // Where there are more, these stand for all: reading the others takes several times as long.
+        // If there are more threads, these stand for all: reading further ones takes several times as long.
         let threads: Vec<Sighting> = members.filter_map(sighting).take(STAY_OPEN).collect();
         polls.look(&threads, Duration::from_nanos(arch::clock::thread_cpu_ns() - before_ns))
     }
 
-    /// Has code judged that is new.
+    /// Has new code judged: does it wait for other threads?
     fn settle(&mut self) {
         self.own.while_judging(|| self.shared.sensors.spins.settle(&mut self.judge));
     }
 
-    /// Threads that have come or gone since the last look.
+    /// Handles threads that were created or have ended since the last look.
     fn meet(&mut self) -> Result<(), super::Error> {
         self.stands.poll()?;
         let new = self.met();
@@ -288,7 +293,7 @@ impl Manager<'_> {
         self.keep(held)
     }
 
-    /// The threads that are there when packing begins: all or none.
+    /// Takes control of the threads that exist when packing begins: all of them or none.
     fn meet_all(&mut self, pids: &[u32]) -> Result<(), super::Error> {
         let new = self.met();
         let is_seen = |pid: &&u32| new.iter().any(|(_, stand)| stand.tgid == **pid);
@@ -301,13 +306,13 @@ impl Manager<'_> {
         self.keep(held)
     }
 
-    /// Threads that have come since this was asked last.
+    /// Returns the threads that were created since the last call.
     fn met(&mut self) -> Vec<(usize, Stand)> {
         let table = self.stands.table();
         let given = self.stands.given();
         let (mut new, mut passed_ns) = (Vec::new(), 0);
         while self.known < given {
-            // A stand that is just being written is met at the next look, in order.
+            // A snapshot that is just being written is read at the next look, to keep the order.
             let Some(stand) = table.read(self.known) else { break };
             if has_ended(&stand) {
                 self.holder.passed(&stand);
@@ -323,7 +328,7 @@ impl Manager<'_> {
         new
     }
 
-    /// Threads that are held now join; those that have ended leave.
+    /// Lets managed threads join, and removes members that have ended.
     fn keep(&mut self, held: Vec<(usize, Held)>) -> Result<(), super::Error> {
         let table = self.stands.table();
         for (stand_number, held) in held {
@@ -340,7 +345,7 @@ impl Manager<'_> {
         let mut smaller = BTreeSet::new();
         self.living.retain_mut(|living| {
             let Some(stand) = table.known(living.stand) else { return true };
-            // A helper may become known as one after it has joined.
+            // A thread may become known as a helper after it has joined.
             let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, stand.tid, 0);
             let has_ended = has_ended(&stand);
             let strayed = living.member.map(|member| &mut core.members[member]).filter(|held| held.has_strayed());
@@ -364,7 +369,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Newcomers that may be steered from now on.
+    /// Makes members of the newcomers that may be assigned to slots now.
     fn join(&mut self) -> Result<(), super::Error> {
         let table = self.stands.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };

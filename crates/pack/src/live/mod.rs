@@ -1,20 +1,18 @@
-//! Packing a live program.
+//! Packing of a live program. The parts are:
 //!
-//! Who does what:
-//!
-//! - BPF keeps each thread's *stand* ([`watch::stands`]): what it has run, whether it is queued or blocked,
-//!   and where in its code it was switched out. Without privileges /proc tells the first two, and the third only
-//!   the preload library.
-//! - Each slot has a **ticker** (`ticker`), a thread on the slot's CPU, real-time where that is allowed. At the
-//!   end of a period its timer puts it in place of whoever sat there, whose stand is thereby fresh; it asks the
+//! - BPF keeps a *snapshot* of each thread ([`watch::stands`]): its run time, whether it is queued or blocked, and
+//!   where in its code it was switched out. Without privileges, /proc gives the first two, and only the preload
+//!   library gives the third.
+//! - Each slot has a **ticker** (`ticker`): a thread on the slot's CPU, real-time if that is allowed. At the end of a
+//!   period its timer makes it replace the running thread, whose snapshot is thereby up to date. The ticker asks the
 //!   policy, carries out the orders and sleeps again.
-//! - One **manager** (`manager`) sees threads come and go, finds out which code waits (`spins`), and at
-//!   the end of each window asks the mode whether to go on.
+//! - One **manager** (`manager`) notices new and ended threads, finds out which code spins (`spins`), and at the end
+//!   of each window asks the mode what to do next.
+//! - `preload_pages` talks to the preload library inside the program, if there is one. It reads which threads wait at
+//!   barriers, and tells the library on how many CPUs the program is packed.
 //!
-//! Where the preload library is inside the program, `preload_pages` reads which threads wait at barriers, and tells it
-//! onto how many CPUs it is packed.
-//!
-//! They share one lock around policy and members (`shared`). A period holds it for some microseconds.
+//! Tickers and manager share one lock around policy and members (`shared`). The end of a period holds it for some
+//! microseconds.
 
 mod alarm;
 mod error;

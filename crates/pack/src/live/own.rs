@@ -1,15 +1,15 @@
-//! What the packer itself uses: CPU time of its own threads.
+//! CPU time of the packer's own threads.
 //!
-//! Other engines of the same session work on the session's thread, so that is what the process's time has to
-//! be relieved of. *Turned down:* adding up the clocks of manager and tickers, one system call for each CPU of
-//! the pack at every look.
+//! Other engines of the same session work on the session's thread. So the packer's time is the process's time without
+//! that thread. *Alternative that was rejected:* adding up the clocks of the manager and all tickers, which takes one
+//! system call per CPU of the pack at every look.
 #![allow(unsafe_code, reason = "the CPU-time clock of another thread has no safe wrapper in the libraries we use")]
 
 use std::mem::MaybeUninit;
 
-/// CPU time of this process but for one thread, the session's.
+/// CPU time of this process without the session's thread.
 pub struct OwnTime {
-    /// The clock of the session's thread; `None` where there is no such clock.
+    /// The clock of the session's thread; `None` if it has none.
     session: Option<libc::clockid_t>,
     session_ns: u64,
     judging_ns: u64,
@@ -17,7 +17,7 @@ pub struct OwnTime {
 }
 
 impl OwnTime {
-    /// For threads that the caller, the session's thread, is about to start.
+    /// Makes a clock that leaves out the caller, which must be the session's thread.
     pub fn of_all_but_caller() -> OwnTime {
         let mut clock = MaybeUninit::uninit();
         // SAFETY: the calling thread is there, and `clock` is written when the result is 0.
@@ -27,22 +27,22 @@ impl OwnTime {
         OwnTime { session, session_ns: 0, judging_ns: 0, charged_ns: 0 }
     }
 
-    /// All of it so far, ns.
+    /// Returns the CPU time so far, ns.
     pub fn ns(&mut self) -> u64 {
-        // A session's thread that has ended uses no more.
+        // After the session's thread has ended, its last known time is used.
         self.session_ns = self.session.and_then(read_ns).unwrap_or(self.session_ns);
         arch::clock::process_cpu_ns().saturating_sub(self.session_ns)
     }
 
-    /// What a window may be charged with: all but the judging of code. Never falls, although its two clocks are
-    /// read one after the other.
+    /// Returns the time to charge to windows: all but the judging of code, ns. It never decreases, although two
+    /// clocks are read one after the other.
     pub fn charged_ns(&mut self) -> u64 {
         self.charged_ns = self.charged_ns.max(self.ns().saturating_sub(self.judging_ns));
         self.charged_ns
     }
 
-    /// What `judge` takes on the calling thread is not charged: reading binaries is done once for a program, so
-    /// it says nothing about what rotating costs.
+    /// Runs `judge` without charging its CPU time. Binaries are read only once for a program, so that time is not a
+    /// cost of rotation.
     pub fn while_judging<T>(&mut self, judge: impl FnOnce() -> T) -> T {
         let before_ns = arch::clock::thread_cpu_ns();
         let judged = judge();

@@ -1,4 +1,4 @@
-//! A packed program, for whoever wants it packed: the manager has a thread of its own.
+//! Starts and stops the packing of a program. The manager runs on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,21 +12,21 @@ use super::realtime;
 use super::shared::Shared;
 use super::summary::Summary;
 
-/// A packed program.
+/// A program that is being packed.
 pub struct Packer {
     shared: Arc<Shared>,
-    /// Until it was asked to finish.
+    /// The manager's thread; `None` once it was told to finish.
     manager: Option<JoinHandle<Summary>>,
 }
 
 impl Packer {
-    /// Takes hold of the program's threads. From here on they are packed, until [`Packer::finish`].
+    /// Takes control of the program's threads, and packs them until [`Packer::finish`].
     ///
     /// # Errors
-    /// Before anything was changed, or with everything put back.
+    /// Fails before anything was changed, or after everything was restored.
     pub fn start(plan: Plan) -> Result<Packer, super::Error> {
-        // The program has been forked by now. Killed, cox has ended only when each of its threads has had a CPU, and
-        // until then masks stay as they are.
+        // The program has been forked already, so it does not inherit the slice. If cox is killed, it has ended, and
+        // masks are restored, only after each of its threads has had a CPU; a short slice brings that forward.
         let _ = realtime::take_shortest_slice();
         let (ready, is_ready) = sync_channel(1);
         let own = OwnTime::of_all_but_caller();
@@ -39,12 +39,12 @@ impl Packer {
         }
     }
 
-    /// Lets go of the threads and puts their masks back.
+    /// Stops packing and restores the threads' masks.
     pub fn finish(mut self) -> Summary {
         self.stop()
     }
 
-    /// Whether packing has ended by itself, because something failed.
+    /// Returns whether packing has ended early because something failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         self.manager.as_ref().is_none_or(JoinHandle::is_finished)
@@ -61,7 +61,7 @@ impl Packer {
 }
 
 impl Drop for Packer {
-    /// Whatever goes wrong elsewhere: masks go back before cox ends.
+    /// Restores the masks before cox ends, even after a failure elsewhere.
     fn drop(&mut self) {
         self.stop();
     }

@@ -1,43 +1,43 @@
-//! What is to be packed, and how.
+//! What to pack, and how.
 
 use watch::Sight;
 use watch::stands::Helping;
 
 use crate::policy::controller::Settings;
 
-/// Where the processes began. OpenMP runtimes count the CPUs they may use when they start, and wait by that.
+/// Where the processes started. OpenMP runtimes count their allowed CPUs at start, and choose how to wait from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Began {
-    /// In the pack: they have not begun yet.
+    /// In the pack: the processes have not started yet.
     Here,
     /// On the CPUs that they are allowed now.
     Outside,
-    /// In another pack, of so many CPUs.
+    /// In another pack, with this many CPUs.
     Packed(usize),
 }
 
 /// What to pack, and how.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The processes; what they start is included when `children`.
+    /// The processes; with `children`, also the processes that they start.
     pub pids: Vec<u32>,
-    /// Where they began, and counted CPUs.
+    /// Where the processes started.
     pub began: Began,
-    /// Their child processes too.
+    /// Pack child processes too.
     pub children: bool,
-    /// CPUs of the pack.
+    /// The CPUs of the pack.
     pub cpus: Vec<u32>,
-    /// Capacity of each, of 1024.
+    /// Capacity of each CPU, relative to 1024.
     pub capacities: Vec<u64>,
-    /// How to pack.
+    /// Settings of the policy.
     pub settings: Settings,
-    /// How threads are seen.
+    /// How threads are observed.
     pub sight: Sight,
-    /// Who traces them where this process may not.
+    /// The helper that traces threads if this process may not.
     pub helping: Option<Helping>,
-    /// Do not pack in earnest: try both ways in turn, to compare them.
+    /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
     pub trial: bool,
-    /// Keep a line for each order.
+    /// Log each order.
     pub log: bool,
     /// cox's command line, for the journal.
     pub command: String,

@@ -1,82 +1,83 @@
-//! What threads do while nobody takes samples: told by what each has run, and by what it does at looks meanwhile.
+//! Estimates what threads do if the backend takes no samples: polls their run time and their state.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::policy::{Doing, Observation};
 
-/// The run time that counts as a sample: that between two samples where they are taken.
+/// Run time that counts as one sample, ns: the usual time between two samples.
 const SAMPLE_NS: u64 = 1_000_000;
-/// A pause is this many times as long as the look before it, so that looking takes 5 % of one CPU at most.
+/// The pause before the next poll is this many times as long as the last poll took, so that polling takes at most 5 %
+/// of one CPU.
 const PAUSE_PER_LOOK: u32 = 20;
 
-/// Threads as they were at the last look.
+/// The threads at the last poll.
 #[derive(Default)]
 pub struct Polls {
-    /// The least time between two looks; `None`: samples are not wanted.
+    /// The shortest time between two polls; `None`: no samples are wanted.
     pause: Option<Duration>,
-    /// What the last look took.
+    /// CPU time of the last poll.
     took: Duration,
-    /// By place.
+    /// Tallies by the number of the thread's snapshot.
     tallies: HashMap<usize, Tally>,
-    /// Run time that is no whole sample yet, all of it and what was waited, ns.
+    /// Run time left over from whole samples: all of it, and the spinning part, ns.
     rest_ns: (u64, u64),
 }
 
-/// What a thread was seen to do.
+/// What a thread was observed to do.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
-    /// Its CPU time.
+    /// CPU time at the last poll, ns.
     run_ns: u64,
-    /// … up to which it has been counted.
+    /// CPU time that has been counted already, ns.
     counted_ns: u64,
-    /// Looks since then at which it was where chance had found it, and those of them at which it waited.
+    /// Polls since then that found the thread runnable, and those of them that found it spinning.
     looks: u64,
     spinning: u64,
-    /// Barriers that its process had passed when its CPU time was last seen to grow.
+    /// The most barriers that a thread of the process had passed when this thread's CPU time last grew.
     latest: u64,
 }
 
-/// A thread at a look.
+/// A thread as a poll finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    /// Its place in the table of stands.
+    /// The number of its snapshot in the table.
     pub place: usize,
     /// Its process.
     pub tgid: u32,
-    /// How it is seen.
+    /// Its observation.
     pub observation: Observation,
-    /// Barriers it has passed, where it says so.
+    /// Barriers it has passed, if the preload library counts them.
     pub phases: Option<u64>,
 }
 
 impl Polls {
-    /// Time to the next look, `longest` at most; `None`: no samples are wanted.
+    /// Returns the time until the next poll, at most `longest`; `None` if no samples are wanted.
     pub fn pause(&self, longest: Duration) -> Option<Duration> {
         self.pause.map(|pause| pause.max(self.took * PAUSE_PER_LOOK).min(longest))
     }
 
-    /// Whether samples are wanted.
+    /// Returns whether samples are wanted.
     pub fn is_wanted(&self) -> bool {
         self.pause.is_some()
     }
 
-    /// From now on looks are wanted, so far apart at the least, or not.
+    /// Sets the shortest time between two polls; `None`: no samples are wanted.
     pub fn want(&mut self, pause: Option<Duration>) {
         self.pause = pause;
         if pause.is_none() {
-            // What runs meanwhile is not for the next look to judge.
+            // Run time from before the next request must not count as samples.
             (self.tallies, self.rest_ns) = (HashMap::new(), (0, 0));
         }
     }
 
-    /// Samples, and how many of them waited in loops, since the last look. Who is not among these any more is
-    /// forgotten.
+    /// Returns how many samples, and how many spinning samples, the time since the last poll amounts to. Threads that
+    /// are not in `threads` are forgotten. `took` is the CPU time that reading them took.
     ///
-    /// A thread that runs, or was made to stop, is where chance has found it. One that has gone to sleep has come to
-    /// an end, which says nothing about the way there; and one that was let go, and has not run since, would work. The
-    /// kernel tells what a thread has run some milliseconds late, so all that it was seen to do since it told last
-    /// counts. To see the threads took `took` of CPU time.
+    /// Only polls that find a thread runnable count: it is at a random place in its code. A thread that sleeps has
+    /// finished its loop, so its place tells nothing about the time before. A thread that was released and has not
+    /// run since would work, although it still looks as if it spins. The kernel updates a thread's run time some
+    /// milliseconds late, so all polls since the last update count.
     pub fn look(&mut self, threads: &[Sighting], took: Duration) -> (u64, u64) {
         self.took = took;
         let mut latest: HashMap<u32, u64> = HashMap::new();
@@ -92,7 +93,8 @@ impl Polls {
             if run_ns > tally.run_ns {
                 (tally.run_ns, tally.latest) = (run_ns, latest);
             }
-            // Whoever has run since, and waits still, waits for others than those that have gone on.
+            // A thread that has run since then and still spins waits for other threads than those that have
+            // continued.
             let was_let_go = observation.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
             if matches!(observation.doing, Doing::Queued | Doing::Runs) && !was_let_go {
                 tally.looks += 1;

@@ -1,8 +1,8 @@
-//! What preload libraries inside the program say, and what cox tells them.
+//! Communication with the preload libraries inside the program.
 //!
-//! The manager looks for them in the maps of the program's processes, now and then: a library makes its memory
-//! when threads first meet, and a process that calls exec loses it. What slots say is entered by thread, for
-//! tickers to look up.
+//! A preload library shares a page of memory with cox. The manager looks for such pages in the maps of the program's
+//! processes from time to time: a library creates its page when threads first meet at a barrier, and a process that
+//! calls exec loses it. The page has a slot for each thread. Tickers look slots up by thread.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,18 +13,18 @@ use machine::process::{Backing, Mapping, Task};
 use watch::preload_page::{BarrierState, Page, SpinThrottle, is_page};
 use wire::Stand;
 
-/// Orders hold for so long if they are not renewed: cox may be killed.
+/// How long orders to a library are valid unless they are renewed, ns. They expire because cox may be killed.
 const ORDERS_NS: u64 = 1_000_000_000;
-/// They are renewed when so much is left.
+/// Orders are renewed when this much of their time is left, ns.
 const RENEW_NS: u64 = 600_000_000;
-/// Time between two looks at the maps of a process: the first, doubled each time, the last.
+/// Time between two looks at a process's maps, ns: the first pause, which doubles each time, and the longest.
 const PAUSE_NS: (u64, u64) = (20_000_000, 1_000_000_000);
-/// So often a memory is tried that cannot be read: it may only just be made.
+/// How often cox tries to open a page that cannot be read; it may only just be being created.
 const REFUSALS: u32 = 5;
 /// File name of the library.
 const LIBRARY: &str = "libcox_preload.so";
 
-/// Where each thread's slot is, by process and thread. All methods take a short lock.
+/// The page and slot of each thread, by process and thread id. All methods take a short lock.
 #[derive(Default)]
 pub struct Places {
     by_thread: Mutex<HashMap<(u32, u32), Place>>,
@@ -36,7 +36,7 @@ struct Place {
 }
 
 impl Places {
-    /// What a thread says of itself, if there is a library inside its process.
+    /// Returns what a thread's page says about barriers; `None` if its process has no preload library.
     pub fn barrier_state(&self, stand: &Stand) -> Option<BarrierState> {
         let by_thread = self.by_thread.lock().ok()?;
         let place = by_thread.get(&(stand.tgid, stand.tid))?;
@@ -44,21 +44,21 @@ impl Places {
     }
 }
 
-/// What became of the processes' waiting, over the session.
+/// What the preload libraries did about waiting, over the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreloadSummary {
-    /// Processes with the preload library inside that have used it.
+    /// Processes that have used their preload library.
     pub preloaded: u64,
-    /// Of these, those whose libgomp was kept from spinning.
+    /// Of these, processes whose libgomp was kept from spinning.
     pub throttled: u64,
     /// Processes whose libgomp spins for milliseconds at each barrier.
     pub wasteful: Vec<Wasteful>,
-    /// Processes with the library inside that could not be read, and why.
+    /// Processes whose library's page could not be read, and why.
     pub unread: Vec<(u32, String)>,
 }
 
 impl PreloadSummary {
-    /// The same processes in another pack. Those that are told of twice count once.
+    /// Adds the result of a later pack of the same processes. A process that is in both counts once.
     pub(super) fn then(self, later: PreloadSummary) -> PreloadSummary {
         let mut wasteful = self.wasteful;
         let is_new = |new: &Wasteful| wasteful.iter().all(|known| known.pid != new.pid);
@@ -74,21 +74,21 @@ impl PreloadSummary {
     }
 }
 
-/// A process whose libgomp spins, because it counted more CPUs than there are now.
+/// A process whose libgomp spins, because it counted more CPUs than the pack has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wasteful {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// CPUs that it was allowed when cox attached to it.
+    /// CPUs that the process was allowed when cox attached to it.
     pub cpus_at_start: u64,
-    /// The preload library is inside and could not do anything about it.
+    /// True if the preload library is inside but could not stop the spinning.
     pub refused: bool,
 }
 
-/// The manager's side.
+/// The manager's view of all preload libraries.
 pub struct PreloadPages {
     root: Root,
-    /// CPUs of the pack.
+    /// Number of CPUs of the pack.
     cpus: u32,
     processes: BTreeMap<u32, Process>,
     preloads: PreloadSummary,
@@ -96,56 +96,56 @@ pub struct PreloadPages {
 
 struct Process {
     page: Option<Arc<Page>>,
-    /// The memory that could not be opened, by the number of its file, and how often.
+    /// The inode of a page that could not be opened, and the number of attempts.
     refused: (u64, u32),
-    /// Slots that have been looked at.
+    /// Slots that have been read.
     entered: usize,
     ordered_until_ns: u64,
     next_ns: u64,
     pause_ns: u64,
-    /// Its library has said what becomes of its waiting.
+    /// True once the library has reported whether it throttles spinning.
     judged: bool,
-    /// CPUs it was allowed before it was packed, where they were more than the pack's and its libgomp was told
-    /// nothing about waiting.
+    /// CPUs that the process was allowed before it was packed, if these were more than the pack's and its environment
+    /// does not tell libgomp how to wait.
     wide: Option<u64>,
 }
 
 impl PreloadPages {
-    /// Nobody yet; the pack has `cpus` CPUs.
+    /// Makes a view without processes; the pack has `cpus` CPUs.
     pub fn new(root: Root, cpus: usize) -> PreloadPages {
         PreloadPages { root, cpus: cpus as u32, processes: BTreeMap::new(), preloads: PreloadSummary::default() }
     }
 
-    /// How many CPUs a process may use now.
+    /// Returns how many CPUs a process may use now.
     pub fn allowed(&self, pid: u32) -> usize {
         machine::limits::allowed_cpus(&self.root, machine::limits::Who::Task(pid)).map_or(0, |allowed| allowed.len())
     }
 
-    /// A process that runs already and is about to be packed: its libgomp has counted so many CPUs.
+    /// Adds a running process that is about to be packed; its libgomp has counted `counted` CPUs.
     pub fn attach(&mut self, pid: u32, counted: usize) {
         let wide =
             (counted > self.cpus as usize && may_spin(&Task::process(&self.root, pid))).then_some(counted as u64);
         self.processes.insert(pid, Process { wide, ..Process::new() });
     }
 
-    /// A process of the program, once more or for the first time.
+    /// Adds a process of the program, unless it is known already.
     pub fn meet(&mut self, pid: u32) {
         self.processes.entry(pid).or_insert_with(Process::new);
     }
 
-    /// A process has ended.
+    /// Removes a process that has ended.
     pub fn forget(&mut self, pid: u32, places: &Places) {
         self.processes.remove(&pid);
         leave(pid, places);
     }
 
-    /// Whether a thread is no work of the program's.
+    /// Returns whether a thread is a helper of the preload library, which does none of the program's work.
     pub fn is_helper(&self, tgid: u32, tid: u32, creator_tid: u32) -> bool {
         let page = self.processes.get(&tgid).and_then(|process| process.page.as_ref());
         page.is_some_and(|page| page.is_helper(tid, creator_tid))
     }
 
-    /// Looks at what is due: new libraries, new threads, orders.
+    /// Does what is due: opens new libraries' pages, reads new slots, renews orders.
     pub fn look(&mut self, now_ns: u64, places: &Places) {
         for (&pid, process) in &mut self.processes {
             if now_ns >= process.next_ns {
@@ -163,7 +163,7 @@ impl PreloadPages {
         }
     }
 
-    /// The program is not packed any more.
+    /// Cancels all orders, because the program is not packed any more; returns the result.
     pub fn end(&mut self) -> PreloadSummary {
         for page in self.processes.values().filter_map(|process| process.page.as_ref()) {
             page.order(0, 0);
@@ -174,7 +174,7 @@ impl PreloadPages {
 }
 
 impl Drop for PreloadPages {
-    /// Whatever goes wrong elsewhere.
+    /// Cancels all orders even after a failure elsewhere.
     fn drop(&mut self) {
         self.end();
     }
@@ -195,7 +195,8 @@ impl Process {
     }
 }
 
-/// A new library's memory, or that of an exec'ed program; or a libgomp that nothing is done about.
+/// Opens the page of a new library or of a program after exec; notes a libgomp that spins and has no library to stop
+/// it.
 fn look_at_maps(
     root: &Root,
     pid: u32,
@@ -205,8 +206,7 @@ fn look_at_maps(
     preloads: &mut PreloadSummary,
 ) {
     let task = Task::process(root, pid);
-    // A process that is going away, or that we may not look into; or its first thread has ended, and took the
-    // sight of its maps along.
+    // The process is ending, or cox may not read its maps, or its first thread has ended, which hides the maps.
     let Some(maps) = task.maps().ok().filter(|maps| !maps.is_empty()) else { return };
     let mapped = maps.iter().find(|mapping| is_page(mapping));
     let known = process.page.as_ref().map(|page| page.inode());
@@ -221,11 +221,11 @@ fn look_at_maps(
     }
     let Some(cpus_at_start) = process.wide else { return };
     if maps.iter().any(|mapping| is_library(mapping, LIBRARY)) {
-        // It says so itself when there is something to say.
+        // The library itself reports when it has something to say.
         process.wide = None;
         return;
     }
-    // As libgomp does: with more threads than it has counted CPUs it does not spin.
+    // libgomp's rule: with more threads than counted CPUs, it does not spin.
     let threads = task.threads().map_or(0, |threads| threads.len() as u64);
     if maps.iter().any(|mapping| is_library(mapping, "libgomp"))
         && threads > u64::from(cpus)
@@ -236,7 +236,7 @@ fn look_at_maps(
     }
 }
 
-/// The memory, if it can be read. When it could not be for the last time, that is told.
+/// Opens a library's page. After the last failed attempt, the failure goes into the summary.
 fn open(
     root: &Root,
     pid: u32,
@@ -256,7 +256,8 @@ fn open(
     None
 }
 
-/// Slots that were given out since the last look. A later slot of the same thread id is a later thread.
+/// Enters slots that were assigned since the last look. A later slot with the same thread id belongs to a later
+/// thread.
 fn enter(pid: u32, process: &mut Process, page: &Arc<Page>, places: &Places) {
     let given = page.given();
     if process.entered == given {
@@ -264,7 +265,7 @@ fn enter(pid: u32, process: &mut Process, page: &Arc<Page>, places: &Places) {
     }
     let Ok(mut by_thread) = places.by_thread.lock() else { return };
     while process.entered < given {
-        // One that is just being given out is entered at the next look.
+        // A slot that is just being assigned is entered at the next look.
         let Some(barrier_state) = page.slot(process.entered) else { break };
         if !barrier_state.has_ended {
             by_thread.insert((pid, barrier_state.tid), Place { page: Arc::clone(page), slot: process.entered });
@@ -293,7 +294,7 @@ fn leave(pid: u32, places: &Places) {
     }
 }
 
-/// Whether libgomp's threads spin before they sleep, as far as its environment goes.
+/// Returns whether libgomp's threads spin before they sleep, judging by the environment.
 fn may_spin(task: &Task) -> bool {
     let variable = |name: &str| task.variable(name).ok().flatten();
     let passive = variable("OMP_WAIT_POLICY").is_some_and(|policy| policy.trim().eq_ignore_ascii_case("passive"));

@@ -1,20 +1,20 @@
-//! The calling thread's own scheduling: real-time priority, and its CPU.
+//! Scheduling of the calling thread: real-time priority, and its CPU.
 
 use std::io;
 
 pub use changes::realtime::{become_punctual, take_shortest_slice};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Of the manager, and of the tickers, which interrupt it. Low: other real-time threads of the machine have
-/// their reasons.
+/// Real-time priority of the manager. It is low, because other real-time threads of the machine matter more. Tickers
+/// have the next higher priority, because they interrupt the manager.
 pub const MANAGER: u32 = 1;
-/// See [`MANAGER`].
+/// Real-time priority of tickers; see [`MANAGER`].
 pub const TICKER: u32 = 2;
 
-/// Run on this CPU only.
+/// Binds the calling thread to this CPU.
 ///
 /// # Errors
-/// When the CPU is offline or forbidden.
+/// Fails if the CPU is offline or not allowed.
 pub fn stay_on(cpu: u32) -> io::Result<()> {
     let mut mask = CpuSet::new();
     if cpu as usize >= CpuSet::MAX_CPU {

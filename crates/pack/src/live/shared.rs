@@ -1,4 +1,4 @@
-//! What tickers and the manager share.
+//! State that the tickers and the manager share.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -13,50 +13,50 @@ use super::summary::Placed;
 use crate::policy::controller::Controller;
 use crate::policy::{Doing, Member, Observation, Order, Sense};
 
-/// One lock around policy and members, and what is read without it.
+/// The lock around policy and members, and what is read without it.
 pub struct Shared {
     /// Policy and members.
     pub core: Mutex<Core>,
-    /// How the program's threads stand.
+    /// Sensors of the program's threads.
     pub sensors: Sensors,
-    /// Time between two ticks of a slot; 0: none.
+    /// Time between two ticks of a slot, ns; 0: no ticks.
     pub tick_ns: AtomicU64,
-    /// The session is over.
+    /// True once the session is over.
     pub over: AtomicBool,
-    /// Slots whose periods nobody ends.
+    /// Slots whose ticker has failed, so that their periods do not end.
     pub without_ticker: AtomicU32,
 }
 
 /// Policy and members.
 pub struct Core {
-    /// The policy.
+    /// The controller, which contains the policy.
     pub controller: Controller,
-    /// By member.
+    /// Managed threads, by member number.
     pub members: Vec<Held>,
-    /// Orders that could not be carried out, but for threads that had ended.
+    /// Orders that could not be carried out, except for threads that had ended.
     pub failures: u64,
     /// The first such failure.
     pub failure: Option<String>,
-    /// Lines of the log, when one is wanted.
+    /// The log of orders, if one is wanted.
     pub log: Option<Vec<Placed>>,
-    /// Scratch, so that a period allocates nothing.
+    /// Buffer that is kept so that a period allocates no memory.
     orders: Vec<Order>,
 }
 
-/// Sees members by their stands.
+/// Observes members through their snapshots.
 pub struct Sensors {
-    /// The stands.
+    /// The table of thread snapshots.
     pub table: Table,
-    /// What waits.
+    /// Which code spins.
     pub spins: Spins,
-    /// What the program says of itself.
+    /// What the program's preload libraries report.
     pub preload_pages: Places,
     /// The pack's CPUs, by slot.
     pub cpus: Vec<u32>,
 }
 
 impl Core {
-    /// Nobody yet.
+    /// Makes a core without members.
     pub fn new(controller: Controller, log: bool) -> Core {
         Core {
             controller,
@@ -68,7 +68,7 @@ impl Core {
         }
     }
 
-    /// Something that the policy decides, and its orders carried out.
+    /// Lets the controller decide, and carries out its orders.
     pub fn decide<T>(
         &mut self,
         sensors: &Sensors,
@@ -86,7 +86,7 @@ impl Core {
             let member = &mut self.members[order.member()];
             match member.obey(&order) {
                 Ok(()) => {}
-                // It has ended: the manager will see.
+                // The thread has ended; the manager will notice.
                 Err(changes::Error::Gone(_)) => {}
                 Err(error) => {
                     self.failures += 1;
@@ -104,7 +104,7 @@ impl Core {
     }
 }
 
-/// Sensors of the members of one moment.
+/// The sensors, together with the members at one time.
 pub struct Seeing<'a> {
     sensors: &'a Sensors,
     members: &'a [Held],
@@ -112,7 +112,7 @@ pub struct Seeing<'a> {
 }
 
 impl Sensors {
-    /// What a stand shows.
+    /// Returns the observation that a snapshot shows.
     pub fn observation(&self, stand: &Stand, now_ns: u64) -> Observation {
         let doing = match State::from_wire(stand.state) {
             State::Run => Doing::Runs,
@@ -121,7 +121,7 @@ impl Sensors {
             State::Unseen | State::Born | State::Preempt => Doing::Queued,
         };
         let state = self.preload_pages.barrier_state(stand);
-        // Who is in no barrier may still wait in a loop of the program's own.
+        // A thread outside barriers may still spin in a loop of the program itself.
         let in_barrier = state.and_then(|state| state.in_barrier) == Some(true);
         let waits = || in_barrier || self.spins.is_waiting(stand);
         Observation {

@@ -1,7 +1,7 @@
-//! Which code of the program waits for other threads in a loop.
+//! Finds out which code of the program spins, that is, waits for other threads in a loop.
 //!
-//! Tickers must not read binaries: they look addresses up here, and note those that nobody has judged yet.
-//! The manager has them judged. Until then code counts as work, which costs a period at most.
+//! Tickers must not read binaries. They look addresses up in a table, and queue those that are not in it. The manager
+//! has the queued addresses judged. Until then code counts as work, which costs one period at most.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use std::sync::Mutex;
 use symbols::Judge;
 use wire::{Sample, Stand, Waiting};
 
-/// Addresses kept; a program has some thousands of hot ones. Beyond them code counts as work.
+/// The most addresses that are kept; a program has some thousands of hot ones. Further code counts as work.
 const MAX_KNOWN: usize = 1 << 16;
-/// Addresses judged at a time: reading symbols takes time.
+/// The most addresses judged at once, because reading symbols takes time.
 const MAX_BATCH: usize = 512;
 
-/// What is known. All methods take a short lock.
+/// The judged addresses. All methods take a short lock.
 #[derive(Default)]
 pub struct Spins {
     inner: Mutex<Inner>,
@@ -22,24 +22,24 @@ pub struct Spins {
 
 #[derive(Default)]
 struct Inner {
-    /// By process and user address; a yielding thread's address is that of sched_yield(2)'s return.
+    /// Results by process and user address. The address of a yielding thread is the return address of sched_yield(2).
     known: HashMap<(u32, u64), Option<Waiting>>,
     asked: HashSet<(u32, u64)>,
 }
 
 impl Spins {
-    /// Whether a thread was waiting in a loop when it was switched out.
+    /// Returns whether a thread was spinning when it was switched out.
     pub fn is_waiting(&self, stand: &Stand) -> bool {
         let call = u32::try_from(stand.call).ok();
         self.waits_at(stand.tgid, stand.ip, call).is_some()
     }
 
-    /// Whether a thread gave its CPU away when it was switched out.
+    /// Returns whether a thread was switched out in sched_yield(2).
     pub fn is_yielding(stand: &Stand) -> bool {
         u32::try_from(stand.call) == Ok(arch::SYS_SCHED_YIELD)
     }
 
-    /// In what loop a running thread was waiting when it was sampled.
+    /// Returns the kind of loop in which a running thread was spinning when it was sampled.
     pub fn waited_in(&self, sample: &Sample) -> Option<Waiting> {
         self.waits_at(sample.tgid, sample.ip, sample.in_kernel.checked_sub(1))
     }
@@ -64,7 +64,7 @@ impl Spins {
         }
     }
 
-    /// Judges what was asked for. Reads /proc and binaries.
+    /// Judges the queued addresses. Reads /proc and binaries.
     pub fn settle(&self, judge: &mut Judge) {
         let asked: Vec<(u32, u64)> = match self.inner.lock() {
             Ok(inner) => inner.asked.iter().copied().take(MAX_BATCH).collect(),
@@ -79,7 +79,7 @@ impl Spins {
             let Ok(mut inner) = self.inner.lock() else { return };
             for (ip, waits) in ips.into_iter().zip(waits) {
                 inner.asked.remove(&(tgid, ip));
-                // Libraries are still being loaded: whoever comes by again asks again.
+                // `None`: libraries are still being loaded. The address is queued again when it is next observed.
                 if let Some(waits) = waits {
                     inner.known.insert((tgid, ip), waits);
                 }

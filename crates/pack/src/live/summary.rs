@@ -1,4 +1,4 @@
-//! What packing did.
+//! The result of packing a program.
 
 use std::collections::BTreeMap;
 
@@ -10,58 +10,58 @@ use crate::policy::Why;
 use crate::policy::controller::Totals;
 use crate::trial::Seen;
 
-/// What packing did.
+/// The result of packing a program.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Length of the session, ns.
     pub wall_ns: u64,
-    /// The time that the pack's CPUs had: their number times the length of the session, ns.
+    /// Time of all CPUs of the pack: their number times the length of the session, ns.
     pub slots_ns: u64,
     /// Threads that were packed.
     pub threads: usize,
-    /// How many of them were there at the end, by process.
+    /// How many of them still existed at the end, by process.
     pub living: BTreeMap<u32, usize>,
     /// The policy's sums.
     pub totals: Totals,
-    /// Efficiency of the pack without rotation, and with it.
+    /// Efficiency of the pack without rotation.
     pub without: Option<f64>,
-    /// See `without`.
+    /// Efficiency of the pack with rotation.
     pub with: Option<f64>,
-    /// CPU time of the controller: of all threads of this process but the session's.
+    /// CPU time of the controller: all threads of this process except the session's, ns.
     pub own_ns: u64,
-    /// Threads with their original mask again.
+    /// Threads that have their original mask again.
     pub restored: usize,
-    /// What the preload library did, and what is to be said about libgomp's waiting.
+    /// What the preload libraries did, and notes on libgomp's waiting.
     pub preloads: PreloadSummary,
-    /// What others ran on the pack's CPUs, by name, the most first; without BPF as far as /proc tells it.
+    /// What other programs ran on the pack's CPUs, by name, most CPU time first. Without BPF, as far as /proc tells.
     pub others: Others,
-    /// How threads were seen; `None` where that is not known, because the manager has failed.
+    /// The backend that observed the threads; `None` if the manager has failed.
     pub backend: Option<Backend>,
-    /// Why the better way was passed over, if it was tried.
+    /// Why a better backend was not used, if it was tried.
     pub passed_over: Option<String>,
-    /// Something that was changed may not have been put back; the diagnostics say what.
+    /// True if a change may not have been restored; the diagnostics have the details.
     pub unrestored: bool,
     /// Diagnostics: what could not be done.
     pub diagnostics: Vec<String>,
-    /// What was done, if a log was wanted.
+    /// The orders that were carried out, if a log was wanted.
     pub log: Vec<Placed>,
-    /// What a trial showed.
+    /// The result of a trial.
     pub trial: Option<Seen>,
 }
 
 /// An order that was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time on CLOCK_MONOTONIC, ns.
     pub at_ns: u64,
-    /// The thread.
+    /// The thread's id.
     pub tid: u32,
-    /// To which CPU, and why; `None`: the kernel places it in the pack.
+    /// The new CPU and the reason; `None`: the kernel places the thread within the pack.
     pub to: Option<(u32, Why)>,
 }
 
 impl Summary {
-    /// The program was packed again, on other CPUs: both together. Efficiencies are those of the last CPUs.
+    /// Adds the summary of a later pack of the same program on other CPUs. Efficiencies are those of the later pack.
     #[must_use]
     pub fn then(self, later: Summary) -> Summary {
         let met_again: usize = self.living.values().sum();
@@ -84,7 +84,7 @@ impl Summary {
     }
 }
 
-/// The sums by name, the most first.
+/// Adds CPU times by program name; most CPU time first.
 fn together(mut others: Others, later: &Others) -> Others {
     others.at_most |= later.at_most;
     for one in &later.programs {

@@ -1,4 +1,4 @@
-//! A slot's ticker: a thread on the slot's CPU, real-time where that is allowed, that ends its periods.
+//! A ticker: a thread on a slot's CPU, real-time if that is allowed, that ends the slot's periods.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,12 +11,12 @@ use super::realtime;
 use super::shared::Shared;
 use crate::policy::Slot;
 
-/// Ticks until the session is over. Parks while nobody wants ticks; the manager unparks.
+/// Ticks until the session is over. Parks while no ticks are wanted; the manager unparks it.
 pub fn run(shared: &Arc<Shared>, slot: Slot) {
-    // Before it goes where the program's threads are. Where this is not granted a tick comes late, when the kernel lets
-    // it; rotation may still pay.
+    // Set before the ticker moves to the program's CPUs. Without the privilege, ticks come late, but rotation may
+    // still pay.
     let _ = realtime::become_punctual(realtime::TICKER);
-    // A CPU that has gone offline has no periods to end; a ticker elsewhere would interrupt the wrong thread.
+    // A CPU that has gone offline has no periods to end; a ticker on another CPU would interrupt the wrong thread.
     if realtime::stay_on(shared.sensors.cpus[slot]).is_err() {
         shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
@@ -32,17 +32,17 @@ pub fn run(shared: &Arc<Shared>, slot: Slot) {
     }
 }
 
-/// Ends the slot's periods, each at least about this long to begin with, until no more ticks are wanted.
+/// Ends the slot's periods until no more ticks are wanted. The first periods are about `tick_ns` long.
 fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
     let slots = shared.sensors.cpus.len() as u64;
-    // Slots begin evenly spread over a period.
+    // The slots' ticks are spread evenly over a period.
     let first_ns = arch::monotonic_ns() + tick_ns * slot as u64 / slots;
     let mut alarm = Alarm::new([first_ns, first_ns + tick_ns])?;
     let mut number = 0u32;
     loop {
         number = number.wrapping_add(1);
         match alarm.wait() {
-            // A tick too early, no harm.
+            // A signal makes the tick come too early, which does no harm.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             waited => waited?,
         }
@@ -57,14 +57,14 @@ fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
             controller.next_tick_ns(next_ns)
         });
         drop(core);
-        // Periods vary: a program's phases may be as long as a period, and every look would then find
-        // it at the same place.
+        // The length of periods varies. Otherwise, if a program's phases are as long as a period, every tick would
+        // find it at the same place.
         let period_ns = period_of_turn_ns(period_ns.unwrap_or(tick_ns), number);
         let now_ns = arch::monotonic_ns();
         if next_ns > now_ns {
             alarm.then(next_ns + period_ns)?;
         } else {
-            // What was missed is not made up for: where a tick takes as long as a period, there would be nothing else.
+            // Missed ticks are not made up for: if a tick took as long as a period, nothing else would run.
             alarm.set([now_ns + period_ns / 2, now_ns + period_ns / 2 + period_ns])?;
         }
     }

@@ -1,43 +1,44 @@
-//! Each CPU of the pack is a slot; when a slot's period ends, who should be there?
+//! Assigns threads to CPU slots: decides at the end of a slot's period which threads should share its CPU.
 //!
-//! Every thread has a CPU, and the kernel shares a CPU evenly among the threads that are there. So the policy
-//! does not choose which thread runs, but which threads share a CPU, and changes that all the time:
+//! The kernel shares a CPU evenly among its runnable threads. So the policy does not choose which thread runs next.
+//! It chooses which threads are co-runners, and changes that from period to period:
 //!
-//! 1. **Served is progress**: CPU time, times the CPU's capacity, less what was spent waiting for other threads
-//!    in a loop. The last thread at a barrier holds up all others, so it is progress that has to be equal.
-//! 2. **Each slot decides for itself**, at the end of its own period, together with one other: the slot of the
-//!    least served thread that could be served better. How the threads of both are split again says
-//!    [`split()`]: the least served to where most is to be had, moves counted.
-//! 3. **Who spins has arrived.** It has done all its work up to the next meeting, so it is lifted to the
-//!    progress of the furthest worker: its CPU time tells nothing. Whether it is still waiting only itself can
-//!    show, when it runs; sharing a CPU with others that wait it does so often enough. When one is seen working
-//!    again, the others that waited were most likely let go with it.
-//! 4. **Who waits by sched_yield(2) counts as working.** It takes nothing from its co-runners, so it need not be
-//!    sent away; nor does it run there, so it would never be seen to work again. Alone it has its CPU, and what
-//!    it has had comes after all others the next time.
-//! 5. **A blocked thread is nowhere.**
-//! 6. **Periods are short where it counts**, towards the end of a phase ([`phases`]).
+//! 1. **Progress decides.** Progress is useful CPU time, times the CPU's capacity; time spent spinning does not
+//!    count. The last thread at a barrier delays all others, so all threads should make equal progress.
+//! 2. **Each slot decides for itself**, at the end of its own period, together with one other slot: that of the least
+//!    served thread that could be served better. [`split()`] divides the threads of both slots anew: the least served
+//!    threads get the larger share, and each move has a cost.
+//! 3. **A spinning thread has arrived at the barrier.** It has done all its work of this phase, so its progress is
+//!    raised to that of the most advanced working thread. Only its own next run can show whether it still waits, and
+//!    it runs often enough even if it shares a CPU with other waiting threads. If one spinning thread is observed
+//!    working again, all others were most likely released at the same time.
+//! 4. **A thread that waits with sched_yield(2) counts as working.** It takes no time from its co-runners, so it need
+//!    not be moved away. It also hardly runs beside them, so if it counted as waiting it would never be observed
+//!    working again. If it is alone on a CPU, its yielding counts as progress, so it is served after the others
+//!    later.
+//! 5. **A blocked thread does not count** among the threads of a slot.
+//! 6. **Periods become short towards the end of a phase**, where they matter most ([`phases`]).
 //!
-//! *Turned down:*
+//! *Alternatives that were tried and rejected:*
 //!
-//! - Letting threads that wait run in SCHED_IDLE. The kernel still owes a thread that becomes SCHED_IDLE a
-//!   little, and runs it for a whole tick more; with spinning phases of 10 ms on 2 CPUs, 3 threads took 1.10 of
-//!   the ideal time instead of 1.07, of 1 ms 1.31 instead of 1.26; and it takes a privilege.
-//! - Counting CPU time as progress: a spinner looks served, and whoever it waits for looks equally served:
-//!   rankings freeze.
-//! - Choosing all slots at one place and time: each exchange then interrupts another CPU, 10 to 20 us on a
-//!   virtual machine, where a slot's own tick finds its thread just switched out, its clock exact and its place
-//!   in the code known.
-//! - Pulling the least served thread to whichever slot's period ends, and nothing else: with two threads and more
-//!   for each CPU those that are ahead keep as few co-runners as the others. 5 threads on 2 simulated CPUs
-//!   with spinning phases of 10 ms took 1.11 of the ideal time instead of 1.09, 16 on 7 fast and 8 slow ones
-//!   1.44 instead of 1.11.
-//! - Comparing how many barriers threads have passed, where the preload library counts them: it is exact for one
-//!   team, and calls everybody let go for ever whose team meets less often than another.
-//! - Sending work to CPUs where threads yield: a thread that was let go on a worker's CPU still looks as if
-//!   it waited. 3 threads on 2 simulated CPUs with phases of 1 ms took 1.32 of the ideal time instead of 1.13.
-//! - Looking at a thread only when its own CPU's tick has come: one that is moved before that is never seen to
-//!   run, or to work again, and is moved for ever.
+//! - Run waiting threads in SCHED_IDLE. This needs a privilege. The kernel still owes some time to a thread that
+//!   becomes SCHED_IDLE and runs it for a whole further tick. 3 threads on 2 CPUs with spinning phases of 10 ms took
+//!   1.10 of the ideal time instead of 1.07; with phases of 1 ms, 1.31 instead of 1.26.
+//! - Count CPU time as progress. A spinning thread then looks as well served as the thread it waits for, so the order
+//!   of threads never changes.
+//! - Decide for all slots at one place and time. Each exchange then interrupts another CPU, which costs 10 to 20 us
+//!   on a virtual machine. At a slot's own tick, its thread has just been switched out: CPU time is exact, and the
+//!   code position is known.
+//! - Only pull the least served thread to the slot whose period ends. With two or more threads per CPU, threads that
+//!   are ahead then keep as few co-runners as the others. 5 threads on 2 simulated CPUs with spinning phases of 10 ms
+//!   took 1.11 of the ideal time instead of 1.09; 16 threads on 7 fast and 8 slow CPUs, 1.44 instead of 1.11.
+//! - Compare how many barriers threads have passed, as counted by the preload library. This is exact for one team.
+//!   With two teams, all threads of the team with fewer barriers count as released for ever.
+//! - Send working threads to CPUs whose threads yield. A thread that was released on a working thread's CPU still
+//!   looks as if it waited. 3 threads on 2 simulated CPUs with phases of 1 ms took 1.32 of the ideal time instead of
+//!   1.13.
+//! - Observe a thread only at the tick of its own slot. A thread that is moved before that tick is never observed
+//!   running, nor working again, and is moved for ever.
 
 pub mod phases;
 pub mod split;
@@ -52,14 +53,14 @@ use super::{Arrange, Doing, Member, Observation, Order, Sense, Slot, Why};
 /// Full capacity, as the kernel counts it (SCHED_CAPACITY_SCALE).
 pub const FULL_CAPACITY: u64 = 1024;
 
-/// What the rules can be told.
+/// Parameters of the assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How long a slot's period is.
+    /// Length of a slot's period, ns.
     pub period_ns: u64,
-    /// What a thread loses that changes its CPU, ns.
+    /// Time that a thread loses when it changes its CPU, ns.
     pub move_ns: u64,
-    /// What is lost besides when it is moved while it runs: the kernel stops its CPU for that.
+    /// Additional loss if the thread is running when it is moved, because the kernel stops its CPU, ns.
     pub stop_ns: u64,
 }
 
@@ -79,10 +80,10 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Thread {
     place: Place,
-    /// Served so far, ns of a CPU of full capacity.
+    /// Progress so far, in ns of a CPU of full capacity.
     progress_ns: u64,
     run_ns: u64,
-    /// As seen last; see [`Observation`].
+    /// State at the last observation; see [`Observation`].
     spins: bool,
     yields: bool,
     blocks: u32,
@@ -99,29 +100,29 @@ impl Thread {
     }
 }
 
-/// The slots and the threads of a pack.
+/// The assignment of a pack's threads to its CPU slots.
 #[derive(Debug)]
 pub struct Assignment {
     rules: Rules,
     capacities: Vec<u64>,
-    /// Who is where.
+    /// Members of each slot.
     slots: Vec<Vec<Member>>,
     threads: Vec<Thread>,
-    /// When each slot's period ended last.
+    /// When each slot's period ended last, ns.
     ticked_ns: Vec<u64>,
-    /// When the present period of the pack began, and how many have moved in it to become equal.
+    /// Start of the pack's present period, and how many threads were moved in it to equalise progress.
     period_began_ns: u64,
     moved: usize,
     phases: Phases,
-    /// Threads had been let go by then: who was seen waiting before that waits no more.
+    /// Time of the last known release: a thread observed spinning before this time no longer waits.
     let_go_ns: u64,
     seen: Seen,
-    /// Of the slot that was looked at last; kept so that a period allocates nothing for it.
+    /// Observations of one slot's threads; kept so that a period allocates no memory.
     observations: Vec<Observation>,
 }
 
 impl Assignment {
-    /// A slot for each of `capacities` (of [`FULL_CAPACITY`]), and no threads.
+    /// Makes one slot for each of `capacities` (relative to [`FULL_CAPACITY`]), without threads.
     #[must_use]
     pub fn new(rules: Rules, capacities: Vec<u64>) -> Assignment {
         let slots = vec![Vec::new(); capacities.len()];
@@ -145,13 +146,13 @@ impl Assignment {
         (0..self.threads.len()).filter(|&member| self.threads[member].place != Place::Gone)
     }
 
-    /// Threads that have a place on a slot.
+    /// Returns how many threads have a slot.
     fn assigned(&self) -> usize {
         self.slots.iter().map(Vec::len).sum()
     }
 
-    /// Whether so many more threads may change their CPUs in this period of the pack because they are behind or
-    /// ahead: equal progress needs no more.
+    /// Counts `moving` more moves that only equalise progress, and returns whether this period of the pack allows
+    /// them: equal progress needs no more than [`Shape::moves_per_slice`].
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.period_began_ns + self.rules.period_ns {
             (self.period_began_ns, self.moved) = (now_ns, 0);
@@ -171,8 +172,8 @@ impl Assignment {
         Candidate { side, spins, runs, progress_ns, since_ns }
     }
 
-    /// The slot of whoever is least served of those that could be served better: that work, and share their
-    /// CPU or have a slower one.
+    /// Returns the slot of the least served thread that could be served better than now: a working thread on another
+    /// slot that has runnable co-runners, or whose CPU is slower than this one.
     fn partner(&self, here: Slot) -> Option<Slot> {
         let shares = |slot: Slot| self.slots[slot].iter().filter(|&&m| self.threads[m].runnable).nth(1).is_some();
         let mut least: Option<(u64, Slot)> = None;
@@ -186,7 +187,7 @@ impl Assignment {
         least.map(|(_, slot)| slot)
     }
 
-    /// Notes what the threads of a slot have done.
+    /// Updates the progress of all threads of a slot.
     fn look_at(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense) {
         self.observations.clear();
         for place in 0..self.slots[slot].len() {
@@ -197,19 +198,21 @@ impl Assignment {
         }
     }
 
-    /// Books what a thread has run on a slot since it was looked at last.
+    /// Adds the time that a thread has run on a slot since its last observation.
     fn look(&mut self, member: Member, slot: Slot, observation: &Observation, now_ns: u64) {
         let thread = &mut self.threads[member];
         (thread.runs, thread.runnable) = (observation.doing == Doing::Runs, is_runnable(observation));
         let ran_ns = observation.run_ns.saturating_sub(thread.run_ns);
-        // Never back: a stand that could not be read shows nothing, and all would be booked again.
+        // Run time never goes back: if a thread's snapshot cannot be read, it shows 0, and all time would be counted
+        // again later.
         thread.run_ns = thread.run_ns.max(observation.run_ns);
         if ran_ns == 0 {
             return;
         }
         let spun = observation.spins && !observation.yields;
         let spins = spun && observation.out_ns >= self.let_go_ns;
-        // It arrived, or was let go, somewhere in this stretch: half of it is the best guess.
+        // The thread arrived at a barrier, or was released, somewhere in this stretch: half of it is the best
+        // estimate.
         let useful_ns = match (thread.spins, spun) {
             (false, false) => ran_ns,
             (true, true) => 0,
@@ -219,13 +222,13 @@ impl Assignment {
         self.seen.spun_ns += ran_ns - useful_ns;
         let yielded = std::mem::replace(&mut thread.yields, observation.yields);
         let mut slept = false;
-        // Who sleeps has not gone on yet.
+        // A sleeping thread has not passed the barrier yet.
         if thread.runnable {
             slept = std::mem::replace(&mut thread.blocks, observation.blocks) != observation.blocks;
         }
         let was_let_go = thread.spins && !spins;
         if was_let_go {
-            // When it was switched out it was at work: the others had been let go by then.
+            // The thread was working when it was switched out, so the others had been released by then.
             self.let_go_ns = self.let_go_ns.max(observation.out_ns);
             self.let_go();
         }
@@ -240,14 +243,14 @@ impl Assignment {
         }
     }
 
-    /// Whoever waits has done as much as whoever works and is furthest.
+    /// Raises a waiting thread's progress to that of the most advanced working thread.
     fn lift(&mut self, member: Member) {
         let furthest_ns = self.present().filter(|thread| !thread.spins).map(|thread| thread.progress_ns).max();
         let thread = &mut self.threads[member];
         thread.progress_ns = thread.progress_ns.max(furthest_ns.unwrap_or(0));
     }
 
-    /// One thread was let go, and most likely all that waited with it.
+    /// Notes that all waiting threads were released: one was, and most likely the others with it.
     fn let_go(&mut self) {
         let waiting: Vec<Member> = self.members().filter(|&member| self.threads[member].spins).collect();
         for &member in &waiting {
@@ -279,8 +282,8 @@ impl Assignment {
 }
 
 impl Arrange for Assignment {
-    /// A thread joins; members are numbered in the order in which they join. It begins as served as the
-    /// least served: neither behind everybody for ever nor ahead of anybody.
+    /// Adds a thread and returns its number. The thread starts with the progress of the least served thread, so that
+    /// it is neither far behind the others nor ahead of them.
     fn join(&mut self, observation: &Observation) -> Member {
         let progress_ns = self.present().map(|thread| thread.progress_ns).min().unwrap_or(0);
         let (run_ns, runnable) = (observation.run_ns, is_runnable(observation));
@@ -297,13 +300,13 @@ impl Arrange for Assignment {
         self.threads.len() - 1
     }
 
-    /// A thread has ended.
+    /// Removes a thread that has ended.
     fn leave(&mut self, member: Member) {
         self.put(member, Place::Gone);
     }
 
-    /// Rotation begins: the threads are spread over the slots as their capacities allow; neighbours by number
-    /// stay neighbours.
+    /// Begins rotation: spreads the threads over the slots according to their capacities. Threads with adjacent
+    /// numbers stay together.
     fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.ticked_ns.fill(now_ns);
         self.phases = Phases::default();
@@ -313,7 +316,7 @@ impl Arrange for Assignment {
         for (slot, count) in counts.into_iter().enumerate() {
             for member in next.by_ref().take(count) {
                 let (thread, observation) = (&mut self.threads[member], sense.observation(member));
-                // What ran while the kernel placed the threads is nobody's progress here.
+                // CPU time from before rotation does not count as progress.
                 thread.run_ns = observation.run_ns.max(thread.run_ns);
                 (thread.spins, thread.yields, thread.blocks) = (false, false, observation.blocks);
                 thread.runnable = is_runnable(&observation);
@@ -322,8 +325,8 @@ impl Arrange for Assignment {
         }
     }
 
-    /// Rotation ends: the kernel places all threads. It finds them spread evenly, because it leaves threads
-    /// that keep their CPUs busy where they are for long.
+    /// Ends rotation: the kernel places all threads. They are spread evenly first, because the kernel leaves threads
+    /// that keep their CPUs busy where they are for a long time.
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
         let counts = counts(&self.capacities, self.assigned());
         let surplus = |slots: &[Vec<Member>], slot: Slot| slots[slot].len() > counts[slot];
@@ -340,17 +343,17 @@ impl Arrange for Assignment {
         }
     }
 
-    /// A thread that joined while slots are taken goes where it gets most.
+    /// Assigns the slot with the largest share of a CPU to a thread that joined while threads are rotated.
     fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
         let share = |slot: Slot| self.capacities[slot] as f64 / (self.slots[slot].len() + 1) as f64;
-        // Of equal ones the first.
+        // Of equal shares, the first slot is taken.
         let best = (0..self.slots.len()).reduce(|best, slot| if share(slot) > share(best) { slot } else { best });
         if let Some(slot) = best {
             self.send(member, slot, now_ns, Why::Joined, orders);
         }
     }
 
-    /// A slot's period is over: who should be there, and who at the slot of the least served?
+    /// Ends a slot's period: divides its threads and those of the least served thread's slot anew.
     fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.look_at(slot, now_ns, sense);
         let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[slot], now_ns));
@@ -389,7 +392,8 @@ impl Arrange for Assignment {
     fn calm_ns(&self, now_ns: u64) -> u64 {
         let fullest = self.slots.iter().map(Vec::len).max().unwrap_or(0);
         let full = self.slots.iter().filter(|slot| slot.len() == fullest).count();
-        // Places on the fullest CPUs go round among all threads, and each of these CPUs runs one at a time.
+        // All threads take turns on the CPUs that have the most threads; each of these CPUs runs one thread at a
+        // time.
         self.phases.calm_ns(now_ns, self.assigned() as f64 / full.max(1) as f64)
     }
 
@@ -406,7 +410,7 @@ fn is_runnable(observation: &Observation) -> bool {
     matches!(observation.doing, Doing::Runs | Doing::Queued)
 }
 
-/// The reason for which threads change their CPUs.
+/// Returns the reason for which threads change their CPUs.
 fn why(threads: &[Candidate]) -> Why {
     let mut here = threads.iter().filter(|thread| thread.side == Side::Here).peekable();
     if here.peek().is_none() {

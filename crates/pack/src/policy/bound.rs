@@ -1,22 +1,22 @@
-//! What no packing can beat, and what a given one should cost: closed forms.
+//! Closed forms: the best result that any packing can reach, and the expected cost of a given one.
 //!
-//! `N` threads with `w` of CPU work each between two barriers, on `C` equal CPUs; `q = N div C`,
-//! `r = N mod C`; the pack lets each thread run for a slice of `p` at a time; a move costs `m`, a decision
-//! `k`. Derived in the project's research on packing from the fluid model of a barrier program.
+//! `N` threads with `w` of CPU time of work each between two barriers run on `C` equal CPUs. `q = N div C` and
+//! `r = N mod C`. Each thread runs for a slice of `p` at a time, a move costs `m` and a decision `k`. The formulas
+//! come from the project's research on packing, and describe a barrier program as a fluid model.
 
 use std::num::NonZeroUsize;
 
-/// A barrier program on a pack.
+/// The size of a barrier program and of its pack.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Threads.
+    /// Number of threads.
     pub threads: NonZeroUsize,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: NonZeroUsize,
 }
 
 impl Shape {
-    /// `None` when one of them is 0.
+    /// Returns `None` if one of the numbers is 0.
     #[must_use]
     pub fn new(threads: usize, cpus: usize) -> Option<Shape> {
         Some(Shape { threads: NonZeroUsize::new(threads)?, cpus: NonZeroUsize::new(cpus)? })
@@ -30,18 +30,20 @@ impl Shape {
         self.cpus.get() as f64
     }
 
-    /// `q`, at least 1.
+    /// Returns `q`, at least 1.
     fn per_cpu(self) -> f64 {
         (self.threads.get() / self.cpus.get()).max(1) as f64
     }
 
-    /// The shortest phase any schedule can have, ns: all work on all CPUs, or one thread's work.
+    /// Returns the shortest phase that any schedule can reach, ns: all work divided among all CPUs, or one thread's
+    /// work if that is longer.
     #[must_use]
     pub fn ideal_phase_ns(self, work_ns: f64) -> f64 {
         work_ns * (self.n() / self.c()).max(1.0)
     }
 
-    /// How many times longer a phase takes when each CPU keeps its threads: `ceil(N/C) * C/N`.
+    /// Returns how many times as long a phase takes as the ideal one if each thread stays on its CPU:
+    /// `ceil(N/C) * C/N`.
     #[must_use]
     pub fn static_slowdown(self) -> f64 {
         if self.threads <= self.cpus {
@@ -50,8 +52,8 @@ impl Shape {
         self.threads.get().div_ceil(self.cpus.get()) as f64 * self.c() / self.n()
     }
 
-    /// Upper bound of the slowdown when the least served thread is always served first, in periods of
-    /// `slice_ns`: `1 + p*C/(q*N*w)`. Moves are free in it.
+    /// Returns an upper bound of the slowdown if the least served thread is always served first, in periods of
+    /// `slice_ns`: `1 + p*C/(q*N*w)`. Moves cost nothing here.
     #[must_use]
     pub fn rotation_slowdown(self, slice_ns: f64, work_ns: f64) -> f64 {
         if self.threads <= self.cpus {
@@ -60,7 +62,7 @@ impl Shape {
         1.0 + slice_ns * self.c() / (self.per_cpu() * self.n() * work_ns)
     }
 
-    /// Moves per slice of the whole pack that equal progress needs at most:
+    /// Returns how many moves per slice of the whole pack equal progress needs at most:
     /// `2 * min((C-r)*q, N-(C-r)*q)`.
     #[must_use]
     pub fn moves_per_slice(self) -> usize {
@@ -70,8 +72,8 @@ impl Shape {
         2 * light.min(n - light)
     }
 
-    /// The slice with the smallest sum of tail and cost, `sqrt((M*m + k)*q*T/(0.4*C))`: where simulated tails
-    /// are 0.4 of the bound, and moves and decisions cost `M*m + k` per slice.
+    /// Returns the slice with the smallest sum of imbalance and cost, `sqrt((M*m + k)*q*T/(0.4*C))`, ns. Simulated
+    /// imbalance at the end of a phase is 0.4 of the bound; moves and decisions cost `M*m + k` per slice.
     #[must_use]
     pub fn best_slice_ns(self, work_ns: f64, move_ns: f64, decision_ns: f64) -> f64 {
         let cost = self.moves_per_slice() as f64 * move_ns + decision_ns;

@@ -1,21 +1,21 @@
 //! How many threads each group of CPUs should have.
 //!
-//! A group's capacity is shared by its threads, so a group of capacity `c` with `n` threads gives each
-//! `c / n`. The slowest thread holds up all others at the next barrier: the best counts are those whose
-//! smallest share is largest (max-min).
+//! The threads of a group share its capacity: with `n` threads, a group of capacity `c` gives `c / n` to each. The
+//! slowest thread delays all others at the next barrier, so the best counts are those with the largest smallest share
+//! (max-min).
 
 use std::cmp::Ordering;
 
-/// Max-min optimal counts: each thread goes to the group that gives it the largest *resulting* share,
-/// `capacity / (count + 1)`. This is D'Hondt's rule for slots in a parliament; that it is max-min optimal
-/// is tested against all distributions. Equal shares go to the group named first.
+/// Returns max-min optimal counts of threads. Each thread goes to the group that gives it the largest *resulting*
+/// share, `capacity / (count + 1)`. This is D'Hondt's rule for the seats of a parliament; a test compares the result
+/// with all other distributions. Of groups with equal shares the first is chosen.
 ///
-/// Groups of capacity 0 get no thread; without any capacity all counts are 0.
+/// Groups of capacity 0 get no thread. If no group has capacity, all counts are 0.
 #[must_use]
 pub fn counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     let mut counts = vec![0; capacities.len()];
     for _ in 0..threads {
-        // The share of a newcomer, compared by cross multiplication: no rounding.
+        // The share of the added thread, compared by cross multiplication to avoid rounding.
         let best = (0..capacities.len()).filter(|&g| capacities[g] > 0).reduce(|a, b| {
             if larger_share(capacities[b], counts[b] + 1, capacities[a], counts[a] + 1) { b } else { a }
         });
@@ -25,7 +25,7 @@ pub fn counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     counts
 }
 
-/// Whether `capacity / count` is larger than `other / others`, compared without rounding.
+/// Returns whether `capacity / count` is larger than `other / others`, compared without rounding.
 #[must_use]
 pub fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
     let (one, two) = (u128::from(capacity) * others as u128, u128::from(other) * count as u128);

@@ -1,31 +1,31 @@
-//! Where threads are, and when that is worth it, together: what a controller, live or simulated, calls.
+//! The controller combines the assignment of threads with the mode. The live packer and the simulator call it.
 
 use super::assignment::{Assignment, Rules};
 use super::mode::{Action, Mode, Periods, Window};
 use super::seen::Seen;
 use super::{Arrange, Member, Observation, Order, Sense, Slot};
 
-/// A thread that ran for less than this part of a window did not want to run.
+/// A thread that ran for less than 1/50 of a window counts as not runnable in it.
 const IDLE_PART: u64 = 50;
 
-/// By which rules.
+/// The rules that assign threads to slots.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Policy {
-    /// Those of [`assignment`](super::assignment).
+    /// The rules of [`assignment`](super::assignment).
     #[default]
     Slots,
-    /// Others, for slots of these capacities: for comparison.
+    /// Other rules, made for slots of these capacities, for comparison.
     Other(fn(Vec<u64>) -> Box<dyn Arrange>),
 }
 
-/// How to pack.
+/// Settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// By which rules.
+    /// The rules that assign threads to slots.
     pub policy: Policy,
-    /// The period, ns.
+    /// How the length of periods is chosen.
     pub periods: Periods,
-    /// Rotate, whatever it gives.
+    /// True: always rotate, even if nothing is gained.
     pub always: bool,
 }
 
@@ -38,18 +38,18 @@ impl Default for Settings {
 /// Sums over a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What was seen at the slots.
+    /// What was observed on the slots.
     pub seen: Seen,
-    /// CPU time of the threads.
+    /// CPU time of the threads, ns.
     pub run_ns: u64,
-    /// How long threads were rotated.
+    /// How long threads were rotated, ns.
     pub rotating_ns: u64,
-    /// The last period.
+    /// Length of the last period, ns.
     pub period_ns: u64,
 }
 
 impl Totals {
-    /// Adds a later session.
+    /// Adds the sums of a later session.
     pub fn add(&mut self, later: &Totals) {
         self.seen.add(&later.seen);
         self.run_ns += later.run_ns;
@@ -60,28 +60,29 @@ impl Totals {
     }
 }
 
-/// Decides who runs where, and whether to interfere at all.
+/// Decides which thread runs where, and whether to rotate threads at all.
 #[derive(Debug)]
 pub struct Controller {
     slots: usize,
     arrange: Box<dyn Arrange>,
     mode: Mode,
-    /// Periods may be longer where nothing needs to be decided.
+    /// True: periods become longer while no decision is needed.
     follows: bool,
     action: Action,
     window_ns: u64,
     window_own_ns: u64,
-    /// By member, at the window's start.
+    /// CPU time of each member at the start of the window, ns.
     run_ns: Vec<u64>,
     blocks: Vec<u32>,
     ended: Vec<bool>,
-    /// CPU time in this window of threads that have ended in it, or have not joined.
+    /// CPU time in this window of threads that have ended in it or have not joined, ns.
     ended_ns: u64,
     totals: Totals,
 }
 
 impl Controller {
-    /// For slots of these capacities, of [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY); `own_ns` is the controller's CPU time so far.
+    /// Makes a controller for slots of these capacities (relative to
+    /// [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY)). `own_ns` is cox's own CPU time so far.
     #[must_use]
     pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Controller {
         let capacities = capacities.to_vec();
@@ -106,18 +107,18 @@ impl Controller {
         }
     }
 
-    /// The program goes: what was before does not count.
+    /// Notes that the program starts: time before this call does not count.
     pub fn start(&mut self, now_ns: u64, own_ns: u64) {
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
     }
 
-    /// What the slots do now. Until the first [`Controller::look`] they rest.
+    /// Returns what the slots do now. They rest until the first [`Controller::look`].
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
     }
 
-    /// Time between two ticks of a slot at the least; `None`: no ticks are wanted.
+    /// Returns the shortest time between two ticks of a slot, ns; `None` if no ticks are wanted.
     #[must_use]
     pub fn tick_ns(&self) -> Option<u64> {
         match self.action {
@@ -126,14 +127,14 @@ impl Controller {
         }
     }
 
-    /// Time until the next tick of a slot that has had one just now; `None`: no ticks are wanted.
+    /// Returns the time until the next tick of a slot that has just had one, ns; `None` if no ticks are wanted.
     #[must_use]
     pub fn next_tick_ns(&self, now_ns: u64) -> Option<u64> {
         let calm_ns = if self.follows { self.arrange.calm_ns(now_ns) } else { 0 };
         self.tick_ns().map(|period_ns| period_ns.max(calm_ns))
     }
 
-    /// A thread joins. Members are numbered in the order in which they join.
+    /// Adds a thread and returns its number. Members are numbered in the order in which they join.
     pub fn join(&mut self, observation: &Observation, now_ns: u64, orders: &mut Vec<Order>) -> Member {
         let member = self.arrange.join(observation);
         self.run_ns.push(observation.run_ns);
@@ -145,27 +146,27 @@ impl Controller {
         member
     }
 
-    /// CPU time of threads that are not members, or were not yet.
+    /// Adds CPU time of threads that are not members, or used it before they joined.
     pub fn passed(&mut self, run_ns: u64) {
         self.ended_ns += run_ns;
     }
 
-    /// A thread has ended, after so much CPU time.
+    /// Removes a thread that has ended; `run_ns` is all of its CPU time.
     pub fn leave(&mut self, member: Member, run_ns: u64) {
         self.ended_ns += run_ns.saturating_sub(self.run_ns[member]);
         self.ended[member] = true;
         self.arrange.leave(member);
     }
 
-    /// A slot's tick.
+    /// Handles a slot's tick: the end of its period.
     pub fn tick(&mut self, slot: Slot, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         if self.is_rotating() {
             self.arrange.end_period(slot, now_ns, sense, orders);
         }
     }
 
-    /// Samples of running threads, and how many of them waited in loops: what [`Action::Measure`] wants.
-    /// Of these, `yielding` give their CPU away in every round.
+    /// Adds samples of running threads, as [`Action::Measure`] wants them: `spinning` of them were spinning, and
+    /// `yielding` of these call sched_yield(2) in their loop.
     pub fn sampled(&mut self, samples: u64, spinning: u64, yielding: u64) {
         let seen = self.arrange.seen();
         seen.samples += samples;
@@ -173,8 +174,8 @@ impl Controller {
         seen.yielding += yielding;
     }
 
-    /// To be called every 10 to 20 ms: when a window is over, decides what comes next. True when the
-    /// action changed.
+    /// Decides what comes next if a window is over. To be called every 10 to 20 ms. Returns true if the action
+    /// changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.mode.until_ns() {
             let window = self.close_window(now_ns, own_ns, sense);
@@ -183,7 +184,7 @@ impl Controller {
         self.take_up(self.mode.action(), now_ns, sense, orders)
     }
 
-    /// The slots do this from now on, whatever the mode wants. True when it is something else than before.
+    /// Makes the slots do this from now on, whatever the mode wants. Returns true if it differs from before.
     pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let was = self.action;
         if was == is {
@@ -203,26 +204,26 @@ impl Controller {
         true
     }
 
-    /// The session is over: the kernel places all threads.
+    /// Ends the session: the kernel places all threads.
     pub fn end(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         self.close_window(now_ns, own_ns, sense);
         self.arrange.end(now_ns, orders);
         self.action = Action::Rest;
     }
 
-    /// How many slots there are.
+    /// Returns the number of slots.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// Sums so far.
+    /// Returns the sums so far.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Efficiency without rotation, and with it.
+    /// Returns the efficiency without rotation, and with it.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
         self.mode.efficiencies()
@@ -232,7 +233,7 @@ impl Controller {
         matches!(self.action, Action::Rotate { .. })
     }
 
-    /// What was seen since the last window was closed; another one begins.
+    /// Returns what was observed since the last window was closed, and begins a new window.
     pub fn close_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
@@ -254,7 +255,7 @@ impl Controller {
         }
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
-        // Not by capacity: CPU time of a slow CPU is as long as that of a fast one.
+        // Capacity does not matter here: CPU time of a slow CPU is as long as that of a fast one.
         let slots_ns = length_ns * self.slots as u64;
         let phase_ns = self.arrange.phase_ns();
         Window { seen, run_ns: run_sum_ns, blocks, slots_ns, own_ns: own_in_window_ns, active, phase_ns }

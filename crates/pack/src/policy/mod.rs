@@ -1,12 +1,26 @@
-//! Who runs: pure decisions from what is seen to what is wanted. No clock, no system call; the same code
-//! steers threads live and in the simulator.
+//! The packing policy: pure functions from observations to orders. The policy reads no clock and makes no system
+//! call, so the same code controls threads live and in the simulator.
+//!
+//! Terms:
+//!
+//! - **pack**: the CPUs that a packed program may use.
+//! - **CPU slot**: one CPU of the pack. Every thread is assigned to one slot, and the kernel shares the CPU among the
+//!   slot's threads.
+//! - **member**: a thread of the packed program.
+//! - **co-runners**: the threads that share a slot.
+//! - **period**: the time between two decisions on a slot.
+//! - **assignment**: which thread has which slot.
+//! - **mode**: rest, measure or rotate. To *rotate* is to change the assignment at the end of periods.
+//! - **observation**: what the sensors know about a thread at one time.
+//!
+//! Modules:
 //!
 //! - [`capacity`]: how many threads each group of CPUs should have.
-//! - [`assignment`]: each CPU of the pack is a *slot*; at the end of a period, who takes it?
-//! - [`mode`]: is rotating worth it at all, and how long should a period be?
-//! - [`observation`], [`seen`]: what is seen of threads, at a moment and over a window.
-//! - [`controller`]: where and when together; what a controller calls.
-//! - [`bound`]: what no packing can beat.
+//! - [`assignment`]: which threads a slot has after the end of its period.
+//! - [`mode`]: whether rotation is worth it, and how long a period should be.
+//! - [`observation`], [`seen`]: observations of single threads, and their sums over a window.
+//! - [`controller`]: combines assignment and mode; the interface for live use and for the simulator.
+//! - [`bound`]: closed forms for the best possible result.
 
 pub mod assignment;
 pub mod bound;
@@ -19,51 +33,52 @@ pub mod seen;
 pub use self::observation::{Doing, Member, Observation, Sense, Slot};
 use self::seen::Seen;
 
-/// Where threads are while they are rotated.
+/// A rule that assigns threads to CPU slots while threads are rotated.
 pub trait Arrange: std::fmt::Debug + Send {
-    /// A thread joins; members are numbered in the order in which they join.
+    /// Adds a thread and returns its number. Members are numbered in the order in which they join.
     fn join(&mut self, observation: &Observation) -> Member;
-    /// A thread has ended.
+    /// Removes a thread that has ended.
     fn leave(&mut self, member: Member);
-    /// A thread that joined while slots are taken gets a place.
+    /// Assigns a slot to a thread that joined while threads are rotated.
     fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>);
-    /// Rotation begins: every thread gets a place.
+    /// Begins rotation: assigns a slot to every thread.
     fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>);
-    /// A slot's period is over.
+    /// Ends the period of a slot, and may assign threads anew.
     fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>);
-    /// Rotation ends: the kernel places all threads.
+    /// Ends rotation: the kernel places all threads from now on.
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>);
-    /// Periods are of this length from now on.
+    /// Sets the length of later periods.
     fn set_period(&mut self, period_ns: u64);
-    /// For how long from now a slot needs no decision, ns; 0 where that is not known.
+    /// Returns for how long from now a slot needs no decision, ns; 0 if unknown.
     fn calm_ns(&self, now_ns: u64) -> u64;
-    /// How long phases are, where the last ones were alike.
+    /// Returns the length of a phase, the time from one barrier to the next, ns. `None` unless the last phases were
+    /// about equally long.
     fn phase_ns(&self) -> Option<u64>;
-    /// What was seen at the slots.
+    /// Returns the sums of what was observed on the slots.
     fn seen(&mut self) -> &mut Seen;
 }
 
-/// What a policy wants done with a thread.
+/// What the policy wants done with a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It runs on this slot's CPU and nowhere else.
+    /// The thread may run on this slot's CPU only.
     Move {
-        /// Who.
+        /// The thread.
         member: Member,
-        /// Where.
+        /// The slot.
         slot: Slot,
         /// The reason, for the log.
         why: Why,
     },
-    /// The kernel places it, anywhere in the pack.
+    /// The thread may run on all CPUs of the pack; the kernel chooses.
     Free {
-        /// Who.
+        /// The thread.
         member: Member,
     },
 }
 
 impl Order {
-    /// Whom it is about.
+    /// Returns the thread that the order moves or frees.
     #[must_use]
     pub fn member(&self) -> Member {
         match *self {
@@ -71,7 +86,7 @@ impl Order {
         }
     }
 
-    /// The slot whose CPU the thread may run on; `None`: on all of the pack.
+    /// Returns the slot that the thread is bound to; `None` if it may use the whole pack.
     #[must_use]
     pub fn place(&self) -> Option<Slot> {
         match *self {
@@ -81,21 +96,21 @@ impl Order {
     }
 }
 
-/// Why a thread gets a CPU.
+/// The reason why a thread gets another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// Rules say so that place all threads anew at one time.
+    /// A rule that assigns all threads at the same time.
     Rules,
-    /// Of the threads of both CPUs the least served is behind the furthest, by so many ns of progress.
+    /// The progress of the most and of the least served thread of the two CPUs differs by this many ns.
     Behind(u64),
-    /// On one of the two CPUs somebody waits for other threads in a loop.
+    /// A thread on one of the two CPUs spins: it waits for other threads in a loop.
     Spins,
-    /// Nobody could run on one of the two CPUs.
+    /// One of the two CPUs had no runnable thread.
     SlotFree,
-    /// It is new.
+    /// The thread has just joined.
     Joined,
     /// Rotation begins.
     Start,
-    /// Rotation ends, and leaves the threads spread evenly.
+    /// Rotation ends; threads are spread evenly before the kernel places them.
     End,
 }

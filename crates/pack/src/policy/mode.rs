@@ -1,28 +1,28 @@
-//! Whether to rotate at all, and how long a period should be.
+//! The mode: whether to rotate threads at all, and how long a period should be.
 //!
-//! Packing must do no harm. So it is tried, and kept only while it is worth it:
+//! Packing must do no harm. So rotation is tried, and kept only while it is worth it:
 //!
-//! 1. **Measure**: the kernel places the threads, and samples tell what they do. *Efficiency* is the useful CPU
-//!    time (work, not waiting in loops) of the slots' time. More threads must want to run than there are
-//!    slots, and efficiency must leave something to win; else rest.
-//! 2. **Rotate** with periods of 0.5 ms, and measure the same efficiency. The controller's own time is missing
-//!    from it by itself, since threads do not run then; what its interrupts cost the threads is charged half
-//!    as much again.
-//! 3. **Periods** are doubled and halved in search of the best efficiency, but not where their cost alone says
-//!    that they cannot be better. Neighbours are tried again now and then, since programs change.
-//!    Where nearly all time is waited periods are much too long, and what a window shows is noise: then they become
-//!    short at once. And in long phases the controller should take little, 2 % of the CPUs' time: some efficiency is
-//!    given for that, but not what makes rotation worth it.
-//! 4. **Back out** when even the best period does not win 5 % over what was measured without; rest, and the
-//!    next rest is twice as long.
-//! 5. **Spread** threads that divide evenly among the slots: the kernel may leave three on one CPU and one on
-//!    the other for long, and then what was measured is not what it can do. They are rotated for one window,
-//!    which leaves them spread, and measured again.
-//! 6. **Verify**: from time to time measure again, because the program may have become another one.
+//! 1. **Measure**: the kernel places the threads, and samples show what they do. *Efficiency* is useful CPU time
+//!    (work without spinning) divided by the CPU time of all slots. Rotation is tried only if more threads are
+//!    runnable than there are slots, and efficiency leaves something to gain; else the mode rests.
+//! 2. **Rotate** with periods of 0.5 ms, and measure efficiency the same way. CPU time of the controller is missing
+//!    from it anyway, because no thread runs at that time. Half of this time is subtracted in addition, for what its
+//!    interrupts cost the threads.
+//! 3. **Search the period**: periods are doubled and halved to find the best efficiency, except where their cost
+//!    alone shows that they cannot be better. Neighbouring periods are tried again from time to time, because
+//!    programs change. If nearly all time is spent spinning, periods are much too long and the window shows only
+//!    noise; then periods become short at once. In long phases the controller should take at most 2 % of the CPUs'
+//!    time. Some efficiency is given up for that, but not so much that rotation is no longer worth it.
+//! 4. **Back out** if even the best period does not gain 5 % over the kernel. The mode rests, and the next rest is
+//!    twice as long.
+//! 5. **Spread** threads whose number is a multiple of the number of slots. The kernel may leave three threads on one
+//!    CPU and one on the other for a long time, and then the measured efficiency is not what the kernel can reach.
+//!    The threads are rotated for one window, which leaves them evenly spread, and measured again.
+//! 6. **Verify**: measure again from time to time, because the program may behave differently now.
 //!
-//! *Turned down:* deciding from the program's kind (spinning, blocking, not synchronising) alone. The kind is
-//! known from samples, but what rotation wins or costs depends on phase lengths, caches and the machine;
-//! efficiency is what users pay for.
+//! *Alternative that was rejected:* decide only from how the program waits (spinning, blocking, or not at all).
+//! Samples show this, but the gain or loss of rotation also depends on phase lengths, caches and the machine.
+//! Efficiency is what users care about.
 
 pub mod search;
 
@@ -31,121 +31,123 @@ pub use self::search::{PERIODS_NS, Periods};
 use super::bound::Shape;
 use super::seen::Seen;
 
-/// A window is at least this long; shorter ones are all noise.
+/// The shortest window, ns; shorter ones are too noisy.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Time between two samples of a slot while measuring; and where nobody was seen to wait in loops: efficiency does not
-/// depend on samples then, and they only tell whether that is still so. A sample costs a virtual machine up to 26 us,
-/// for which all wait that meet often.
+/// Time between two samples of a slot while measuring. The longer time applies while no thread was observed spinning:
+/// efficiency then does not depend on samples, and they only show whether a thread has begun to spin. A sample takes
+/// up to 26 us on a virtual machine and delays all threads that meet often.
 const LOOK_NS: u64 = 1_000_000;
 const LOOK_SELDOM_NS: u64 = 4_000_000;
 
-/// The kernel needs some ticks to spread threads again that were let go ...
+/// How long the kernel needs to spread threads again after rotation ends: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
 
-/// ... unless threads that wait in loops leave so little that there is no doubt: nobody should suffer 13
-/// times slower barriers for the sake of a figure.
+/// The settling time is cut short if spinning takes more than 1 - `NO_DOUBT` of the slots' time: the gain is then
+/// beyond doubt, and the program should not suffer up to 13 times slower barriers for an exact figure.
 const NO_DOUBT: f64 = 0.75;
 
-/// After the first half of that time efficiency has to be so bad for it.
+/// The value of `NO_DOUBT` for the first half of the settling time.
 const NO_DOUBT_SOON: f64 = 0.6;
 
-/// Then this long: 160 samples per slot where threads wait in loops, a standard error of 3 % with two slots.
+/// How long efficiency is measured after that: 160 samples per slot if threads spin, a standard error of 3 % with two
+/// slots.
 const MEASURE_NS: u64 = 160_000_000;
 
-/// … and at least this many periods.
+/// The shortest window while threads are rotated, in periods.
 const WINDOW_PERIODS: u64 = 40;
 
-/// How long a program is looked at before it is rotated for the first time, unless it is beyond doubt.
+/// How long a program is observed before its first rotation, unless the gain is beyond doubt.
 pub const FIRST_LOOK_NS: u64 = SETTLE_NS + MEASURE_NS;
 
-/// Nothing worth winning is left above this efficiency.
+/// Above this efficiency nothing worth gaining is left.
 const GOOD_ENOUGH: f64 = 0.97;
 
-/// What rotation must win to be kept: more than what both figures may be wrong by.
+/// The gain that rotation must reach to be kept: more than the errors of both figures.
 pub const WORTH: f64 = 1.05;
 
-/// Above this there is no doubt, and verification can wait.
+/// Above this gain there is no doubt, and verification can wait.
 const CLEARLY: f64 = 1.2;
 
-/// What rotation costs at the least, of the slots' time: periods of 2 ms at 30 to 40 us each.
+/// The lowest cost of rotation, as a fraction of the slots' time: periods of 2 ms at 30 to 40 us each.
 const LEAST_COST: f64 = 0.02;
 
-/// What the controller's time costs threads beyond itself, of its own length: a tick of 13 us cost the
+/// What the controller costs threads beyond its own CPU time, as a fraction of that time: a tick of 13 us cost the
 /// interrupted thread 20 us on a virtual machine.
 const INTERRUPTS: f64 = 0.5;
 
-/// Threads of which fewer than this part of samples spin do not wait in loops.
+/// If fewer samples than this fraction are spinning, the threads count as not spinning.
 const SPINS: f64 = 0.02;
 
-/// Threads that wait asleep are only rotated when they run at least this long at a time. Shorter ones lose
-/// more to masks that keep an idle CPU from pulling them than they win: 3 threads on 2 CPUs with phases of
-/// 0.2 ms took 1.43 instead of 1.38 of the ideal time, of 1 ms the same, of 10 ms 1.10 instead of 1.25.
+/// Threads that wait asleep are only rotated if they run at least this long between two sleeps. Threads with shorter
+/// bursts lose more than they gain, because their masks keep idle CPUs from pulling them: 3 threads on 2 CPUs took
+/// 1.43 of the ideal time instead of 1.38 with phases of 0.2 ms, the same with 1 ms, and 1.10 instead of 1.25 with 10
+/// ms.
 const LONG_BURST_NS: u64 = 2_000_000;
 
-/// Phases are called long from here on: the controller should take less than 5 % of one CPU of two then.
+/// Phases from this length on count as long: the controller should then take less than 5 % of one CPU of two.
 const LONG_PHASE_NS: u64 = 5_000_000;
 
-/// Threads that block less often than this in a window do not wait for one another.
+/// Threads that block less often than this in a window do not wait for each other.
 const SELDOM: u64 = 3;
 
-/// The first rest, and the longest. Programs begin with one thread that prepares the others' work, so what is seen
-/// first is often not what comes; measuring costs threads that meet often about 3 % while it lasts.
+/// Length of the first and of the longest rest, ns. Programs begin with one thread that prepares the others' work, so
+/// the first measurement is often not representative; measuring slows threads that meet often by about 3 %.
 const REST_NS: (u64, u64) = (500_000_000, 16_000_000_000);
 
-/// The first time between two verifications, and the longest.
+/// The first and the longest time between two verifications, ns.
 const VERIFY_NS: (u64, u64) = (10_000_000_000, 120_000_000_000);
 
 /// What the slots should do now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The kernel places threads; nobody looks.
+    /// The kernel places the threads, and nothing is sampled.
     Rest,
-    /// The kernel places threads; samples are wanted, one per slot and this time. No ticks: a tick makes
-    /// the kernel choose anew, and what is measured would be a better kernel than there is.
+    /// The kernel places the threads, and each slot is sampled at this interval. There are no ticks: a tick makes the
+    /// kernel choose a thread anew, so a kernel better than the real one would be measured.
     Measure {
-        /// Time between two samples of a slot.
+        /// Time between two samples of a slot, ns.
         look_ns: u64,
     },
     /// Threads are rotated with this period.
     Rotate {
-        /// The period.
+        /// Length of the period, ns.
         period_ns: u64,
     },
 }
 
-/// What was seen in a window.
+/// What was observed in a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// What was seen at the slots.
+    /// Sums of the observations on the slots.
     pub seen: Seen,
-    /// CPU time of the program's threads in it, ns.
+    /// CPU time of the program's threads, ns.
     pub run_ns: u64,
-    /// Times they left their CPUs by their own doing.
+    /// How often these threads blocked.
     pub blocks: u64,
-    /// Slots' time in it: slots × length, ns.
+    /// Time of all slots: number of slots × length of the window, ns.
     pub slots_ns: u64,
-    /// CPU time of the controller in it.
+    /// CPU time of the controller, ns.
     pub own_ns: u64,
-    /// Threads that wanted to run.
+    /// Threads that were runnable.
     pub active: usize,
-    /// How long phases are, where the last ones were alike.
+    /// Length of a phase, ns; `None` unless the last phases were about equally long.
     pub phase_ns: Option<u64>,
 }
 
-/// How a program's threads wait for one another, as far as a window shows.
+/// How a program's threads wait for each other, as far as a window shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// In loops.
+    /// They spin.
     Spinning,
-    /// Asleep, after running for so long on average, ns.
+    /// They sleep, after running for this long on average, ns.
     Blocking(u64),
-    /// Hardly ever, or there are no more of them than CPUs.
+    /// They hardly ever wait, or there are no more of them than CPUs.
     Free,
 }
 
 impl Kind {
-    /// What a window shows.
+    /// Derives the kind from a window.
     #[must_use]
     pub fn of(window: &Window, slots: usize) -> Kind {
         if window.active <= slots {
@@ -153,14 +155,14 @@ impl Kind {
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
             Kind::Spinning
         } else if efficiency(window) > GOOD_ENOUGH || window.blocks < window.active as u64 * SELDOM {
-            // What is missing from the CPUs went to other programs, not into waiting for one another.
+            // The time missing from the CPUs went to other programs; the threads did not wait for each other.
             Kind::Free
         } else {
             Kind::Blocking(window.run_ns / window.blocks.max(1))
         }
     }
 
-    /// Whether rotation might help such threads.
+    /// Returns whether rotation might help threads of this kind.
     #[must_use]
     pub fn may_gain(self) -> bool {
         match self {
@@ -171,27 +173,27 @@ impl Kind {
     }
 }
 
-/// The state of the decision.
+/// The state of the decision whether to rotate.
 #[derive(Clone, Debug)]
 pub struct Mode {
     action: Action,
     search: Search,
-    /// Rotate, whatever it gives (experiments).
+    /// True: always rotate, even if nothing is gained (for experiments).
     always: bool,
     until_ns: u64,
-    /// The kernel has had time to spread the threads: the present measurement counts.
+    /// True once the kernel has had time to spread the threads: the present measurement counts.
     settled: bool,
-    /// It has only just begun.
+    /// True during the first half of the settling time.
     soon: bool,
-    /// Nothing has been found out about the program yet.
+    /// True until something is known about the program.
     starting: bool,
-    /// What the last measurement showed.
+    /// The kind of waiting that the last measurement showed.
     kind: Option<Kind>,
-    /// Efficiency without rotation, when it was measured last.
+    /// Efficiency without rotation at the last measurement.
     without: Option<f64>,
-    /// They are rotated for one window, to be spread evenly.
+    /// True while threads are rotated for one window in order to spread them evenly.
     spreading: bool,
-    /// They have been since the last rest.
+    /// True if this was done since the last rest.
     spread: bool,
     rotated_windows: u32,
     verify_at_ns: u64,
@@ -200,7 +202,7 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// Begins with measuring, or with rotating when `always`.
+    /// Begins with measuring, or with rotating if `always`.
     #[must_use]
     pub fn new(now_ns: u64, periods: Periods, always: bool) -> Mode {
         let mut mode = Mode {
@@ -228,39 +230,39 @@ impl Mode {
         mode
     }
 
-    /// What the slots should do.
+    /// Returns what the slots should do.
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
     }
 
-    /// When the present window ends.
+    /// Returns when the present window ends, ns.
     #[must_use]
     pub fn until_ns(&self) -> u64 {
         self.until_ns
     }
 
-    /// Efficiency without rotation, if the kernel had time to settle while it was measured, and, of the period
-    /// that is used, with it.
+    /// Returns the efficiency without rotation, if the kernel had time to settle while it was measured; and the
+    /// efficiency with rotation, of the period in use.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
         (self.without.filter(|_| self.settled), self.search.efficiency())
     }
 
-    /// How threads wait, as measured last; `None` before.
+    /// Returns how threads wait, as measured last; `None` before the first measurement.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         self.kind
     }
 
-    /// A window is over: decide what comes next.
+    /// Ends a window and decides what comes next.
     pub fn decide(&mut self, now_ns: u64, slots: usize, window: &Window) {
         let efficiency = efficiency(window);
         match self.action {
             Action::Rest => self.measure(now_ns),
             Action::Measure { .. } if !self.settled => {
-                // Not by efficiency: a program that is only just starting leaves CPUs idle. And who yields is in
-                // nobody's way: there is time to measure.
+                // Efficiency does not decide here, because a program that is only starting leaves CPUs idle. Threads
+                // that yield do not count as spinning: they hold up no other thread, so there is time to measure.
                 let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
                 let kept = 1.0 - window.seen.yielding as f64 / window.seen.spinning.max(1) as f64;
                 let in_the_way = Kind::of(window, slots) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
@@ -278,7 +280,7 @@ impl Mode {
                 self.until_ns = now_ns + MEASURE_NS;
             }
             Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, slots) == Kind::Spinning => {
-                // They have begun to: too few samples.
+                // Threads have begun to spin: the samples are too few.
                 self.action = Action::Measure { look_ns: LOOK_NS };
                 self.until_ns = now_ns + MEASURE_NS;
             }
@@ -297,7 +299,7 @@ impl Mode {
         }
     }
 
-    /// Whether this efficiency without rotation leaves something to win, as far as is known.
+    /// Returns whether rotation can gain enough over this efficiency, as far as is known.
     fn may_win(&self, without: f64) -> bool {
         self.search.best_lately().unwrap_or(1.0 - LEAST_COST) >= without * WORTH
     }
@@ -321,21 +323,22 @@ impl Mode {
             return self.measure(now_ns);
         }
         if self.search.is_too_long() {
-            // What shorter ones give is not seen yet.
+            // The effect of shorter periods is not known yet.
             self.search.next(needed);
             return self.rotate(now_ns);
         }
         let best = self.search.best_lately().unwrap_or(0.0);
         if self.rotated_windows >= 4 && best < needed || self.rotated_windows >= 2 && best < without {
             if !self.settled && std::mem::take(&mut self.starting) {
-                // It was beyond doubt, but the program may only have been starting: measured properly, or again.
+                // Settling was cut short because the gain was beyond doubt, but the program may only have been
+                // starting: measure again, in full.
                 self.without = None;
                 return self.measure(now_ns);
             }
             return self.rest(now_ns);
         }
         if self.rotated_windows == 4 {
-            // It is worth it here: the next rest is a short one again.
+            // Rotation is worth it here: the next rest is a short one again.
             self.rest_ns = REST_NS.0;
             self.starting = false;
         }
@@ -373,7 +376,8 @@ impl Mode {
     }
 }
 
-/// How seldom samples may be, after such a window. With few threads nothing is known yet: the program may be starting.
+/// Returns the time between samples after such a window, ns. With few threads nothing is known yet: the program may
+/// be starting.
 fn look_ns(window: &Window, slots: usize) -> u64 {
     let asleep = window.active > slots && Kind::of(window, slots) != Kind::Spinning;
     if asleep { LOOK_SELDOM_NS } else { LOOK_NS }
@@ -387,12 +391,12 @@ fn efficiency(window: &Window) -> f64 {
     (useful_ns / window.slots_ns as f64).max(0.0)
 }
 
-/// The part of the slots' time that was spent waiting in loops.
+/// Returns the fraction of the slots' time that was spent spinning.
 fn spun(window: &Window) -> f64 {
     window.run_ns as f64 * spinning(window) / window.slots_ns.max(1) as f64
 }
 
-/// The part of the threads' time that was spent waiting in loops.
+/// Returns the fraction of the threads' CPU time that was spent spinning.
 fn spinning(window: &Window) -> f64 {
     window.seen.spinning_part(window.run_ns / window.blocks.max(1))
 }

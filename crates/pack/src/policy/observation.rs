@@ -1,45 +1,45 @@
-//! What is seen of threads.
+//! What the sensors observe of threads.
 
-/// A thread of the packed program, by the number it was given when it joined. Never reused.
+/// The number of a thread of the packed program, given when it joins. Numbers are never reused.
 pub type Member = usize;
 
-/// A CPU of the pack, by its place in the pack's list.
+/// A CPU slot: the index of a CPU in the pack's list.
 pub type Slot = usize;
 
-/// What a thread is doing.
+/// The scheduling state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// On a CPU.
+    /// The thread is on a CPU.
     Runs,
-    /// It could run and has no CPU.
+    /// The thread is runnable and waits for a CPU.
     Queued,
-    /// It waits in the kernel, by its own doing.
+    /// The thread is blocked in the kernel.
     Blocked,
-    /// It has ended.
+    /// The thread has ended.
     Ended,
 }
 
-/// What is seen of a thread at a moment.
+/// What the sensors know about a thread at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// CPU time so far, ns.
     pub run_ns: u64,
-    /// Times it has left its CPU by its own doing.
+    /// Voluntary switches: how often the thread has blocked.
     pub blocks: u32,
-    /// What it does.
+    /// The thread's scheduling state.
     pub doing: Doing,
-    /// Where in its code it was when it left its CPU last is a loop that waits for other threads.
+    /// True if the thread was spinning, waiting for other threads in a loop, when it was switched out last.
     pub spins: bool,
-    /// That loop gives the CPU away in every round, by sched_yield(2).
+    /// True if that loop calls sched_yield(2) in every iteration.
     pub yields: bool,
-    /// The slot whose CPU it runs on, or did last; `None` outside the pack.
+    /// The slot whose CPU the thread runs on or ran on last; `None` if that CPU is outside the pack.
     pub at: Option<Slot>,
-    /// When it left its CPU last, ns.
+    /// When the thread was switched out last, ns.
     pub out_ns: u64,
 }
 
-/// Whoever can see threads: sensors, or the simulator.
+/// A source of observations: the live sensors or the simulator.
 pub trait Sense {
-    /// What is seen of a thread now. A thread that nobody can see has ended.
+    /// Returns what is known about a thread now. A thread that cannot be observed any more counts as ended.
     fn observation(&self, member: Member) -> Observation;
 }

@@ -1,37 +1,40 @@
-//! What is seen at the slots, summed up over a window.
+//! Sums of what was observed on the slots during a window.
 
 use super::observation::{Doing, Observation, Slot};
 
-/// Who was switched out so shortly before a tick was switched out by it.
+/// A thread that was switched out at most this long before a tick was switched out by the tick.
 const JUST_NOW_NS: u64 = 100_000;
 
-/// What was seen at the slots since this was asked last.
+/// Sums of what was observed on the slots since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Ticks that found a thread on the slot's CPU, each as often as periods would have fit in since the one before:
-    /// where periods become shorter towards the end of phases, more ticks find threads that wait than time is waited.
+    /// Ticks that found a thread running on the slot's CPU. Each counts as many times as periods fit into the time
+    /// since the tick before. Unweighted ticks would overstate waiting: periods become shorter towards the end of
+    /// phases, where more threads wait.
     pub samples: u64,
-    /// Of these, threads that waited for others in a loop.
+    /// The samples in which the thread was spinning.
     pub spinning: u64,
-    /// Of these, threads that give their CPU away in every round of the loop.
+    /// The spinning samples whose loop calls sched_yield(2) in every iteration.
     pub yielding: u64,
-    /// CPU time that ticks found between them, ns.
+    /// CPU time between two observations of a thread, summed, ns.
     pub stretches_ns: u64,
-    /// Of this, what was spent waiting in loops, by what the thread did at both ends of each stretch.
+    /// The part of `stretches_ns` that was spent spinning, estimated from the thread's state at both ends of each
+    /// stretch, ns.
     pub spun_ns: u64,
-    /// Periods after which threads changed their CPUs.
+    /// Ends of periods after which threads changed their CPUs.
     pub exchanges: u64,
-    /// Threads that did.
+    /// Threads that changed their CPU.
     pub moves: u64,
 }
 
-/// Threads that run at least this long at a time are switched out by ticks, and seldom by themselves.
+/// Threads that run at least this long at a time are mostly switched out by ticks, and seldom because they block.
 const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
-    /// Notes what the thread did that a tick found on its slot's CPU, of all whose slot it is, after a time of so
-    /// many periods. Ticks come at irregular times, and stand for the time before them, so the part of them that find a
-    /// spinner is the part of CPU time: also of time that ends asleep, where the end of a stretch tells nothing about its middle.
+    /// Counts the thread that the tick switched out, as one sample for each of `periods`. `here` are the observations
+    /// of all threads of the slot. Ticks come at irregular times and stand for the time before them, so the fraction
+    /// of ticks that find a spinning thread is the fraction of CPU time spent spinning. This holds also for time that
+    /// ends in a sleep, where the end of a stretch tells nothing about its middle.
     pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
         let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
@@ -42,7 +45,7 @@ impl Seen {
         }
     }
 
-    /// Adds another window.
+    /// Adds the sums of another window.
     pub fn add(&mut self, other: &Seen) {
         self.samples += other.samples;
         self.spinning += other.spinning;
@@ -53,12 +56,12 @@ impl Seen {
         self.moves += other.moves;
     }
 
-    /// The part of CPU time, of 1, that was spent waiting in loops; `burst_ns` is how long threads run before
-    /// they block.
+    /// Returns the fraction of CPU time that was spent spinning, from 0 to 1. `burst_ns` is how long threads run on
+    /// average before they block.
     ///
-    /// Stretches tell it with a fourth of the noise of samples. But a thread that spins and then sleeps ends
-    /// its stretch asleep, and its spinning is not seen; and who yields may have been let go in the middle of it
-    /// and not run since. Then samples tell.
+    /// Stretches give this with a fourth of the noise of samples, but not always. A thread that spins and then sleeps
+    /// ends its stretch asleep, so its spinning is not observed. A thread that yields may have been released in the
+    /// middle of the stretch and not have run since. In these cases samples are used.
     #[must_use]
     pub fn spinning_part(&self, burst_ns: u64) -> f64 {
         let yields = self.yielding * 2 > self.spinning;

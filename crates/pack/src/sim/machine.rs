@@ -1,4 +1,4 @@
-//! CPUs, events, and the policy's orders carried out.
+//! The simulated machine: CPUs, events, and the policy's orders.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,24 +13,24 @@ use crate::policy::mode::Action;
 use crate::policy::{Doing, Member, Observation, Order, Sense, Slot};
 use crate::trial::{Did, Look, Seen, Trial};
 
-/// Time between two ticks of the kernel: 250 Hz.
+/// Time between two ticks of the kernel, ns: 250 Hz.
 const KERNEL_TICK_NS: u64 = 4_000_000;
-/// One sched_yield(2) that finds nobody else, and the loop around it.
+/// Time of one sched_yield(2) that finds no other thread, with the loop around it, ns.
 const YIELD_NS: u64 = 700;
-/// How often a controller looks whether a window is over.
+/// How often the controller checks whether a window is over, ns.
 const LOOK_NS: u64 = 10_000_000;
-/// What things cost on a CPU, ns. The defaults are those of a virtual machine with 2 CPUs.
+/// CPU time that actions cost, ns. The defaults were measured on a virtual machine with 2 CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// From one thread to another.
+    /// A switch from one thread to another.
     pub switch_ns: u64,
-    /// A controller's tick: timer, two switches, its decision.
+    /// A tick of the controller: the timer, two switches and the decision.
     pub tick_ns: u64,
-    /// One order: its system calls.
+    /// The system calls of one order.
     pub order_ns: u64,
-    /// A thread that comes to another CPU: refilling its cache.
+    /// Refilling the cache after a thread has moved to another CPU.
     pub move_ns: u64,
-    /// A waking, at the waker.
+    /// Waking a thread, paid by the waking thread.
     pub wake_ns: u64,
 }
 
@@ -41,16 +41,16 @@ impl Default for Costs {
 }
 
 impl Costs {
-    /// Nothing costs anything: for formulas.
+    /// All actions cost nothing, to check results against closed forms.
     pub const NONE: Costs = Costs { switch_ns: 0, tick_ns: 0, order_ns: 0, move_ns: 0, wake_ns: 0 };
 }
 
-/// Who places the threads.
+/// What places the threads.
 #[derive(Clone, Copy, Debug)]
 pub enum Packing {
-    /// The kernel, anywhere in the pack: taskset.
+    /// The kernel, anywhere in the pack, as with taskset.
     Kernel,
-    /// Each thread keeps one CPU, threads spread evenly.
+    /// Each thread stays on one CPU; threads are spread evenly.
     Pinned,
     /// The policy.
     Policy(Settings),
@@ -58,36 +58,36 @@ pub enum Packing {
     Trial(Settings),
 }
 
-/// What came of a run.
+/// The result of a simulation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Until the last thread had ended.
+    /// Time until the last thread has ended, ns.
     pub elapsed_ns: u64,
-    /// CPU time of each thread.
+    /// CPU time of each thread, ns.
     pub run_ns: Vec<u64>,
-    /// The controller's CPU time.
+    /// CPU time of the controller, ns.
     pub own_ns: u64,
     /// The policy's sums.
     pub totals: Totals,
-    /// The longest time for which a runnable thread did not run.
+    /// The longest time for which a runnable thread did not run, ns.
     pub longest_wait_ns: u64,
     /// Switches from one thread to another, or from idle to a thread.
     pub switches: u64,
-    /// What a trial showed.
+    /// The result of the trial, if there was one.
     pub trial: Option<Seen>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// What the running thread does ends.
+    /// The action of the running thread ends.
     Act { cpu: usize, version: u64 },
-    /// The kernel's tick.
+    /// A tick of the kernel.
     Tick { cpu: usize },
-    /// A slot's tick.
+    /// A tick of a slot: the end of its period.
     Slot { slot: Slot, version: u64 },
-    /// The controller looks.
+    /// The controller checks whether a window is over.
     Look,
-    /// A sample of each CPU is taken.
+    /// All CPUs are sampled.
     Sample { version: u64 },
 }
 
@@ -96,7 +96,8 @@ struct Cpu {
     capacity: u64,
     queue: Queue,
     current: Option<usize>,
-    /// Its present stretch is booked up to here; in the future while something else has the CPU.
+    /// The running thread's time is counted up to here, ns. In the future while the controller or a switch uses the
+    /// CPU.
     since_ns: u64,
     version: u64,
     slice_over: bool,
@@ -106,7 +107,7 @@ struct Cpu {
 struct Thread {
     act: Act,
     cpu: usize,
-    /// Only this CPU.
+    /// `Some`: the thread may run on this CPU only.
     pinned: Option<usize>,
     run_ns: u64,
     blocks: u32,
@@ -136,7 +137,7 @@ struct Machine<'p> {
     trial: Option<Trial>,
 }
 
-/// Runs a program to its end on CPUs of these capacities (of [`FULL_CAPACITY`]).
+/// Runs a program to its end on CPUs of these capacities (relative to [`FULL_CAPACITY`]).
 #[must_use]
 pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs, seed: u64) -> Outcome {
     let mut machine = Machine::new(program, capacities, costs, seed);
@@ -261,7 +262,7 @@ impl<'p> Machine<'p> {
         }
         for cpu in 0..self.cpus.len() {
             self.choose(cpu);
-            // Each CPU's ticks have their own place in the period, as on real machines.
+            // As on real machines, the CPUs do not tick at the same time.
             let offset_ns = KERNEL_TICK_NS * (cpu as u64 + 1) / self.cpus.len() as u64;
             self.push(offset_ns, Event::Tick { cpu });
         }
@@ -277,7 +278,7 @@ impl<'p> Machine<'p> {
         self.events.push(Reverse((at_ns, self.serial, event)));
     }
 
-    /// Books what the running thread has done up to now.
+    /// Counts what the running thread has done up to now.
     fn journals(&mut self, number: usize) {
         let cpu = &mut self.cpus[number];
         let Some(current) = cpu.current else { return };
@@ -292,14 +293,14 @@ impl<'p> Machine<'p> {
         let refilled_ns = thread.refill_ns.min(ran_ns);
         thread.refill_ns -= refilled_ns;
         match &mut thread.act {
-            // Rounded as `arm` does, so that the end of the work comes when it was announced.
+            // Rounded like in `arm`, so that the work ends at the announced time.
             Act::Work(left) => *left = left.saturating_sub((ran_ns - refilled_ns) * cpu.capacity / FULL_CAPACITY),
             Act::Spin(Some(left)) => *left = left.saturating_sub(ran_ns),
             _ => {}
         }
     }
 
-    /// Announces the end of what the running thread does.
+    /// Schedules the event at which the running thread's action ends.
     fn arm(&mut self, number: usize) {
         let cpu = &mut self.cpus[number];
         cpu.version += 1;
@@ -318,7 +319,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The kernel chooses whom the CPU runs; pulls from another queue when its own is empty.
+    /// Lets the kernel choose the thread that the CPU runs. If the queue is empty, the CPU pulls a thread from
+    /// another one.
     fn choose(&mut self, number: usize) {
         self.journals(number);
         let before = self.cpus[number].current;
@@ -342,7 +344,7 @@ impl<'p> Machine<'p> {
         self.arm(number);
     }
 
-    /// A thread that waits elsewhere and may run here: from the longest queue.
+    /// Moves a waiting thread that may run here from the longest queue, and returns it.
     fn pull(&mut self, number: usize) -> Option<usize> {
         let from = (0..self.cpus.len())
             .filter(|&other| other != number)
@@ -356,7 +358,7 @@ impl<'p> Machine<'p> {
         Some(taken)
     }
 
-    /// A thread comes into a CPU's queue.
+    /// Adds a thread to a CPU's queue.
     fn arrive_at(&mut self, thread: usize, number: usize) {
         self.journals(number);
         if self.threads[thread].cpu != number {
@@ -364,13 +366,13 @@ impl<'p> Machine<'p> {
             self.threads[thread].refill_ns = self.costs.move_ns;
         }
         self.cpus[number].queue.enter(thread, &mut self.entities);
-        // A yielding thread is no longer alone.
+        // A yielding thread is no longer alone on its CPU.
         if self.cpus[number].current.is_some_and(|current| self.threads[current].act == Act::Yield) {
             self.arm(number);
         }
     }
 
-    /// A thread leaves its queue, and its CPU if it runs there.
+    /// Removes a thread from its queue, and from its CPU if it runs.
     fn depart(&mut self, thread: usize) {
         let number = self.threads[thread].cpu;
         self.journals(number);
@@ -410,7 +412,7 @@ impl<'p> Machine<'p> {
                 Queue::yields(current, &mut self.entities);
                 self.choose(number);
             }
-            // A tick or a waking came between: there is a little left.
+            // A tick or a wake-up came in between: some of the action is left.
             _ => self.arm(number),
         }
     }
@@ -447,7 +449,7 @@ impl<'p> Machine<'p> {
         self.choose(number);
     }
 
-    /// The last has arrived at the barrier: all go on, or end.
+    /// Releases the barrier after the last thread has arrived: all threads continue, or end.
     fn release(&mut self, last: usize, number: usize) {
         self.arrived = 0;
         self.rounds += 1;
@@ -542,7 +544,7 @@ impl<'p> Machine<'p> {
     fn slot_tick(&mut self, slot: Slot, controller: &mut Controller, orders: &mut Vec<Order>) {
         let version = self.slot_version;
         self.journals(slot);
-        // The ticker takes the CPU: whoever ran was switched out.
+        // The ticker takes the CPU, so the thread that ran is switched out.
         if let Some(current) = self.cpus[slot].current.take() {
             let thread = &mut self.threads[current];
             thread.seen_spinning = thread.act.is_spinning();
@@ -558,7 +560,7 @@ impl<'p> Machine<'p> {
         self.choose(slot);
     }
 
-    /// The controller uses a CPU.
+    /// Uses a CPU for the controller.
     fn spend(&mut self, number: usize, ns: u64) {
         self.journals(number);
         self.own_ns += ns;
@@ -569,7 +571,7 @@ impl<'p> Machine<'p> {
     fn carry_out(&mut self, by: usize, orders: &mut Vec<Order>) {
         for order in orders.drain(..) {
             let (member, pinned) = (order.member(), order.place());
-            // As `live::held`: what is so already costs nothing.
+            // As in `live::held`: an order that changes nothing costs nothing.
             if self.threads[member].pinned == pinned {
                 continue;
             }

@@ -1,13 +1,13 @@
-//! A machine in memory, for the same policy: discrete events, a clock of its own, and one random seed.
+//! A simulated machine for the policy: discrete events, simulated time, and one random seed.
 //!
 //! - [`program`]: threads that work and meet at barriers, and how they wait there.
-//! - [`queue`]: one CPU's run queue, after the kernel's EEVDF.
-//! - [`machine`]: CPUs, events, and the policy's orders carried out.
+//! - [`queue`]: the run queue of one CPU, after the kernel's EEVDF.
+//! - [`machine`]: CPUs and events; carries out the policy's orders.
 //!
-//! What is modelled, because it decides what packing wins: threads that wait by spinning, by yielding, asleep,
-//! or first one and then the other; a tick-driven scheduler that owes threads their due; pulling work when a
-//! CPU runs idle; the costs of switches, of the controller's ticks and orders, of moving to another cache.
-//! What is not: memory bandwidth, interrupts, other programs.
+//! The simulator models what decides the gain of packing: threads that wait by spinning, by yielding, asleep, or
+//! first spinning and then asleep; a scheduler with ticks that owes threads time; idle CPUs that pull threads; the
+//! cost of switches, of the controller's ticks and orders, and of moving a thread to another cache. It does not model
+//! memory bandwidth, interrupts and other programs.
 
 pub mod machine;
 pub mod program;

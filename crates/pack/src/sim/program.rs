@@ -1,58 +1,58 @@
-//! Programs: threads that work and meet at a barrier, again and again.
+//! Simulated programs: threads that work and meet at a barrier, again and again.
 
 /// How threads wait at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// In a loop.
+    /// They spin.
     Spin,
-    /// By sched_yield(2) in a loop.
+    /// They call sched_yield(2) in a loop.
     Yield,
-    /// Asleep.
+    /// They sleep.
     Block,
-    /// In a loop for so long, ns, then asleep.
+    /// They spin for this long, ns, and then sleep.
     SpinThenBlock(u64),
-    /// There is no barrier but the end.
+    /// They do not wait: there is no barrier before the end.
     Never,
 }
 
-/// A program.
+/// A simulated program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
-    /// Barriers.
+    /// Number of barriers.
     pub rounds: u64,
-    /// CPU work of each thread between two barriers on a CPU of full capacity, ns.
+    /// Work of each thread between two barriers, in ns on a CPU of full capacity.
     pub work_ns: u64,
-    /// Work varies by up to this part of it, evenly, per thread and round.
+    /// The largest deviation of work from `work_ns`, as a fraction of it; uniform per thread and round.
     pub jitter: f64,
-    /// How they wait.
+    /// How the threads wait.
     pub wait: Wait,
 }
 
-/// What a thread does, as far as the machine knows.
+/// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// So much work is left in this round.
+    /// It works; this much work is left in this round, ns.
     Work(u64),
-    /// Waits in a loop; `Some`: for so much longer, then asleep.
+    /// It spins; `Some`: for this long, ns, and then it sleeps.
     Spin(Option<u64>),
-    /// Waits by yielding.
+    /// It waits by calling sched_yield(2).
     Yield,
-    /// Asleep.
+    /// It sleeps.
     Sleep,
-    /// Has ended.
+    /// It has ended.
     End,
 }
 
 impl Act {
-    /// Whether it wants a CPU.
+    /// Returns whether the thread is runnable.
     #[must_use]
     pub fn is_runnable(self) -> bool {
         !matches!(self, Act::Sleep | Act::End)
     }
 
-    /// Whether it waits for others on a CPU.
+    /// Returns whether the thread uses its CPU to wait for other threads.
     #[must_use]
     pub fn is_spinning(self) -> bool {
         matches!(self, Act::Spin(_) | Act::Yield)

@@ -1,39 +1,39 @@
-//! One CPU's run queue, after the kernel's EEVDF (kernel/sched/fair.c, Linux 6.12 to 6.18): who is owed
-//! something may run, and of those the one with the earliest deadline does.
+//! The run queue of one CPU, after the kernel's EEVDF (kernel/sched/fair.c, Linux 6.12 to 6.18): of the threads that
+//! are owed time, the one with the earliest deadline runs.
 //!
-//! Modelled because packing meets it: what a thread is owed is kept over moves, and the choice is made anew
-//! whenever something else has had the CPU. All threads are of nice 0, so virtual time is time.
+//! This is modelled because it affects packing: a thread keeps what it is owed when it moves, and the kernel chooses
+//! anew whenever something else has had the CPU. All threads have nice value 0, so virtual time equals CPU time.
 
-/// What a thread asks for at a time: base_slice_ns of a machine with two to three CPUs, as measured there.
+/// The time a thread requests at once, ns: base_slice_ns of a machine with two to three CPUs, as measured there.
 pub const SLICE_NS: i128 = 2_800_000;
 
-/// A thread's standing in a queue.
+/// The scheduling state of a thread, as in the kernel's `sched_entity`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entity {
     /// Virtual run time.
     pub vruntime: i128,
     /// Virtual deadline.
     pub deadline: i128,
-    /// What it was owed when it left a queue.
+    /// The time it was owed when it left a queue.
     pub lag: i128,
 }
 
-/// Runnable threads of a CPU, whoever runs included.
+/// The runnable threads of a CPU, the running thread included.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
     members: Vec<usize>,
-    /// Where virtual time stood when the queue became empty.
+    /// The queue's virtual time when it became empty.
     idle_at: i128,
 }
 
 impl Queue {
-    /// Who is in it.
+    /// Returns the threads in the queue.
     #[must_use]
     pub fn members(&self) -> &[usize] {
         &self.members
     }
 
-    /// Virtual time of the queue: the mean of its members'.
+    /// Returns the virtual time of the queue: the mean of its threads' virtual run times.
     fn virtual_time(&self, entities: &[Entity]) -> i128 {
         match self.members.len() {
             0 => self.idle_at,
@@ -41,19 +41,19 @@ impl Queue {
         }
     }
 
-    /// A thread comes: it is placed by what it was owed where it came from.
+    /// Adds a thread, and places it by what it was owed when it left its last queue.
     pub fn enter(&mut self, member: usize, entities: &mut [Entity]) {
         let now = self.virtual_time(entities);
         let load = self.members.len() as i128;
         let entity = &mut entities[member];
-        // Its own coming moves the mean: the lag is inflated so that it has it afterwards.
+        // Adding the thread moves the mean. The lag is scaled up so that the thread has it afterwards.
         let lag = if load == 0 { 0 } else { entity.lag * (load + 1) / load };
         entity.vruntime = now - lag;
         entity.deadline = entity.vruntime + SLICE_NS;
         self.members.push(member);
     }
 
-    /// A thread leaves, and remembers what it is owed.
+    /// Removes a thread, and stores what it is owed.
     pub fn leave(&mut self, member: usize, entities: &mut [Entity]) {
         let now = self.virtual_time(entities);
         let entity = &mut entities[member];
@@ -64,17 +64,17 @@ impl Queue {
         }
     }
 
-    /// Who should run: of those who are owed something, the one with the earliest deadline.
+    /// Returns the thread that should run: of those that are owed time, the one with the earliest deadline.
     #[must_use]
     pub fn pick(&self, entities: &[Entity]) -> Option<usize> {
         let now = self.virtual_time(entities);
         let owed = self.members.iter().copied().filter(|&member| entities[member].vruntime <= now);
-        // Rounding may leave nobody owed: then whoever has had least.
+        // Rounding may leave no thread owed. Then the thread with the least virtual run time is taken.
         owed.min_by_key(|&member| (entities[member].deadline, member))
             .or_else(|| self.members.iter().copied().min_by_key(|&member| (entities[member].vruntime, member)))
     }
 
-    /// A thread has run for so long. True when it has had its slice.
+    /// Adds `ns` of run time to a thread. Returns true if its slice is used up.
     pub fn ran(member: usize, ns: i128, entities: &mut [Entity]) -> bool {
         let entity = &mut entities[member];
         entity.vruntime += ns;
@@ -85,7 +85,7 @@ impl Queue {
         true
     }
 
-    /// sched_yield(2): gives up the rest of the slice.
+    /// Gives up the rest of the slice, as sched_yield(2) does.
     pub fn yields(member: usize, entities: &mut [Entity]) {
         let entity = &mut entities[member];
         entity.vruntime = entity.vruntime.max(entity.deadline);

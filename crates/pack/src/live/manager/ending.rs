@@ -1,4 +1,4 @@
-//! The end: everything is put back, and what came of it is said.
+//! The end of packing: restores everything and makes the summary.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use super::Manager;
 use crate::live::summary::Summary;
 
 impl Manager<'_> {
-    /// What could not be done as it should.
+    /// Adds diagnostics for what could not be done.
     fn complain(&mut self) {
         let mut say = |count: u64, what: &str| {
             if count > 0 {
@@ -27,7 +27,7 @@ impl Manager<'_> {
         }
     }
 
-    /// Everything is put back, and summed up.
+    /// Restores everything and returns the summary.
     pub(super) fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
         self.summary.preloads = self.preload_pages.end();
         self.shared.over.store(true, Ordering::Release);
@@ -57,7 +57,7 @@ impl Manager<'_> {
                 self.summary.diagnostics.push(format!("{} orders failed; the first: {failure}", core.failures));
             }
         }
-        // Whoever was born since the last look is taken too, so that its mask comes back.
+        // Threads created since the last look are taken too, so that their masks are restored.
         let met = self.stands.poll_at_once().map_err(crate::live::Error::from).and_then(|()| self.meet());
         if let Err(error) = met {
             self.summary.diagnostics.push(error.to_string());
@@ -82,7 +82,7 @@ impl Manager<'_> {
             }
         }
         laps::done(Part::Closing);
-        // Detaches.
+        // Dropping the snapshots' backend detaches the BPF programs, if there are any.
         drop(self.stands);
         laps::done(Part::Detaching);
         self.summary

@@ -1,49 +1,50 @@
-//! When threads met last, and when they will meet again: between two meetings little has to be decided.
+//! Predicts when threads will meet at the next barrier. A *phase* is the time from one barrier to the next.
 //!
-//! What counts is that all arrive at the same time, so it is towards the end of a phase that periods have to be short.
-//! Whatever goes wrong before can be made up for in the time that is left. So a period may last for a part of that
-//! time, [`Phases::calm_ns`], and periods become shorter as the meeting comes nearer. 3 threads on 2 simulated CPUs
-//! with spinning phases of 10 ms take 1.05 of the ideal time so, with 3 % of a CPU for the controller, and 1.09 with
-//! 13 % in periods of 0.25 ms (`cox pack simulate --threads 3 --ncpus 2 --work-us 10000`, without and with
-//! `--always --period 0.25ms`).
+//! All threads should arrive at the same time, so periods must be short only towards the end of a phase. An imbalance
+//! that arises earlier can still be corrected in the time left. So a period may take a part of the time left,
+//! [`Phases::calm_ns`], and periods become shorter as the barrier comes nearer. 3 threads on 2 simulated CPUs with
+//! spinning phases of 10 ms take 1.05 of the ideal time this way, and the controller uses 3 % of a CPU. With fixed
+//! periods of 0.25 ms they take 1.09, and the controller uses 13 %
+//! (`cox pack simulate --threads 3 --ncpus 2 --work-us 10000`, without and with `--always --period 0.25ms`).
 //!
-//! Nothing is known of a program whose last phases were not equally long, and periods stay as short as they are.
+//! If the last phases were not about equally long, nothing is predicted, and periods keep their configured length.
 
-/// So many phases have to be alike.
+/// How many phases must be about equally long for a prediction.
 const KEPT: usize = 4;
 
-/// The longest of them is at most this many times the shortest.
+/// The longest of them may be this many times as long as the shortest.
 const ALIKE: f64 = 1.5;
 
-/// A period lasts for at most this part of the time that is left, divided by the periods in which everybody comes to
-/// share the fullest CPUs and is served there once. By trial in the simulator, with 3, 4, 5 and 7 threads on 2 CPUs and
-/// phases of 3 to 30 ms: from 0.4 to 0.6 the time that phases take differs by 1 % at most, and ticks are a fifth
-/// fewer; with 0.8 three threads lose 2 % with phases of 10 ms.
+/// Limits a period to this fraction of the time left, divided by the number of periods until each thread has had its
+/// share of the most loaded CPUs once. Found by trial in the simulator with 3, 4, 5 and 7 threads on 2 CPUs and
+/// phases of 3 to 30 ms: from 0.4 to 0.6, the length of phases changes by 1 % at most, and ticks become a fifth
+/// fewer; with 0.8, three threads lose 2 % with phases of 10 ms.
 const PART: f64 = 0.6;
 
-/// The calm lasts no longer: a program may change.
+/// Upper limit of a period that is lengthened this way, because a program may change.
 const LONGEST_NS: u64 = 8_000_000;
 
-/// The meetings of a program's threads.
+/// History of the times at which threads passed a barrier.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// The last meeting that was seen.
+    /// When the last barrier was passed, ns.
     met_ns: Option<u64>,
-    /// Lengths of the last phases, in no order.
+    /// Lengths of the last phases, unordered.
     lengths_ns: [u64; KEPT],
-    /// Phases seen.
+    /// Number of phases seen.
     count: usize,
 }
 
 impl Phases {
-    /// A thread goes on that waited for others. One after the other is seen to do so after a meeting, the last of
-    /// them when its co-runners have had a slice of the kernel's: that is no other meeting.
+    /// Notes that a thread continues after a barrier. Threads are observed to continue one after the other; the last
+    /// one may wait until its co-runners have used their slices. These later observations belong to the same barrier
+    /// and are ignored.
     pub fn goes_on(&mut self, now_ns: u64) {
         if let Some(met_ns) = self.met_ns {
             let length_ns = now_ns.saturating_sub(met_ns);
             let mut known_ns = self.lengths_ns;
             known_ns.sort_unstable();
-            // Of those that are known; zeros come first.
+            // The median of the known lengths; entries not yet filled are 0 and sort first.
             let median_ns = match self.count.min(KEPT) {
                 0 => 0,
                 known => known_ns[KEPT - known.div_ceil(2)],
@@ -51,7 +52,8 @@ impl Phases {
             if length_ns < median_ns / 2 {
                 return;
             }
-            // Something else came between: it is no phase, and those after it may be others.
+            // Much longer than the others: the program did something else meanwhile. This is not a phase, and later
+            // phases may differ.
             if self.count >= KEPT && length_ns > known_ns[KEPT - 1] * 2 {
                 *self = Phases::default();
             } else {
@@ -62,7 +64,8 @@ impl Phases {
         self.met_ns = Some(now_ns);
     }
 
-    /// How long phases are; `None` unless the last were alike. The shortest of these: it says when a meeting is due.
+    /// Returns the length of a phase: the shortest of the last phases, because the next barrier may come that early.
+    /// `None` unless the last phases were about equally long.
     pub fn length_ns(&self) -> Option<u64> {
         let (shortest_ns, longest_ns) =
             self.lengths_ns.iter().fold((u64::MAX, 0), |(low, high), &length| (low.min(length), high.max(length)));
@@ -70,8 +73,8 @@ impl Phases {
         alike.then_some(shortest_ns)
     }
 
-    /// For how long nothing needs to be decided; 0 where that is not known. `periods` is how many it takes until
-    /// everybody has had its turn of what is scarce.
+    /// Returns for how long a slot needs no decision, ns; 0 if unknown. `periods` is the number of periods until each
+    /// thread has had its share of the most loaded CPUs once.
     pub fn calm_ns(&self, now_ns: u64, periods: f64) -> u64 {
         let (Some(met_ns), Some(length_ns)) = (self.met_ns, self.length_ns()) else { return 0 };
         let left_ns = (met_ns + length_ns).saturating_sub(now_ns);

@@ -1,32 +1,32 @@
-//! Two CPUs and the threads that could run on them: who should be on which?
+//! Divides the runnable threads of two CPUs between these CPUs.
 //!
-//! The kernel shares a CPU evenly among the threads in its queue, so each of `n` threads on a CPU of capacity
-//! `c` gets `c / n`. All that can be chosen is a thread's co-runners, and the choice follows from one
-//! measure of an arrangement, its *worth*:
+//! The kernel shares a CPU evenly among its `n` runnable threads, so on a CPU of capacity `c` each gets `c / n`. The
+//! only choice is which threads are co-runners. The choice follows from one measure of a division, its *worth*:
 //!
-//! - Time that a working thread gets is worth more the further it is behind, since the last one at a barrier
-//!   holds up all others: a period behind counts twice.
-//! - Time that a thread gets for waiting in a loop is worth nothing.
-//! - Each thread that changes its CPU costs what a move costs.
+//! - Time for a working thread is worth more the further the thread is behind, because the last thread at a barrier
+//!   delays all others: for a thread that is one period behind, time counts twice.
+//! - Time for a spinning thread is worth nothing.
+//! - Each move of a thread to the other CPU costs a fixed time.
 //!
-//! So the least served get the CPU with fewer threads, threads that spin are gathered on one CPU and leave
-//! the other to those that work, slow CPUs go round, and nobody moves for less than a move costs.
+//! As a result, the least served threads get the CPU with fewer threads. Spinning threads are gathered on one CPU and
+//! leave the other one to working threads. Threads take turns on slow CPUs. No thread moves for a gain below the cost
+//! of a move.
 //!
-//! Two workers with one spinner are the exception: there it does not count who is behind. Whoever shares the
-//! spinner's CPU is owed time by the kernel and will run before it; given the other CPU to itself it could not
-//! be paid back. 3 threads on 2 simulated CPUs with spinning phases of 1 ms take 1.18 of the ideal time so, and
-//! 1.21 otherwise; with more co-runners it is better to count.
+//! Exception: with two working threads and one spinning thread, all working threads count the same. The kernel owes
+//! time to the thread that shares the spinning thread's CPU and runs it first; alone on the other CPU it could not
+//! get this time back. 3 threads on 2 simulated CPUs with spinning phases of 1 ms take 1.18 of the ideal time with
+//! this exception and 1.21 without it. With more co-runners, weighting by progress is better.
 //!
-//! Of all arrangements those are tried in which one CPU has the least served workers, for each number of
-//! them, and the spinners stay where they are or are all on the other CPU: `4 (n + 1)` for `n` threads, in
-//! `O(n log n)` by sums over the sorted workers.
+//! Only some divisions are tried: one CPU gets the `k` least served working threads, for each `k`, and spinning
+//! threads either stay where they are or all go to the other CPU. For `n` threads these are `4 (n + 1)` divisions.
+//! Sums over the sorted working threads find the best one in `O(n log n)`.
 
 /// One of the two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Whose period is over.
+    /// The CPU whose period is over.
     Here,
-    /// The other.
+    /// The other CPU.
     There,
 }
 
@@ -41,35 +41,35 @@ impl Side {
     }
 }
 
-/// A thread that could run.
+/// A runnable thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it is.
+    /// The CPU it is on.
     pub side: Side,
-    /// It waits for others in a loop.
+    /// True if the thread spins.
     pub spins: bool,
-    /// It runs at this moment: its CPU has to be interrupted to move it.
+    /// True if the thread is running now, so that its CPU must be interrupted to move it.
     pub runs: bool,
-    /// How much it has been served, ns.
+    /// Progress, ns.
     pub progress_ns: u64,
-    /// Since when it has been there, ns.
+    /// When the thread came to this CPU, ns.
     pub since_ns: u64,
 }
 
-/// What CPUs offer and moves cost.
+/// Capacities of the two CPUs, and costs of moves.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// Capacity here and there.
+    /// Capacities of [`Side::Here`] and [`Side::There`].
     pub capacity: [u64; 2],
-    /// How long the arrangement will last, ns.
+    /// How long the division will last, ns.
     pub period_ns: u64,
-    /// What a move costs, ns.
+    /// Cost of a move, ns.
     pub move_ns: u64,
-    /// What it costs more to move a thread that runs, ns.
+    /// Additional cost of moving a running thread, ns.
     pub stop_ns: u64,
 }
 
-/// Where each should be, in the order of the threads; `None`: they are best where they are.
+/// Returns the best CPU for each thread, in the order of `threads`; `None` if the present division is the best.
 #[must_use]
 pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
     let scene = Scene::new(terms, threads);
@@ -79,18 +79,19 @@ pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
     });
     let best = plans.reduce(|best, plan| if plan.worth > best.worth { plan } else { best })?;
     let now = scene.worth_now();
-    // More than what sums in another order differ by.
+    // The gain must exceed the rounding error of sums in another order.
     (best.worth > now + now.abs() * 1e-9).then(|| scene.sides(&best))
 }
 
-/// Some of the workers, in their order, are on one side, all others on the other.
+/// A division: the first `count` working threads, in the order of [`Scene::order`], are on one side, all others on
+/// the other.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// The side of the first in order.
+    /// The side of the first working threads.
     first: Side,
-    /// How many they are.
+    /// How many working threads are on that side.
     count: usize,
-    /// All spinners are on the other side; else they stay.
+    /// True: all spinning threads go to the other side. False: they stay where they are.
     gathered: bool,
     worth: f64,
 }
@@ -98,7 +99,7 @@ struct Plan {
 struct Scene<'t> {
     terms: Terms,
     threads: &'t [Candidate],
-    /// What a nanosecond is worth, by thread.
+    /// Worth of a nanosecond, by thread.
     weights: Vec<f64>,
 }
 
@@ -117,13 +118,13 @@ impl<'t> Scene<'t> {
         Scene { terms, threads, weights: threads.iter().map(weight).collect() }
     }
 
-    /// What it costs to move a thread.
+    /// Returns the cost of moving a thread, ns.
     fn cost(&self, place: usize) -> u64 {
         self.terms.move_ns + if self.threads[place].runs { self.terms.stop_ns } else { 0 }
     }
 
-    /// Places of the workers, who should be on the side `first` before the others: the least served. Of those
-    /// that are equal but for a move, who is there already; of equals who has been longest where it is.
+    /// Returns the working threads in the order in which they should get the side `first`: least served first, the
+    /// cost of a move counted. Of equals, the thread that has been on its CPU longest comes first.
     fn order(&self, first: Side) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.threads.len()).filter(|&place| !self.threads[place].spins).collect();
         order.sort_by_key(|&place| {
@@ -133,7 +134,7 @@ impl<'t> Scene<'t> {
         order
     }
 
-    /// The best number of workers on the side `first`.
+    /// Returns the division with the best number of working threads on the side `first`.
     fn best(&self, first: Side, gathered: bool, order: &[usize]) -> Plan {
         let spinners = |side: Side| self.threads.iter().filter(|t| t.spins && t.side == side).count();
         let (here, there) = (spinners(first), spinners(first.other()));
@@ -172,7 +173,7 @@ impl<'t> Scene<'t> {
         worth(Side::Here) + worth(Side::There)
     }
 
-    /// What a period of a CPU is worth that so many share, whose weights have this sum.
+    /// Returns the worth of one period of a CPU with `sharing` threads, whose weights add up to `useful`.
     fn time(&self, side: Side, sharing: usize, useful: f64) -> f64 {
         let [here, there] = self.terms.capacity;
         let capacity = self.terms.capacity[side as usize] as f64 / here.max(there).max(1) as f64;

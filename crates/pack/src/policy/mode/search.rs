@@ -1,63 +1,63 @@
-//! How long a period should be: searched for while threads are rotated.
+//! Searches for the best period while threads are rotated.
 
-/// Periods that are tried.
+/// The periods that are tried, ns.
 pub const PERIODS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
-/// Where the search begins: within a factor of four of the optimum for phases from 0.2 to 50 ms.
+/// Index of the first period: within a factor of four of the optimum for phases from 0.2 to 50 ms.
 pub(super) const FIRST_PERIOD: usize = 3;
 
-/// Where the paper's search begins, and it never goes below: 0.125 ms.
+/// Index of the first and shortest period of the paper's search: 0.125 ms.
 const PALM_FIRST_PERIOD: usize = 1;
 
-/// One percent better, or it is only noise.
+/// A period must be better by 1 %; less is noise.
 const BETTER: f64 = 1.01;
 
-/// Where useful time is less than this of one CPU, and more than half of all time is waited in loops, nobody works.
-/// There is nearly always a thread for which the others wait, so it does not get a CPU: periods are too long. What such
-/// a window gave is so little that it is mostly noise.
+/// If useful time is less than this fraction of one CPU, and more than half of all time is spent spinning, no thread
+/// works. There is nearly always a thread for which the others wait, so that thread does not get a CPU: periods are
+/// too long. The efficiency of such a window is so small that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// More of the slots' time than this should periods not cost where phases are long, with what interrupts cost: the
-/// controller takes 2 % of it then, which is 4 % of one CPU of two.
+/// In long phases, periods should not cost more than this fraction of the slots' time, with the cost of interrupts.
+/// The controller itself then takes 2 %, which is 4 % of one CPU of two.
 const DEAR: f64 = 0.030;
 
-/// As much efficiency may be lost for that.
+/// How much efficiency may be given up to keep the cost below `DEAR`.
 const SPARED: f64 = 0.05;
 
-/// Periods of half the length cost so many times as much in long phases, where periods become short only towards the end;
-/// by trial in the simulator.
+/// How many times as much periods of half the length cost in long phases, where periods become short only towards the
+/// end; found by trial in the simulator.
 const HALVED_COSTS: f64 = 1.5;
 
-/// After so many windows a period's efficiency is old: it says nothing about the program of now.
+/// After this many windows the efficiency of a period is outdated: the program may have changed.
 const STALE_WINDOWS: u32 = 24;
 
-/// As so many windows counts a rest: what failed is tried again after the fifth in a row.
+/// A rest counts as this many windows, so that a period that failed is tried again after the fifth rest in a row.
 const REST_WINDOWS: u32 = 6;
 
-/// How periods are chosen.
+/// How the length of periods is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Periods {
-    /// Searched for.
+    /// The best period is searched for.
     Adapted,
-    /// The PALM paper's rule: 0.125 ms at first; doubled after each window that was better than the one
-    /// before, else halved.
+    /// The rule of the PALM paper: 0.125 ms at first; doubled after each window that was better than the one before,
+    /// else halved.
     Doubled,
-    /// Always this long.
+    /// Always this long, ns.
     Fixed(u64),
 }
 
-/// What a period gave in a window.
+/// The result of one window with a period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gave {
-    /// Useful time of the slots' time.
+    /// Useful time as a fraction of the slots' time.
     pub(super) efficiency: f64,
-    /// The controller's part of the slots' time, and what its interrupts cost.
+    /// CPU time of the controller plus the cost of its interrupts, as a fraction of the slots' time.
     pub(super) cost: f64,
-    /// The part of the slots' time that was spent waiting in loops.
+    /// The fraction of the slots' time that was spent spinning.
     pub(super) spun: f64,
-    /// How many slots there are.
+    /// Number of slots.
     pub(super) slots: usize,
-    /// Phases are so long that the controller should cost little.
+    /// True if phases are so long that the controller should cost little.
     pub(super) long_phases: bool,
 }
 
@@ -66,15 +66,15 @@ impl Gave {
         self.spun > 0.5 && self.efficiency * (self.slots as f64) < SOMEBODY_WORKS
     }
 
-    /// Efficiency, and more for a period that costs little in long phases; not for one that is not efficient enough to
-    /// be used at all.
+    /// Returns the efficiency, with a bonus for a period that costs little in long phases. A period whose efficiency
+    /// is below `needed` gets no bonus.
     fn worth(&self, needed: f64) -> f64 {
         let spares = self.long_phases && self.cost <= DEAR && self.efficiency >= needed;
         self.efficiency + if spares { SPARED } else { 0.0 }
     }
 }
 
-/// What a period gave when it was used last.
+/// The result of a period when it was used last.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     gave: Gave,
@@ -87,15 +87,15 @@ impl Tried {
     }
 }
 
-/// The period in use, and what is known about it and others.
+/// The period in use, and the results of all periods.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
     periods: Periods,
     tried: [Tried; PERIODS_NS.len()],
     period: usize,
-    /// Windows in a row in which nobody worked.
+    /// Windows in a row in which no thread worked.
     stalled: u32,
-    /// The last window showed that the period is much longer than phases.
+    /// True if the last window showed that the period is much longer than phases.
     too_long: bool,
     /// Efficiency in the last window, and in the one before.
     last: (f64, f64),
@@ -114,7 +114,7 @@ impl Search {
         }
     }
 
-    /// The period in use, ns.
+    /// Returns the period in use, ns.
     pub(super) fn period_ns(&self) -> u64 {
         match self.periods {
             Periods::Adapted | Periods::Doubled => PERIODS_NS[self.period],
@@ -122,23 +122,24 @@ impl Search {
         }
     }
 
-    /// Of the period in use, if it has been used before.
+    /// Returns the efficiency of the period in use, if it has been used before.
     pub(super) fn efficiency(&self) -> Option<f64> {
         let tried = &self.tried[self.period];
         tried.windows_ago.map(|_| tried.gave.efficiency)
     }
 
-    /// The best efficiency of all periods of which it is known.
+    /// Returns the best efficiency of all periods whose result is recent.
     pub(super) fn best_lately(&self) -> Option<f64> {
         self.tried.iter().filter(|tried| tried.is_known()).map(|tried| tried.gave.efficiency).reduce(f64::max)
     }
 
-    /// A window with the period in use is over.
+    /// Stores the result of a window with the period in use.
     pub(super) fn note(&mut self, gave: Gave) {
         self.age(1);
         self.stalled = if self.periods == Periods::Adapted && gave.nobody_works() { self.stalled + 1 } else { 0 };
         let tried = &mut self.tried[self.period];
-        // Once in a while the thread for which all wait is asleep: that says nothing about a period that was good.
+        // From time to time the thread for which all others wait is asleep. That does not make a good period a bad
+        // one.
         let passes = self.stalled == 1 && tried.is_known();
         self.too_long = self.stalled > 0 && !passes && self.period > 0;
         if passes {
@@ -150,12 +151,12 @@ impl Search {
         self.last = (gave.efficiency, self.last.0);
     }
 
-    /// The period in use is much longer than phases, and shorter ones will be tried.
+    /// Returns whether the period in use is much longer than phases, and shorter ones will be tried.
     pub(super) fn is_too_long(&self) -> bool {
         self.too_long
     }
 
-    /// The threads were left to the kernel for a while.
+    /// Notes that the mode has rested: all results become older.
     pub(super) fn rested(&mut self) {
         self.age(REST_WINDOWS);
     }
@@ -166,11 +167,11 @@ impl Search {
         }
     }
 
-    /// Chooses the period to use next. Periods of less efficiency than `needed` are not used for long.
+    /// Chooses the next period. Periods whose efficiency is below `needed` are not used for long.
     pub(super) fn next(&mut self, needed: f64) {
         self.period = match self.periods {
             Periods::Adapted if self.is_too_long() => {
-                // What was before says nothing about a program whose phases are so short.
+                // Earlier results tell nothing about a program whose phases are this short.
                 self.tried = Default::default();
                 self.period.saturating_sub(2)
             }
@@ -181,7 +182,7 @@ impl Search {
         };
     }
 
-    /// A neighbour that has not been tried (lately), else the best of three.
+    /// Returns a neighbouring period without a recent result, else the best of the three.
     fn adapted(&self, needed: f64) -> usize {
         let worth = |period: usize| self.tried[period].gave.worth(needed);
         let neighbours = [self.period.checked_sub(1), (self.period + 1 < PERIODS_NS.len()).then_some(self.period + 1)];
@@ -198,9 +199,9 @@ impl Search {
             .unwrap_or(best)
     }
 
-    /// Whether a neighbour of the present period could be better. Costs at most double with each halving of the period;
-    /// waiting in loops halves with it, measured and simulated, where phases are longer than periods. So that
-    /// nothing good is missed, a halving is given three quarters of the waiting, and a doubling spared half of it.
+    /// Returns whether a neighbour of the present period could be better. Halving the period at most doubles its
+    /// cost. If phases are longer than periods, spinning halves too, as measured and simulated. To miss nothing good,
+    /// the estimate is generous: halving saves three quarters of the spinning, and doubling adds only half of it.
     fn may_be_better(&self, period: usize, needed: f64) -> bool {
         let gave = self.tried[self.period].gave;
         let Gave { efficiency, cost, spun, .. } = gave;
@@ -214,7 +215,7 @@ impl Search {
     }
 }
 
-/// Mostly the old: a window is noisy, and programs change.
+/// Mixes an old and a new efficiency, mostly the old: a single window is noisy, and programs change.
 pub(super) fn mixed(before: f64, now: f64) -> f64 {
     before * 0.7 + now * 0.3
 }
