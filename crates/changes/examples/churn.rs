@@ -1,8 +1,8 @@
-//! A program whose threads are born and end all the time. Each looks whether it may use the CPUs and has
-//! the scheduling class that the program began with.
+//! A program that creates and ends threads all the time. Each thread checks that it has the CPUs and the scheduling
+//! class that the program started with.
 //!
-//! Each line of standard input is answered with the number of threads that were born since the last one,
-//! and how many of them had something else. Ends with standard input.
+//! For each line of standard input, it prints the number of threads created since the last line, and how many of them
+//! had other CPUs or another class. Ends with standard input.
 
 use std::error::Error;
 use std::io;
@@ -15,7 +15,7 @@ use machine::Root;
 
 const MOTHERS: u32 = 3;
 
-/// Births since somebody asked.
+/// Counts since the last question.
 #[derive(Default)]
 struct Tally {
     asked: u64,
@@ -31,7 +31,7 @@ struct Program {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let knob_io = LiveKnobIo::new(Root::live());
-    // Whatever class it was started in: for SCHED_OTHER it is to be told from SCHED_IDLE.
+    // SCHED_OTHER is set whatever class the program was started in, because it must differ from SCHED_IDLE.
     let knob = Knob::Scheduling(knob_io.thread(tid())?);
     if let Value::Scheduling(scheduling) = knob_io.read(&knob)? {
         knob_io.write(&knob, &Value::Scheduling(changes::Scheduling { policy: 0, ..scheduling }))?;
@@ -54,7 +54,7 @@ fn tid() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs()
 }
 
-/// The calling thread's CPUs and class.
+/// Returns the calling thread's CPUs and scheduling class.
 fn now(knob_io: &LiveKnobIo) -> Result<(Value, u32), changes::Error> {
     let thread = knob_io.thread(tid())?;
     let Value::Scheduling(scheduling) = knob_io.read(&Knob::Scheduling(thread))? else {
@@ -63,7 +63,7 @@ fn now(knob_io: &LiveKnobIo) -> Result<(Value, u32), changes::Error> {
     Ok((knob_io.read(&Knob::Affinity(thread))?, scheduling.policy))
 }
 
-/// Children one after the other, each of which has one of its own that it does not wait for.
+/// Creates threads one after the other. Each creates another one that it does not wait for.
 fn bear(program: &Arc<Program>) {
     loop {
         let program = Arc::clone(program);
@@ -71,7 +71,7 @@ fn bear(program: &Arc<Program>) {
             program.is_born();
             thread::spawn(move || program.is_born());
         });
-        // Says that it panicked by itself.
+        // A thread that panicked reports it itself.
         let _ = child.join();
         thread::sleep(Duration::from_millis(2));
     }
@@ -83,7 +83,7 @@ impl Program {
         let is_stranger = now(&self.knob_io).is_ok_and(|now| now != self.began_with);
         thread::sleep(Duration::from_millis(1));
         if let Ok(mut tally) = self.tally.lock() {
-            // What was seen before somebody has asked is an answer to an earlier question.
+            // An observation from before the last question belongs to the earlier answer.
             if tally.asked == asked {
                 tally.births += 1;
                 tally.strangers += u64::from(is_stranger);

@@ -1,5 +1,5 @@
-//! Packs the threads of a process on some CPUs, moving them all the time and letting them run in SCHED_IDLE
-//! at times, until standard input ends; then puts them back: also when it is killed.
+//! Packs the threads of a process on some CPUs until standard input ends: moves them all the time, and lets them run
+//! in SCHED_IDLE at times. Restores them at the end, even if it is killed.
 //!
 //! `hold BOOK-FOLDER CPUS PID`; it calls itself as `hold guard JOURNAL`.
 
@@ -19,7 +19,7 @@ use changes::{
 };
 use machine::{CpuSet, Root};
 
-/// How often it looks for newborn threads.
+/// Time between two searches for new threads.
 const LOOK: Duration = Duration::from_millis(5);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             give.send(handle)?;
         }
     }
-    // The mover still moves.
+    // The mover thread is still running here.
     let undone = holder.session.end()?;
     drop(give);
     mover.join().map_err(|_| "the mover panicked")?;
@@ -76,7 +76,7 @@ struct Holder<'h> {
 }
 
 impl Holder<'_> {
-    /// The CPUs, and SCHED_IDLE where there is a way back from it.
+    /// Requests the CPUs, and SCHED_IDLE if the thread could be restored from it.
     fn requests(&self, thread: Thread, heir_of: &[Thread]) -> Vec<ChangeRequest> {
         let request = |knob, claim| ChangeRequest { engine: "hold".to_owned(), knob, claim, heir_of: heir_of.to_vec() };
         let mut requests = vec![request(Knob::Affinity(thread), Claim::Within(self.cpus.clone()))];
@@ -90,7 +90,7 @@ impl Holder<'_> {
         requests
     }
 
-    /// Takes the threads that it does not know yet.
+    /// Takes the threads that are not known yet.
     fn take(&mut self, heir_of: &[Thread]) -> Result<Vec<(KnobHandle, Vec<Setting>)>, changes::Error> {
         let tids = self.knob_io.threads_of(self.leader)?;
         let threads: Vec<Thread> = tids
@@ -104,7 +104,7 @@ impl Holder<'_> {
         Ok(requests.into_iter().filter_map(|request| self.handle(request).ok()).collect())
     }
 
-    /// A handle, with what it is to set in turn. Fails when the thread has ended.
+    /// Returns a handle, with the settings to apply in turn. Fails if the thread has ended.
     fn handle(&self, request: ChangeRequest) -> Result<(KnobHandle, Vec<Setting>), changes::Error> {
         let handle = self.session.handle(&request.knob)?;
         let values = match request.claim {
@@ -116,7 +116,7 @@ impl Holder<'_> {
     }
 }
 
-/// Sets one value after the other until the session ends.
+/// Applies one setting after the other until the session ends.
 fn move_all(given: &Receiver<(KnobHandle, Vec<Setting>)>) {
     let mut handles: Vec<(KnobHandle, Vec<Setting>)> = Vec::new();
     for turn in 0.. {

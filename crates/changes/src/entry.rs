@@ -8,37 +8,37 @@ use crate::reading::Record;
 /// A journal in the folder.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its file.
+    /// The journal's file.
     pub path: PathBuf,
-    /// What it says; `None` when the session died before it changed anything, and when it cannot be read.
+    /// The content; `None` if the session died before it changed anything, or if the journal cannot be read.
     pub record: Option<Record>,
-    /// Whether the session's process lives, in this boot.
+    /// True if the session's process is alive, in this boot.
     pub alive: bool,
-    /// Why it cannot be settled like any other.
+    /// Why the journal cannot be settled normally.
     pub problem: Option<Problem>,
 }
 
 /// What is wrong with a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
-    /// Some lines cannot be read: which.
+    /// Some lines cannot be read; the text says which.
     Damaged(String),
-    /// It cannot be read at all: why.
+    /// The journal cannot be read at all; the text says why.
     Unreadable(String),
     /// A later version of this program has written it, in this format.
     Newer(u32),
-    /// It was damaged, and what could be read of it was undone.
+    /// The journal was damaged; what could be read of it has been undone.
     SetAside,
 }
 
 impl Entry {
-    /// The knobs it has taken.
+    /// Returns the knobs that the session has taken.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         self.record.as_ref().map_or(&[], |record| &record.changes)
     }
 
-    /// What threads that are born in a process inherit from it, as changes of the leader's knobs.
+    /// Returns the values that new threads of adopted processes inherit, as changes of the leaders' knobs.
     #[must_use]
     pub fn births(&self) -> &[Change] {
         self.record.as_ref().map_or(&[], |record| &record.births)

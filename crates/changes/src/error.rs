@@ -1,4 +1,4 @@
-//! What can go wrong: always the knob or path, and the reason.
+//! Errors. Each names the knob or path, and the reason.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,75 +9,75 @@ use crate::knob::{Knob, Value};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two engines of one session want different things, or one of them later than it could change its mind.
+    /// Two engines of one session want different values, or an engine changes its request when it is too late.
     #[error("{knob}: {one} wants {one_wants}, {other} wants {other_wants}; leave one of them out")]
     Conflict {
-        /// What both want to change.
+        /// The knob that both want to change.
         knob: Box<Knob>,
-        /// The engine that said so first.
+        /// The engine that asked first.
         one: String,
-        /// What it wants.
+        /// The value it wants.
         one_wants: String,
-        /// The other.
+        /// The other engine.
         other: String,
-        /// What that wants.
+        /// The value that the other engine wants.
         other_wants: String,
     },
     /// Another session holds the knob.
     #[error("{knob} is held by process {pid} ({command}); end it first, or see `cox changes status`")]
     Held {
-        /// What is held.
+        /// The knob.
         knob: Box<Knob>,
         /// The session's process.
         pid: u32,
-        /// Its command line.
+        /// The session's command line.
         command: String,
     },
-    /// The kernel took the write but shows another value.
+    /// The kernel accepted the write but shows another value.
     #[error("{knob} was set to {wanted} but reads {found}: it has been put back")]
     NotTaken {
-        /// What was written.
+        /// The knob.
         knob: Box<Knob>,
-        /// The value written.
+        /// The value that was written.
         wanted: Box<Value>,
-        /// The value read back.
+        /// The value that was read back.
         found: Box<Value>,
     },
-    /// The thread or file is not there (any more).
+    /// The thread or file does not exist (any more).
     #[error("{0} does not exist (any more)")]
     Gone(Box<Knob>),
-    /// A value outside of what was claimed.
+    /// The value is not within the session's claim.
     #[error("{knob}: {value} is not within {claim}")]
     NotClaimed {
-        /// What was to be set.
+        /// The knob.
         knob: Box<Knob>,
         /// The value.
         value: Box<Value>,
-        /// What the session may set.
+        /// The claim.
         claim: String,
     },
-    /// A handle was wanted on something that the session has not taken.
+    /// A handle was requested for a knob that the session has not taken.
     #[error("{0} has not been taken")]
     Untaken(Box<Knob>),
-    /// The session has ended: nobody may change anything in its name any more.
+    /// The session has ended, so nothing may be changed through it any more.
     #[error("{0}: the session has ended")]
     Ended(Box<Knob>),
-    /// The original could not be put back, so that the change must not be made.
+    /// The change must not be made, because the original could not be restored.
     #[error("{knob}: from {wanted} there is no way back without CAP_SYS_NICE or a higher limit ({limit})")]
     OneWay {
-        /// What was to be set.
+        /// The knob.
         knob: Box<Knob>,
-        /// The value.
+        /// The value that was requested.
         wanted: Box<Value>,
-        /// The resource limit that would do, as prlimit(1) names it.
+        /// The resource limit that would have to be raised, as prlimit(1) names it.
         limit: &'static str,
     },
     /// A knob could not be read or written.
     #[error("{knob}: {source}{}", right(knob, source))]
     Knob {
-        /// Which.
+        /// The knob.
         knob: Box<Knob>,
-        /// The kernel's answer.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The journal or its folder cannot be used.
@@ -88,20 +88,20 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
-    /// A file in the journals' folder that this program has not made.
+    /// The journals' folder contains a file that this program has not made.
     #[error("{} was not made by cox ({why}): COX_CHANGES must name a folder that has only files of cox", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// How it is told.
+        /// Why it is not a file of this program.
         why: String,
     },
-    /// A later version of this program has a session.
+    /// A session of a later version of this program is running.
     #[error("{} is of a running session of a later version of cox (format {format}): end that session first", path.display())]
     Newer {
-        /// The journal.
+        /// The journal of that session.
         path: PathBuf,
-        /// Its format.
+        /// The format of the journal.
         format: u32,
     },
     /// Something about the machine could not be read.
@@ -110,7 +110,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kernel's answer; a thread or file that is not there is no failure of the machine.
+    /// Converts the kernel's error. "Not found" means that the thread or file is gone.
     pub(crate) fn of(knob: &Knob, answer: io::Error) -> Error {
         match answer.raw_os_error() {
             Some(libc::ESRCH | libc::ENOENT) => Error::Gone(Box::new(knob.clone())),
@@ -119,7 +119,7 @@ impl Error {
     }
 }
 
-/// Who may do what was not permitted.
+/// Returns a hint on which user or privilege could make a change that was not permitted.
 fn right(knob: &Knob, answer: &io::Error) -> &'static str {
     match (knob, answer.raw_os_error()) {
         // sched_setaffinity(2), sched_setattr(2)

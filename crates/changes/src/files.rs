@@ -1,11 +1,12 @@
-//! Which files of a folder are this program's, and how they are opened and removed.
+//! Files of the journals' folder: which of them belong to this program, and how they are opened and removed.
 //!
-//! A file is ours by its name and by what is in it, never by one of the two. The folder holds:
+//! A file is recognised as ours by its name and its content together, never by one of them alone. The folder
+//! contains:
 //!
-//! - `lock` and `rights`, always empty: processes lock them, and nobody reads, writes or removes them;
+//! - `lock` and `rights`, always empty: processes lock them, but never read, write or remove them;
 //! - `PID-ID.journal`, whose first line repeats PID and ID ([`crate::reading`]); `PID.journal` of earlier versions;
 //! - `PID-ID.damaged`, a journal that was undone as far as it could be read;
-//! - `pack-PID`, always empty: what earlier versions had in place of `rights`.
+//! - `pack-PID`, always empty: used by earlier versions instead of `rights`.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -23,23 +24,23 @@ pub(crate) const RIGHTS: &str = "rights";
 const JOURNAL: &str = "journal";
 const DAMAGED: &str = "damaged";
 
-/// The name of a journal: the session's process, and a number that tells its sessions apart.
+/// The name of a journal: the session's process, and a number that distinguishes its sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The session's process.
     pub pid: u32,
-    /// Random; `None` in journals of versions that had none.
+    /// A random number; `None` in journals of earlier versions without one.
     pub id: Option<u64>,
 }
 
 impl Name {
-    /// A new name for a session of process `pid`.
+    /// Makes a new name for a session of process `pid`.
     pub(crate) fn new(pid: u32) -> Name {
-        // The keys of the hash are random.
+        // The keys of the hash function are random.
         Name { pid, id: Some(RandomState::new().build_hasher().finish()) }
     }
 
-    /// The name that a file's stem is, written exactly as this program writes it.
+    /// Parses a file's stem. Returns `None` unless it is written exactly as this program writes it.
     pub(crate) fn parse(stem: &str) -> Option<Name> {
         let (pid, id) = match stem.split_once('-') {
             Some((pid, id)) => (pid, Some(u64::from_str_radix(id, 16).ok()?)),
@@ -67,17 +68,17 @@ impl fmt::Display for Name {
     }
 }
 
-/// What a file's name says that it is.
+/// The kind of a file, judging by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Empty, and there to be locked.
+    /// An empty file that processes lock.
     Empty,
     Journal(Name),
     SetAside(Name),
 }
 
 impl Kind {
-    /// `None` for a name that this program gives to no file.
+    /// Returns `None` for a name that this program gives to no file.
     pub(crate) fn of(path: &Path) -> Option<Kind> {
         let name = path.file_name()?.to_str()?;
         if name == LOCK || name == RIGHTS {
@@ -95,17 +96,17 @@ impl Kind {
     }
 }
 
-/// Where a damaged journal is put.
+/// Returns the path to which a damaged journal is moved.
 pub(crate) fn aside(path: &Path) -> PathBuf {
     path.with_extension(DAMAGED)
 }
 
-/// Opens a file that is this user's: never through a link, never anything but a regular file, and without waiting.
+/// Opens a file of this user. Never follows a link, opens only regular files, and never blocks.
 ///
 /// # Errors
-/// The kernel's answer, or what the file is instead.
+/// The kernel's error, or a text that says why the file was refused.
 pub(crate) fn open_own(path: &Path, access: OFlags) -> io::Result<File> {
-    // Opening a device may already do something: so first a look.
+    // Opening a device may already have an effect, so the file is checked first.
     match fs::symlink_metadata(path) {
         Ok(found) => refuse_others(&found)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound && access.contains(OFlags::CREATE) => {}
@@ -117,10 +118,10 @@ pub(crate) fn open_own(path: &Path, access: OFlags) -> io::Result<File> {
     Ok(file)
 }
 
-/// An empty file of this user's, made if it is not there.
+/// Opens an empty file of this user, and creates it if `access` says so.
 ///
 /// # Errors
-/// As [`open_own`]; also when something is in it, which is then somebody else's.
+/// The same as [`open_own`]; also fails if the file is not empty, because then this program has not made it.
 pub(crate) fn open_empty(path: &Path, access: OFlags) -> io::Result<File> {
     let file = open_own(path, access)?;
     match file.metadata()?.len() {
@@ -139,10 +140,10 @@ fn refuse_others(found: &Metadata) -> io::Result<()> {
     Err(io::Error::other(refused))
 }
 
-/// Removes the file that was opened at `path`, if it still is the one that is there.
+/// Removes the file at `path` if it is still the opened file.
 ///
 /// # Errors
-/// The kernel's answer; nothing is removed when another file is there.
+/// The kernel's error; also fails, and removes nothing, if another file is at the path now.
 pub(crate) fn remove(path: &Path, file: &File) -> io::Result<()> {
     let (opened, there) = (file.metadata()?, fs::symlink_metadata(path)?);
     if (opened.dev(), opened.ino()) != (there.dev(), there.ino()) {

@@ -1,39 +1,40 @@
-//! What the lines of a journal are.
+//! The lines of a journal.
 
 use serde::{Deserialize, Serialize};
 
 use crate::files::Name;
 use crate::knob::{Claim, Knob, Value};
 
-/// Written by this version. Journals of earlier formats are read; those of later ones are left alone, and named.
+/// The format that this version writes. Earlier formats are read; journals in later formats are reported and left
+/// unchanged.
 pub const FORMAT: u32 = 3;
 pub(crate) const FIRST_WORDS: &str = "coxswain journal ";
 
-/// Whose journal it is.
+/// The session that writes the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// [`FORMAT`].
+    /// The format of the journal, see [`FORMAT`].
     pub format: u32,
     /// The boot in which it was written.
     pub boot_id: String,
-    /// The session's process,
+    /// The session's process.
     pub pid: u32,
-    /// and its start, to tell it from a later one with the same id.
+    /// Start time of the process, which distinguishes it from a later one with the same id, ns.
     pub start_ns: u64,
-    /// Its command line, for people.
+    /// The session's command line, for messages.
     pub command: String,
 }
 
-/// A knob that was taken.
+/// A knob that a session has taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The engine that wanted it.
+    /// The engine that asked for the change.
     pub engine: String,
-    /// What is changed.
+    /// The knob.
     pub knob: Knob,
-    /// The value before any session changed it.
+    /// The knob's value before any session changed it.
     pub original: Value,
-    /// What it may be while the session lasts.
+    /// The values that the session may set.
     pub claim: Claim,
 }
 
@@ -45,7 +46,7 @@ pub(crate) enum Line<S, C> {
     Change(C),
 }
 
-/// The first line of a journal, without its end.
+/// Returns the first line of a journal, without the line end.
 pub(crate) fn first_line(name: &Name) -> String {
     format!("{FIRST_WORDS}{FORMAT} {name}")
 }

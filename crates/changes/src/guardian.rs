@@ -1,13 +1,13 @@
-//! The guardian: a process that puts everything back when the session is killed.
+//! The guardian: a process that restores everything if the session is killed.
 //!
-//! 1. The session starts it with a pipe as its standard input, the lifeline, of which only the session
-//!    has the other end (close-on-exec: no program that cox starts keeps it open).
-//! 2. It leaves the session's process group and terminal, so that what kills those spares it, ignores
-//!    the signals that a terminal or a shell sends, takes the lowest real-time priority if it may, else the shortest
-//!    slice, so that it need not wait for the program's threads, and says so with one byte. Only then does the
-//!    session change anything.
-//! 3. It reads the lifeline. That ends when the session ends, however it does.
-//! 4. It settles the journal, if there still is one, and ends.
+//! 1. The session starts the guardian with a pipe as its standard input, the *lifeline*. Only the session has the
+//!    other end (close-on-exec: no program that cox starts keeps it open).
+//! 2. The guardian leaves the session's process group and terminal, and ignores the signals that a terminal or a
+//!    shell sends, so that it survives when the session is killed. It takes the lowest real-time priority, or else
+//!    the shortest slice, so that it need not wait for the program's threads. It then writes one byte to report that
+//!    it is ready. The session changes nothing before that.
+//! 3. The guardian reads the lifeline, which ends when the session's process ends for any reason.
+//! 4. It settles the journal, if it still exists, and ends.
 #![allow(unsafe_code, reason = "pre_exec, and ignoring signals")]
 
 use std::io::{self, Read, Write};
@@ -21,20 +21,20 @@ use crate::knob_io::KnobIo;
 use crate::realtime::become_punctual;
 use crate::undo::Undone;
 
-/// The lowest: other real-time threads of the machine have their reasons.
+/// The lowest real-time priority, because other real-time threads of the machine matter more.
 const PRIORITY: u32 = 1;
 
-/// The session's end of the guardian. Dropping it cuts the lifeline and waits for the guardian's end.
+/// The session's handle of the guardian. Dropping it closes the lifeline and waits until the guardian has ended.
 #[derive(Debug)]
 pub struct Guardian {
     process: Child,
 }
 
 impl Guardian {
-    /// Start `command`, which is to call [`guard`], and wait until it is on its post.
+    /// Starts `command`, which must call [`guard`], and waits until the guardian is ready.
     ///
     /// # Errors
-    /// When it does not start or ends before it is ready.
+    /// Fails if the guardian does not start, or ends before it is ready.
     pub fn post(mut command: Command) -> io::Result<Guardian> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         // SAFETY: setsid is async-signal-safe, and touches nothing of the parent's memory.
@@ -59,32 +59,32 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
-        // It ends by itself; that it cannot be waited for means that it has ended.
+        // The guardian ends by itself. If it cannot be waited for, it has ended already.
         let _ = self.process.wait();
     }
 }
 
-/// What the guardian's process does: wait until standard input ends, then settle the journal.
+/// The main function of the guardian's process: waits until standard input ends, then settles the journal.
 ///
 /// # Errors
-/// When the journal cannot be settled; it is left for the next session or `cox changes undo`.
+/// Fails if the journal cannot be settled; it then stays for the next session or `cox changes undo`.
 pub fn guard(knob_io: &dyn KnobIo, journal: &Path) -> Result<Undone, Error> {
     let failed = |source| Error::Journal { path: journal.to_owned(), source };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {
         // SAFETY: ignoring a signal runs no code of ours.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-    // However many threads of the program want to run: they come after it, and it sleeps until it is needed. Without
-    // the right to that a short slice brings its turn soon.
+    // The priority lets the guardian run before all threads of the program; it sleeps until it is needed. Without the
+    // privilege, a short slice makes it run soon.
     let _ = become_punctual(PRIORITY);
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
     match out.write_all(b"!").and_then(|()| out.flush()) {
-        // The session was killed before it heard, so before it changed anything.
+        // The session was killed before it read the byte, so it has changed nothing.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Undone::default()),
         said => said.map_err(failed)?,
     }
-    // Nobody ever writes to it.
+    // The session never writes to the lifeline, so this only waits for its end.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     let journals = JournalFolder::at(folder);
     let lock = journals.lock()?;

@@ -1,8 +1,8 @@
-//! Setting a thread's knob thousands of times a second.
+//! Handles that set a thread's knob thousands of times per second.
 //!
-//! A [`KnobHandle`] is had once per knob and a [`Setting`] prepared once per value; what remains is one system
-//! call. Handles belong to the session all the same: when it begins to put things back, a handle that is
-//! writing is waited for, and none writes afterwards. Otherwise a late write would survive the undo.
+//! A [`KnobHandle`] is made once per knob, and a [`Setting`] is prepared once per value. Each change is then a single
+//! system call. Handles still belong to the session: when the session begins to restore, it waits for handles that
+//! are writing, and no handle can write afterwards. Otherwise a late write would remain after the undo.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -14,7 +14,7 @@ use crate::knob::{Knob, Value};
 use crate::knob_io::{KnobIo, Writer};
 use crate::setting::{Setting, Terms};
 
-/// Open while the session lasts. Handles pass one by one; shutting it waits for those that are inside.
+/// A gate that is open while the session lasts. Handles pass it for each write; shutting it waits for those inside.
 #[derive(Debug)]
 pub(crate) struct Gate(RwLock<bool>);
 
@@ -27,7 +27,7 @@ impl Gate {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Never waits: that the lock is not free means that it is being shut.
+    /// Returns a guard, or `None` if the gate is shut. Never waits: if the lock is not free, the gate is being shut.
     fn pass(&self) -> Option<RwLockReadGuard<'_, bool>> {
         let inside = match self.0.try_read() {
             Ok(inside) => inside,
@@ -38,7 +38,7 @@ impl Gate {
     }
 }
 
-/// A hold on one thread's affinity or scheduling, for any thread of the session's process.
+/// A handle to one thread's affinity or scheduling, usable by any thread of the session's process.
 pub struct KnobHandle {
     knob: Knob,
     terms: Arc<Terms>,
@@ -52,23 +52,23 @@ impl KnobHandle {
         Ok(KnobHandle { knob: change.knob.clone(), terms, writer: knob_io.writer(&change.knob)?, gate })
     }
 
-    /// The knob.
+    /// Returns the knob.
     #[must_use]
     pub fn knob(&self) -> &Knob {
         &self.knob
     }
 
-    /// Its value before any session changed it.
+    /// Returns the knob's value before any session changed it.
     #[must_use]
     pub fn original(&self) -> &Value {
         &self.terms.original
     }
 
-    /// Make a value ready to be set, by this handle or another with the same claim and the same original.
+    /// Prepares a value, to be set by this handle or another one with the same claim and the same original.
     ///
     /// # Errors
-    /// [`Error::NotClaimed`] when it is neither within the claim nor the original, [`Error::Knob`] when
-    /// the kernel cannot be told so.
+    /// [`Error::NotClaimed`] if the value is neither within the claim nor the original; [`Error::Knob`] if the
+    /// kernel's interface cannot express it.
     pub fn prepare(&self, value: &Value) -> Result<Setting, Error> {
         if !self.terms.claim.permits(value, &self.terms.original) {
             return Err(self.not_claimed(value));
@@ -78,18 +78,16 @@ impl KnobHandle {
         Ok(Setting { value: value.clone(), kernel, terms: Arc::clone(&self.terms) })
     }
 
-    /// Set the knob: one system call. Allocates nothing and waits for nobody, unless it fails.
+    /// Sets the knob with one system call. Allocates no memory and waits for no thread, unless it fails.
     ///
-    /// Whether the id still is the thread's was looked at when the handle was made, and is not again: that
-    /// would be several system calls more. An id goes to another thread only after all others had their
-    /// turn (32,768 at least, or pid_max), so drop a handle soon after its thread has ended. The price of not
-    /// doing so is that a stranger gets a mask within the pack or a class that was not meant for it, which
-    /// no undo knows of: with privileges, that may be a thread of another user.
+    /// The thread's id was checked when the handle was made. It is not checked again, because that would take several
+    /// more system calls. The kernel gives an id to another thread only after all other ids were used (32,768 at
+    /// least, or pid_max), so drop a handle soon after its thread has ended. Otherwise another thread may get a mask
+    /// within the pack, or a scheduling class, that no undo restores; with privileges, even a thread of another user.
     ///
     /// # Errors
-    /// [`Error::Gone`] when the thread has ended, [`Error::Ended`] when the session has begun to put things
-    /// back, [`Error::NotClaimed`] for the setting of a handle with another claim or original, or the kernel's
-    /// refusal.
+    /// [`Error::Gone`] if the thread has ended; [`Error::Ended`] if the session has begun to restore;
+    /// [`Error::NotClaimed`] for a setting of a handle with another claim or original; else the kernel's error.
     pub fn apply(&self, setting: &Setting) -> Result<(), Error> {
         if !Arc::ptr_eq(&self.terms, &setting.terms) && self.terms != setting.terms {
             return Err(self.not_claimed(&setting.value));
@@ -98,12 +96,12 @@ impl KnobHandle {
         self.writer.write(setting).map_err(|source| Error::of(&self.knob, source))
     }
 
-    /// Whether the thread's affinity is within that of `bounds`, a setting of this handle: if it is not, not we
-    /// have set it, or the kernel has taken CPUs away. One system call. Allocates nothing and waits for nobody,
-    /// unless it fails.
+    /// Returns whether the thread's affinity is within that of `bounds`, a setting of this handle. If not, either
+    /// somebody else has set it, or the kernel has removed CPUs. Makes one system call; allocates no memory and waits
+    /// for no thread, unless it fails.
     ///
     /// # Errors
-    /// [`Error::Gone`] when the thread has ended, [`Error::Knob`] for bounds that are no affinity.
+    /// [`Error::Gone`] if the thread has ended; [`Error::Knob`] if `bounds` is not an affinity.
     pub fn is_within(&self, bounds: &Setting) -> Result<bool, Error> {
         self.writer.is_within(bounds).map_err(|source| Error::of(&self.knob, source))
     }

@@ -1,12 +1,13 @@
-//! What a session has changed, on disk before it changes it.
+//! The journal of a session: records each change on disk before it is made.
 //!
-//! After the first line, which says what file this is ([`crate::reading`]), one JSON object a line: the session, then
-//! its changes in order. A change of a process's leader may also stand for the threads that will be *born* in the
-//! process and inherit it. Lines are fsync'ed before what they announce is done, so that a line that is missing or
-//! torn announces nothing that happened. What is done together is announced together, with one fsync.
+//! The first line identifies the file ([`crate::reading`]). The other lines are one JSON object each: first the
+//! session, then its changes in order. A change of a process's leader can also stand for the threads that will be
+//! *born* in that process and inherit its value. Lines are fsync'ed before the change is made, so a missing or
+//! incomplete line stands for a change that never happened. Changes that are made together are announced together,
+//! with one fsync.
 //!
-//! When a line cannot be written whole, what there is of it is cut off again: lines that are written later, when the
-//! disk has room again, must not follow half a line. Putting back needs no room: it only reads, and removes.
+//! If a line cannot be written completely, its beginning is cut off again: lines written later, when the disk has
+//! space again, must not follow half a line. Restoring needs no disk space: it only reads and removes files.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -17,27 +18,28 @@ use crate::error::Error;
 use crate::files::{self, Name};
 use crate::format::{Change, Header, Line, first_line};
 
-/// Of a command line, for people; the kernel takes megabytes.
+/// The longest command line in a journal, in bytes. It serves messages only, and the kernel accepts megabytes.
 const LONGEST_COMMAND: usize = 4096;
 
-/// A journal being written.
+/// A journal that is being written.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// Bytes of whole lines.
+    /// Length of all complete lines, in bytes.
     length: u64,
-    /// Half a line could not be cut off: nothing may follow it.
+    /// True if half a line could not be cut off, so that nothing may be written after it.
     is_broken: bool,
 }
 
 impl Journal {
-    /// Begins one, at a path of [`JournalFolder::journal`](crate::JournalFolder::journal); the file must not exist.
+    /// Creates a journal at a path of [`JournalFolder::journal`](crate::JournalFolder::journal); the file must not
+    /// exist.
     ///
     /// # Errors
-    /// When it cannot be created and synced, or the path is not that of a journal.
+    /// Fails if the file cannot be created and synced, or the path is not that of a journal.
     pub fn create(path: PathBuf, header: &Header) -> Result<Journal, Error> {
-        // Only the owner may read it: it is what the guardian will do in his name.
+        // Only the owner may read the journal, which tells the guardian what to do in the owner's name.
         let opened = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
         let file = opened.map_err(|source| Error::Journal { path: path.clone(), source })?;
         let mut journal = Journal { path, file, length: 0, is_broken: false };
@@ -48,7 +50,7 @@ impl Journal {
         match begun {
             Ok(()) => Ok(journal),
             Err(error) => {
-                // An empty file is nobody's loss; what made the journal fail may well make this fail too.
+                // An empty file does no harm, and whatever made the journal fail may make the removal fail too.
                 let _ = files::remove(&journal.path, &journal.file);
                 Err(error)
             }
@@ -65,31 +67,31 @@ impl Journal {
         self.append(text, [Line::Session(&header)])
     }
 
-    /// Announce a change.
+    /// Announces a change.
     ///
     /// # Errors
-    /// When the line could not be written and synced: the change must not be made then.
+    /// Fails if the line could not be written and synced; the change must not be made then.
     pub fn announce(&mut self, change: &Change) -> Result<(), Error> {
         self.announce_all(std::slice::from_ref(change))
     }
 
-    /// Announce changes, with one fsync for all.
+    /// Announces several changes with one fsync.
     ///
     /// # Errors
-    /// As [`Journal::announce`]; none of them may be made then.
+    /// The same as [`Journal::announce`]; none of the changes may be made then.
     pub fn announce_all(&mut self, changes: &[Change]) -> Result<(), Error> {
         self.append(Vec::new(), changes.iter().map(Line::Change))
     }
 
-    /// Announce what threads that will be born in a process may inherit: a change of its leader's knob.
+    /// Announces what new threads of adopted processes may inherit, as changes of the leaders' knobs.
     ///
     /// # Errors
-    /// As [`Journal::announce`]: no thread of these processes may be changed then.
+    /// The same as [`Journal::announce`]; no thread of these processes may be changed then.
     pub fn announce_births(&mut self, births: &[Change]) -> Result<(), Error> {
         self.append(Vec::new(), births.iter().map(Line::Births))
     }
 
-    /// Where it is.
+    /// Returns the path of the journal.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -116,7 +118,7 @@ impl Journal {
                 Ok(())
             }
             Err(source) => {
-                // Making a file shorter takes no room.
+                // Making a file shorter needs no disk space.
                 let cut = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
                 self.is_broken = cut.is_err();
                 Err(self.failed(source))

@@ -1,8 +1,8 @@
 //! The owner's folder: the journals of all sessions of one user on this machine, and their lock.
 //!
-//! Where it is says `place`. A folder that belongs to somebody else, or that others may write to, is refused: a
-//! journal says what will be done in the user's name. Files in it that this program has not made (`files`) are
-//! never opened for writing, locked or removed; with such a file in it no session begins in the folder.
+//! The module `place` chooses the folder. A folder that belongs to another user, or that other users may write to, is
+//! refused, because a journal says what will be done in the user's name. Files that this program has not made (see
+//! `files`) are never opened for writing, locked or removed; no session begins in a folder with such a file.
 
 use std::fs;
 use std::io;
@@ -26,12 +26,12 @@ use crate::rights::{self, Right};
 use crate::settling::{left_behind, put_back_all, settle_one};
 use crate::undo::Undone;
 
-/// How often a right that somebody has is asked for again, and after how long: a guardian's process that was forked and
-/// has not executed yet has it for a moment.
+/// How many times, and at which interval, a right is requested again while another process has it. A guardian's
+/// process has the right for a moment between fork and exec.
 const ASKS: usize = 10;
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
-/// The folder.
+/// A folder of journals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalFolder {
     folder: PathBuf,
@@ -42,65 +42,66 @@ pub struct JournalFolder {
 pub struct Foreign {
     /// The file.
     pub path: PathBuf,
-    /// How it is told.
+    /// Why it is not a file of this program.
     pub why: String,
 }
 
-/// What is in the folder.
+/// The content of the folder.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// The journals, by name.
+    /// The journals, sorted by name.
     pub entries: Vec<Entry>,
-    /// What is not this program's, by name.
+    /// Files that are not this program's, sorted by name.
     pub foreign: Vec<Foreign>,
 }
 
 impl JournalFolder {
-    /// The folder of the calling user, or the one that COX_CHANGES names.
+    /// Returns the folder of the calling user, or the one that COX_CHANGES names.
     #[must_use]
     pub fn of_user() -> JournalFolder {
         JournalFolder::at(place::of_user())
     }
 
-    /// All folders where sessions of the calling user may have left something, that of new sessions first.
+    /// Returns all folders where sessions of the calling user may have left journals; the folder of new sessions
+    /// comes first.
     #[must_use]
     pub fn all_of_user() -> Vec<JournalFolder> {
         place::all().into_iter().map(JournalFolder::at).collect()
     }
 
-    /// A folder of one's own choice.
+    /// Uses the given folder.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> JournalFolder {
         JournalFolder { folder: folder.into() }
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// A path for the journal of a new session of process `pid`; each call returns another.
+    /// Returns a path for the journal of a new session of process `pid`. Each call returns a different path.
     #[must_use]
     pub fn journal(&self, pid: u32) -> PathBuf {
         self.folder.join(Name::new(pid).journal())
     }
 
-    /// Waits for the lock, and makes the folder if it is not there. When this takes long the user is told for whom it
-    /// waits ([`crate::waiting::tell_by`]).
+    /// Waits for the lock, and creates the folder if necessary. If this takes long, the user is told which process
+    /// holds the lock ([`crate::waiting::tell_by`]).
     ///
     /// # Errors
-    /// When the folder cannot be used.
+    /// Fails if the folder cannot be used.
     pub fn lock(&self) -> Result<Lock, Error> {
         self.make().map_err(|source| self.failed(source))?;
         Lock::take(&self.folder)
     }
 
-    /// A right to process `pid` that one process has at a time; `None` while another has it. It ends with the
-    /// process, however that ends.
+    /// Takes the exclusive right to process `pid`; returns `None` while another process has it. The right ends with
+    /// the process that has it, even if that is killed.
     ///
     /// # Errors
-    /// When the folder cannot be used.
+    /// Fails if the folder cannot be used.
     pub fn hold_alone(&self, pid: u32) -> Result<Option<Right>, Error> {
         self.make().map_err(|source| self.failed(source))?;
         self.refuse_foreign()?;
@@ -117,10 +118,10 @@ impl JournalFolder {
         now().map_err(failed)
     }
 
-    /// Whether somebody has the right to process `pid`. Makes no file.
+    /// Returns whether any process has the right to process `pid`. Creates no file.
     ///
     /// # Errors
-    /// When the folder cannot be used.
+    /// Fails if the folder cannot be used.
     pub fn is_held(&self, pid: u32) -> Result<bool, Error> {
         if !self.is_there()? {
             return Ok(false);
@@ -132,10 +133,10 @@ impl JournalFolder {
         }
     }
 
-    /// Refuses a folder with files in it that this program has not made.
+    /// Refuses a folder that contains files this program has not made.
     ///
     /// # Errors
-    /// [`Error::Foreign`] with the first of them, or when the folder cannot be read.
+    /// [`Error::Foreign`] with the first such file; also fails if the folder cannot be read.
     pub fn refuse_foreign(&self) -> Result<(), Error> {
         let paths = self.files()?;
         match paths.into_iter().find_map(|path| foreign(&path).map(|why| (path, why))) {
@@ -144,7 +145,7 @@ impl JournalFolder {
         }
     }
 
-    /// Makes the folder if it is not there.
+    /// Creates the folder if it does not exist.
     fn make(&self) -> io::Result<()> {
         match place::make(&self.folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -161,10 +162,10 @@ impl JournalFolder {
         Ok(())
     }
 
-    /// Whether there is a folder.
+    /// Returns whether the folder exists.
     ///
     /// # Errors
-    /// When it cannot be used.
+    /// Fails if the folder cannot be used.
     pub fn is_there(&self) -> Result<bool, Error> {
         match self.check() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -172,7 +173,7 @@ impl JournalFolder {
         }
     }
 
-    /// The paths of all files, by name. Without a folder there are none.
+    /// Returns the paths of all files, sorted by name; none if the folder does not exist.
     fn files(&self) -> Result<Vec<PathBuf>, Error> {
         if !self.is_there()? {
             return Ok(Vec::new());
@@ -184,26 +185,28 @@ impl JournalFolder {
         Ok(paths)
     }
 
-    /// What is in the folder.
+    /// Returns the content of the folder.
     ///
     /// # Errors
-    /// When the folder cannot be read or used. A journal that cannot be read is no error: see [`Entry::problem`].
+    /// Fails if the folder cannot be read or used. A journal that cannot be read is not an error: see
+    /// [`Entry::problem`].
     pub fn look(&self, knob_io: &dyn KnobIo) -> Result<Listing, Error> {
         self.look_without(knob_io, None)
     }
 
-    /// All journals, by name.
+    /// Returns all journals, sorted by name.
     ///
     /// # Errors
-    /// As [`JournalFolder::look`].
+    /// The same as [`JournalFolder::look`].
     pub fn entries(&self, knob_io: &dyn KnobIo) -> Result<Vec<Entry>, Error> {
         Ok(self.look(knob_io)?.entries)
     }
 
-    /// All journals but that at `path`, which is not even read: a long one takes milliseconds.
+    /// Returns all journals except the one at `path`. That one is not read, because a long journal takes
+    /// milliseconds.
     ///
     /// # Errors
-    /// As [`JournalFolder::look`].
+    /// The same as [`JournalFolder::look`].
     pub fn others(&self, knob_io: &dyn KnobIo, path: &Path) -> Result<Vec<Entry>, Error> {
         Ok(self.look_without(knob_io, Some(path))?.entries)
     }
@@ -220,12 +223,12 @@ impl JournalFolder {
         Ok(listing)
     }
 
-    /// Puts back what the session of the journal at `path` has changed, and removes the journal. Without
-    /// a journal there is nothing to put back.
+    /// Restores what the session of the journal at `path` has changed, and removes the journal. Does nothing if there
+    /// is no such journal.
     ///
     /// # Errors
-    /// When the folder cannot be read, or the file is not a journal. What of the journal cannot be read or removed is
-    /// among the [`Undone::troubles`].
+    /// Fails if the folder cannot be read, or the file is not a journal. Parts of the journal that cannot be read or
+    /// removed are reported in [`Undone::troubles`].
     pub fn settle(&self, lock: &Lock, knob_io: &dyn KnobIo, path: &Path) -> Result<Undone, Error> {
         let listing = self.look(knob_io)?;
         if let Some(foreign) = listing.foreign.iter().find(|foreign| foreign.path == path) {
@@ -237,8 +240,8 @@ impl JournalFolder {
         })
     }
 
-    /// Puts back what a session knows that it has changed, whatever has become of its journal, of the others' and of
-    /// the folder, and removes its journal.
+    /// Restores what a running session knows it has changed, and removes its journal. Works even if its journal,
+    /// other journals or the folder are damaged.
     pub(crate) fn settle_own(
         &self,
         knob_io: &dyn KnobIo,
@@ -258,12 +261,12 @@ impl JournalFolder {
         undone
     }
 
-    /// Settles the journals of sessions that are dead, guardian and all, each on its own. One that is damaged is undone
-    /// as far as it can be read and then set aside; one that cannot be read at all, or that a later version has
-    /// written, stays as it is: its [`Entry::problem`] says so.
+    /// Settles the journals of dead sessions whose guardians have not done so, one by one. A damaged journal is
+    /// undone as far as it can be read, and then set aside. A journal that cannot be read at all, or that a later
+    /// version has written, is left unchanged, and its [`Entry::problem`] is set.
     ///
     /// # Errors
-    /// When the folder cannot be read.
+    /// Fails if the folder cannot be read.
     pub fn settle_dead(&self, lock: &Lock, knob_io: &dyn KnobIo) -> Result<Vec<(Entry, Undone)>, Error> {
         let mut entries = self.look(knob_io)?.entries;
         let dead = |entry: &&Entry| !entry.alive && matches!(entry.problem, None | Some(Problem::Damaged(_)));
@@ -280,7 +283,7 @@ impl JournalFolder {
     }
 }
 
-/// Why a file is not this program's, as far as its name, its kind and its first line tell; `None`: it is.
+/// Returns why a file is not this program's, judging by its name, its type and its first line; `None` if it is.
 fn foreign(path: &Path) -> Option<String> {
     let found = match Kind::of(path) {
         None => return Some("no file of cox has such a name".to_owned()),
@@ -295,12 +298,12 @@ fn foreign(path: &Path) -> Option<String> {
     }
 }
 
-/// Whether what failed is still there: journals come and go.
+/// Returns whether the file still exists after this error: journals of other sessions come and go.
 fn is_there(error: &io::Error) -> bool {
     error.kind() != io::ErrorKind::NotFound
 }
 
-/// What a file with a journal's name has; an error also when it is foreign.
+/// Reads a file that has a journal's name. Fails if this program has not made the file.
 fn content(path: &Path, name: &Name) -> io::Result<Content> {
     let file = files::open_own(path, OFlags::RDONLY)?;
     let length = file.metadata()?.len();
@@ -314,7 +317,7 @@ fn content(path: &Path, name: &Name) -> io::Result<Content> {
     }
 }
 
-/// The journal at a path, if it is one; an error says why the file is not this program's.
+/// Reads the file at `path`; `None` if it is not a journal. An error says why the file is not this program's.
 fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>, String> {
     let entry = |record, alive, problem| Ok(Some(Entry { path: path.to_owned(), record, alive, problem }));
     let name = match Kind::of(path) {
@@ -328,7 +331,7 @@ fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>
         }
     };
     match content(path, &name) {
-        // Ended between the two looks.
+        // The session ended after the folder was listed.
         Err(error) if !is_there(&error) => Ok(None),
         Err(error) => Err(error.to_string()),
         Ok(Content::Foreign(why)) => Err(why.to_owned()),
@@ -338,7 +341,7 @@ fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>
         Ok(Content::Record(record, damage)) => {
             let is_now = record.header.boot_id == boot_id;
             let alive = is_now && knob_io.started_ns(record.header.pid) == Some(record.header.start_ns);
-            // What another boot has changed is gone with it.
+            // Changes made in another boot do not exist any more.
             if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
         }
     }

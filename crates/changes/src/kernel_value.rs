@@ -1,4 +1,4 @@
-//! A thread's value as the kernel takes it.
+//! A thread's value in the form that system calls take.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use crate::knob::Value;
 use crate::knob_io::attr;
 
-/// A thread's value as a system call takes it.
+/// A thread's value in the form that system calls take.
 #[derive(Clone, Debug)]
 pub(crate) enum KernelValue {
     Mask(KernelCpuSet),

@@ -1,4 +1,4 @@
-//! What can be changed, the values it has, and what a session claims of it.
+//! Knobs, their values, and claims. The crate's documentation defines these terms.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use machine::CpuSet;
 use serde::{Deserialize, Serialize};
 
-/// A thread, told from a later one with the same id by its start.
+/// A thread. Its start time distinguishes it from a later thread with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Thread {
     /// Thread id.
     pub tid: u32,
-    /// Start of the thread on CLOCK_BOOTTIME, as [`machine::process::Stat`] has it.
+    /// Start time on CLOCK_BOOTTIME, as in [`machine::process::Stat`], ns.
     pub start_ns: u64,
 }
 
-/// One thing that can be changed.
+/// Something that can be changed and restored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Knob {
-    /// The CPUs a thread may run on: sched_setaffinity(2).
+    /// The CPUs that a thread may run on: sched_setaffinity(2).
     Affinity(Thread),
     /// A thread's scheduling class, nice value, priority and slice: sched_setattr(2).
     Scheduling(Thread),
@@ -28,7 +28,7 @@ pub enum Knob {
 }
 
 impl Knob {
-    /// The thread it belongs to.
+    /// Returns the thread whose knob this is; `None` for a file.
     #[must_use]
     pub fn thread(&self) -> Option<Thread> {
         match self {
@@ -37,7 +37,7 @@ impl Knob {
         }
     }
 
-    /// The same knob of another thread; `None` for a file.
+    /// Returns the same knob of another thread; `None` for a file.
     #[must_use]
     pub fn of(&self, thread: Thread) -> Option<Knob> {
         match self {
@@ -58,26 +58,26 @@ impl fmt::Display for Knob {
     }
 }
 
-/// How a thread is scheduled: the fields of `struct sched_attr` that belong to a class.
+/// The scheduling of a thread: the fields of `struct sched_attr` that belong to a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduling {
     /// SCHED_OTHER 0, SCHED_FIFO 1, SCHED_RR 2, SCHED_BATCH 3, SCHED_IDLE 5.
     pub policy: u32,
-    /// SCHED_FLAG_RESET_ON_FORK 1, and whatever else the kernel shows.
+    /// SCHED_FLAG_RESET_ON_FORK 1, and further flags that the kernel shows.
     pub flags: u64,
     /// Nice value of the fair classes.
     pub nice: i32,
     /// Priority of the real-time classes.
     pub priority: u32,
-    /// Time slice of the fair classes (Linux 6.12 and later); 0: the kernel's.
+    /// Time slice of the fair classes (Linux 6.12 and later), ns; 0: the kernel's default.
     pub slice_ns: u64,
 }
 
 impl Scheduling {
-    /// SCHED_IDLE: runs when nobody else on its CPU wants to.
+    /// SCHED_IDLE: the thread runs only if no other thread on its CPU can.
     pub const IDLE: u32 = 5;
 
-    /// The same thread's scheduling in SCHED_IDLE.
+    /// Returns the same scheduling, in SCHED_IDLE.
     #[must_use]
     pub fn idle(self) -> Scheduling {
         Scheduling { policy: Scheduling::IDLE, priority: 0, ..self }
@@ -92,11 +92,11 @@ impl Scheduling {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// Of an affinity.
+    /// The value of an affinity.
     Cpus(#[serde(with = "cpu_list")] CpuSet),
-    /// Of a scheduling.
+    /// The value of a scheduling.
     Scheduling(Scheduling),
-    /// Of a file.
+    /// The content of a file.
     Text(String),
 }
 
@@ -121,24 +121,24 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a session may set a knob to, and recognises as its own when it undoes.
+/// The values that a session may give a knob. On undo, a value within the claim is recognised as the session's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
-    /// This value, from the first moment.
+    /// Exactly this value, from the start.
     Exactly(Value),
-    /// Any affinity within these CPUs; all of them at first.
+    /// Any affinity within these CPUs; all of them at the start.
     Within(#[serde(with = "cpu_list")] CpuSet),
     /// This value at times, and the original in between. Taking the knob writes nothing.
     AtTimes(Value),
 }
 
 impl Claim {
-    /// Whether a value may be the session's doing.
+    /// Returns whether the session may have set this value.
     ///
-    /// A scheduling that is claimed at times is recognised by its class, priority and flags: in another
-    /// class the nice value and the slice stay the thread's, and whoever changes them then changes nothing
-    /// of ours ([`Claim::without`]).
+    /// For a scheduling that is claimed at times, class, priority and flags decide. Its nice value and slice remain
+    /// the thread's own: if somebody changes them meanwhile, the session's class is still recognised
+    /// ([`Claim::without`]).
     pub fn covers(&self, value: &Value) -> bool {
         match (self, value) {
             (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),
@@ -148,7 +148,7 @@ impl Claim {
         }
     }
 
-    /// Whether the session may set a value of a knob that was `original`.
+    /// Returns whether the session may set this value, if the knob's original is `original`.
     pub fn permits(&self, value: &Value, original: &Value) -> bool {
         value == original
             || match self {
@@ -157,8 +157,8 @@ impl Claim {
             }
     }
 
-    /// Whether the session may have set an affinity that cannot be while a thread can only have `possible` CPUs:
-    /// the kernel then gives it all of these.
+    /// Returns whether the session may have set an affinity without any of the CPUs in `possible`. The kernel cannot
+    /// apply such a mask, and lets the thread use all possible CPUs instead.
     pub fn may_be_overruled(&self, possible: &CpuSet) -> bool {
         match self {
             Claim::Within(pack) => !pack.is_subset(possible),
@@ -169,8 +169,8 @@ impl Claim {
         }
     }
 
-    /// What a knob is to be put back to that reads `now`, a value that is covered: the original, but for
-    /// what somebody else has changed of a scheduling that was claimed at times.
+    /// Returns the value to which a knob is restored if it reads `now`, a value within the claim. This is the
+    /// original, except that a scheduling claimed at times keeps a nice value and a slice that somebody else has set.
     pub fn without(&self, now: &Value, original: &Value) -> Value {
         match (self, now, original) {
             (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now), Value::Scheduling(original)) => {
@@ -184,7 +184,7 @@ impl Claim {
         }
     }
 
-    /// The value that the session sets first: on taking the knob, or at a time of its choice.
+    /// Returns the value that the session sets first: when it takes the knob, or later for a claim at times.
     pub fn first(&self) -> Value {
         match self {
             Claim::Exactly(value) | Claim::AtTimes(value) => value.clone(),
@@ -203,7 +203,7 @@ impl fmt::Display for Claim {
     }
 }
 
-/// CPU sets as the lists people write, `0-3,8`.
+/// Serialises CPU sets as lists like `0-3,8`.
 mod cpu_list {
     use machine::CpuSet;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,4 +1,4 @@
-//! Reading and writing knobs.
+//! Reading and writing of knobs.
 
 use std::io;
 
@@ -14,72 +14,73 @@ mod way_back;
 
 pub use live::LiveKnobIo;
 
-/// What reads and writes knobs: the machine, or a test's idea of one.
+/// Reads and writes knobs: on the real machine, or on a simulated one in tests.
 pub trait KnobIo {
-    /// The present value.
+    /// Returns the present value.
     ///
     /// # Errors
-    /// [`Error::Gone`] when the thread has ended or the file is not there.
+    /// [`Error::Gone`] if the thread has ended or the file does not exist.
     fn read(&self, knob: &Knob) -> Result<Value, Error>;
 
-    /// Set a value.
+    /// Sets a value.
     ///
     /// # Errors
-    /// [`Error::Gone`] as above, or [`Error::Knob`] with the kernel's answer.
+    /// [`Error::Gone`] as above, or [`Error::Knob`] with the kernel's error.
     fn write(&self, knob: &Knob, value: &Value) -> Result<(), Error>;
 
-    /// Look at a value and set what `decide` makes of it, if anything, with one look at the thread's identity
-    /// for both. The value before.
+    /// Reads a value, and sets what `decide` makes of it, if anything. The thread's identity is checked once for
+    /// both. Returns the value before.
     ///
     /// # Errors
-    /// As reading and writing.
+    /// The same as [`KnobIo::read`] and [`KnobIo::write`].
     fn exchange(&self, knob: &Knob, decide: &dyn Fn(&Value) -> Option<Value>) -> Result<Value, Error>;
 
-    /// What sets the knob of a thread from any other thread and as fast as can be, for a handle.
+    /// Returns a writer that sets a thread's knob as fast as possible, from any thread; for a
+    /// [`KnobHandle`](crate::KnobHandle).
     ///
     /// # Errors
-    /// [`Error::Gone`] as above, or [`Error::Knob`] for a knob that is no thread's.
+    /// [`Error::Gone`] as above, or [`Error::Knob`] for a knob that does not belong to a thread.
     fn writer(&self, knob: &Knob) -> Result<Box<dyn Writer>, Error>;
 
-    /// Whether `original` could be put back from `wanted`.
+    /// Checks that `original` could be restored from `wanted`.
     ///
     /// # Errors
-    /// [`Error::OneWay`] when it could not.
+    /// [`Error::OneWay`] if it could not.
     fn way_back(&self, knob: &Knob, original: &Value, wanted: &Value) -> Result<(), Error>;
 
-    /// The CPUs that a thread could have whatever its affinity: those of its cpuset that are online.
+    /// Returns the CPUs that a thread could use whatever its affinity: those of its cpuset that are online.
     ///
     /// # Errors
-    /// [`Error::Gone`] when the thread has ended, or when the machine's files cannot be read.
+    /// [`Error::Gone`] if the thread has ended; also fails if the machine's files cannot be read.
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error>;
 
-    /// The kernel's random id of this boot.
+    /// Returns the kernel's random id of this boot.
     ///
     /// # Errors
-    /// When /proc cannot be read.
+    /// Fails if /proc cannot be read.
     fn boot_id(&self) -> Result<String, Error>;
 
-    /// When a process or thread started; `None` when there is none, or only its zombie.
+    /// Returns the start time of a process or thread, ns; `None` if it does not exist or is a zombie.
     fn started_ns(&self, tid: u32) -> Option<u64>;
 
-    /// The ids of all threads of the process that `leader` leads, zombies too.
+    /// Returns the ids of all threads of the process that `leader` leads, zombies included.
     ///
     /// # Errors
-    /// [`Error::Gone`] when the process has ended.
+    /// [`Error::Gone`] if the process has ended.
     fn threads_of(&self, leader: Thread) -> Result<Vec<u32>, Error>;
 }
 
 /// Sets one knob of one thread.
 pub trait Writer: Send + Sync {
-    /// Set it. Must not look at anything else first, allocate or wait.
+    /// Sets the knob. Must make no other checks, allocate no memory and not wait.
     ///
     /// # Errors
-    /// The kernel's answer, ESRCH when the thread has ended.
+    /// The kernel's error; ESRCH if the thread has ended.
     fn write(&self, setting: &Setting) -> io::Result<()>;
 
-    /// Whether the thread's affinity is within that of `bounds`. Must not allocate or wait.
+    /// Returns whether the thread's affinity is within that of `bounds`. Must not allocate memory or wait.
     ///
     /// # Errors
-    /// The kernel's answer, ESRCH when the thread has ended; EINVAL for bounds that are no affinity.
+    /// The kernel's error; ESRCH if the thread has ended, EINVAL if `bounds` is not an affinity.
     fn is_within(&self, bounds: &Setting) -> io::Result<bool>;
 }

@@ -1,33 +1,45 @@
-//! The only room that changes the machine or a thread's placement, and that puts everything back.
+//! The only crate that changes settings of the machine or of threads. It restores all of them.
 //!
-//! Engines say what they want ([`ChangeRequest`]); a [`Session`] takes it, and whoever survives lets it go.
-//! The order of the steps is what makes it safe:
+//! Terms:
 //!
-//! 1. **Merge** the change requests of all engines, knob by knob. Two that want different values for one knob
-//!    are refused by name, before anything is changed ([`request`]).
-//! 2. **Lock** the owner's folder: one session of a user changes things at a time ([`journals`]).
-//! 3. **Look** at the other sessions: a knob that one of them holds may be shared when both claim the
-//!    same, else it is refused by that session's name. A sharer inherits the *original* value.
-//! 4. **Journal** what the knob was and what will be claimed, and fsync. Only then
-//! 5. **write**, and 6. **read back**: a value that did not take is put back and said.
-//! 7. **Undo** in reverse order, when the session ends or, by its guardian, when it is killed: under the
-//!    lock, each knob that no other session holds and that is still as we claimed goes back to its
-//!    original value. What somebody else has changed meanwhile is his, and left alone.
+//! - **knob**: something that can be changed and read back: a thread's affinity mask, its scheduling, or a file of
+//!   the kernel.
+//! - **original**: a knob's value before any session changed it.
+//! - **claim**: the values that a session may give a knob. A value within the claim counts as the session's.
+//! - **take**: to journal a knob with its original and its claim, and to set its first value. The session then
+//!   *holds* the knob.
+//! - **restore**: to set a knob back to its original.
+//! - **settle**: to restore all knobs of a session and remove its journal.
+//!
+//! Engines ask for changes ([`ChangeRequest`]), and a [`Session`] makes them. When the session ends, the session
+//! itself, its guardian or a later session restores everything. This is safe because of the order of the steps:
+//!
+//! 1. **Merge** the change requests of all engines by knob. If two engines want different values for one knob, the
+//!    session refuses both by name, before anything is changed ([`request`]).
+//! 2. **Lock** the owner's folder: only one session of a user changes knobs at a time ([`journals`]).
+//! 3. **Check** the other sessions. Two sessions may hold the same knob if both have the same claim; the second one
+//!    inherits the *original* value. Else the request is refused, and the error names the other session.
+//! 4. **Journal** the original value and the claim of each knob, and fsync the journal.
+//! 5. **Write** the new values.
+//! 6. **Read back** each value. If the kernel shows another value, the original is restored and an error is returned.
+//! 7. **Undo** in reverse order when the session ends, or, by its guardian, when it is killed. Under the lock, each
+//!    knob gets its original value back if no other session holds it and its value is still within the claim. A value
+//!    that somebody else has set meanwhile stays.
 //! 8. **Forget**: the journal is removed last. Doing step 7 twice changes nothing.
 //!
-//! A journal's last line may be torn: then its write (step 5) had not begun. A journal of another boot
-//! is void: what is changed here does not survive one. Each journal is settled on its own: one that is damaged is undone
-//! as far as it can be read, and named. Undoing needs no room on the disk.
+//! If a journal's last line is incomplete, its write (step 5) had not begun. A journal of another boot is void,
+//! because no change made here survives a reboot. Journals are settled one by one: a damaged one is undone as far as
+//! it can be read, and reported. Undoing needs no disk space.
 //!
-//! A knob may be claimed for a *set* of values ([`Claim::Within`]) or for one *at times*
-//! ([`Claim::AtTimes`]): a packer moves threads thousands of times a second, and the file system would be
-//! busier than the program if each move were journaled. The original value is journaled once; any mask
-//! within the pack counts as ours. The moves themselves go through a [`KnobHandle`], one system call each.
+//! A claim may cover a *set* of values ([`Claim::Within`]) or a value that is set only *at times*
+//! ([`Claim::AtTimes`]). A packer moves threads thousands of times per second, and the file system would be busier
+//! than the program if each move were journaled. So the original value is journaled once, and any mask within the
+//! pack counts as the session's. The moves themselves go through a [`KnobHandle`], with one system call each.
 //!
-//! Threads inherit masks and classes from their creators, ours too. A process whose threads are changed is
-//! therefore *adopted* first ([`Session::adopt`]): its leader's originals and the claims are journaled, a
-//! newborn that is taken has its creator's original ([`ChangeRequest::heir_of`]), and the undo ends with a sweep
-//! through the process for threads that nobody has announced.
+//! A new thread inherits the mask and the scheduling of its creator, including values that a session has set. So a
+//! process is *adopted* before its threads are changed ([`Session::adopt`]): the originals of its leader (its first
+//! thread) and the claims are journaled. A new thread that is taken later gets its creator's original
+//! ([`ChangeRequest::heir_of`]). The undo ends with a sweep through the process for threads that were never taken.
 
 #![deny(unsafe_code)]
 

@@ -9,14 +9,14 @@ use crate::error::Error;
 use crate::files::{self, LOCK};
 use crate::waiting;
 
-/// While it lives, nobody else of this user changes or undoes anything.
+/// The lock. While it is held, no other process of this user changes or undoes anything.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Waits for the lock of a folder that is there.
+    /// Waits for the lock of a folder, which must exist.
     pub(crate) fn take(folder: &Path) -> Result<Lock, Error> {
         let path = folder.join(LOCK);
         files::open_empty(&path, OFlags::WRONLY | OFlags::CREATE)

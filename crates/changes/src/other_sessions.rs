@@ -1,4 +1,4 @@
-//! What the other sessions of the user hold, the dead ones too that nobody has settled yet.
+//! The knobs that the user's other sessions hold, including dead sessions that have not been settled yet.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::request::ChangeRequest;
 pub(crate) struct Others(pub(crate) Vec<Entry>);
 
 impl Others {
-    /// Refuses what another session claims for something else; `held` says which of its lines count.
+    /// Refuses requests for a knob on which another session has a different claim. `held` selects the changes of a
+    /// journal that count.
     pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
         for entry in &self.0 {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };
@@ -28,7 +29,7 @@ impl Others {
         Ok(())
     }
 
-    /// All that has been announced for a knob.
+    /// Returns all changes that other sessions have announced for a knob.
     pub(crate) fn of(&self, knob: &Knob) -> impl Iterator<Item = &Change> {
         let announced = self.0.iter().flat_map(|entry| entry.changes().iter().chain(entry.births()));
         announced.filter(move |change| change.knob == *knob)

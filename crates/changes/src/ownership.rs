@@ -1,19 +1,20 @@
-//! Whose doing a value is: the session's, the kernel's for want of what the session had set, or somebody else's.
+//! Ownership of a value: whether the session has set it, or the kernel because it could not keep the session's value,
+//! or somebody else.
 
 use crate::knob::{Claim, Knob, Value};
 use crate::knob_io::KnobIo;
 
-/// Whether a knob of this or an inherited claim reads `now` because of the session.
+/// Returns whether a knob with this claim, of the session itself or inherited, reads `now` because of the session.
 ///
-/// A mask of ours may have lost all its CPUs: the cpuset has shrunk, or they went offline. The kernel then gives the
-/// thread all that are possible, and remembers our mask, so that it is ours when the cpuset grows again
-/// (`user_cpus_ptr`, Linux 6.2 and later). That is told from the program's own wish by the CPUs that are missing; a
-/// program that wishes for exactly all that are possible meanwhile is mistaken.
+/// A mask that the session has set may lose all its CPUs: the cpuset has shrunk, or the CPUs went offline. The kernel
+/// then lets the thread use all possible CPUs, and remembers the mask, which applies again when the cpuset grows
+/// (`user_cpus_ptr`, Linux 6.2 and later). This case is recognised by the missing CPUs. If the program itself sets
+/// exactly all possible CPUs at that time, its mask is mistaken for the kernel's.
 pub(crate) fn is_ours(knob_io: &dyn KnobIo, knob: &Knob, claim: &Claim, now: &Value) -> bool {
     if claim.covers(now) {
         return true;
     }
     let (Knob::Affinity(thread), Value::Cpus(cpus)) = (knob, now) else { return false };
-    // Without knowing what is possible, nobody is overruled.
+    // If the possible CPUs are unknown, the value counts as set by somebody else.
     knob_io.possible_cpus(*thread).is_ok_and(|possible| *cpus == possible && claim.may_be_overruled(&possible))
 }

@@ -1,18 +1,18 @@
-//! Where the journals of a user are: a place that nobody else can take.
+//! Chooses the folder of a user's journals, which no other user can take over.
 //!
-//! The first of these that there is:
+//! The first of these folders that is usable:
 //!
 //! 1. the folder that COX_CHANGES names;
-//! 2. root's: `/run/coxswain`, where `/run` is root's own. Root of a user namespace (a rootless container) sees the machine's
-//!    `/run` as another's, and has one of the next places;
-//! 3. `coxswain` in `$XDG_RUNTIME_DIR`, or else in `/run/user/UID`, when that is this user's alone (mode 0700);
-//! 4. `coxswain/BOOT-NAMESPACE` in `$XDG_STATE_HOME`, or else in `~/.local/state`, when nobody else may write there. A
-//!    home may be shared by machines and containers: journals of different boots and PID namespaces do not meet;
-//! 5. `/tmp/coxswain-UID`. When somebody else has taken that name, `/tmp/coxswain-UID.XXXXXXXX`, with a random number,
-//!    which later sessions find because it belongs to this user.
+//! 2. for root: `/run/coxswain`, if `/run` belongs to root. For root of a user namespace (a rootless container) the
+//!    machine's `/run` belongs to another user, so one of the next folders is used;
+//! 3. `coxswain` in `$XDG_RUNTIME_DIR`, or else in `/run/user/UID`, if only this user has access (mode 0700);
+//! 4. `coxswain/BOOT-NAMESPACE` in `$XDG_STATE_HOME`, or else in `~/.local/state`, if no other user may write there.
+//!    Machines and containers may share a home, so journals of different boots and PID namespaces are kept apart;
+//! 5. `/tmp/coxswain-UID`. If another user has taken that name: `/tmp/coxswain-UID.XXXXXXXX`, with a random number.
+//!    Later sessions find it because it belongs to this user.
 //!
-//! A session of the same user with other variables may have chosen another of these: who looks for what is left looks
-//! at all of them ([`all`]).
+//! A session of the same user with other environment variables may have chosen another folder. So a search for
+//! leftover journals looks into all of them ([`all`]).
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -27,7 +27,7 @@ use crate::files::Name;
 
 const NAME: &str = "coxswain";
 
-/// What decides.
+/// The inputs of the choice.
 struct Environment {
     uid: u32,
     changes: Option<PathBuf>,
@@ -35,17 +35,17 @@ struct Environment {
     runtime: Option<PathBuf>,
     run_user: PathBuf,
     state: Option<PathBuf>,
-    /// Tells boots and PID namespaces apart; `None`: /proc does not say.
+    /// An id of boot and PID namespace; `None` if /proc does not show them.
     machine: Option<String>,
     tmp: PathBuf,
 }
 
-/// The place of new journals.
+/// Returns the folder for new journals.
 pub(crate) fn of_user() -> PathBuf {
     Environment::now().choose()
 }
 
-/// All places where journals of this user may be, that of new ones first. None is made.
+/// Returns all folders where journals of this user may be; the one for new journals comes first. Creates none.
 pub(crate) fn all() -> Vec<PathBuf> {
     Environment::now().all()
 }
@@ -69,13 +69,13 @@ impl Environment {
         }
     }
 
-    /// The folder that is fixed by who asks, whatever is there.
+    /// Returns the folder that follows from user and environment alone, whatever exists.
     fn fixed(&self) -> Option<PathBuf> {
         let is_machines_root = || self.uid == 0 && self.root.parent().is_some_and(|run| self.is_own(run, 0o022));
         self.changes.clone().or_else(|| is_machines_root().then(|| self.root.clone()))
     }
 
-    /// Below folders that are this user's alone.
+    /// Returns the folders below runtime directories that only this user has access to.
     fn runtimes(&self) -> impl Iterator<Item = PathBuf> {
         let folders = self.runtime.iter().chain([&self.run_user]);
         folders.filter(|folder| self.is_own(folder, 0o077)).map(|folder| folder.join(NAME))
@@ -91,7 +91,7 @@ impl Environment {
         }
         if let (Some(state), Some(folder)) = (&self.state, self.in_state()) {
             let parent = state.join(NAME);
-            // What cannot be made does not pass the look that follows.
+            // If the folder cannot be created, the following check fails.
             let _ = DirBuilder::new().mode(0o700).recursive(true).create(&parent);
             if self.is_own(state, 0o022) && self.is_own(&parent, 0o022) {
                 return folder;
@@ -114,7 +114,7 @@ impl Environment {
         self.tmp.join(format!("{NAME}-{}", self.uid))
     }
 
-    /// Those of this user in /tmp, in an order that is the same for all sessions: the plain name first.
+    /// Returns this user's folders in /tmp, in an order that is the same for all sessions: the plain name first.
     fn own_in_tmp(&self) -> Vec<PathBuf> {
         let plain = self.plain_in_tmp();
         let random = format!("{NAME}-{}.", self.uid);
@@ -142,10 +142,10 @@ impl Environment {
         if make(&mine).is_err() {
             return mine;
         }
-        // Another session of this user may have come to the same conclusion at the same time.
+        // Another session of this user may have created a folder at the same time.
         match self.own_in_tmp().into_iter().next() {
             Some(first) if first != mine => {
-                // Empty, or it stays.
+                // Fails if the folder is not empty; then it stays.
                 let _ = fs::remove_dir(&mine);
                 first
             }
@@ -153,14 +153,14 @@ impl Environment {
         }
     }
 
-    /// Whether this is a folder of the user's, and no link to one, in which others have none of these rights.
+    /// Returns whether this is a folder of the user, not a link, on which other users have none of these `rights`.
     fn is_own(&self, folder: &Path, rights: u32) -> bool {
         let found = fs::symlink_metadata(folder);
         found.is_ok_and(|found| found.is_dir() && found.uid() == self.uid && found.mode() & rights == 0)
     }
 }
 
-/// Makes a folder that is this user's alone.
+/// Creates a folder that only this user has access to.
 pub(crate) fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(folder)
 }

@@ -1,8 +1,8 @@
-//! Reading journals: those of this version and of earlier ones, whole, torn or damaged, and what is none.
+//! Reads journals of this version and of earlier ones, complete, incomplete or damaged, and recognises foreign files.
 //!
-//! A journal of this version begins with the line `coxswain journal FORMAT STEM`, STEM being its file's name without
-//! the ending; the next line is the session's. Formats 1 and 2 begin with the session's line, which names the
-//! process that the file is named after. What does not begin so is not read any further.
+//! A journal of this version begins with the line `coxswain journal FORMAT STEM`, where STEM is the file's name
+//! without the ending; the next line is the session's. Formats 1 and 2 begin with the session's line; the file is
+//! named after the process in that line. A file with another beginning is not read any further.
 
 use std::io::{self, BufRead, Read};
 use std::ops::RangeInclusive;
@@ -10,46 +10,47 @@ use std::ops::RangeInclusive;
 use crate::files::Name;
 use crate::format::{Change, FIRST_WORDS, FORMAT, Header, Line, first_line};
 
-/// A journal longer than this is read so far, and called damaged. One with a million threads has a third of it.
+/// The longest journal that is read, in bytes; the rest of a longer one counts as damaged. A journal with a million
+/// threads has a third of this.
 pub(crate) const LONGEST: u64 = 1 << 30;
-/// No line is longer: a command line is cut, and the list of all CPUs that Linux can have takes 40 KB.
+/// The longest line, in bytes. Command lines are cut, and the list of all CPUs that Linux supports takes 40 KB.
 const LONGEST_LINE: u64 = 1 << 20;
-/// `coxswain journal 3 4294967295-ffffffffffffffff` has 47 bytes.
+/// The longest first line, in bytes: `coxswain journal 3 4294967295-ffffffffffffffff` has 47.
 const LONGEST_FIRST: u64 = 128;
 /// The beginning of formats 1 and 2.
 const OLD_BEGINNING: &[u8] = b"{\"session\":{\"format\":";
 
-/// A journal that was read.
+/// The content of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Whose it is.
+    /// The session that wrote it.
     pub header: Header,
-    /// What it announced, in order.
+    /// The announced changes, in order.
     pub changes: Vec<Change>,
-    /// What threads of a process inherit that are born meanwhile: changes of the leader's knobs.
+    /// What new threads of adopted processes inherit, as changes of the leaders' knobs.
     pub births: Vec<Change>,
 }
 
-/// What a file with a journal's name is.
+/// The result of reading a file with a journal's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The session was killed before its own line was whole: nothing was changed.
+    /// The session was killed before its own line was complete, so nothing was changed.
     Torn,
-    /// What it says, and what of it could not be read. A last line without an end is no damage: what it
-    /// announces had not begun.
+    /// The journal's content, and which parts could not be read. An incomplete last line is not damage: the change
+    /// that it announces had not begun.
     Record(Record, Option<String>),
-    /// A journal of this program, of which not even the session can be read: why.
+    /// A journal of this program whose session line cannot be read; the text says why.
     Unreadable(String),
-    /// A journal of a version of this program that writes this later format.
+    /// A journal in this later format, of a later version of this program.
     Newer(u32),
-    /// Not a journal of this program: why.
+    /// Not a journal of this program; the text says why.
     Foreign(&'static str),
 }
 
-/// Reads what a file of this name has.
+/// Reads the content of a file with this name.
 ///
 /// # Errors
-/// When reading fails.
+/// Fails if reading fails.
 pub fn read(text: impl Read, name: &Name) -> io::Result<Content> {
     let mut text = io::BufReader::new(text.take(LONGEST));
     if let Some(content) = begin(&mut text, name)? {
@@ -67,10 +68,11 @@ pub fn read(text: impl Read, name: &Name) -> io::Result<Content> {
     }
 }
 
-/// Whether a file of this name is a journal of this program, of whatever version and state: why not. Reads its beginning.
+/// Returns why a file with this name is not a journal of this program; `None` if it is one, of any version and in any
+/// state. Reads only its beginning.
 ///
 /// # Errors
-/// When reading fails.
+/// Fails if reading fails.
 pub(crate) fn foreign(text: impl Read, name: &Name) -> io::Result<Option<&'static str>> {
     Ok(match begin(&mut io::BufReader::new(text), name)? {
         Some(Content::Foreign(why)) => Some(why),
@@ -78,8 +80,8 @@ pub(crate) fn foreign(text: impl Read, name: &Name) -> io::Result<Option<&'stati
     })
 }
 
-/// Reads the first line, that of earlier formats as far as they all are the same. Returns what the file is when nothing
-/// else of it is to be read.
+/// Reads the first line; of earlier formats only the beginning, which is always the same. Returns the file's content
+/// if no more of it needs to be read, else `None`.
 fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
     const OTHER: Content = Content::Foreign("its first line is not that of a journal of this name");
     if name.id.is_none() {
@@ -87,7 +89,7 @@ fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
         return Ok((!is_old).then_some(Content::Foreign("it does not begin like a journal")));
     }
     let wanted = first_line(name);
-    // No further than that: behind it may be a terabyte without any line.
+    // The length is limited, because a foreign file may contain a terabyte without a line end.
     Ok(match piece(&mut text.by_ref().take(LONGEST_FIRST), LONGEST_FIRST)? {
         Piece::Line(line) if line == wanted.as_bytes() => None,
         Piece::Line(line) => {
@@ -113,7 +115,7 @@ fn session(line: &[u8], name: &Name, formats: &RangeInclusive<u32>) -> Result<He
     }
 }
 
-/// Reads the lines after the session's, from number `first` on.
+/// Reads the lines after the session's line. The first of them has the number `first`.
 fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Content> {
     let mut record = Record { header, changes: Vec::new(), births: Vec::new() };
     let (mut bad, mut damage) = (0, None);
@@ -122,8 +124,8 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
             Piece::Torn(_) => break,
             Piece::TooLong => Err("it is too long".to_owned()),
             Piece::Line(line) => announced(&mut record, &line).inspect_err(|_| {
-                // Earlier versions went on behind a line that the disk had no room for: what follows such a half line
-                // in the same line is read.
+                // Earlier versions continued after a line that was cut short because the disk was full. The
+                // announcement that follows such a half line in the same line is read.
                 if let Some(start) = last_start(&line) {
                     let _ = announced(&mut record, &line[start..]);
                 }
@@ -138,7 +140,7 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
     Ok(Content::Record(record, damage))
 }
 
-/// Adds what a line announces.
+/// Adds the announcement of a line to the record.
 fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     match serde_json::from_slice::<Line<Header, Change>>(line).map_err(|error| error.to_string())? {
         Line::Change(change) => record.changes.push(change),
@@ -148,7 +150,7 @@ fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Where the last announcement in a line begins that does not begin with one.
+/// Returns where the last announcement in a line begins, if the line does not begin with it.
 fn last_start(line: &[u8]) -> Option<usize> {
     let begins =
         |at: &usize| [&b"{\"change\":"[..], b"{\"births\":"].iter().any(|words| line[*at..].starts_with(words));
@@ -156,11 +158,11 @@ fn last_start(line: &[u8]) -> Option<usize> {
 }
 
 enum Piece {
-    /// Without its end.
+    /// A line without its end.
     Line(Vec<u8>),
-    /// What is behind the last line's end; may be nothing.
+    /// The text after the last line end; may be empty.
     Torn(Vec<u8>),
-    /// Passed over.
+    /// A line that was too long and has been skipped.
     TooLong,
 }
 

@@ -1,4 +1,4 @@
-//! The calling thread's own scheduling, for those of cox that must not wait for the program's threads.
+//! Scheduling of the calling thread, for threads of cox that must not wait for the program's threads.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use crate::knob_io::attr::{self, Attr};
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
 const SHORTEST_SLICE_NS: u64 = 100_000;
 
-/// SCHED_FIFO at this priority, or, without CAP_SYS_NICE and RLIMIT_RTPRIO, the shortest slice. Threads and processes
-/// that the thread makes do not inherit the priority.
+/// Sets SCHED_FIFO at this priority, or, without CAP_SYS_NICE and RLIMIT_RTPRIO, the shortest slice. Threads and
+/// processes that the caller creates do not inherit the priority.
 ///
 /// # Errors
-/// When neither is allowed.
+/// Fails if neither is allowed.
 pub fn become_punctual(priority: u32) -> io::Result<()> {
     attr::set(gettid(), &Attr::real_time(priority)).or_else(|_| take_shortest_slice())
 }
 
-/// With the shortest slice a thread that wakes takes the CPU over from one with a longer slice at once, as long as it
-/// has not had more than its share. Before Linux 6.12 slices cannot be chosen, and nothing changes. Threads and
-/// processes that the thread makes inherit it.
+/// Sets the shortest slice. With it, a thread that wakes up preempts a thread with a longer slice at once, as long as
+/// it has not used more than its share. Before Linux 6.12 slices cannot be chosen, and nothing changes. Threads and
+/// processes that the caller creates inherit the slice.
 ///
 /// # Errors
-/// When the kernel refuses, which it has no reason for.
+/// The kernel's error, which is not expected.
 pub fn take_shortest_slice() -> io::Result<()> {
     let own = attr::get(gettid())?;
     attr::set(gettid(), &Attr::of(&Scheduling { slice_ns: SHORTEST_SLICE_NS, ..own })?)

@@ -1,33 +1,33 @@
-//! What engines want, and whether it goes together. Pure.
+//! Change requests of engines, and whether they are compatible. Pure functions.
 
 use std::collections::BTreeMap;
 
 use crate::error::Error;
 use crate::knob::{Claim, Knob, Thread};
 
-/// An engine wants a knob.
+/// An engine's request to change a knob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeRequest {
-    /// The engine, as messages name it: `pack`, `quiet`.
+    /// The engine's name in messages: `pack`, `quiet`.
     pub engine: String,
-    /// What it wants to change.
+    /// The knob.
     pub knob: Knob,
-    /// To what.
+    /// The values that the engine wants to set.
     pub claim: Claim,
-    /// Of a thread born since its process was adopted: from whom it may have inherited what we set, nearest
-    /// first, its creator and then the leader of its process. Empty for a thread that was there before.
+    /// For a thread created after its process was adopted: the threads from which it may have inherited a session's
+    /// value, nearest first: its creator, then the leader of its process. Empty for a thread that existed before.
     ///
-    /// When the claim that the session, or another, has on the first of these that is known covers what the
-    /// newborn reads, its original is that thread's original. Else the program has set it, or it never was
-    /// ours: what it reads is its original.
+    /// The first of these threads that a session has a claim on decides. If that claim covers the value the new
+    /// thread reads, the new thread's original is that thread's original. Otherwise the program has set the value, or
+    /// it never was a session's: then the value read is the original.
     pub heir_of: Vec<Thread>,
 }
 
-/// One change request per knob, in the order in which each knob was first wanted.
+/// Returns one change request per knob, in the order in which the knobs were first requested.
 ///
 /// # Errors
-/// [`Error::Conflict`] when two engines claim one knob for different values. An engine that corrects
-/// itself is no conflict: its last word counts.
+/// [`Error::Conflict`] if two engines claim different values for one knob. An engine may correct itself: its last
+/// request counts.
 pub fn merge(requests: impl IntoIterator<Item = ChangeRequest>) -> Result<Vec<ChangeRequest>, Error> {
     let mut merged: Vec<ChangeRequest> = Vec::new();
     let mut place: BTreeMap<Knob, usize> = BTreeMap::new();
@@ -47,7 +47,7 @@ pub fn merge(requests: impl IntoIterator<Item = ChangeRequest>) -> Result<Vec<Ch
     Ok(merged)
 }
 
-/// Of what `one` has claimed already with what another requests.
+/// Makes the error for a request that contradicts the claim of engine `one`.
 pub(crate) fn conflict(one: &str, claim: &Claim, other: &ChangeRequest) -> Error {
     Error::Conflict {
         knob: Box::new(other.knob.clone()),

@@ -1,23 +1,25 @@
-//! Rights that one process has at a time: a byte each of one file that is empty and stays so, locked.
+//! Exclusive rights of processes. Each right is a lock on one byte of a file, which stays empty.
 //!
-//! A lock goes with the process, however that ends, and leaves nothing that had to be removed. The locks belong to
-//! the open file (F_OFD_SETLK, fcntl(2)) and not to the process, so that a process does not share its own.
+//! A lock ends with its process, even if the process is killed, so nothing remains to be removed. The locks belong to
+//! the open file (F_OFD_SETLK, fcntl(2)) and not to the process, so two sessions of one process exclude each other
+//! too.
 #![allow(unsafe_code, reason = "fcntl with a struct flock, which rustix has for whole files only")]
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// A right that nobody else has while it lives.
+/// An exclusive right; dropping it releases the right.
 #[derive(Debug)]
 pub struct Right {
     _file: File,
 }
 
-/// Takes the right of this number through a file that was opened for it alone; `None` while another has it.
+/// Takes the right with this number, through a file that was opened for this right only; `None` while another holder
+/// has it.
 ///
 /// # Errors
-/// The kernel's answer, where the file system has no locks.
+/// The kernel's error, if the file system has no locks.
 pub(crate) fn take(file: File, number: u32) -> io::Result<Option<Right>> {
     let mut wanted = byte(number);
     // SAFETY: the descriptor is open, and F_OFD_SETLK reads a struct flock.
@@ -30,10 +32,10 @@ pub(crate) fn take(file: File, number: u32) -> io::Result<Option<Right>> {
     }
 }
 
-/// Whether somebody has the right of this number. Takes nothing.
+/// Returns whether any holder has the right with this number. Takes nothing.
 ///
 /// # Errors
-/// As [`take`].
+/// The same as [`take`].
 pub(crate) fn is_taken(file: &File, number: u32) -> io::Result<bool> {
     let mut asked = byte(number);
     // SAFETY: the descriptor is open, and F_OFD_GETLK reads and writes a struct flock.
@@ -43,7 +45,7 @@ pub(crate) fn is_taken(file: &File, number: u32) -> io::Result<bool> {
     }
 }
 
-/// The lock of one byte. An open file's lock must say 0 for the process.
+/// Describes the lock of one byte. F_OFD locks require process id 0.
 fn byte(number: u32) -> libc::flock {
     libc::flock {
         l_type: libc::F_WRLCK as libc::c_short,

@@ -1,4 +1,4 @@
-//! A session's hold on what it changes.
+//! A session: makes changes and restores them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,8 +19,8 @@ use crate::ownership::is_ours;
 use crate::request::{ChangeRequest, conflict, merge};
 use crate::undo::Undone;
 
-/// What a session has changed. [`Session::end`] puts it back; so does its guardian when the process is
-/// killed, and dropping it.
+/// A session and its changes. [`Session::end`] and dropping the session restore everything; if the process is killed,
+/// its guardian does.
 pub struct Session<'h> {
     knob_io: &'h dyn KnobIo,
     journals: JournalFolder,
@@ -29,20 +29,20 @@ pub struct Session<'h> {
     births: Vec<Change>,
     gate: Arc<Gate>,
     inherited: Vec<String>,
-    // Last: it looks for the journal when its lifeline is cut, and must not find one that is being settled.
+    // Last field: dropping the guardian closes its lifeline, and it then looks for the journal. It must not find one
+    // that is being settled.
     _guardian: Option<Guardian>,
     ended: bool,
 }
 
 impl<'h> Session<'h> {
-    /// Begin: settle what dead sessions have left, and post the guardian. Nothing is changed yet.
+    /// Begins a session: settles dead sessions and starts the guardian. Changes nothing else.
     ///
-    /// `pid` is the calling process and `command` its command line, for people; `guardian` posts one for
-    /// the journal at a path, or none where nobody can kill the session (tests).
+    /// `pid` is the calling process, and `command` its command line, for messages. `guardian` starts a guardian for
+    /// the journal at a path, or returns none if the session cannot be killed (tests).
     ///
     /// # Errors
-    /// When the owner's folder cannot be used, the process has a session already, or the guardian does
-    /// not start.
+    /// Fails if the owner's folder cannot be used, the process has a session already, or the guardian does not start.
     pub fn begin(
         knob_io: &'h dyn KnobIo,
         journals: JournalFolder,
@@ -50,7 +50,7 @@ impl<'h> Session<'h> {
         command: &str,
         guardian: impl FnOnce(&Path) -> Result<Option<Guardian>, Error>,
     ) -> Result<Session<'h>, Error> {
-        // Before the journal: a kill between the two would leave a journal that nobody watches.
+        // The guardian comes before the journal: a kill between the two would leave a journal without guardian.
         journals.refuse_foreign()?;
         let path = journals.journal(pid);
         let guardian = guardian(&path)?;
@@ -81,16 +81,16 @@ impl<'h> Session<'h> {
         Ok(Session { knob_io, journals, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
     }
 
-    /// Announce that threads of these processes will be changed: each change request is for a knob of a process's
-    /// *leader*, and says what its threads will be claimed for. To be called before the first of them is
-    /// taken. Changes nothing itself; the leader has to be taken like any other thread.
+    /// Announces that threads of these processes will be changed. Each change request names a knob of a process's
+    /// *leader*, and the claim on the same knob of all its threads. To be called before the first of them is taken.
+    /// Changes nothing itself; the leader must be taken like any other thread.
     ///
-    /// What a thread inherits that is born afterwards is put back with the rest: to the original of its
-    /// creator when it is taken ([`ChangeRequest::heir_of`]), else to the leader's.
+    /// Values that later threads inherit are restored too: to the original of the creator if the thread is taken
+    /// ([`ChangeRequest::heir_of`]), else to that of the leader.
     ///
     /// # Errors
-    /// [`Error::Conflict`], for something else than before as well; [`Error::Held`] and [`Error::OneWay`] as
-    /// [`Session::take`]; [`Error::Gone`] when a process has ended. Nothing is adopted then.
+    /// [`Error::Conflict`], also for a claim that differs from an earlier one; [`Error::Held`] and [`Error::OneWay`]
+    /// as for [`Session::take`]; [`Error::Gone`] if a process has ended. Nothing is adopted then.
     pub fn adopt(&mut self, leaders: impl IntoIterator<Item = ChangeRequest>) -> Result<(), Error> {
         let requests = merge(leaders)?;
         let _lock = self.journals.lock()?;
@@ -100,7 +100,7 @@ impl<'h> Session<'h> {
         for request in requests {
             match self.births.iter().find(|before| before.knob == request.knob) {
                 Some(before) if before.claim == request.claim => {}
-                // What was born under the one claim would not be recognised under the other.
+                // Threads created under one claim would not be recognised under the other.
                 Some(before) => return Err(conflict(&before.engine, &before.claim, &request)),
                 None => {
                     let now = self.read_of_process(&request.knob)?;
@@ -113,13 +113,13 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Take what engines ask for: each knob gets its claim's first value, unless it is claimed
-    /// [`Claim::AtTimes`] only. Threads that have ended are passed over. All are journaled with one fsync.
+    /// Takes knobs: each gets its claim's first value, except for claims [`Claim::AtTimes`]. Threads that have ended
+    /// are skipped. All changes are journaled with one fsync.
     ///
     /// # Errors
-    /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed;
-    /// [`Error::Gone`] for a file, and the kernel's refusals, with what was taken until then still held:
-    /// end the session to put it back.
+    /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed; [`Error::Gone`] for a
+    /// file; the kernel's error. In the last two cases the knobs taken so far remain taken: end the session to
+    /// restore them.
     pub fn take(&mut self, requests: impl IntoIterator<Item = ChangeRequest>) -> Result<(), Error> {
         let requests = merge(requests)?;
         let _lock = self.journals.lock()?;
@@ -140,11 +140,10 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Set a knob that was taken to another value within its claim, or to its original. Nothing is written
-    /// to the disk.
+    /// Sets a taken knob to another value within its claim, or to its original. Writes nothing to the disk.
     ///
     /// # Errors
-    /// [`Error::NotClaimed`], [`Error::Gone`], or the kernel's refusal.
+    /// [`Error::NotClaimed`], [`Error::Gone`], or the kernel's error.
     pub fn set(&self, knob: &Knob, value: &Value) -> Result<(), Error> {
         match self.change(knob) {
             Some(change) if change.claim.permits(value, &change.original) => self.knob_io.write(knob, value),
@@ -156,21 +155,21 @@ impl<'h> Session<'h> {
         }
     }
 
-    /// Whether a knob that was taken still is as the session has left it, or the kernel for want of the CPUs
-    /// that were claimed; if not, somebody else has set it.
+    /// Returns whether a taken knob still has a value that the session has set, or that the kernel has set because
+    /// none of the claimed CPUs is available. If false, somebody else has set the knob.
     ///
     /// # Errors
-    /// [`Error::Untaken`], or [`Error::Gone`].
+    /// [`Error::Untaken`] or [`Error::Gone`].
     pub fn has(&self, knob: &Knob) -> Result<bool, Error> {
         let change = self.change(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))?;
         Ok(is_ours(self.knob_io, knob, &change.claim, &self.knob_io.read(knob)?))
     }
 
-    /// A handle to set a thread's knob that was taken, as often as one likes and from any thread. It stops
-    /// working when the session begins to put things back.
+    /// Returns a handle to set a taken knob of a thread any number of times, from any thread. It stops working when
+    /// the session begins to restore.
     ///
     /// # Errors
-    /// [`Error::Untaken`] when it was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.
+    /// [`Error::Untaken`] if the knob was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.
     pub fn handle(&self, knob: &Knob) -> Result<KnobHandle, Error> {
         match self.change(knob) {
             Some(change) => KnobHandle::new(self.knob_io, change, Arc::clone(&self.gate)),
@@ -178,22 +177,22 @@ impl<'h> Session<'h> {
         }
     }
 
-    /// What has been taken.
+    /// Returns the knobs that were taken, with their changes.
     pub fn taken(&self) -> impl ExactSizeIterator<Item = &Change> {
         self.taken.values()
     }
 
-    /// What of dead sessions' changes could not be put back when this session began, one line each.
+    /// Returns which changes of dead sessions could not be restored when this session began, one line each.
     #[must_use]
     pub fn inherited(&self) -> &[String] {
         &self.inherited
     }
 
-    /// Put everything back that no other session holds, and that nobody else has changed. What has become of the
-    /// journals does not matter for that: the session knows what it has changed.
+    /// Restores every knob that no other session holds and that nobody else has changed. Damaged journals do not
+    /// matter, because the session knows what it has changed.
     ///
     /// # Errors
-    /// None at present. What could not be done is among the [`Undone::left`] and [`Undone::troubles`].
+    /// None at present. Failures are listed in [`Undone::left`] and [`Undone::troubles`].
     pub fn end(mut self) -> Result<Undone, Error> {
         Ok(self.settle())
     }
@@ -201,12 +200,13 @@ impl<'h> Session<'h> {
     fn settle(&mut self) -> Undone {
         self.ended = true;
         self.gate.shut();
-        // In the order of their announcement, which the map has lost, nothing depends on another: each is one knob.
+        // The map has lost the order of announcement, but each change concerns one knob, so the order does not
+        // matter.
         let changes: Vec<Change> = self.taken.values().cloned().collect();
         self.journals.settle_own(self.knob_io, self.journal.path(), &changes, &self.births)
     }
 
-    /// The change that a change request for a knob comes to that reads `now`.
+    /// Makes a change from a request, for a knob that reads `now`.
     fn planned(&self, others: &Others, request: ChangeRequest, now: Value) -> Result<Change, Error> {
         let ChangeRequest { engine, knob, claim, heir_of } = request;
         let original = match self.change(&knob).or_else(|| others.of(&knob).next()) {
@@ -227,7 +227,7 @@ impl<'h> Session<'h> {
         Ok(Change { engine, knob, original, claim })
     }
 
-    /// The leader's value, or that of another thread when the leader has ended before its process.
+    /// Returns the leader's value, or that of another thread if the leader has ended before its process.
     fn read_of_process(&self, knob: &Knob) -> Result<Value, Error> {
         let leader = knob.thread().ok_or_else(|| Error::Knob {
             knob: Box::new(knob.clone()),
@@ -246,8 +246,8 @@ impl<'h> Session<'h> {
         self.taken.get(knob)
     }
 
-    /// Write and read back. A cpuset may cut a mask down: what is left is still within the claim. One that is not
-    /// within has been set by somebody else since, and is his: the kernel adds no CPU to what it is asked for.
+    /// Writes a value and reads it back. A cpuset may remove CPUs from a mask; the rest is still within the claim.
+    /// The kernel never adds CPUs to a mask, so a mask outside the claim was set by somebody else, and stays.
     fn write(&self, change: &Change, wanted: &Value) -> Result<(), Error> {
         self.knob_io.write(&change.knob, wanted)?;
         let found = self.knob_io.read(&change.knob)?;
@@ -263,13 +263,13 @@ impl<'h> Session<'h> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // When its journal is still there, the guardian tries again: its lifeline is cut next.
+            // If the journal still exists, the guardian tries again when its lifeline is closed next.
             let _ = self.settle();
         }
     }
 }
 
-/// A thread that has ended is no failure; a file that is not there is.
+/// Turns the error for a thread that has ended into `None`. A file that does not exist remains an error.
 fn unless_ended<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(Error::Gone(knob)) if knob.thread().is_some() => Ok(None),

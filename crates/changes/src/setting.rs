@@ -1,18 +1,18 @@
-//! A value that is ready to be set, and what a knob may be set to.
+//! A prepared value, and what a knob may be set to.
 
 use std::sync::Arc;
 
 use crate::kernel_value::KernelValue;
 use crate::knob::{Claim, Value};
 
-/// What a knob may be set to.
+/// The values that a knob may be set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) original: Value,
     pub(crate) claim: Claim,
 }
 
-/// A value within a claim, ready for the kernel.
+/// A value within a claim, in the form that the kernel takes.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub(crate) value: Value,
@@ -21,13 +21,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn value(&self) -> &Value {
         &self.value
     }
 
-    /// The value as the kernel takes it.
+    /// Returns the value in the form that the kernel takes.
     pub(crate) fn kernel(&self) -> &KernelValue {
         &self.kernel
     }

@@ -1,4 +1,4 @@
-//! Settling one session: what it has changed is put back, and its journal removed.
+//! Settles one session: restores what it has changed, and removes its journal.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -15,7 +15,7 @@ use crate::lock::Lock;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 
-/// Settles one journal among those that there are, itself too. The lock is the caller's.
+/// Settles one journal. `all` are all journals, including this one. The caller holds the lock.
 pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: &[Entry]) -> Undone {
     let others: Vec<Entry> = all.iter().filter(|entry| entry.path != mine.path).cloned().collect();
     let mut undone = put_back_all(knob_io, mine.changes(), mine.births(), &others);
@@ -44,13 +44,13 @@ pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: 
     undone
 }
 
-/// What to say of a journal that is settled and could not be removed.
+/// Returns the message for a journal that was settled but could not be removed.
 pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
     format!("{} is still there: {error}", path.display())
 }
 
-/// Puts changes and what was inherited of them back, but for what others hold. Also the dead: whoever settles those
-/// puts the original value back, which they have inherited.
+/// Restores changes, and the values that new threads inherited from them, except for knobs that other sessions hold.
+/// Dead sessions count too: they have inherited the original value, and whoever settles them restores it.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
     let mut undone = undo(knob_io, changes, &known);

@@ -1,8 +1,8 @@
-//! Putting back what nobody has announced: threads that were born with our values and not seen, or not
-//! yet, by the session.
+//! Restores threads that were never taken: they were created with a session's value, and the session has not seen
+//! them (yet).
 //!
-//! The session has announced, for their process, what a newborn may inherit. So when the announced knobs
-//! are back, whatever thread of the process still reads as claimed has it from us.
+//! The session has announced, for their process, what a new thread may inherit. So once the announced knobs are
+//! restored, every thread of the process whose value is still within the claim has inherited it from the session.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::undo::{Found, Left, Undone, put_back};
 
-/// A thread that has our values may give birth to another before it is put back; then a further look
-/// finds that one. Only threads that end as soon as they have given birth can go on like that, and each
-/// look is another chance to be faster than they are. A look at known threads costs a listing.
+/// The most passes over a process. A thread with the session's value may create another one before it is restored;
+/// the next pass finds that one. Only threads that end right after they have created another can go on like that, and
+/// each pass is a new chance to be faster. A pass over known threads costs one listing.
 const LOOKS: usize = 50;
 
-/// Puts back what threads of `births`' processes have inherited. `known` knobs are left alone: they have
-/// been announced, or another session holds them.
+/// Restores what threads of the processes of `births` have inherited. Knobs in `known` are left alone: they were
+/// announced, or another session holds them.
 pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, undone: &mut Undone) {
     let leaders: BTreeSet<Thread> = births.iter().filter_map(|births| births.knob.thread()).collect();
     for leader in leaders {
         let of_process: Vec<&Change> =
             births.iter().copied().filter(|births| births.knob.thread() == Some(leader)).collect();
-        // Nobody sets our values any more, so a thread needs to be looked at once only; and no id is used
-        // again so soon.
+        // No session sets these values any more, so each thread needs to be checked once only. Thread ids are not
+        // reused that soon.
         let mut seen = BTreeSet::new();
         for _ in 0..LOOKS {
             match look(knob_io, leader, &of_process, known, &mut seen, undone) {
@@ -41,8 +41,8 @@ pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, u
     }
 }
 
-/// One look at all threads that have not been seen. Whether there may be more: one had our values or
-/// ended before it could be asked, and may have given birth since the threads were listed.
+/// Checks all threads that are not in `seen`. Returns whether there may be more: a thread had the session's value, or
+/// ended before it could be read, and may have created another one since the listing.
 fn look(
     knob_io: &dyn KnobIo,
     leader: Thread,

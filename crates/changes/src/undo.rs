@@ -1,5 +1,5 @@
-//! Putting back. Does the same whoever calls it, and however often: the session, its guardian, or a
-//! later session that finds the journal of a dead one.
+//! Restores changes. The result is the same whoever calls it and however often: the session, its guardian, or a later
+//! session that finds the journal of a dead one.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -11,42 +11,42 @@ use crate::knob::{Knob, Scheduling, Value};
 use crate::knob_io::KnobIo;
 use crate::ownership::is_ours;
 
-/// What became of a session's changes.
+/// The result of undoing a session's changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// Knobs that have their original value (again).
     pub restored: usize,
-    /// Knobs that had never been taken: threads born meanwhile had inherited our value.
+    /// Knobs of new threads that were never taken but had inherited a session's value.
     pub born: usize,
-    /// Threads and files that are gone.
+    /// Knobs of threads and files that do not exist any more.
     pub gone: usize,
-    /// Left to another session, which puts them back when it ends.
+    /// Knobs left to another session, which restores them when it ends.
     pub inherited: usize,
-    /// Not put back, and why.
+    /// Knobs that were not restored, and why.
     pub left: Vec<Left>,
-    /// What is wrong with the journal or its folder, one line each: there may be more to put back.
+    /// Problems with the journal or its folder, one line each. There may be more to restore.
     pub troubles: Vec<String>,
 }
 
 impl Undone {
-    /// What should have been put back and was not, or may not have been, one line each. A value that somebody else has
-    /// set is no failure.
+    /// Returns what should have been restored and was not, or may not have been, one line each. A value that somebody
+    /// else has set is not a failure.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         let left = self.left.iter().filter(|left| !left.is_theirs).map(ToString::to_string);
         left.chain(self.troubles.iter().cloned())
     }
 }
 
-/// A knob that was not put back.
+/// A knob that was not restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// Which.
+    /// The knob.
     pub knob: Knob,
-    /// Why: somebody else's value, or the kernel's refusal.
+    /// The reason: somebody else has set it, or the kernel's error.
     pub reason: String,
-    /// Somebody else has set it.
+    /// True if somebody else has set the knob.
     pub is_theirs: bool,
-    /// What it was before.
+    /// The original value.
     pub original: Value,
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// The commands that put a knob back.
+/// Returns the commands with which a user can restore the knob.
 fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
     match (knob, original) {
         (Knob::Affinity(thread), Value::Cpus(cpus)) => Some(format!("taskset -pc {cpus} {}", thread.tid)),
@@ -87,7 +87,7 @@ fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
     }
 }
 
-/// Puts `changes` back in reverse order, but for what is `held` by other sessions.
+/// Restores `changes` in reverse order, except for knobs in `held`, which other sessions hold.
 pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> Undone {
     let mut undone = Undone::default();
     for change in changes.iter().rev() {
@@ -108,17 +108,18 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> 
     undone
 }
 
-/// What a knob was found to be.
+/// The value that a knob was found with.
 pub(crate) enum Found {
-    /// What it was before us.
+    /// The original value.
     Original,
-    /// What we may have set; it has been put back.
+    /// A value that the session may have set; the knob has been restored.
     Ours,
-    /// Somebody else's.
+    /// A value that somebody else has set.
     Theirs(Value),
 }
 
-/// Puts `knob` back if it is as `change`, of this knob or of one it has inherited from, may have set it.
+/// Restores `knob` if it has a value that `change` may have set. `change` is of this knob, or of one from which the
+/// thread inherited.
 pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Result<Found, Error> {
     let ours = Cell::new(false);
     let back = |now: &Value| {

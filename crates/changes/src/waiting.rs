@@ -1,4 +1,4 @@
-//! Waiting for a lock, and saying for whom when that takes long.
+//! Waits for a lock, and tells the user which process holds it if that takes long.
 
 use std::fs::File;
 use std::io;
@@ -14,21 +14,21 @@ use machine::process::Task;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// After this long the user is told what cox waits for.
+/// After this time the user is told what cox waits for.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Sets what tells the user, once for the process, that a lock is waited for. Without it nobody is told.
+/// Sets the function that tells the user about a wait for a lock, once per process. Without it the user is not told.
 pub fn tell_by(say: fn(&str)) {
-    // Set a second time it would be the same.
+    // A second call would set the same function.
     let _ = SAY.set(say);
 }
 
 /// Locks a file that was opened at `path`.
 ///
 /// # Errors
-/// The kernel's answer; also EINTR, so that a signal can end the wait.
+/// The kernel's error; also EINTR, so that a signal can end the wait.
 pub(crate) fn lock(file: &File, path: &Path) -> io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => {}
@@ -43,7 +43,7 @@ pub(crate) fn lock(file: &File, path: &Path) -> io::Result<()> {
                 say(&waiting_for(file, path));
             }
         };
-        // Without a thread to spare the wait is a silent one.
+        // If no thread can be started, the wait is silent.
         let _ = thread::Builder::new().spawn_scoped(scope, tell);
         let locked = flock(file, FlockOperation::LockExclusive);
         drop(done);
@@ -67,9 +67,9 @@ fn waiting_for(file: &File, path: &Path) -> String {
     }
 }
 
-/// The process that has locked the file of this number with flock(2), as /proc/locks shows it: `N: FLOCK ADVISORY WRITE
-/// PID MAJOR:MINOR:INODE START END`. Those that wait have an arrow before FLOCK; the device is not that of stat(2) on
-/// every file system.
+/// Returns the process that has locked the file with this inode by flock(2). Lines of /proc/locks look like
+/// `N: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END`. Processes that wait have an arrow before FLOCK. The
+/// device is not compared, because on some file systems it differs from that of stat(2).
 fn holder(locks: &str, inode: u64) -> Option<u32> {
     locks.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();

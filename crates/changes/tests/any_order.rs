@@ -1,4 +1,4 @@
-//! Whatever sessions, threads and the program do on a machine that is made up, in any order.
+//! Random sequences of actions of sessions, threads and the program, on a simulated machine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod made;

@@ -1,4 +1,4 @@
-//! Threads that are born while their process is packed, on a machine that is made up.
+//! Threads that are created while their process is packed, on a simulated machine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod made;

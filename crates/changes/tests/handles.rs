@@ -1,4 +1,4 @@
-//! Handles on a machine that is made up.
+//! Handles on a simulated machine.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod made;

@@ -1,4 +1,4 @@
-//! A real session on this machine's threads, killed: by itself and with its whole process group.
+//! A real session that changes threads of this machine is killed: alone, and together with its process group.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Each kind of knob on the real machine: files below a folder, affinity and scheduling of own threads.
+//! Each kind of knob on the real machine: files below a folder, affinity and scheduling of the test's own threads.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Sessions on a machine that is made up: overlapping, killed, disturbed.
+//! Sessions on a simulated machine: overlapping, killed, and disturbed by others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod made;

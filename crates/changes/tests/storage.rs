@@ -1,5 +1,5 @@
-//! What a disk, a kill and other people do to journals: whatever it is, masks come back or what is left is named, and
-//! files that this program has not made stay as they are.
+//! Journals after disk errors, kills and interference by other users. In each case masks are restored, or what is
+//! left is reported; files that this program has not made stay unchanged.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod made;

@@ -1,5 +1,5 @@
-//! sched_getattr(2) and sched_setattr(2), which the C library does not wrap, and the limits of a thread's
-//! rights to the latter.
+//! sched_getattr(2) and sched_setattr(2), which the C library does not wrap, and the resource limits that apply to
+//! sched_setattr(2).
 #![allow(unsafe_code, reason = "three system calls with a struct behind a pointer")]
 
 use std::io;
@@ -9,8 +9,8 @@ use rustix::process::Pid;
 
 use crate::knob::Scheduling;
 
-/// `struct sched_attr`, SCHED_ATTR_SIZE_VER0 (include/uapi/linux/sched/types.h). Utilisation clamps, which
-/// came later, are left as they are.
+/// `struct sched_attr`, SCHED_ATTR_SIZE_VER0 (include/uapi/linux/sched/types.h). This version lacks the utilisation
+/// clamps, so they are not changed.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct Attr {
@@ -42,7 +42,7 @@ pub(crate) fn get(pid: Pid) -> io::Result<Scheduling> {
 }
 
 impl Attr {
-    /// SCHED_FIFO at this priority, which no child inherits.
+    /// Makes attributes for SCHED_FIFO at this priority; children do not inherit it.
     pub(crate) fn real_time(priority: u32) -> Attr {
         let size = size_of::<Attr>() as u32;
         Attr { size, policy: libc::SCHED_FIFO as u32, flags: RESET_ON_FORK, priority, ..Attr::default() }
@@ -70,7 +70,7 @@ pub(crate) fn set(pid: Pid, attr: &Attr) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The soft limits RLIMIT_NICE and RLIMIT_RTPRIO of a thread's process.
+/// Returns the soft limits RLIMIT_NICE and RLIMIT_RTPRIO of a thread's process.
 pub(super) fn limits(pid: Pid) -> io::Result<(u64, u64)> {
     let one = |which| {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -1,4 +1,4 @@
-//! The machine itself.
+//! Knob I/O on the real machine.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::kernel_value::KernelValue;
 use crate::knob::{Knob, Thread, Value};
 use crate::setting::Setting;
 
-/// A thread of the live machine.
+/// Writes a knob of a thread of the live machine.
 struct LiveWriter {
     pid: Pid,
 }
@@ -31,7 +31,8 @@ impl Writer for LiveWriter {
     fn is_within(&self, bounds: &Setting) -> io::Result<bool> {
         let Value::Cpus(bounds) = bounds.value() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let now = match sched_getaffinity(Some(self.pid)) {
-            // The fixed mask is too short for a kernel with more than 1,024 CPUs: it cannot be asked like this.
+            // The fixed-size mask is too short for a kernel with more than 1,024 CPUs, so its mask cannot be read
+            // this way.
             Err(Errno::INVAL) => return Ok(true),
             now => now?,
         };
@@ -40,14 +41,14 @@ impl Writer for LiveWriter {
     }
 }
 
-/// Where a knob is found.
+/// The target of a knob's reads and writes.
 enum Place {
     Affinity(Pid),
     Scheduling(Pid),
     File(PathBuf),
 }
 
-/// The machine below a [`Root`]. Threads can only be changed on the live one.
+/// The machine whose files are below a [`Root`]. Threads can only be changed on the live machine.
 #[derive(Clone, Debug)]
 pub struct LiveKnobIo {
     root: Root,
@@ -55,30 +56,30 @@ pub struct LiveKnobIo {
 }
 
 impl LiveKnobIo {
-    /// Knob I/O on the machine whose files are below `root`.
+    /// Makes knob I/O for the machine whose files are below `root`.
     #[must_use]
     pub fn new(root: Root) -> LiveKnobIo {
         LiveKnobIo { root, may_set_all: OnceLock::new() }
     }
 
-    /// A living thread, with its start.
+    /// Returns a living thread with its start time.
     ///
     /// # Errors
-    /// When there is no such thread.
+    /// Fails if no such thread exists.
     pub fn thread(&self, tid: u32) -> Result<Thread, Error> {
         let stat = self.task(tid).stat()?;
         Ok(Thread { tid, start_ns: stat.start_boottime_ns })
     }
 
-    /// The folder of the thread alone. That of the process of the same number has the sums over all of its
-    /// threads, which take the kernel a look at each of them.
+    /// Returns the folder of the thread alone. The folder of the process with the same id has sums over all its
+    /// threads, for which the kernel must visit each of them.
     fn task(&self, tid: u32) -> Task {
         Task::thread(&self.root, tid, tid)
     }
 
-    /// The thread's id for system calls, if it is still the one that is meant. Between this look and the
-    /// call the id may pass on to another thread: when all other ids have had their turn in these
-    /// microseconds, and the price is a mask too much on a thread of the same user.
+    /// Returns the thread's id for system calls, if the id still belongs to the same thread. Between this check and
+    /// the call, the kernel could give the id to another thread, but only if it used all other ids within these
+    /// microseconds. Then a thread of the same user would get a wrong mask.
     fn pid_of(&self, thread: Thread, knob: &Knob) -> Result<Pid, Error> {
         let gone = || Error::Gone(Box::new(knob.clone()));
         if !self.root.is_live() {
@@ -123,7 +124,7 @@ impl LiveKnobIo {
     }
 }
 
-/// Whether a file is one of the kernel's settings, and no file that somebody would miss. A journal may name any.
+/// Returns whether a file is one of the kernel's settings, and not an ordinary file. A journal may name any file.
 fn is_setting(path: &Path) -> bool {
     let is_below = ["/proc/sys", "/sys"].iter().any(|folder| path.starts_with(folder));
     is_below && !path.components().any(|part| part == Component::ParentDir)
@@ -135,7 +136,7 @@ fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
             KernelValue::of(value).and_then(|value| value.write(*pid))
         }
         (Place::File(path), Value::Text(text)) => {
-            // In one write, as sysfs and procfs want it; never creating a file.
+            // Written at once, as sysfs and procfs require. The file is never created.
             let file = OpenOptions::new().write(true).truncate(true).open(path);
             file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
         }
@@ -200,7 +201,7 @@ impl KnobIo for LiveKnobIo {
 
     fn threads_of(&self, leader: Thread) -> Result<Vec<u32>, Error> {
         let process = Task::process(&self.root, leader.tid);
-        // A leader that has ended while its threads go on is a zombie, and started when it did.
+        // A leader that has ended while its threads go on is a zombie, and keeps its start time.
         match self.task(leader.tid).stat().and_then(|stat| Ok((stat, process.threads()?))) {
             Ok((stat, threads)) if stat.start_boottime_ns == leader.start_ns => Ok(threads),
             Err(error) if !error.is_gone() => Err(error.into()),

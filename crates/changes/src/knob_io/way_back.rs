@@ -1,28 +1,29 @@
-//! Whether a scheduling can be put back. The kernel lets everybody make his threads lesser ones, but not
-//! greater ones again (sched(7), "Privileges and resource limits").
+//! Checks whether a thread's scheduling could be restored. The kernel lets every user lower the priority of a thread,
+//! but raising it again needs a privilege or a limit (sched(7), "Privileges and resource limits").
 
 use machine::Root;
 use machine::process::Task;
 
 use crate::knob::Scheduling;
 
-/// capabilities(7): may set any scheduling of any thread.
+/// The capability to set any scheduling of any thread, see capabilities(7).
 const CAP_SYS_NICE: u32 = 23;
 
-/// Whether this process needs no limit.
+/// Returns whether this process is not subject to the limits.
 pub(super) fn may_set_all(root: &Root) -> bool {
     Task::own(root).status().is_ok_and(|status| status.effective.has(CAP_SYS_NICE))
 }
 
-/// The limit of (RLIMIT_NICE, RLIMIT_RTPRIO) that forbids to go `from` one scheduling `to` another.
+/// Returns which of the limits (RLIMIT_NICE, RLIMIT_RTPRIO) forbids the change `from` one scheduling `to` another;
+/// `None` if it is allowed.
 pub(super) fn missing(from: &Scheduling, to: &Scheduling, (nice, real_time): (u64, u64)) -> Option<&'static str> {
     let is_real_time = |scheduling: &Scheduling| scheduling.priority > 0;
     if is_real_time(to) && !(is_real_time(from) && to.priority <= from.priority) {
         return (real_time < u64::from(to.priority)).then_some("rtprio");
     }
-    // Leaving SCHED_IDLE is allowed to whom the nice value would be.
+    // A thread may leave SCHED_IDLE if it may set its nice value.
     let leaves_idle = from.policy == Scheduling::IDLE && to.policy != Scheduling::IDLE;
-    // RLIMIT_NICE is 20 less the lowest nice value.
+    // RLIMIT_NICE is 20 minus the lowest allowed nice value.
     let needed = u64::try_from(20 - to.nice).unwrap_or(0);
     ((leaves_idle || to.nice < from.nice) && nice < needed).then_some("nice")
 }

@@ -1,4 +1,4 @@
-//! A machine that is made up: threads with affinities and schedulings that bear others, and processes of
+//! A simulated machine: threads with affinities and schedulings that create other threads, and the processes of
 //! sessions.
 #![allow(clippy::unwrap_used, dead_code, reason = "each test that uses it uses a part of it")]
 
