@@ -37,13 +37,13 @@ pub struct Account {
     pub programs: Vec<Program>,
     /// One entry per CPU; empty if the backend cannot see CPUs.
     pub cpus: Vec<CpuAccount>,
-    /// Who ran while members waited for a CPU, largest first.
+    /// Preemptors: what ran on CPUs for which tracked threads waited, largest first.
     #[serde(alias = "took_cpu")]
     pub preemptors: Vec<Preemptor>,
     /// Hot user functions, largest first.
     #[serde(alias = "hot")]
     pub hot_functions: Vec<HotFunction>,
-    /// What programs that ran side by side took from one another; absent where there was one.
+    /// What co-run programs took from one another; absent if there was one program.
     #[serde(default, alias = "beside")]
     pub co_run: Option<CoRun>,
 }
@@ -61,10 +61,10 @@ pub struct Lost {
     pub samples: u64,
     /// Number of wake-ups for whose waker there was no space.
     pub pairs: u64,
-    /// Thread-time behind strangers whose name found no room.
+    /// Thread time waited behind untracked threads for whose name there was no space.
     #[serde(alias = "takers_ns")]
     pub preemptors_ns: u64,
-    /// Updates of the idle split given up.
+    /// Number of abandoned updates of the division of idle time.
     pub idle_split: u64,
     /// Number of trace events for which there was no space: the trace has gaps, the account has none.
     #[serde(default)]
@@ -121,7 +121,7 @@ pub struct Process {
     pub parent_pid: u32,
     /// Last name of the main thread.
     pub comm: String,
-    /// Exit code as a shell would see it; absent while it runs.
+    /// Exit code as a shell shows it; absent while the process runs.
     pub exit_code: Option<i32>,
     /// Its threads, in order of birth.
     pub threads: Vec<Thread>,
@@ -283,29 +283,29 @@ figures! {
     }
 }
 
-/// Somebody who held a CPU that members waited for.
+/// A preemptor: a thread, or threads of one name, that held a CPU for which tracked threads waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Preemptor {
-    /// Name.
+    /// Name of the threads.
     pub comm: String,
     /// Id of the thread that took most under this name; 0 for `idle`, and for a thread outside the container of cox.
     pub tid: u32,
     /// Thread id on the host, for a thread outside the container of cox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_tid: Option<u32>,
-    /// Threads under this name.
+    /// Number of threads under this name.
     pub threads: u64,
-    /// `sibling`: a member; `other`: not; `idle`: the CPU was idle (waking up from idle).
+    /// `sibling`: a tracked thread; `other`: an untracked thread; `idle`: the CPU was idle (leaving its idle state).
     pub kind: PreemptorKind,
-    /// Thread-time members waited on the CPU it held.
+    /// Thread time that tracked threads waited for the CPU it held.
     pub wait_ns: u64,
 }
 
-/// Who a preemptor is to us.
+/// Kind of a preemptor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PreemptorKind {
-    /// A member of the same session.
+    /// A tracked thread of the same session.
     Sibling,
     /// Any other thread.
     #[default]

@@ -58,7 +58,7 @@ fn find(threads: c_uint) -> &'static Team {
     loop {
         let fits = teams.all.iter().copied().filter(|team| team.slots() >= threads && !team.is_in_use());
         let Some(smallest) = fits.min_by_key(|team| team.slots()) else { break };
-        // A thread whose last team this is may have claimed it first.
+        // A thread may have claimed it meanwhile, without the lock, because it is the team of its last region.
         if smallest.claim() {
             return smallest;
         }
