@@ -1,6 +1,6 @@
-//! Doorbells: each a ring buffer that BPF rings, and an event descriptor for the program's own threads.
+//! Doorbells. Each consists of a ring buffer that BPF rings, and an event descriptor (eventfd) that the program's own threads ring.
 //!
-//! A bell of its own for each standby, because a ring buffer wakes all who wait for it.
+//! Each standby has a bell of its own, because a ring buffer wakes all threads that wait for it.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -11,10 +11,10 @@ use wire::umt::BELLS;
 
 use crate::descriptors::out_of_the_way;
 
-/// Pages of a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that we run on.
+/// Size of the pages with a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that cox runs on.
 const PAGE: usize = 4096;
 
-/// Event descriptors of the bells, for who rings from within; -1: none.
+/// Event descriptors of the bells, for ringing from within the process; -1: no bell.
 static EVENTS: [AtomicI32; BELLS] = [const { AtomicI32::new(-1) }; BELLS];
 
 static LOST: OnceLock<fn()> = OnceLock::new();
@@ -22,38 +22,38 @@ static LOST: OnceLock<fn()> = OnceLock::new();
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// Somebody rang.
+    /// The bell was rung.
     Rung,
     /// The session is over.
     Over,
-    /// The program has closed what the bell needs.
+    /// The program has closed a descriptor that the bell needs.
     Lost,
 }
 
 /// One doorbell.
 #[derive(Debug)]
 pub struct Bell {
-    /// Its number.
+    /// The bell's number: its bit in `parked`.
     pub number: u32,
     ring: Option<Ring>,
     event: OwnedFd,
 }
 
-/// What BPF rings.
+/// The ring buffer that BPF rings.
 #[derive(Debug)]
 struct Ring {
     fd: OwnedFd,
-    /// How far it has been read, and written.
+    /// The consumer position, and the producer position.
     read: NonNull<AtomicU64>,
     written: NonNull<AtomicU64>,
 }
 
-// SAFETY: mappings of shared memory that are read and written as atomics.
+// SAFETY: points to mappings of shared memory, which are accessed as atomics only.
 unsafe impl Send for Bell {}
 
 impl Bell {
-    /// The bell of a ring buffer; without one it is rung from within the process only. `None`: it cannot be mapped, or there are no
-    /// descriptors left.
+    /// Makes a bell from a ring buffer. Without a ring buffer, only this process can ring it. Returns `None` if the buffer cannot be mapped, or if
+    /// no descriptors are left.
     #[must_use]
     pub fn new(number: u32, ring: Option<OwnedFd>) -> Option<Bell> {
         let event = event()?;
@@ -69,23 +69,24 @@ impl Bell {
         Some(Bell { number, ring, event })
     }
 
-    /// Sleeps until it is rung, until `session` is closed at its other end, or for so many milliseconds (-1: as long as it takes).
-    /// `None`: time is up.
+    /// Sleeps until the bell is rung, until the other end of `session` is closed, or for so many milliseconds (-1: without limit). Returns `None`
+    /// on timeout.
     #[must_use]
     pub fn sleep(&self, session: RawFd, milliseconds: i32) -> Option<Woken> {
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // poll(2) leaves out what is negative.
+        // poll(2) ignores negative descriptors.
         let ring = self.ring.as_ref().map_or(-1, |ring| ring.fd.as_raw_fd());
         let mut all = [wanted(ring), wanted(self.event.as_raw_fd()), wanted(session)];
         let mut count = -1;
         while count < 0 {
-            // SAFETY: an array of so many.
+            // SAFETY: an array of `all.len()` entries.
             count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
         }
         if count == 0 {
             return None;
         }
-        // Whoever closes descriptors that are not its own closes all. It would not sleep any more; nor read, with luck, what is not ours.
+        // POLLNVAL: the program has closed our descriptors, probably all of them. Stop: this poll would no longer sleep, and a later one might
+        // read a descriptor that the program has opened under the same number.
         if all.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
             return Some(Woken::Lost);
         }
@@ -96,54 +97,56 @@ impl Bell {
         Some(if all[2].revents == 0 { Woken::Rung } else { Woken::Over })
     }
 
-    /// Reads what BPF has rung, so that it wakes again. Whoever looks *behind* this at what it rings for misses nothing: it wakes only those who have
-    /// read all, and what it counted before a ring that is read here can be seen. Whether it had rung.
+    /// Consumes what BPF has written to the ring buffer, so that BPF's next ring wakes again. Returns whether BPF had rung.
+    ///
+    /// A caller that looks for the reason of a ring *after* this call misses none: BPF wakes only readers that have read everything, and whatever
+    /// BPF counted before a ring that is consumed here is visible.
     pub fn hush(&self) -> bool {
         let Some(ring) = &self.ring else { return false };
-        // SAFETY: mapped by `new`, and never given back.
+        // SAFETY: mapped by `new`, and never unmapped.
         let (read, written) = unsafe { (ring.read.as_ref(), ring.written.as_ref()) };
         let mut had_rung = false;
         loop {
-            // What rang says nothing else: it is read by moving on.
+            // The contents of a record do not matter: advancing the position consumes it.
             let end = written.load(Ordering::Acquire);
             if read.load(Ordering::Relaxed) == end {
                 return had_rung;
             }
             had_rung = true;
             read.store(end, Ordering::Release);
-            // BPF writes its end and then reads ours: if it has not seen this one, and wakes nobody, we see its end now.
+            // BPF writes its position and then reads ours. If BPF has not seen this store, and wakes no thread, the next load sees BPF's position.
             fence(Ordering::SeqCst);
         }
     }
 
-    /// Has it ring until it is [lowered](Bell::lower).
+    /// Rings the bell from within the process. It stays rung until it is [lowered](Bell::lower).
     pub fn raise(&self) {
         write(self.event.as_raw_fd());
     }
 
-    /// It rings no more for [`raise`](Bell::raise). Does not block.
+    /// Takes back a [`raise`](Bell::raise). Does not block.
     pub fn lower(&self) {
         let mut count = 0u64;
         // SAFETY: room for the eight bytes.
         unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 
-    /// What can be polled: BPF's ring, and what is [raised](Bell::raise) from within.
+    /// Returns the descriptors to poll: BPF's ring, and the event descriptor of [`raise`](Bell::raise).
     pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         self.ring.iter().map(|ring| ring.fd.as_raw_fd()).chain([self.event.as_raw_fd()])
     }
 }
 
-/// Rings the standby whose bit the caller has taken.
+/// Rings the bell of a standby whose bit in `parked` the caller has taken.
 pub(crate) fn ring(bell: u32) {
     write(EVENTS.get(bell as usize).map_or(-1, |event| event.load(Ordering::Acquire)));
 }
 
-/// Raises an event descriptor.
+/// Signals an event descriptor.
 pub(crate) fn write(event: RawFd) {
     let one = 1u64;
-    // SAFETY: eight bytes; errno is put back, the program has called nothing that sets it. Where the program has closed the descriptor and
-    // has a file of its own there, at a number as high as that, what is written is its own doing.
+    // SAFETY: eight bytes; errno is restored, since the program has called nothing that sets it. If the program has closed the descriptor and
+    // opened a file of its own under that high number, the write goes to that file; that is the program's own doing.
     let is_lost = unsafe {
         let errno = *libc::__errno_location();
         let is_lost = libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN;
@@ -155,22 +158,22 @@ pub(crate) fn write(event: RawFd) {
     }
 }
 
-/// Has `lost` called when a bell cannot be rung, since the program has closed what it needs: its standby sleeps on, and whoever counts on it has
-/// to be told.
+/// Sets a function that is called when a bell cannot be rung because the program has closed its descriptor: the standby there sleeps on, and the
+/// code that relies on it has to be told.
 pub fn when_lost(lost: fn()) {
     let _ = LOST.set(lost);
 }
 
 pub(crate) fn event() -> Option<OwnedFd> {
     use std::os::fd::FromRawFd;
-    // SAFETY: makes a descriptor.
+    // SAFETY: only makes a descriptor.
     let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: just made, and owned by no other code.
     let event = (event >= 0).then(|| unsafe { OwnedFd::from_raw_fd(event) })?;
     out_of_the_way(event).ok()
 }
 
-/// Maps a part of a descriptor's memory, which stays.
+/// Maps a part of a descriptor's memory. It is never unmapped.
 pub(crate) fn map(fd: &OwnedFd, offset: usize, bytes: usize, access: libc::c_int) -> Option<NonNull<u8>> {
     // SAFETY: a new mapping, at an address of the kernel's choice.
     let place = unsafe {

@@ -1,4 +1,4 @@
-//! How a program gets its pages and bells: from the session's socket, whose path cox leaves in the environment.
+//! Connects a program to its session: gets the pages and bells from the session's socket, whose path cox leaves in the environment.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -11,31 +11,31 @@ use crate::bell::{Bell, map};
 use crate::descriptors::{ROOM, out_of_the_way};
 use crate::{records, shared, together};
 
-/// Descriptors that may come with the answer: two pages, and rings of the bells if BPF rings.
+/// Maximum number of descriptors in the answer: two pages, and the bells' ring buffers if BPF rings.
 const DESCRIPTORS: usize = 2 + BELLS;
 
 const _: () = assert!(ROOM as usize > 1 + DESCRIPTORS + BELLS);
 
-/// What a session gives.
+/// What a session gives to a process that has connected.
 #[derive(Debug)]
 pub struct Session {
-    /// Closed at its other end when the session is over.
+    /// The socket; its other end is closed when the session is over.
     pub socket: OwnedFd,
-    /// Where standbys park.
+    /// The bells at which standbys park.
     pub bells: Vec<Bell>,
-    /// By whom blocked threads are noticed: this process may need a [sentinel](crate::sentinel) on each CPU, or a [leader](crate::leader).
+    /// How blocked threads are noticed: this process may need a [sentinel](crate::sentinel) on each CPU, or a [leader](crate::leader).
     pub how: How,
 }
 
-/// Asks the session at `path`, which gave this number; from then on threads can [enlist](crate::enlist).
+/// Connects to the session at `path`, which has issued `nonce`. Afterwards threads can [enlist](crate::enlist).
 ///
 /// # Errors
-/// When nobody is there, or does not speak as we do.
+/// If no session listens there, or if it speaks another version of the protocol.
 pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let socket = dial(path)?;
     let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
     let bytes = hello.bytes();
-    // SAFETY: so many bytes.
+    // SAFETY: sends as many bytes as `bytes` has.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
     if sent != size_of::<Hello>() as isize {
         return Err(io::Error::last_os_error());
@@ -52,13 +52,13 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let both = libc::PROT_READ | libc::PROT_WRITE;
     let said_page = map(&said, 0, size_of::<Said>(), both).ok_or_else(unmapped)?;
     let how = How::from_number(welcome.how);
-    // BPF writes there by itself, and nobody else can.
+    // With BPF the kernel alone writes this page, and the descriptor allows only reading.
     let access = if how == How::Bpf { libc::PROT_READ } else { both };
     let seen_page = map(&seen, 0, size_of::<Seen>(), access).ok_or_else(unmapped)?;
-    // SAFETY: mappings of this size and alignment, which stay, and whose words are atomics.
+    // SAFETY: mappings of this size and alignment, never unmapped, whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
-    // Where threads' logs wake standbys, one of these watches. A second one would be woken by the log of the thread whose CPU the first one takes to look,
-    // take a CPU itself, wake the first one, and so on: 8000 times a second, for nothing.
+    // Where threads' logs wake standbys, only one standby watches them. A second one would be woken by the log of the thread whose CPU the first
+    // one takes in order to look, would take a CPU itself, wake the first one, and so on: 8000 times a second, without effect.
     let count = if how == How::Records { 1 } else { BELLS };
     let rings = descriptors.map(Some).chain(std::iter::repeat_with(|| None)).take(count);
     let bells: Vec<Bell> = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
@@ -75,10 +75,10 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     Ok(Session { socket, bells, how })
 }
 
-/// The CPUs that this process may use.
+/// Writes the CPUs that this process may use into its page.
 fn say_cpus(said: &Said) {
     let mut mask = [0u64; CPU_WORDS];
-    // SAFETY: the kernel writes at most so many bytes, and says how many.
+    // SAFETY: the kernel writes at most as many bytes as the mask has, and returns their number.
     let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
     let count: u32 = if bytes < 0 { 1 } else { mask.iter().map(|word| word.count_ones()).sum() };
     said.allowed.iter().zip(mask).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
@@ -86,19 +86,19 @@ fn say_cpus(said: &Said) {
 }
 
 fn dial(path: &[u8]) -> io::Result<OwnedFd> {
-    // SAFETY: all zero is an address of no family.
+    // SAFETY: all zero is a valid address, of no family.
     let mut address: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
     if path.len() >= address.sun_path.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     address.sun_path.iter_mut().zip(path).for_each(|(to, from)| *to = *from as libc::c_char);
-    // SAFETY: makes a descriptor.
+    // SAFETY: only makes a descriptor.
     let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: just made.
+    // SAFETY: just made, and owned by no other code.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: an address of this length.
@@ -108,31 +108,31 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The answer, and the descriptors that come with it.
+/// Receives the answer and the descriptors that come with it.
 fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
     let mut welcome = Welcome { magic: 0, version: 0, how: 0 };
     let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
-    // Of words, because what the kernel puts there is aligned to them.
+    // An array of words, because the kernel aligns the control messages to words.
     let mut control = [0u64; 4 + DESCRIPTORS];
-    // SAFETY: all zero is an empty message.
+    // SAFETY: all zero is a valid, empty message.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
-    // SAFETY: a message with room for what it says.
+    // SAFETY: the message describes buffers of the sizes that it names.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     let why = io::Error::last_os_error();
     let mut descriptors = Vec::new();
-    // SAFETY: the message that the kernel has just filled.
+    // SAFETY: the message was just filled in by the kernel.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     while !header.is_null() {
-        // SAFETY: within the message.
+        // SAFETY: `header` is within the message.
         let (level, kind, bytes) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
         if (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-            // SAFETY: as above: the descriptors are its data.
+            // SAFETY: as above; the descriptors are the header's data.
             let data = unsafe { libc::CMSG_DATA(header).cast::<libc::c_int>() };
-            // SAFETY: a macro that computes a length.
+            // SAFETY: the macro only computes a length.
             let count = (bytes - unsafe { libc::CMSG_LEN(0) } as usize) / size_of::<libc::c_int>();
-            // SAFETY: so many descriptors, which are ours from here on.
+            // SAFETY: reads `count` descriptors, which this process owns from here on.
             descriptors.extend((0..count).map(|at| unsafe { OwnedFd::from_raw_fd(data.add(at).read_unaligned()) }));
         }
         // SAFETY: as above.
@@ -140,14 +140,14 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
     }
     match got {
         ..0 => Err(why),
-        // The kernel leaves out descriptors that there are no numbers for: what has come may be anything but what was sent.
+        // The kernel drops descriptors for which no numbers are free, so those that arrived may not match what was sent.
         _ if message.msg_flags & libc::MSG_CTRUNC != 0 => Err(io::Error::from_raw_os_error(libc::EMFILE)),
         _ if got != size_of::<Welcome>() as isize => Err(io::ErrorKind::UnexpectedEof.into()),
         _ => Ok((welcome, descriptors)),
     }
 }
 
-/// What cox leaves in the environment behind `on,`: `PATH,NONCE`, the number in hexadecimal digits.
+/// Parses what cox leaves in the environment behind `on,`: `PATH,NONCE`, with the nonce in hexadecimal digits.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<(&[u8], [u8; 16])> {
     let comma = text.iter().rposition(|byte| *byte == b',')?;

@@ -1,20 +1,20 @@
-//! futex(2) among the threads of this process, without a time. errno stays as it was: the program has called something that sets none.
+//! futex(2) between the threads of this process, without timeouts. errno is preserved, since the program has called nothing that sets it.
 
 use std::sync::atomic::AtomicU32;
 
-/// Sleeps while the word is `value`; may end for no reason.
+/// Sleeps while the word has the value `value`. May return without a wake-up.
 pub fn wait(word: &'static AtomicU32, value: u32) {
     call(word, libc::FUTEX_WAIT, value);
 }
 
-/// Wakes so many of those who sleep on the word.
+/// Wakes up to `count` threads that sleep on the word.
 pub fn wake(word: &'static AtomicU32, count: u32) {
     call(word, libc::FUTEX_WAKE, count);
 }
 
 fn call(word: &'static AtomicU32, operation: libc::c_int, value: u32) {
     let time = std::ptr::null::<libc::timespec>();
-    // SAFETY: a static word; errno is this thread's own.
+    // SAFETY: a static word; errno belongs to this thread.
     unsafe {
         let errno = *libc::__errno_location();
         libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time);

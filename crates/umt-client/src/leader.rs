@@ -1,6 +1,6 @@
-//! The layout of the paper (A. Roca et al., section III), for comparison: one *leader*, on whatever CPU, is woken whenever a thread leaves its CPU, and
-//! rings a standby where a CPU is left and a task is ready. It looks every millisecond as well. (The paper's is also told when a thread unblocks;
-//! here whoever wants to know reads that thread's log.)
+//! The layout of the paper (A. Roca et al., section III), for comparison: one *leader* thread, on any CPU, is woken whenever a thread leaves its
+//! CPU. If that leaves a CPU free and a task is ready, the leader rings a standby. It also scans every millisecond. (The paper's leader is also
+//! told when a thread unblocks; here a thread that needs this reads the other thread's log.)
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +11,10 @@ use crate::thread::now_ns;
 use crate::together::{self, Why};
 use crate::{bell, records};
 
-/// The paper's period of its scan, milliseconds.
+/// Period of the paper's scan, milliseconds.
 const SCAN_MS: i32 = 1;
 
-/// What the leader does until the session is over.
+/// Runs the leader until the session is over.
 pub fn lead() {
     while is_live() {
         let why = together::sleep(SCAN_MS);
@@ -32,7 +32,7 @@ pub fn lead() {
             continue;
         };
         if let Some(at) = take_any(&pages) {
-            // Only a scan finds what no event has told.
+            // A ready task that was found by the scan was announced by no event.
             said.counts.0.scan_rescues.fetch_add(u64::from(why == Why::Late), Ordering::Relaxed);
             seen.rung_ns[at as usize % seen.rung_ns.len()]
                 .store(if why == Why::Late { now_ns() } else { since_ns }, Ordering::Relaxed);

@@ -1,44 +1,47 @@
-//! Which of a program's threads block, as the kernel says, and doorbells that it rings: the side inside the program.
+//! The program's side of the doorbells: which threads of the program are blocked, and how a standby is woken.
 //!
-//! A *standby* is a thread that has nothing to do as long as the program's own threads keep their CPUs busy. It is parked at
-//! a doorbell. When a thread blocks while tasks are pending, and fewer are runnable than there are CPUs, BPF rings one (`watch/src/bpf/prog/overlap.bpf.h`).
+//! A *standby* is a thread that has nothing to do as long as the program's own threads keep their CPUs busy. It is parked at a doorbell. If a
+//! thread blocks while tasks are pending, and fewer threads are runnable than there are CPUs, BPF rings one doorbell
+//! (`watch/src/bpf/prog/overlap.bpf.h`).
 //!
-//! Nobody asks the kernel for any of this: both sides map the same memory ([`wire::umt`]).
+//! No system call is needed to exchange this state: the kernel side and the program map the same memory ([`wire::umt`]).
 //!
-//! Without privileges there are two other ways. The kernel's records of a thread's own switches wake a parked standby, which looks itself
-//! ([`records`]; [`leader`]: they wake one thread that rings). Or the kernel shows that a CPU is idle by running a thread of the idle class there
-//! ([`sentinel`]), whose ring is in the place of BPF's.
+//! Without privileges there are two other ways. Either the kernel's records of a thread's own switches wake a parked standby, which then looks for
+//! work itself ([`records`]); with [`leader`], they wake one thread that rings the standbys. Or a thread of the idle class shows that its CPU is
+//! idle by running there, and rings in place of BPF ([`sentinel`]).
 //!
 //! # The protocol
 //!
-//! Three parties write one word and then read another's; each has a full fence in between.
+//! Three parties each write one word and then read a word that another party writes, with a full fence in between.
 //!
-//! 1. A thread that has put a task into a queue reads `runnable`. Are there fewer runnable threads than CPUs, it takes a bit of `parked` and
-//!    rings that bell itself ([`has_put`]).
-//! 2. BPF counts `runnable`, and who is ready on its CPU, down when a thread blocks, and then looks at the queues. Is there a task, and no other
-//!    thread on that CPU, or are fewer threads runnable than there are CPUs, it takes a bit of `parked` and rings that bell. It looks, too, when a
-//!    stranger leaves a CPU idle. A CPU that goes idle looks at about 1024 queues; others come next time.
-//! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). To the kernel its sleep is a block
-//!    like others: 2.
+//! 1. A thread that has put a task into a queue reads `runnable`. If fewer threads are runnable than there are CPUs, it takes a bit of `parked`
+//!    and rings that bell itself ([`has_put`]).
+//! 2. When a thread blocks, BPF decrements `runnable` and the count of ready threads on that CPU, and then looks at the queues. If a task is
+//!    pending, and no other thread is on that CPU or fewer threads are runnable than there are CPUs, BPF takes a bit of `parked` and rings that
+//!    bell. BPF also looks at the queues when an untracked thread leaves a CPU idle. A CPU that goes idle looks at about 1024 queues, and at the
+//!    others the next time.
+//! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). The kernel treats the standby's sleep as a
+//!    block like any other, so step 2 applies to it.
 //!
-//! With records, 2 is done by whoever the kernel wakes at a switch-out: the record was written before, and what it reads of the queues it reads behind
-//! a full fence (`records::left`). The sleep of a standby, and of a member without work, wakes nobody; so they look in the kernel's place once they are
-//! seen to rest, again behind a full fence ([`rest`]).
+//! With records, the thread that the kernel wakes at a switch-out does step 2. The kernel has written the record before it wakes the thread, and
+//! the thread reads the queues behind a full fence (`records::left`). The sleep of a standby, and of a tracked thread without work, wakes no
+//! thread. These threads therefore look in the kernel's place: they first mark themselves as resting, and then look behind a full fence
+//! ([`rest`]).
 //!
-//! A standby gives way to whoever has unblocked *on its CPU*, at the next scheduling point ([`is_crowded`]). On its CPU, because the scheduler is slow
-//! to move a thread that waits elsewhere to a CPU that has just gone idle: with `runnable` alone CPUs were idle for 6 % of the time while threads
-//! waited for others.
+//! At the next scheduling point, a standby gives way to a thread that has unblocked *on its CPU* ([`is_crowded`]). It is not enough to compare
+//! `runnable` with the number of CPUs: the scheduler is slow to move a waiting thread to a CPU that has just gone idle, and with `runnable` alone
+//! CPUs were idle for 6 % of the time while threads waited elsewhere.
 //!
-//! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free for us when a thread blocks, a task when it is put.
-//! Whichever was second has seen the other, by 1 or 2. A standby that parks meanwhile is one of those who can be rung then, or it
-//! sees the task by 3. `protocol` says this in code, and a model checker plays all orders of it.
+//! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free when a thread blocks; a task becomes pending when it is put
+//! into a queue. Whichever event is second sees the first one, by step 1 or 2. A standby that parks meanwhile can either be rung by then, or sees
+//! the task in step 3. The module `protocol` contains these steps without the kernel, and a model checker plays all their interleavings.
 //!
-//! *Turned down:* a word that says whether tasks are pending at all, which would save the fence in 1 while it is set. Somebody has to clear it,
-//! and whoever puts a task while it is set falsely does not look for a free CPU; the model checker found the order in which all others are
-//! blocked by then.
+//! *Turned down:* a word that says whether any task is pending, which would save the fence of step 1 while it is set. Some thread has to clear
+//! that word, and a thread that puts a task while the word is stale does not look for a free CPU. The model checker found an interleaving in which
+//! all other threads are blocked by then.
 //!
-//! Words that are wrong, because an event was lost, or because the session that counted is dead, cost time and no task: queues
-//! are looked at by the program's own threads as ever.
+//! If words are wrong, because an event was lost or because the session that counted is dead, time is lost but no task: the program's own threads
+//! look at the queues as usual.
 
 pub mod bell;
 pub mod connect;
@@ -67,25 +70,25 @@ use wire::umt::{How, PROBES, place};
 pub use shared::{cpus, has_blocked, has_ready, how, is_live, queues, said, seen, was_ever_live};
 pub use thread::{leave_once, now_ns};
 
-/// Times that a standby lets others go first before it parks. A pipeline (`workloads/blocked`) was at 0.96 of the best number of threads by hand
-/// with 0, at 0.98 with 1 and at 0.99 with 2; other programs did not differ.
+/// Number of times that a standby yields before it parks. A pipeline (`workloads/blocked`) reached 0.96 of the speed of the best hand-tuned number
+/// of threads with 0, 0.98 with 1 and 0.99 with 2. Other programs did not differ.
 const YIELDS: u32 = 2;
 
-/// After fork, in the child: the pages are its parent's, and so are logs.
+/// Detaches a forked child from the session: the pages and the logs belong to its parent.
 pub fn forked() {
     records::forked();
     shared::leave_to_parent();
     end();
 }
 
-/// Nobody counts any more: the session has ended. Whether its pages were used until now.
+/// Ends the use of the session's pages, since the session no longer counts. Returns whether they were in use until now.
 pub fn end() -> bool {
     let was_live = shared::end();
     sentinel::dismiss();
     was_live
 }
 
-/// A task was put into a queue: rings a standby if there is a CPU for it.
+/// Called after a task was put into a queue. Rings a standby if there is a free CPU for it.
 #[inline]
 pub fn has_put() {
     let (Some(seen), said) = (seen(), said()) else { return };
@@ -99,7 +102,8 @@ pub fn has_put() {
     }
 }
 
-/// Whether there is a CPU, and a standby, for one more task, as far as can be seen without a fence: for who could make more tasks.
+/// Returns whether a CPU and a standby are available for one more task. Reads without a fence, so the answer is only a hint: it is meant for
+/// callers that could create more tasks.
 #[inline]
 #[must_use]
 pub fn wants_more() -> bool {
@@ -107,19 +111,20 @@ pub fn wants_more() -> bool {
         let is_free = || {
             if how() == How::Sentinels { sentinel::is_one_idle() } else { Pages { said: said(), seen }.has_free_cpu() }
         };
-        // First what is one word.
+        // The cheaper test, of one word, comes first.
         said().parked.0.load(Ordering::Relaxed) != 0 && is_free()
     })
 }
 
-/// Sleeps for want of work, by [`futex::wait`] or the like: nobody is to be woken for it.
+/// Sleeps for want of work, in `sleep` (usually [`futex::wait`]). The kernel wakes no standby for this sleep.
 pub fn rest(sleep: impl FnOnce()) {
     if how() == How::Records && is_live() { rest::rest(sleep) } else { sleep() }
 }
 
-/// Whether another thread that counts waits for the caller's CPU, and there is no other for it: a standby should leave. Without the second,
-/// a standby that the scheduler has put beside another of its kind, since a stranger has the other CPU, would leave, be rung for that CPU, be put
-/// there again, and so on.
+/// Returns whether a standby should leave its CPU: another tracked thread waits for that CPU, and no other CPU is free.
+///
+/// The second condition prevents a loop. Without it, a standby that the scheduler has put on the CPU of another standby, because an untracked
+/// thread has the other CPU, would leave, be rung for that other CPU, be put on the same CPU again, and so on.
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
@@ -130,39 +135,41 @@ pub fn is_crowded() -> bool {
     }
 }
 
-/// The same for a thread of the program's own, which nobody rings: it leaves its work to standbys only while there is one.
+/// Like [`is_crowded`], for one of the program's own threads. Such a thread is never rung, so it leaves its work to standbys only while one is
+/// parked.
 #[inline]
 #[must_use]
 pub fn may_leave() -> bool {
     is_live() && how() != How::Sentinels && is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
 }
 
-/// Lets the other threads that wait for the caller's CPU go first, and asks again. Returns whether the CPU [is crowded](is_crowded) all the same.
+/// Yields to the threads that wait for the caller's CPU. Returns whether the CPU [is crowded](is_crowded) even after that.
 ///
-/// To park costs a doorbell later, and some 20 us in which a CPU is idle; where threads block often, those that wait are soon gone.
+/// Parking costs a doorbell later, and about 20 us in which a CPU is idle. Where threads block often, the waiting threads are soon gone.
 #[must_use]
 pub fn is_crowded_after_yielding() -> bool {
     let yields = if how() == How::Bpf { YIELDS } else { 0 };
     (0..yields).all(|_| {
-        // SAFETY: gives the CPU away for a while.
+        // SAFETY: takes no arguments; gives up the CPU for a while.
         unsafe { libc::sched_yield() };
         is_crowded()
     })
 }
 
-/// The calling thread counts from now on, until [`discharge`]. `false`: there is no room for it.
+/// Registers the calling thread as a tracked thread until [`discharge`], and shortens its scheduler slice where that helps. Returns `false` if
+/// there is no session or no free entry.
 pub fn enlist() -> bool {
     if !is_live() {
         return false;
     }
-    // With BPF, standbys are those that stand back.
+    // With BPF only standbys adapt their scheduling (`slices::Manners`).
     if how() != How::Bpf {
         slices::shorten();
     }
     register()
 }
 
-/// The same for a thread whose scheduling is somebody else's to say.
+/// Like [`enlist`], but leaves the thread's scheduling attributes alone: another party decides on them.
 pub fn register() -> bool {
     if !is_live() {
         return false;
@@ -180,7 +187,8 @@ pub fn register() -> bool {
     free.is_some()
 }
 
-/// Returns where the kernel counts how often the calling thread has blocked. `None`: it is not enlisted, or only BPF would count that.
+/// Returns the word in which the kernel counts how often the calling thread has blocked. Returns `None` if the thread is not enlisted, or if the
+/// session does not use BPF: only BPF counts this.
 #[must_use]
 pub fn own_blocks() -> Option<&'static AtomicU32> {
     let (said, seen, tid) = (said(), seen()?, tid());
@@ -188,7 +196,7 @@ pub fn own_blocks() -> Option<&'static AtomicU32> {
     own.filter(|_| how() == How::Bpf).map(|at| &seen.thread_blocks[at])
 }
 
-/// The calling thread counts no more.
+/// Removes the calling thread from the tracked threads.
 pub fn discharge() {
     records::discharge();
     let (said, tid) = (said(), tid());
@@ -198,7 +206,7 @@ pub fn discharge() {
     said.generation.fetch_add(1, Ordering::AcqRel);
 }
 
-/// Nobody counts any more, whom BPF knows: each thread from when it next leaves its CPU.
+/// Removes all threads that BPF tracks. For each thread this takes effect when it next leaves its CPU.
 pub fn discharge_all() {
     let said = said();
     said.tids.iter().for_each(|word| word.store(0, Ordering::Release));

@@ -1,4 +1,4 @@
-//! The words of the [protocol](crate::protocol), where the pages or the logs have them.
+//! Implements the words of the [protocol](crate::protocol) by the shared pages, or by the threads' logs where there are any.
 
 use std::sync::atomic::{Ordering, fence};
 
@@ -51,12 +51,12 @@ impl Words for Pages<'_> {
     }
 }
 
-/// Whether BPF counts more runnable threads than CPUs, and more than one on the caller's CPU.
+/// Returns whether BPF counts more runnable threads than CPUs, and more than one on the caller's CPU.
 pub(crate) fn is_crowded_by(seen: &Seen) -> bool {
     if seen.runnable.load(Ordering::Relaxed) <= said().cpus.load(Ordering::Relaxed) as i32 {
         return false;
     }
-    // SAFETY: asks for a number: a load, where the C library keeps it.
+    // SAFETY: takes no arguments; the C library reads the number from memory.
     let cpu = unsafe { libc::sched_getcpu() };
     seen.cpu.get(cpu as usize).is_some_and(|there| there.moves().ready() > 1)
 }

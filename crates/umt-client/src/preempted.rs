@@ -1,15 +1,15 @@
-//! Whether the calling thread was preempted: how a standby notices without privileges that another thread wants its CPU.
+//! Counts preemptions of the calling thread. Without privileges, this is how a standby notices that another thread wants its CPU.
 
 use std::cell::Cell;
 
 use crate::thread::usage;
 
 thread_local! {
-    /// Preemptions of this thread when it last asked, and whether there were new ones then.
+    /// This thread's count of preemptions at the last call, and whether it had grown then.
     static PREEMPTED: Cell<(i64, bool)> = const { Cell::new((0, false)) };
 }
 
-/// Whether the calling thread has been preempted since it asked last.
+/// Returns whether the calling thread has been preempted since its last call.
 pub(crate) fn was_preempted() -> bool {
     let count = usage().ru_nivcsw;
     let was = count != PREEMPTED.get().0;
@@ -17,7 +17,7 @@ pub(crate) fn was_preempted() -> bool {
     was
 }
 
-/// What [`was_preempted`] has said last.
+/// Returns the last answer of [`was_preempted`].
 pub(crate) fn gave_way() -> bool {
     PREEMPTED.get().1
 }

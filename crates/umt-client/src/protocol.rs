@@ -1,44 +1,45 @@
-//! The doorbell protocol, apart from the pages and the kernel; the crate's text says why it loses no task.
+//! The doorbell protocol without the pages and the kernel. The crate's documentation explains why it loses no task.
 
-/// The words that both sides write.
+/// The words that the program and the kernel side both write.
 pub trait Words {
-    /// Whether fewer threads are runnable than there are CPUs.
+    /// Returns whether fewer threads are runnable than there are CPUs.
     fn has_free_cpu(&self) -> bool;
-    /// Whether another thread wants the caller's CPU.
+    /// Returns whether another thread wants the caller's CPU.
     fn is_crowded(&self) -> bool;
-    /// Whether a queue has a task.
+    /// Returns whether any queue has a task.
     fn has_ready(&self) -> bool;
-    /// Bells with a standby, a bit for each.
+    /// Returns the bells at which a standby is parked, one bit for each bell.
     fn parked(&self) -> u64;
-    /// A standby is at this bell.
+    /// Sets the bit of `bell`: a standby is parked there.
     fn park(&self, bell: u32);
-    /// Takes it away; whether it was there.
+    /// Clears the bit of `bell`. Returns whether it was set.
     fn take(&self, bell: u32) -> bool;
-    /// A full fence.
+    /// Executes a full memory fence.
     fn fence(&self);
 }
 
-/// A task was put into a queue. The bell to ring, if there is a CPU and a standby for it.
+/// Called after a task was put into a queue. Returns the bell that the caller has to ring, if a CPU is free and a standby is parked.
 #[inline]
 pub fn announce(words: &impl Words) -> Option<u32> {
     words.fence();
     if words.has_free_cpu() { take_any(words) } else { None }
 }
 
-/// A thread has said that it rests, which wakes nobody: it looks in the kernel's place. The bell to ring.
+/// Called by a thread that has marked itself as resting. The kernel does not look at the queues for this sleep, so the thread does it in the
+/// kernel's place. Returns the bell that the caller has to ring.
 pub fn look_before_rest(words: &impl Words) -> Option<u32> {
     words.fence();
     if words.has_ready() { announce(words) } else { None }
 }
 
-/// Takes a standby that is parked.
+/// Takes the bit of any parked standby. Returns its bell.
 pub fn take_any(words: &impl Words) -> Option<u32> {
     loop {
         let parked = words.parked();
         if parked == 0 {
             return None;
         }
-        // The lowest, again and again: its memory is in the caches, and the others sleep on.
+        // Always prefers the lowest bell: the memory of that standby is in the caches, and the others sleep on.
         let bell = parked.trailing_zeros();
         if words.take(bell) {
             return Some(bell);
@@ -46,13 +47,13 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
     }
 }
 
-/// A standby lies down at its bell. Whether it may sleep: else it was not rung, and there is work for it.
+/// Parks a standby at `bell`. Returns whether it may sleep. `false`: it was not rung, but there is work for it.
 pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
-    // Its block would look, too, with a fence: this saves a sleep that would end at once.
+    // The kernel would also look, behind a fence, when the standby blocks. Looking here saves a sleep that would end at once.
     words.fence();
-    // Where it is crowded another has this CPU, and the kernel rings somebody for a free one. Who cannot take its own bit has been rung:
-    // its sleep ends at once.
+    // If the CPU is crowded, another thread uses this CPU, and the kernel rings a standby for any free one. If the standby cannot take its own
+    // bit, it has been rung, and its sleep ends at once.
     !words.has_ready() || words.is_crowded() || !words.take(bell)
 }
 

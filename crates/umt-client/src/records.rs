@@ -1,23 +1,24 @@
-//! Blocks noticed without privileges: the kernel's own log of a thread's switches (PERF_RECORD_SWITCH, Linux 4.17; `perf_event_paranoid` ≤ 2).
+//! Notices blocked threads without privileges, by the kernel's own log of a thread's switches (PERF_RECORD_SWITCH, Linux 4.17;
+//! `perf_event_paranoid` ≤ 2).
 //!
-//! Each thread that counts has a *log*: an event of its own, and a ring that only the kernel writes. The ring is mapped for reading only, hence
-//! never full: old records are written over, and nobody has to move on. Its last record says where the thread is:
+//! Each tracked thread has a *log*: a perf event of its own, and a ring that only the kernel writes. The ring is mapped read-only, so it is never
+//! full: the kernel overwrites old records, and no reader has to advance a position. The last record tells the thread's state:
 //!
 //! | last record | the thread |
 //! |---|---|
 //! | in | runs |
 //! | out, preempted | waits for a CPU |
-//! | out | is blocked, or has been woken and waits for a CPU: the log does not tell |
+//! | out | is blocked, or was woken and waits for a CPU: the log does not distinguish these |
 //!
-//! So state is a load, and is never wrong for longer than until the next switch. All records have 32 bytes, and they alternate, out and in. With a
-//! watermark of 64 the kernel wakes who watches at each *out* and at no *in*: it does so when more than the watermark was written since, and
-//! then advances its mark by the watermark (kernel/events/ring_buffer.c, `__perf_output_begin`). Woken at *in*, too, the watcher would take the
-//! thread's CPU, which is an out and an in, and so on.
+//! Reading the state is thus a load, and the state is wrong at most until the next switch. All records have 32 bytes, and they alternate between
+//! out and in. With a watermark of 64 bytes, the kernel wakes the watcher at each *out* and at no *in*: it wakes the watcher when more than the
+//! watermark was written since the mark, and then advances the mark by the watermark (kernel/events/ring_buffer.c, `__perf_output_begin`). If it
+//! woke the watcher at *in* as well, the watcher would take the thread's CPU, which causes an out and an in, and so on.
 //!
-//! A thread that sleeps because it has nothing to do (`rest`) stops its log for so long: nobody has to be told.
+//! A thread that sleeps because it has nothing to do (`rest`) stops its log meanwhile, since no standby has to be woken.
 //!
-//! Logs lie in an arena of places of a fixed size. One that is given back is covered with zeros, so a reader who comes late reads that nobody is there,
-//! and no lock is needed.
+//! Logs lie in an arena of places of a fixed size. A place that is given back is covered with zeros. A late reader then finds no record there, so
+//! no lock is needed.
 
 use std::cell::Cell;
 use std::io;
@@ -35,18 +36,18 @@ use crate::shared::{has_ready, is_live, said, seen, was_ever_live};
 use crate::together;
 
 const PAGE: usize = 4096;
-/// A page for where the kernel is, and one of records.
+/// Bytes of a place: one page with the kernel's write position, and one page of records.
 const PLACE: usize = 2 * PAGE;
-/// Threads that count, at most.
+/// Maximum number of tracked threads.
 pub const PLACES: usize = 256;
 const RECORD: u64 = size_of::<Record>() as u64;
-/// Bytes behind which who watches is woken: once for each pair of records.
+/// The kernel wakes the watcher once for this many bytes: once for each pair of records.
 const WATERMARK: u32 = 2 * RECORD as u32;
 /// `PERF_EVENT_IOC_ENABLE` and `_DISABLE` (include/uapi/linux/perf_event.h).
 const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
 
-/// What is in a ring: a header without content, and what `sample_id_all` adds.
+/// A record in a ring: a header without a body, and the fields that `sample_id_all` adds.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Record {
@@ -60,74 +61,74 @@ struct Record {
     pad: u32,
 }
 
-/// What a thread did, as its log has it.
+/// One switch of a thread, as in its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// What it was.
+    /// The kind of switch.
     pub kind: Kind,
-    /// On which CPU.
+    /// The CPU on which the thread was switched.
     pub cpu: u32,
-    /// When, on CLOCK_MONOTONIC.
+    /// Time of the switch, nanoseconds on CLOCK_MONOTONIC.
     pub time_ns: u64,
 }
 
 /// Kinds of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It was given a CPU.
+    /// The thread was switched in.
     In,
-    /// It was taken off, and wants to run on.
+    /// The thread was switched out although it could go on.
     Preempted,
-    /// It left, to wait for something.
+    /// The thread was switched out because it waits for something.
     Blocked,
 }
 
-/// How far a log has been read.
+/// How far a reader has read a log, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position(u64);
 
-/// Where a thread is.
+/// The state of a thread: a thread snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stand {
-    /// It runs, or waits for a CPU.
+    /// True if the thread runs or waits for a CPU.
     pub is_runnable: bool,
-    /// Where it runs, or ran last.
+    /// The CPU on which the thread runs or ran last.
     pub cpu: u32,
-    /// Since when, on CLOCK_MONOTONIC.
+    /// Time of the thread's last switch, nanoseconds on CLOCK_MONOTONIC; 0 while it rests.
     pub since_ns: u64,
 }
 
-/// The first place.
+/// Address of the first place.
 static ARENA: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// Places that have ever been given, from the first on.
+/// Number of places from the first one that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 static TAKEN: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
-/// Whether the thread of a place rests: its log is stopped.
+/// For each place, whether its thread rests; its log is then stopped.
 static RESTS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
-/// When a thread blocked last, as far as was looked.
+/// Time of the latest block that any caller of [`left`] has seen.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The calling thread's place and descriptor.
+    /// The calling thread's place, and its log's descriptor.
     static OWN: Cell<Option<(u32, RawFd)>> = const { Cell::new(None) };
-    /// What had been written of its log when it last asked whether it is crowded, and the answer.
+    /// How much of the calling thread's log had been written when it last asked whether its CPU is crowded, and the answer.
     static LOOKED: Cell<(u64, bool)> = const { Cell::new((0, false)) };
 }
 
-/// Whether the kernel lets this user have logs of its own threads.
+/// Tests whether the kernel lets this user open logs of their own threads.
 ///
 /// # Errors
-/// What the kernel says instead.
+/// The kernel's error, if it does not.
 pub fn probe() -> io::Result<()> {
     open().map(drop)
 }
 
-/// Makes room for logs, if there is none yet. By one thread at a time. `None`: there is no memory.
+/// Reserves memory for logs, if none is reserved yet. Must not be called by two threads at once. Returns `None` if there is no memory.
 pub fn begin() -> Option<()> {
     if !ARENA.load(Ordering::Acquire).is_null() {
         return Some(());
     }
-    // SAFETY: a new mapping, at an address of the kernel's choice, which stays.
+    // SAFETY: a new mapping, at an address of the kernel's choice, that is never unmapped.
     let place = unsafe {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         libc::mmap(ptr::null_mut(), PLACES * PLACE, libc::PROT_READ, kind, -1, 0)
@@ -135,16 +136,16 @@ pub fn begin() -> Option<()> {
     (place != libc::MAP_FAILED).then(|| ARENA.store(place.cast(), Ordering::Release))
 }
 
-/// The calling thread has a log from here on. `false`: the kernel gives it none, or all places are taken.
+/// Opens a log for the calling thread. Returns `false` if the kernel refuses, or if all places are taken.
 pub fn enlist() -> bool {
     if OWN.get().is_some() {
         return true;
     }
     let Some(place) = take_place() else { return false };
-    // A low number is better than none.
+    // If no high descriptor number is free, a low one is used.
     let log = open().and_then(out_of_the_way).or_else(|_| open());
     let Some(log) = log.ok().filter(|log| cover(place, log.as_raw_fd())) else {
-        // A ring that is refused may have taken away what was there: readers are to find zeros.
+        // A failed mapping of the ring may have removed what was mapped there before. Readers must find zeros.
         cover(place, -1);
         give_back(place);
         return false;
@@ -157,25 +158,25 @@ pub fn enlist() -> bool {
     true
 }
 
-/// The calling thread's place among logs, and the descriptor that is ready behind its switches.
+/// Returns the calling thread's place among the logs, and the descriptor that becomes readable after its switches.
 #[must_use]
 pub fn own() -> Option<(u32, RawFd)> {
     OWN.get()
 }
 
-/// The calling thread's log ends.
+/// Closes the calling thread's log.
 pub fn discharge() {
     let Some((place, log)) = OWN.take() else { return };
     cover(place, -1);
-    // Where a session has ended the program may have closed it, and have a file of its own of this number.
+    // After the end of a session the program may have closed the descriptor, and may have a file of its own under this number.
     if is_live() || !was_ever_live() {
-        // SAFETY: made by `enlist`, and nobody else's; closing it takes it from those that are watched.
+        // SAFETY: opened by `enlist` and used only here. Closing it also removes it from the epoll set.
         unsafe { libc::close(log) };
     }
     give_back(place);
 }
 
-/// After fork, in the child: logs are of the parent's threads.
+/// Forgets all logs in a forked child: they belong to the parent's threads.
 pub(crate) fn forked() {
     ARENA.store(ptr::null_mut(), Ordering::Release);
     USED.store(0, Ordering::Relaxed);
@@ -183,23 +184,23 @@ pub(crate) fn forked() {
     OWN.set(None);
 }
 
-/// The calling thread while it rests; without a log nothing is to be said of it.
+/// Marks the calling thread as resting. Does nothing for a thread without a log.
 pub(crate) struct Resting(Option<(u32, RawFd)>);
 
 impl Resting {
-    /// It is about to rest: to others it is not runnable any more.
+    /// Marks the thread as about to rest: other threads no longer count it as runnable.
     pub(crate) fn begin() -> Resting {
         let resting = Resting(OWN.get());
         resting.says(1);
         resting
     }
 
-    /// Stops its log: nobody is woken for its sleep.
+    /// Stops the thread's log, so that its sleep wakes no standby.
     pub(crate) fn stop_log(&self) {
         self.tell(DISABLE);
     }
 
-    /// It has work again, and its log goes on.
+    /// Starts the log again, and removes the mark: the thread has work.
     pub(crate) fn end(self) {
         self.tell(ENABLE);
         self.says(0);
@@ -211,7 +212,7 @@ impl Resting {
 
     fn tell(&self, what: libc::c_ulong) {
         let Some((_, log)) = self.0 else { return };
-        // SAFETY: an event of this thread's own, and no argument; errno is put back, the program has called nothing that sets it.
+        // SAFETY: an event of this thread's own, and no argument. errno is restored, since the program has called nothing that sets it.
         unsafe {
             let errno = *libc::__errno_location();
             libc::ioctl(log, what, 0);
@@ -220,15 +221,16 @@ impl Resting {
     }
 }
 
-/// Whether fewer threads are runnable than there are CPUs.
+/// Returns whether fewer threads are runnable than there are CPUs.
 pub(crate) fn has_free_cpu() -> bool {
     let cpus = said().cpus.load(Ordering::Relaxed) as usize;
     stands().filter(|stand| stand.is_runnable).take(cpus).count() < cpus
 }
 
-/// Whether another thread wants the calling thread's CPU, and there is no other for it.
+/// Returns whether another thread wants the calling thread's CPU, and no other CPU is free.
 pub(crate) fn is_crowded() -> bool {
-    // Whoever wants this CPU and is known has run on it before: this thread was switched out since.
+    // A tracked thread that wants this CPU has run on it before, so the calling thread has been switched out since. Without a new record in its
+    // log a negative answer still holds.
     let written = OWN.get().map_or(0, |(place, _)| written(place));
     let (looked, was) = LOOKED.get();
     let is = (written != looked || was) && is_crowded_now();
@@ -237,7 +239,7 @@ pub(crate) fn is_crowded() -> bool {
 }
 
 pub(crate) fn is_crowded_now() -> bool {
-    // SAFETY: asks for a number: a load, where the C library keeps it.
+    // SAFETY: takes no arguments; the C library reads the number from memory.
     let cpu = unsafe { libc::sched_getcpu() } as u32;
     let (mut all, mut here) = (0, 0);
     stands().filter(|stand| stand.is_runnable).for_each(|stand| {
@@ -247,7 +249,8 @@ pub(crate) fn is_crowded_now() -> bool {
     all > said().cpus.load(Ordering::Relaxed) && here > 1
 }
 
-/// Behind a wake-up by the kernel: whether there is a task and a CPU for it, and since when the last thread to block has been blocked.
+/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns since when the thread that blocked last has
+/// been blocked, in nanoseconds.
 pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
     let last = stands().filter(|stand| !stand.is_runnable).max_by_key(|stand| stand.since_ns)?;
@@ -258,33 +261,34 @@ pub(crate) fn left() -> Option<u64> {
     (has_ready() && (has_free_cpu() || is_left())).then_some(last.since_ns)
 }
 
-/// Where threads are, that count.
+/// Returns the thread snapshots of all tracked threads.
 fn stands() -> impl Iterator<Item = Stand> {
     (0..USED.load(Ordering::Acquire)).filter_map(stand)
 }
 
-/// Where the thread of a place is; `None`: nobody is there.
+/// Returns the snapshot of the thread that has a place; `None` if no thread has it.
 #[must_use]
 pub fn stand(place: u32) -> Option<Stand> {
-    // A record that is written over meanwhile is 127 switches old.
+    // Even if the kernel overwrites the record meanwhile, that takes 127 switches.
     let last = switch(place, written(place).checked_sub(RECORD)?)?;
     let rests = RESTS[place as usize].load(Ordering::Acquire) != 0;
     let since_ns = if rests { 0 } else { last.time_ns };
     Some(Stand { is_runnable: !rests && last.kind != Kind::Blocked, cpu: last.cpu, since_ns })
 }
 
-/// How far the log of a place has been written.
+/// Returns how far the log of a place has been written.
 #[must_use]
 pub fn end(place: u32) -> Position {
     Position(written(place))
 }
 
-/// Goes through what was written behind a position, and moves it. Whether nothing was missed: what is older than 127 switches is written over.
+/// Calls `each` for every switch that was logged behind `from`, and advances `from`. Returns whether none was missed: the kernel overwrites
+/// records that are older than 127 switches.
 pub fn follow(place: u32, from: &mut Position, mut each: impl FnMut(Switch)) -> bool {
     let mut is_whole = true;
     while from.0 < written(place) {
         let read = switch(place, from.0);
-        // Only now: behind what is written the kernel may be at work on the next record.
+        // Only after the record was read: beyond the written end the kernel may already be writing the next record.
         fence(Ordering::Acquire);
         let oldest = (written(place) + RECORD).saturating_sub(PAGE as u64);
         if from.0 < oldest {
@@ -297,14 +301,14 @@ pub fn follow(place: u32, from: &mut Position, mut each: impl FnMut(Switch)) -> 
     is_whole
 }
 
-/// The record at a byte of a place's log.
+/// Returns the record at a byte position of a place's log.
 fn switch(place: u32, at: u64) -> Option<Switch> {
     let arena = ARENA.load(Ordering::Acquire);
     if arena.is_null() {
         return None;
     }
     let at = place as usize * PLACE + PAGE + at as usize % PAGE;
-    // SAFETY: within the arena, whose places are zeros or a ring; aligned as all records are.
+    // SAFETY: within the arena, whose places are mapped to zeros or to a ring; aligned, as all records are.
     let record = unsafe { arena.add(at).cast::<Record>().read_volatile() };
     if record.kind != abi::PERF_RECORD_SWITCH || u64::from(record.bytes) != RECORD {
         return None;
@@ -320,25 +324,25 @@ fn switch(place: u32, at: u64) -> Option<Switch> {
     Some(Switch { kind, cpu: record.cpu, time_ns: record.time_ns })
 }
 
-/// Bytes that the kernel has written to a place's ring.
+/// Returns how many bytes the kernel has written to a place's ring.
 fn written(place: u32) -> u64 {
     let arena = ARENA.load(Ordering::Acquire);
     if arena.is_null() {
         return 0;
     }
     let at = place as usize * PLACE + std::mem::offset_of!(perf_event_mmap_page, data_head);
-    // SAFETY: within the arena, aligned, and written by the kernel at once.
+    // SAFETY: within the arena, aligned, and written by the kernel in one store.
     unsafe { arena.add(at).cast::<AtomicU64>().as_ref() }.map_or(0, |head| head.load(Ordering::Acquire))
 }
 
-/// An event of the calling thread.
+/// Opens the perf event of the calling thread's log.
 fn open() -> io::Result<OwnedFd> {
-    // SAFETY: all zero asks for nothing.
+    // SAFETY: an attribute of zeros is valid and requests nothing.
     let mut attr: perf_event_attr = unsafe { MaybeUninit::zeroed().assume_init() };
     attr.type_ = abi::PERF_TYPE_SOFTWARE;
     attr.config = u64::from(abi::PERF_COUNT_SW_DUMMY);
     attr.size = size_of::<perf_event_attr>() as u32;
-    // What makes a record one of 32 bytes.
+    // These fields make each record 32 bytes long.
     attr.sample_type = u64::from(abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_CPU);
     attr.clockid = libc::CLOCK_MONOTONIC;
     attr.__bindgen_anon_2.wakeup_watermark = WATERMARK;
@@ -348,16 +352,16 @@ fn open() -> io::Result<OwnedFd> {
     attr.set_context_switch(1);
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
-    // SAFETY: lives through the call; the event writes to no memory of the user's but to rings that are mapped for it.
+    // SAFETY: the attribute outlives the call. The event writes only to rings that are mapped for it.
     let fd = unsafe { perf_event_open(&raw mut attr, 0, -1, -1, abi::PERF_FLAG_FD_CLOEXEC.into()) };
-    // SAFETY: just made.
+    // SAFETY: just opened, and owned by no other code.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
 
-/// Puts a ring, or zeros, in a place. Whether it could.
+/// Maps a log's ring into a place, or zeros if `log` is negative. Returns whether the mapping succeeded.
 fn cover(place: u32, log: RawFd) -> bool {
     let kind = if log < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
-    // SAFETY: within the arena, which is nobody else's.
+    // SAFETY: within the arena, which only this module uses.
     unsafe {
         let at = ARENA.load(Ordering::Acquire).add(place as usize * PLACE);
         libc::mmap(at.cast(), PLACE, libc::PROT_READ, kind | libc::MAP_FIXED, log, 0) != libc::MAP_FAILED

@@ -1,4 +1,4 @@
-//! Threads that sleep for want of work, where the kernel's records tell who is blocked.
+//! Sleeps for want of work, in sessions where the kernel's records tell which threads are blocked.
 
 use std::sync::atomic::Ordering;
 
@@ -8,10 +8,11 @@ use crate::records::Resting;
 use crate::shared::{said, seen};
 use crate::together;
 
-/// Sleeps for want of work: idle is neither running nor blocked, and the kernel wakes nobody for it.
+/// Sleeps for want of work. The thread counts as neither running nor blocked, and the kernel wakes no standby for this sleep.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();
-    // Who put a task and did not see this rest has put it before. Also of a thread without a log: it is runnable to nobody.
+    // A thread that put a task without seeing this mark has put it before, so the look finds the task. This also holds for a thread without a log,
+    // since no thread counts it as runnable.
     if let Some(seen) = seen()
         && look_before_rest(&Pages { said: said(), seen }).is_some()
     {

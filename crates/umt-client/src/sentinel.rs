@@ -1,13 +1,16 @@
-//! Idle CPUs noticed without privileges: on each CPU a thread of the idle class (SCHED_IDLE), which the kernel runs only where nobody else wants the CPU.
+//! Notices idle CPUs without privileges. Each CPU has one thread of the idle class (SCHED_IDLE), which the kernel runs only if no other thread
+//! wants the CPU.
 //!
-//! 1. A *sentinel* that finds itself running while a queue has a task rings a standby. The kernel takes a CPU with nothing but an idle-class thread on
-//!    it for idle, so the standby is put there, at once.
-//! 2. A sentinel that runs and finds no task sleeps. Who puts a task while one sleeps wakes it (`has_put`); both have a full fence between
-//!    what they write and what they read. While CPUs are busy, sentinels are runnable and do not run: nobody has to be woken.
-//! 3. That a thread has unblocked beside a standby is noticed by the standby itself: it has been preempted since its last task, which
-//!    the kernel counts ([`preempted`](crate::preempted)). It is late, by up to a tick, and strangers preempt, too; a standby that has left for nothing is rung again.
+//! 1. A *sentinel* that runs while a queue has a task rings a standby. The kernel regards a CPU that runs only an idle-class thread as idle, so it
+//!    puts the standby there at once.
+//! 2. A sentinel that runs and finds no task sleeps. A thread that puts a task while a sentinel sleeps wakes it (`has_put`). Both have a full
+//!    fence between their write and their read. While CPUs are busy, sentinels are runnable but do not run, so none has to be woken.
+//! 3. A standby notices by itself that a thread has unblocked on its CPU: it has been preempted since its last task, which the kernel counts
+//!    ([`preempted`](crate::preempted)). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left in
+//!    vain is rung again.
 //!
-//! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the subject has seen 4 ms).
+//! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the
+//! subject has seen 4 ms).
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -19,15 +22,15 @@ use crate::shared::{has_ready, is_live, said, seen};
 use crate::thread::{now_ns, sleep_ns};
 use crate::{bell, futex};
 
-/// Sentinels that sleep, a futex word for all of them.
+/// Number of sleeping sentinels.
 static SLEEPING: AtomicU32 = AtomicU32::new(0);
-/// Raised by who wakes them.
+/// The futex word on which sentinels sleep. A thread that wakes them increments it.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 const EVERYBODY: u32 = i32::MAX as u32;
-/// How long a standby takes to come; before that its CPU is idle to the sentinel still.
+/// Time that a standby takes to come, nanoseconds. Until then the sentinel still finds its CPU idle.
 const PATIENCE_NS: libc::c_long = 50_000;
 
-/// A task was put into a queue.
+/// Called after a task was put into a queue: wakes the sleeping sentinels.
 pub(crate) fn has_put() {
     fence(Ordering::SeqCst);
     if SLEEPING.load(Ordering::Relaxed) != 0 {
@@ -36,14 +39,14 @@ pub(crate) fn has_put() {
     }
 }
 
-/// Whether a CPU has been found idle, and no task for it.
+/// Returns whether a sentinel has found its CPU idle and no task for it.
 pub(crate) fn is_one_idle() -> bool {
     SLEEPING.load(Ordering::Relaxed) != 0
 }
 
-/// What a sentinel does, on the CPU that it is to stay on, until the session is over.
+/// Runs a sentinel on the given CPU until the session is over.
 pub fn stand(cpu: usize) {
-    // SAFETY: a mask of CPUs, all zero, and a struct of the kernel's.
+    // SAFETY: an initialised mask of CPUs, and an initialised struct of the kernel's.
     let bound = unsafe {
         let mut mask: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut mask);
@@ -60,7 +63,7 @@ pub fn stand(cpu: usize) {
     }
 }
 
-/// This CPU is idle, and there is a task.
+/// Rings a standby: this CPU is idle, and there is a task.
 fn call() {
     let (Some(seen), said) = (seen(), said()) else { return };
     if let Some(at) = take_any(&Pages { said, seen }) {
@@ -83,7 +86,7 @@ fn sleep() {
     SLEEPING.fetch_sub(1, Ordering::AcqRel);
 }
 
-/// Wakes all, who see that the session is over.
+/// Wakes all sentinels, so that they see that the session is over.
 pub(crate) fn dismiss() {
     CALLS.fetch_add(1, Ordering::AcqRel);
     futex::wake(&CALLS, EVERYBODY);

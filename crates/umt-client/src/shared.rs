@@ -1,4 +1,4 @@
-//! The pages that this process shares with who notices blocked threads, and what is in them.
+//! The pages that this process shares with the side that notices blocked threads, and access to their contents.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -7,76 +7,76 @@ use wire::umt::{How, Queue, Said, Seen};
 
 use crate::thread::sleep_ns;
 
-/// Without a session.
+/// Used in place of the page while there is no session.
 static ALONE: Said = Said::new();
 
 static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(ptr::null_mut());
-/// The page of the session that there is, or was; null: never.
+/// The program page of the present or last session; null if there never was one.
 static PAGE: AtomicPtr<Said> = AtomicPtr::new(ptr::null_mut());
-/// Its page is no session's any more: it is a child's.
+/// True in a forked child that has replaced its parent's page with one of its own: no session reads that page.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
-/// By whom: a [`How`].
+/// How blocked threads are noticed: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
-/// Whether standbys may have run tasks of this process, also if they do no more: what tasks were told must stay true.
+/// Returns whether standbys may ever have run tasks of this process, even if none does now: answers that tasks were given before must stay true.
 #[inline]
 #[must_use]
 pub fn was_ever_live() -> bool {
     !PAGE.load(Ordering::Relaxed).is_null()
 }
 
-/// What this process says.
+/// Returns the program page: what this process writes for the session.
 #[inline]
 #[must_use]
 pub fn said() -> &'static Said {
-    // SAFETY: a static, or a mapping that stays.
+    // SAFETY: points to a static or to a mapping that is never unmapped.
     unsafe { &*SAID.load(Ordering::Relaxed) }
 }
 
-/// What the kernel says; `None` where there is no session.
+/// Returns the kernel page; `None` if there is no session.
 #[inline]
 #[must_use]
 pub fn seen() -> Option<&'static Seen> {
-    // SAFETY: null, or a mapping that stays.
+    // SAFETY: null, or a mapping that is never unmapped.
     unsafe { SEEN.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Whether blocking is noticed: there is somebody who says so.
+/// Returns whether a session notices when threads of this process block.
 #[inline]
 #[must_use]
 pub fn is_live() -> bool {
     seen().is_some()
 }
 
-/// The pages are there. Before the first task, by one thread.
+/// Publishes the pages of a session. Called by one thread, before the first task.
 pub(crate) fn begin(said: &'static Said, seen: &'static Seen, how: How) {
     HOW.store(how as u32, Ordering::Release);
     SAID.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
     PAGE.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
-    // Last: from here on it is live.
+    // Stored last: from here on the session is live.
     SEEN.store(ptr::from_ref(seen).cast_mut(), Ordering::Release);
 }
 
-/// After fork, in the child: the page is its parent's.
+/// Replaces the program page in a forked child, since that page belongs to its parent.
 pub(crate) fn leave_to_parent() {
-    // A child's child has its own already.
+    // A child of the child already has a page of its own.
     if was_ever_live() && !IS_OWN.swap(true, Ordering::Relaxed) {
         become_own(PAGE.load(Ordering::Relaxed).cast());
     }
 }
 
-/// Puts a page of the child's own, in which nothing is said, where its parent's is. The child may be in the middle of a task, and go on with its
-/// team: ends of queues in there would be those of its parent's queues.
+/// Maps an empty page of the child's own over its parent's page. The child may be in the middle of a task and go on with its team; the queue ends
+/// in the parent's page are those of the parent's queues.
 fn become_own(page: *mut libc::c_void) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: a mapping of this size (`connect`), of which nobody else in this process knows. All zero are words like others.
+    // SAFETY: replaces a mapping of this size (`connect`) that only this module knows. All zero is a valid value of its words.
     let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
     if own == libc::MAP_FAILED {
-        // Without a page of its own it must not touch its parent's.
+        // Without a page of its own, the child must not go on: it would write to its parent's page.
         let why = b"cox: no memory for a child of a program that runs with overlap: it ends\n";
-        // SAFETY: so many bytes; and ends the process.
+        // SAFETY: writes as many bytes as `why` has, and ends the process.
         unsafe {
             libc::write(2, why.as_ptr().cast(), why.len());
             libc::_exit(libc::EXIT_FAILURE)
@@ -84,31 +84,31 @@ fn become_own(page: *mut libc::c_void) {
     }
 }
 
-/// There is no session any more. The pages stay mapped, since threads may be looking at them. Whether they were used until now.
+/// Ends the session for this process. The pages stay mapped, since threads may still read them. Returns whether they were in use until now.
 pub(crate) fn end() -> bool {
     let was_live = !SEEN.swap(ptr::null_mut(), Ordering::AcqRel).is_null();
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
     was_live
 }
 
-/// Ends of so many queues, which lie side by side and stay; BPF looks at them. `None`: there is no room, and they can be anywhere: tasks in
-/// them are seen by threads only.
+/// Reserves the ends of `count` adjacent queues in the page; they stay reserved, and BPF looks at them. Returns `None` if there is no room. The
+/// caller can then put the queue ends elsewhere, where only the program's threads see their tasks.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
     claim(said(), count).filter(|_| is_live())
 }
 
-/// So many queues of a page that nobody has yet. The page can be written by others: how many are used may be any number.
+/// Takes `count` queues of the page that are still unused. Other processes can write the page, so the number of used queues may have any value.
 fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
     let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= said.queue.len());
     let first = said.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;
     said.queue.get(first as usize..end(first)? as usize)
 }
 
-/// Whether the kernel has seen a thread of this process block, the calling one not least.
+/// Returns whether the kernel has seen any thread of this process block. The calling thread sleeps to provoke it.
 #[must_use]
 pub fn has_blocked(seen: &Seen) -> bool {
-    // Again, if need be: on a busy machine a sleep may be over before it has begun, or begin with a preemption.
+    // Repeats the sleep: on a busy machine it may be over before it has begun, or begin with a preemption.
     (0..100).any(|_| {
         let has = seen.blocks.load(Ordering::Acquire) > 0;
         if !has {
@@ -118,21 +118,21 @@ pub fn has_blocked(seen: &Seen) -> bool {
     })
 }
 
-/// CPUs that this process may use; 0: not known.
+/// Returns the number of CPUs that this process may use; 0 if unknown.
 #[inline]
 #[must_use]
 pub fn cpus() -> u32 {
     said().cpus.load(Ordering::Relaxed)
 }
 
-/// By whom blocked threads are noticed.
+/// Returns how blocked threads are noticed.
 #[inline]
 #[must_use]
 pub fn how() -> How {
     How::from_number(HOW.load(Ordering::Relaxed))
 }
 
-/// Whether a queue that BPF looks at has a task.
+/// Returns whether any queue that BPF looks at has a task.
 #[must_use]
 pub fn has_ready() -> bool {
     let said = said();

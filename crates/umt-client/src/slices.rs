@@ -1,45 +1,46 @@
-//! How the kernel's scheduler treats a thread of ours among those of its kind: long enough on a CPU to be worth it, and in nobody's way.
+//! How the kernel schedules a thread of ours: long enough on a CPU to be worth the switch, without delaying other threads.
 
-/// The shortest slice that Linux gives (kernel/sched/syscalls.c, since 6.12; older kernels do not look).
+/// The shortest slice that Linux grants (kernel/sched/syscalls.c, since 6.12; older kernels ignore the request).
 const SHORTEST_NS: u64 = 100_000;
 
-/// Asks for slices as short as there are, for a thread that is scheduled as usual: who has just unblocked waits less then for those that
-/// compute. Nothing else of it is changed.
+/// Asks for the shortest slices, if the thread is scheduled as usual (SCHED_OTHER): a thread that has just unblocked then waits less for threads
+/// that compute. Changes no other attribute.
 pub(crate) fn shorten() {
     change(libc::SCHED_OTHER, |attributes| attributes.sched_runtime = SHORTEST_NS);
 }
 
-/// How a standby is scheduled, by what its last task that blocked waited for.
+/// How a standby is scheduled. This depends on what its last task that blocked had waited for.
 ///
-/// A standby *stands back*: it is a batch thread, which takes the CPU from no thread when it wakes up. The kernel gives it an idle CPU as
-/// to others, and its share of a busy one at the end of a slice. Of many standbys that sleep in tasks, each that wakes up would else take the CPU
-/// from whatever computes there, for a few microseconds. If that is the process that wakes them one by one (`fifos` of
-/// `workloads/blocked`), a run took 0.26 s in the place of 0.21.
+/// A standby *stands back*: it has the policy SCHED_BATCH, so it takes the CPU from no thread when it wakes up. The kernel gives it an idle CPU
+/// like any other thread, and its share of a busy CPU at the end of a slice. Otherwise each of many standbys that sleep in tasks would, whenever
+/// it wakes up, take the CPU for a few microseconds from a thread that computes there. If that thread is the one that wakes them one by one
+/// (`fifos` of `workloads/blocked`), a run took 0.26 s instead of 0.21 s.
 ///
-/// A standby that read or wrote storage since it blocked last is scheduled as usual: a disk is idle until the standby has begun the next transfer. A
-/// critical path beside tasks that write (`workloads/apps/path.c`) was at 0.85 of the bound with standbys that always stood back, and at 0.95 with others; with this rule it is at 0.89.
-/// Which of a standby's tasks transferred something is not asked: that would be a system call for each task, also for the shortest.
+/// A standby that has read or written storage since it last blocked is scheduled as usual: the disk is idle until the standby begins the next
+/// transfer. A critical path beside tasks that write (`workloads/apps/path.c`) reached 0.85 of the bound with standbys that always stood back,
+/// 0.95 with standbys that never did, and reaches 0.89 with this rule. Which task of a standby transferred data is not asked: that would cost a
+/// system call for each task, even the shortest.
 ///
-/// *Turned down:* one vote for the process, so that a new standby need not learn by itself. The same few standbys are rung again and again, and
-/// have learned it; others sleep. As many were scheduled as usual with a vote as without.
+/// *Turned down:* one vote for the whole process, so that a new standby need not learn by itself. The same few standbys are rung again and again
+/// and have learned it; the others sleep. With a vote, as many were scheduled as usual as without.
 ///
-/// A thread that is not scheduled as usual, by the user's wish, stays as it is.
+/// A thread that the user has given another policy keeps it.
 #[derive(Debug)]
 pub struct Manners {
     is_back: bool,
-    /// What the thread had transferred when it was asked last.
+    /// What the thread had transferred at the last check.
     transferred: Transferred,
 }
 
 impl Manners {
-    /// The calling thread stands back. `None`: it is not scheduled as usual, and stays so.
+    /// Makes the calling thread stand back. Returns `None` if it is not scheduled as usual; it then keeps its policy.
     #[must_use]
     pub fn back() -> Option<Manners> {
         let is_back = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
         is_back.then(|| Manners { is_back, transferred: Transferred::now() })
     }
 
-    /// A task has ended in which the calling thread has blocked.
+    /// Called at the end of a task in which the calling thread has blocked: chooses the policy anew.
     pub fn has_blocked(&mut self) {
         let now = Transferred::now();
         let before = std::mem::replace(&mut self.transferred, now);
@@ -56,7 +57,7 @@ impl Manners {
     }
 }
 
-/// Blocks of 512 bytes that a thread has read from storage, and that it has written or left to be written: getrusage(2).
+/// Blocks of 512 bytes that a thread has read from storage, and that it has written or marked to be written: getrusage(2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Transferred {
     read: i64,
@@ -64,19 +65,19 @@ struct Transferred {
 }
 
 impl Transferred {
-    /// The calling thread's. A kernel that does not count them says 0.
+    /// Reads the calling thread's counts. A kernel that does not count reports 0.
     fn now() -> Transferred {
-        // SAFETY: numbers, of which zero is a value.
+        // SAFETY: a struct of integers, for which zero is a valid value.
         let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: room for what is written.
+        // SAFETY: has room for the struct that the kernel writes.
         unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
         Transferred { read: used.ru_inblock, written: used.ru_oublock }
     }
 }
 
-/// Whoever wakes the calling thread from `sleep` keeps the CPU that it is woken on: it is asked to do something that can wait. For a thread that
-/// is scheduled as usual. The kernel has nobody give way to a batch thread that wakes up (kernel/sched/fair.c, `check_preempt_wakeup_fair`), and
-/// gives it an idle CPU as to others.
+/// Runs `sleep` such that the thread that wakes the caller keeps its CPU: the caller is woken for work that can wait. Has an effect only for a
+/// thread that is scheduled as usual. A batch thread that wakes up preempts no thread (kernel/sched/fair.c, `check_preempt_wakeup_fair`), and gets
+/// an idle CPU like any other.
 pub fn wake_behind<T>(sleep: impl FnOnce() -> T) -> T {
     let is_behind = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
     let slept = sleep();
@@ -86,18 +87,18 @@ pub fn wake_behind<T>(sleep: impl FnOnce() -> T) -> T {
     slept
 }
 
-/// Changes the calling thread's scheduling, if it has this policy. Whether it was changed.
+/// Changes the calling thread's scheduling attributes if it has the given policy. Returns whether they were changed.
 fn change(policy: libc::c_int, how: impl FnOnce(&mut libc::sched_attr)) -> bool {
-    // SAFETY: all zero is a thread that is scheduled as usual.
+    // SAFETY: all zero is a valid value: a thread that is scheduled as usual.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: room for as many bytes.
+    // SAFETY: has room for `size` bytes.
     let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } == 0;
     if !read || attributes.sched_policy != policy as u32 {
         return false;
     }
     how(&mut attributes);
-    // SAFETY: what was read, but for what is changed.
+    // SAFETY: the attributes that the kernel returned, with the changes of `how`.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 

@@ -14,18 +14,18 @@ use crate::shared::{how, said, seen};
 use crate::thread::{now_ns, sleep_ns};
 use crate::together::{self, Why};
 
-/// How often one of those that are parked looks whether the kernel has said all, milliseconds.
+/// Period at which one of the parked standbys looks whether an event was missed, milliseconds.
 const SCAN_MS: i32 = 100;
-/// The same where the kernel does not tell that a stranger has left a CPU.
+/// The same period where the kernel does not report that an untracked thread has left a CPU.
 const SCAN_BY_RECORDS_MS: i32 = 10;
 
-/// Who was rung is at work within this time.
+/// Time within which a standby that was rung is at work, nanoseconds.
 const UNDERWAY_NS: libc::c_long = 1_000_000;
 
-/// Somebody who is parked scans.
+/// True while one of the parked standbys has the short scan period.
 static SCANS: AtomicBool = AtomicBool::new(false);
 
-/// Parks at `bell` until there is work for one more thread. `session`: the socket, by which one learns that nobody rings any more.
+/// Parks at `bell` until there is work for one more thread. The other end of the socket `session` is closed when the session ends.
 #[must_use]
 pub fn park(bell: &Bell, session: RawFd) -> Woken {
     let (Some(seen), said) = (seen(), said()) else { return Woken::Over };
@@ -45,12 +45,12 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
             None => {}
         }
     };
-    // Rung from within by somebody who took its bit, or by BPF, which did. A wake-up without either leaves the bit behind.
+    // Whoever rang the bell, a thread of the program or BPF, has taken the bit. After a wake-up without a ring the bit is still set.
     pages.take(bell.number);
     woken
 }
 
-/// The same where all standbys sleep at one place.
+/// Like [`park`], where all standbys sleep at one place.
 fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     let rings = &pages.seen.rings;
     let begins = |since_ns| {
@@ -77,7 +77,7 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     }
 }
 
-/// Who is parked looks from time to time; one of them more often than the others, who take its place when it has gone to work.
+/// The safety scan of a parked standby. One standby scans more often than the others; another one takes over when it has gone to work.
 struct Scan {
     mine: bool,
     often_ms: i32,
@@ -88,7 +88,7 @@ impl Scan {
         Scan { mine: false, often_ms }
     }
 
-    /// How long to sleep, milliseconds; -1: as long as it takes, since sentinels are a scan by themselves.
+    /// Returns how long to sleep, milliseconds. With sentinels it returns -1, no limit, since sentinels look for tasks themselves.
     fn time_ms(&mut self) -> i32 {
         if how() == How::Sentinels {
             return -1;
@@ -106,9 +106,9 @@ impl Drop for Scan {
     }
 }
 
-/// The safety scan: whether a task is ready and a CPU free, and nobody has rung this standby, which is taken for it.
+/// Scans for a ready task and a free CPU for which no standby was rung. If there are any, takes this standby's bit and returns true.
 fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
-    // Wrapping: the program can write any number there.
+    // Wrapping, since the program can write any number there.
     let rings = || {
         let own_rings = pages.said.counts.0.own_rings.load(Ordering::Relaxed);
         pages.seen.rings.load(Ordering::Relaxed).wrapping_add(own_rings)
@@ -118,7 +118,7 @@ fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
     if !is_left() {
         return false;
     }
-    // Somebody may be on the way.
+    // A standby may already be on its way.
     sleep_ns(UNDERWAY_NS);
     let is = is_left() && rings() == before && pages.take(bell);
     if is {

@@ -1,21 +1,21 @@
-//! What the kernel says of the calling thread, sleeping, and the time.
+//! The calling thread: its kernel counts, its sleep, its number, and the clock.
 
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Times that a thread tries to leave its CPU.
+/// Maximum number of attempts to leave the CPU.
 const LEAVES: u32 = 100;
 
 pub(crate) fn sleep_ns(ns: libc::c_long) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
-    // SAFETY: a time to sleep, and nowhere to write what is left of it.
+    // SAFETY: a valid time; null: the remaining time is not wanted.
     unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
 }
 
-/// A thread is noticed, enlisted or discharged, when it next leaves its CPU: now.
+/// Makes the calling thread leave its CPU. The kernel side notices that a thread was enlisted or discharged when the thread next leaves its CPU.
 pub fn leave_once() {
     let before = sleeps();
-    // The time may be over before the thread has gone to sleep.
+    // The time may have passed before the thread goes to sleep.
     for _ in 0..LEAVES {
         sleep_ns(1);
         if sleeps() != before {
@@ -24,26 +24,26 @@ pub fn leave_once() {
     }
 }
 
-/// How often the calling thread has gone to sleep.
+/// Returns how often the calling thread has gone to sleep: its voluntary switches.
 fn sleeps() -> libc::c_long {
     usage().ru_nvcsw
 }
 
-/// What the kernel counts of the calling thread.
+/// Returns the kernel's counts for the calling thread.
 pub(crate) fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::uninit();
-    // SAFETY: a place for it, and a call that cannot fail.
+    // SAFETY: room for the result, and a call that cannot fail with these arguments.
     unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
     }
 }
 
-/// The time, on the clock that BPF has.
+/// Returns the time in nanoseconds on CLOCK_MONOTONIC, the clock that BPF uses.
 #[must_use]
 pub fn now_ns() -> u64 {
     let mut now = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: a place for the time.
+    // SAFETY: room for the time.
     let now = unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
         now.assume_init()
@@ -52,6 +52,6 @@ pub fn now_ns() -> u64 {
 }
 
 pub(crate) fn tid() -> u32 {
-    // SAFETY: asks for a number.
+    // SAFETY: takes no arguments, and returns a number.
     unsafe { libc::gettid() as u32 }
 }

@@ -1,5 +1,5 @@
-//! The place for a standby to sleep at, where threads' logs ([`records`](crate::records)) are watched: an epoll instance. One sleeps there at a time, the
-//! next when that one has gone to work (there is one bell). What happens meanwhile is kept for it.
+//! The place where standbys sleep if threads' logs ([`records`](crate::records)) wake them: an epoll instance that watches all logs. One standby
+//! sleeps there at a time; the next one does when that one has gone to work (there is one bell). Events that occur in between are kept for it.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use crate::bell;
 use crate::descriptors::out_of_the_way;
 
-/// The epoll instance; -1: none.
+/// The epoll instance; -1: not created.
 static HERE: AtomicI32 = AtomicI32::new(-1);
-/// An event descriptor that is rung from within the process.
+/// The event descriptor that is rung from within the process.
 static CALLS: AtomicI32 = AtomicI32::new(-1);
-/// Calls that nobody has answered. Two writes of the event may wake one sleeper only; so who answers a call, and finds another, writes again.
+/// Number of calls that no thread has answered. Two writes to the event may wake only one sleeper, so a thread that answers a call while others
+/// are unanswered writes to the event again.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
 const LOG: u64 = 0;
@@ -23,25 +24,25 @@ const SESSION: u64 = 2;
 pub enum Why {
     /// A thread has left its CPU.
     Left,
-    /// Somebody has called ([`ring`]).
+    /// Another thread of the process has called ([`ring`]).
     Called,
-    /// Time is up, or for no reason.
+    /// Timeout, or a wake-up without a reason.
     Late,
     /// The session is over.
     Over,
-    /// The program has closed this place, as all descriptors.
+    /// The program has closed the epoll instance, probably together with all other descriptors.
     Lost,
 }
 
-/// Makes the place. `None`: there are no descriptors left.
+/// Creates the epoll instance. Returns `None` if no descriptors are left.
 pub(crate) fn begin(session: RawFd) -> Option<()> {
-    // SAFETY: makes a descriptor.
+    // SAFETY: only makes a descriptor.
     let here = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    // SAFETY: just made.
+    // SAFETY: just made, and owned by no other code.
     let here = (here >= 0).then(|| unsafe { OwnedFd::from_raw_fd(here) })?;
     let here = out_of_the_way(here).ok()?;
     let calls = bell::event()?;
-    // A call wakes one, and need not be read. The session's end wakes all.
+    // Edge-triggered: a call wakes one sleeper, and need not be read. The session's end wakes all.
     let added = add(here.as_raw_fd(), calls.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, CALL)
         && add(here.as_raw_fd(), session, libc::EPOLLIN | libc::EPOLLRDHUP, SESSION);
     if !added {
@@ -53,24 +54,24 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     Some(())
 }
 
-/// Watches one more log.
+/// Adds a log to those that are watched.
 pub(crate) fn watch(log: RawFd) {
     add(HERE.load(Ordering::Acquire), log, libc::EPOLLIN | libc::EPOLLET, LOG);
 }
 
 fn add(here: RawFd, what: RawFd, events: libc::c_int, kind: u64) -> bool {
     let mut event = libc::epoll_event { events: events as u32, u64: kind };
-    // SAFETY: an event to be read.
+    // SAFETY: an initialised event, which the kernel only reads.
     unsafe { libc::epoll_ctl(here, libc::EPOLL_CTL_ADD, what, &raw mut event) == 0 }
 }
 
-/// Wakes one who sleeps, or is about to.
+/// Wakes one thread that sleeps here, or is about to.
 pub(crate) fn ring() {
     UNANSWERED.fetch_add(1, Ordering::AcqRel);
     bell::write(CALLS.load(Ordering::Acquire));
 }
 
-/// Whether there was a call, which is the caller's now.
+/// Takes one unanswered call. Returns whether there was one.
 fn answer() -> bool {
     let fewer = |calls: u32| calls.checked_sub(1);
     let before = UNANSWERED.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer);
@@ -80,19 +81,19 @@ fn answer() -> bool {
     before.is_ok()
 }
 
-/// Sleeps until something happens, or so many milliseconds (-1: for ever).
+/// Sleeps until an event occurs, or for so many milliseconds (-1: without limit).
 pub(crate) fn sleep(milliseconds: i32) -> Why {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: room for one event.
     let count = unsafe { libc::epoll_wait(HERE.load(Ordering::Acquire), &raw mut event, 1, milliseconds) };
-    // SAFETY: this thread's own.
+    // SAFETY: errno of this thread.
     let error = unsafe { *libc::__errno_location() };
     match (count, event.u64) {
         (0, _) => Why::Late,
         (1, LOG) => Why::Left,
         (1, CALL) if answer() => Why::Called,
         (1, CALL) => Why::Late,
-        // A signal of a debugger's: nothing has happened, and looking once more does no harm.
+        // Interrupted by a signal, for example a debugger's. No event has occurred, but looking once more does no harm.
         (-1, _) if error == libc::EINTR => Why::Late,
         (1, _) => Why::Over,
         _ => Why::Lost,
