@@ -1,4 +1,4 @@
-//! What a program would take on fewer CPUs, for people and programs.
+//! Forecasts of how long a program would take on fewer CPUs, for people and programs.
 
 use advise::forecast::{Basis, Choice, Forecast, Way};
 use advise::numbers::{counted, duration, seconds};
@@ -11,47 +11,47 @@ use crate::style::Style;
 /// Version of [`Advice`]'s shape.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What `cox advise --json` writes and its text is made from. Times are nanoseconds.
+/// The document of `cox advise --json`, from which its text is made. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// Version of this shape.
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
-    /// The program.
+    /// The program's command line.
     pub command: Vec<String>,
-    /// Its exit code, of the run that the advice is from; absent when unknown.
+    /// The exit code of the run on which the advice is based; absent if unknown.
     pub exit_code: Option<i32>,
-    /// CPUs it is to have, as a list: `0-3,8`; absent when only their number is known.
+    /// The CPUs that the program would have, as a list: `0-3,8`; absent if only their number is known.
     pub cpu_list: Option<String>,
-    /// The run that the advice is from.
+    /// The run on which the advice is based.
     pub run: Run,
-    /// Where and when that run was.
+    /// Where and when that run was measured.
     #[serde(default)]
     pub provenance: Option<Provenance>,
-    /// What it would take.
+    /// The forecast for each way to run the program.
     #[serde(flatten)]
     pub forecast: Forecast,
 }
 
-/// The run that advice is from.
+/// The run on which advice is based.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// Measured in this run, or modelled from its account.
+    /// Whether the ways were measured in this run, or modelled from its account.
     pub basis: Basis,
-    /// How long it took.
+    /// How long the run took.
     pub elapsed_ns: u64,
-    /// CPUs that it had.
+    /// Number of CPUs that the run had.
     pub cpus: u64,
-    /// Windows that were compared; 0 when it was not run in windows.
+    /// Number of windows that were compared; 0 if the run was not divided into windows.
     pub windows: u64,
-    /// Their least length.
+    /// The shortest length of a window.
     pub window_ns: u64,
-    /// The part of the CPUs' time that other programs had meanwhile; absent when it was not measured.
+    /// The part of the CPUs' time that other programs used during the run; absent if not measured.
     pub others: Option<f64>,
 }
 
-/// Above this part of the CPUs other programs are worth a word.
+/// If other programs used more than this part of the CPUs, reports mention them.
 pub(crate) const OTHERS: f64 = 0.05;
 
 /// The JSON schema of [`Advice`].
@@ -61,7 +61,7 @@ pub fn schema() -> Schema {
 }
 
 impl Advice {
-    /// For a terminal.
+    /// Formats the advice for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
         let forecast = &self.forecast;
@@ -91,7 +91,7 @@ impl Advice {
         lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// What it is now.
+    /// Describes the present state of the program.
     fn now(&self) -> String {
         let (threads, now) = (counted(self.forecast.threads, "thread"), &self.run);
         let on = counted(self.forecast.cpus, "CPU");
@@ -126,7 +126,7 @@ fn line(choice: &Choice, place: usize) -> String {
     row(&name, Some(choice.of_bound), &seconds(choice.time_ns), &note)
 }
 
-/// `± 0.1 s`, or both ends when one is much nearer than the other.
+/// Formats an interval: `± 0.1 s`, or both ends if one is much nearer than the other.
 fn range(choice: &Choice) -> String {
     let (below, above) = (choice.time_ns - choice.low_ns, choice.high_ns - choice.time_ns);
     if above > 2 * below || below > 2 * above {

@@ -1,73 +1,73 @@
-//! Self-checks of an account, and what observing cost: absolute figures, and shares of a base that is long enough.
+//! Self-checks of an account, and what observing cost: as absolute figures, and as shares of a base that is long enough.
 //!
-//! A share of a short base says nothing: a program that ran for 3 ms is observed at "477 %" of its run time. So
-//! shares and relative differences exist only from a minimum of their base on; below it, the absolute figures do.
+//! A share of a short base is meaningless: a program that ran for 3 ms would be observed at "477 %" of its run time. Shares and relative
+//! differences are therefore given only if their base reaches a minimum; below it, only the absolute figures are.
 
 use ledger::Account;
 use ledger::check::{Agreement, Capacity, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The kernel's sum must be this long for a relative difference from it: 10 ms are ten times what the bookkeeping of
-/// a short program's start and end differs by.
+/// Minimum of the kernel's sum for a relative difference, nanoseconds. 10 ms are ten times the difference that the bookkeeping of a short
+/// program's start and end causes.
 pub const LEAST_BASE_NS: u64 = 10_000_000;
 
-/// … and for run delay this much longer per wake-up: cox's delay begins when the waking is traced, the kernel's up to
-/// 50 µs later, when the thread is put on a run queue.
+/// Added to the minimum for each wake-up when run delay is compared, nanoseconds. cox's wake delay begins when the waking is traced, the kernel's
+/// up to 50 µs later, when the thread is put on a run queue.
 pub const LEAST_BASE_PER_WAKEUP_NS: u64 = 50_000;
 
-/// The window must be this long for a share of one CPU.
+/// Minimum length of the window for a share of one CPU, nanoseconds.
 pub const LEAST_WINDOW_NS: u64 = 100_000_000;
 
 /// Self-checks of an account.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checks {
-    /// The worst thread's |Σ states − wall| / wall.
+    /// The largest |Σ states − wall| / wall of any thread.
     pub worst_gap: f64,
-    /// That thread; 0 when every thread's states sum to its wall time.
+    /// The thread with the worst gap; 0 if every thread's states sum to its wall time.
     pub worst_gap_tid: u32,
-    /// |ours − kernel| / kernel of Σ (wake delay + preempt wait) against run_delay; absent when not read, or when the
-    /// kernel's sum is below its minimum.
+    /// |ours − kernel| / kernel, for Σ (wake delay + preempt wait) against `run_delay`. Absent if `run_delay` was not read, or if the kernel's
+    /// sum is below its minimum.
     pub run_delay_difference: Option<f64>,
-    /// The two sums; absent when not read.
+    /// The two sums of `run_delay_difference`; absent if `run_delay` was not read.
     #[serde(default)]
     pub run_delay: Option<Compared>,
-    /// |ours − kernel| / kernel of Σ (run − steal − interrupts) against the CPU clocks; absent when not read, or when
-    /// the kernel's sum is below its minimum.
+    /// |ours − kernel| / kernel, for Σ (run − steal − interrupts) against the kernel's CPU clocks. Absent if the clocks were not read, or if the
+    /// kernel's sum is below its minimum.
     pub cpu_time_difference: Option<f64>,
-    /// The two sums; absent when not read.
+    /// The two sums of `cpu_time_difference`; absent if the clocks were not read.
     #[serde(default)]
     pub cpu_time: Option<Compared>,
-    /// Σ run of all threads; no more than `capacity_ns`, or the account is wrong.
+    /// Σ run of all threads. If it exceeds `capacity_ns`, the account is wrong.
     #[serde(default)]
     pub run_ns: u64,
-    /// CPUs × window; absent where the number of CPUs is not known.
+    /// CPUs × window; absent if the number of CPUs is unknown.
     #[serde(default)]
     pub capacity_ns: Option<u64>,
-    /// Whether threads ran longer than CPUs had time, together or on one CPU: then nothing here can be relied on.
+    /// True if threads ran longer than the CPUs had time, in sum or on one CPU. The account is then unreliable.
     #[serde(default)]
     pub capacity_exceeded: bool,
-    /// Events that contradict others: some were lost or are wrong, and the time around them is unknown.
+    /// Number of events that contradict others: events were lost or are wrong, and the time around them is unknown.
     #[serde(default)]
     pub contradictions: u64,
-    /// CPU time of cox and its BPF programs; of cox alone where the BPF programs' cannot be measured.
+    /// CPU time of cox and its BPF programs; of cox alone if the time of the BPF programs cannot be measured.
     #[serde(default)]
     pub own_cost_ns: u64,
-    /// `own_cost_ns` per time of one CPU over the window; absent when the window is shorter than 100 ms.
+    /// `own_cost_ns` as a part of the window's time of one CPU; absent if the window is shorter than 100 ms.
     #[serde(default)]
     pub own_cost_of_one_cpu: Option<f64>,
-    /// `own_cost_ns` per run time of the program, however short that was.
+    /// `own_cost_ns` as a part of the program's run time, however short that is.
     pub own_cost_share: f64,
 }
 
-/// A sum of ours beside the kernel's.
+/// A sum of cox's beside the kernel's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
-    /// Ours.
+    /// The sum from cox's account.
     pub ours_ns: u64,
-    /// The kernel's: the base of a relative difference.
+    /// The kernel's sum: the base of a relative difference.
     pub kernel_ns: u64,
-    /// The least base for which a relative difference is given.
+    /// The smallest base for which a relative difference is given.
     pub minimum_ns: u64,
 }
 
@@ -86,7 +86,7 @@ impl Compared {
 }
 
 impl Checks {
-    /// Checks an account of a machine with so many CPUs; 0: not known.
+    /// Checks an account of a machine with `cpus` CPUs; 0: unknown.
     pub fn of(account: &Account, cpus: usize) -> Checks {
         let check = check(account);
         let run_delay = check.run_delay.map(|agreement| Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS));

@@ -25,14 +25,14 @@ pub use compare::stats::Estimate;
 /// Version of [`Comparison`]'s shape.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// What people ask for first.
+/// The primary figure, which most users look at first.
 pub(crate) const WALL: &str = thread::wall_ns.name;
 
-/// Times below this part of all thread time, on average over all runs, are left out: they are no reason for anything,
-/// and each figure more costs the others certainty.
+/// Times whose mean over all runs is below this part of all thread time are left out. They explain nothing, and each further figure makes the
+/// verdicts on the others less certain.
 const NEGLIGIBLE: f64 = 0.001;
 
-/// What `cox compare --json` writes and its text is made from.
+/// The document of `cox compare --json`, from which its text is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// Version of this shape.
@@ -43,55 +43,55 @@ pub struct Comparison {
     pub groups: Vec<Group>,
     /// The figures: wall time first.
     pub figures: Vec<Row>,
-    /// Figures that are 0, or next to nothing, in all runs.
+    /// Figures that are left out because they are 0 or negligible in all runs.
     pub left_out: Vec<String>,
-    /// What limits what is said.
+    /// Limits of the conclusions, as sentences.
     pub warnings: Vec<String>,
-    /// In what the runs differ beside their figures: where, on what and of what they were measured.
+    /// Properties, other than figures, in which the runs differ: where, on what and of what program they were measured.
     #[serde(default)]
     pub differences: Vec<Difference>,
 }
 
-/// Something in which runs differ.
+/// A property in which runs differ.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// What.
+    /// The property's name.
     pub what: String,
-    /// By group, in its order: what its runs have, each once.
+    /// For each group, in the groups' order, the distinct values of its runs.
     pub by_group: Vec<Vec<String>>,
 }
 
 /// A group of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Group {
-    /// Its name.
+    /// The group's name.
     pub name: String,
-    /// How many runs.
+    /// Number of runs.
     pub runs: u64,
 }
 
-/// A figure.
+/// One figure in all groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
-    /// Its name in docs/figures.md.
+    /// The figure's name in docs/figures.md.
     pub figure: String,
-    /// Median by group, with the 95 % interval.
+    /// The median of each group, with its 95 % interval.
     pub medians: Vec<Estimate>,
-    /// How each group but the first differs from the first.
+    /// The change of each group other than the first, compared with the first.
     pub changes: Vec<Change>,
-    /// What each run had, by group.
+    /// The values of all runs, by group.
     #[serde(default)]
     pub runs: Vec<Vec<f64>>,
 }
 
 impl Row {
-    /// How group `other`, which is not the first, differs from the first.
+    /// Returns the change of group `other` compared with the first; `None` for the first group itself.
     pub(crate) fn change(&self, other: usize) -> Option<&Change> {
         self.changes.get(other.checked_sub(1)?)
     }
 }
 
-/// What is kept of a run.
+/// What is kept of a run for a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     /// Figures by name.
@@ -102,7 +102,7 @@ pub struct Run {
     failed: bool,
 }
 
-/// What is compared, in this order. Not among them: facts about the machine, and what cox itself did.
+/// Returns the figures that are compared, in this order. Facts about the machine, and what cox itself did, are not among them.
 fn compared() -> impl Iterator<Item = Figure> {
     let times = [
         thread::run_ns,
@@ -126,16 +126,16 @@ fn compared() -> impl Iterator<Item = Figure> {
         .chain([Figure::Whole(Whole::ThrottledNs)])
 }
 
-/// What every backend means the same by.
+/// Figures that mean the same with every backend.
 const BY_ALL_BACKENDS: [&str; 4] =
     [WALL, thread::run_ns.name, thread::switches_voluntary.name, thread::switches_involuntary.name];
 
 impl Run {
-    /// Of a report.
+    /// Takes the figures of a report.
     pub fn of(document: &Document) -> Run {
         let named = |(name, value): (&String, &Number)| Some((name.clone(), value.as_f64()?));
         let mut figures: BTreeMap<String, f64> = document.figures.iter().filter_map(named).collect();
-        // Reports of older versions have fewer figures than this one takes from the same account.
+        // Reports of older versions have fewer figures than this version derives from the same account.
         let evidence = Evidence::new(&document.account, &document.facts);
         for figure in Figure::all().filter(|figure| !document.figures.contains_key(&figure.name())) {
             figures.extend(figure.value(&evidence).map(|value| (figure.name(), value)));
@@ -159,8 +159,8 @@ impl Run {
         Run { backend: Some(backend), ..self }
     }
 
-    /// One figure, or a quotient of two: `waiting_for_cpu_ns/thread_ns`. None if there is none of that name, and of a quotient
-    /// whose divisor is 0 in this run.
+    /// Returns the value of a figure, or of a quotient of two: `waiting_for_cpu_ns/thread_ns`. Returns `None` if a figure of this name is missing,
+    /// or if the divisor is 0 in this run.
     pub fn figure(&self, name: &str) -> Option<f64> {
         match name.split_once('/') {
             Some((part, whole)) => Some(self.named(part)? / self.named(whole)?).filter(|share| share.is_finite()),
@@ -168,7 +168,7 @@ impl Run {
         }
     }
 
-    /// Whether there is such a figure, or both of a quotient.
+    /// Returns whether the run has this figure, or both figures of a quotient.
     pub(crate) fn knows(&self, name: &str) -> bool {
         let (part, whole) = name.split_once('/').unwrap_or((name, name));
         self.named(part).and(self.named(whole)).is_some()
@@ -180,7 +180,7 @@ impl Run {
 }
 
 impl Comparison {
-    /// Of groups of runs by name, each with one run or more.
+    /// Compares groups of runs, given by name. Each group has at least one run.
     pub fn new(cox_version: &str, groups: &[(String, Vec<Run>)]) -> Comparison {
         let runs = || groups.iter().flat_map(|(_, runs)| runs);
         let one_backend = backends(groups).len() < 2;
@@ -190,7 +190,7 @@ impl Comparison {
             let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
             let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };
             let usual = one_backend || means_the_same_by_all(&figure);
-            // Asked of all runs together: it must not depend on how they differ.
+            // The sum is over all runs, so that the choice of figures does not depend on how the groups differ.
             let thread_ns: f64 = runs().filter_map(|run| run.figure(Whole::ThreadNs.name())).sum();
             let sum: f64 = values.iter().flatten().sum();
             let enough = if known.unit() == Unit::Ns { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
@@ -220,10 +220,10 @@ impl Comparison {
         }
     }
 
-    /// As indented JSON, with a newline at the end.
+    /// Formats the comparison as indented JSON, with a newline at the end.
     ///
     /// # Errors
-    /// None that occurs: all keys are strings.
+    /// None in practice: all keys are strings.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|json| json + "\n")
     }
@@ -237,13 +237,13 @@ fn backends_differ(groups: &[(String, Vec<Run>)]) -> String {
     format!("backends differ ({})", backends(groups).into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// Whether every backend means the same by a figure, or by both of a quotient.
+/// Returns whether a figure, or both figures of a quotient, mean the same with every backend.
 fn means_the_same_by_all(figure: &str) -> bool {
     figure.split('/').all(|part| BY_ALL_BACKENDS.contains(&part))
 }
 
-/// Lists what all runs say of where, on what and of what they were measured, and not alike; dates always differ. A run that says nothing of a
-/// container, a job or a rank had none.
+/// Lists the properties of place, machine and program that all runs state and in which they differ; the date is left out, since it always differs.
+/// A run that states no container, job or rank had none.
 fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
     const NONE_IF_ABSENT: [&str; 3] = ["container", "job", "MPI rank"];
     let runs = || groups.iter().flat_map(|(_, runs)| runs);
@@ -270,7 +270,7 @@ fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
     all.filter(|difference| difference.by_group.iter().flatten().collect::<BTreeSet<_>>().len() > 1).collect()
 }
 
-/// What is to be said of runs before their figures are.
+/// Returns the warnings about runs that affect all of their figures.
 fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let runs = || groups.iter().flat_map(|(_, runs)| runs);
     let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
@@ -284,14 +284,14 @@ fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
     warnings.into_iter().flatten().collect()
 }
 
-/// The same of one figure that is shown of all groups together.
+/// Returns the warnings about one figure that is shown for all groups together.
 pub(crate) fn warnings_about(figure: &str, groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let differ = backends(groups).len() > 1 && !means_the_same_by_all(figure);
     let differ = differ.then(|| format!("{}: not all of them mean the same by {figure}", backends_differ(groups)));
     differ.into_iter().chain(spoiled(groups)).collect()
 }
 
-/// Whether a figure is in nanoseconds. One of another version is asked by its name.
+/// Returns whether a figure is in nanoseconds. For a figure of another version, its name decides.
 pub(crate) fn is_a_time(figure: &str) -> bool {
     let known = Figure::all().find(|known| known.name() == figure);
     known.map_or_else(|| Unit::of(figure), |known| known.unit()) == Unit::Ns

@@ -1,6 +1,6 @@
-//! The user guide inside the program: the pages of docs/, so that whoever has only the binary can read what a report refers to.
+//! The user guide inside the program: the pages of docs/. A user who has only the binary can read the pages that a report refers to.
 //!
-//! `cox explain NAME` prints one with [`plain`], and pages of reports have those they refer to, by [`html`].
+//! `cox explain NAME` prints a page with [`plain`]. HTML reports contain the pages that they refer to, made by [`html`].
 
 use std::collections::HashSet;
 
@@ -10,9 +10,9 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_htm
 /// A page of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Topic {
-    /// Its name for `cox explain`: that of its file.
+    /// The page's name for `cox explain`: its file name without `.md`.
     pub name: &'static str,
-    /// Whether it explains a verdict (docs/advice).
+    /// Whether the page explains a situation of the verdict (docs/advice).
     pub advice: bool,
     /// The page, in Markdown.
     pub text: &'static str,
@@ -34,12 +34,12 @@ pub const ADVICE: [Topic; 20] = topics!("advice/", true: "blocked" "child_wait" 
     "slow_wakeups" "too_little_evidence" "too_many_threads_sleeping" "too_many_threads_spinning" "waiting_for_input"
     "waiting_for_threads");
 
-/// All topics, pages on commands first.
+/// Returns all topics, pages on commands first.
 pub fn topics() -> impl Iterator<Item = &'static Topic> {
     PAGES.iter().chain(&ADVICE)
 }
 
-/// Finds the topic of a name; also in the forms `docs/advice/imbalance.md` and `too-many-threads-spinning`.
+/// Finds a topic by its name. Also accepts the forms `docs/advice/imbalance.md` and `too-many-threads-spinning`.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Topic> {
     let name = name.rsplit('/').next().unwrap_or(name);
@@ -48,13 +48,13 @@ pub fn find(name: &str) -> Option<&'static Topic> {
 }
 
 impl Topic {
-    /// Its first heading.
+    /// Returns the page's first heading.
     #[must_use]
     pub fn title(&self) -> &'static str {
         self.text.lines().next().unwrap_or_default().trim_start_matches('#').trim()
     }
 
-    /// The part below the heading with this id (`ebpf` for `## ebpf`), up to the next heading of its level or above.
+    /// Returns the part below the heading with this id (`ebpf` for `## ebpf`), up to the next heading of the same or a higher level.
     #[must_use]
     pub fn section(&self, id: &str) -> Option<&'static str> {
         let mut fenced = false;
@@ -76,7 +76,7 @@ impl Topic {
     }
 }
 
-/// The id that a heading has in a rendered page: lower case, words joined by dashes, without punctuation.
+/// Returns the id that a heading has in a rendered page: lower case, words joined by dashes, without punctuation.
 fn anchor(heading: &str) -> String {
     let kept = |c: char| match c {
         ' ' => Some('-'),
@@ -86,7 +86,7 @@ fn anchor(heading: &str) -> String {
     heading.trim().to_lowercase().chars().filter_map(kept).collect()
 }
 
-/// A page or a part of one for a terminal: Markdown as it stands, with `cox explain …` in place of links to other pages.
+/// Formats a page, or a part of one, for a terminal: its Markdown, with links to other pages replaced by `cox explain …`.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::new();
@@ -115,8 +115,8 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// [`plain`], with paragraphs, quotations and list items broken anew for `columns`, and rows of tables that are longer. Code and headings stay as they
-/// are.
+/// Like [`plain`], with lines broken at `columns`: in paragraphs, quotations and list items, and in table rows that are longer. Code and headings
+/// stay unchanged.
 #[must_use]
 pub fn within(text: &str, columns: usize) -> String {
     let mut out = Vec::new();
@@ -132,7 +132,7 @@ pub fn within(text: &str, columns: usize) -> String {
             continue;
         }
         let indent = line.len() - bare.len();
-        // Four columns begin code, unless a paragraph or a list goes on.
+        // An indent of four columns begins code, unless a paragraph or a list continues.
         if indent >= 4 && block.is_empty() {
             out.push(line.to_owned());
             continue;
@@ -172,10 +172,10 @@ pub fn within(text: &str, columns: usize) -> String {
     out.iter().map(|line| line.clone() + "\n").collect()
 }
 
-/// What each line of a quotation begins with.
+/// The prefix of each line of a quotation.
 const QUOTATION: &str = "> ";
 
-/// How long the mark of a list item is, with the space behind it: `- `, `* `, `12. `.
+/// Returns the length of a list item's marker with the space behind it: `- `, `* `, `12. `.
 fn marker(line: &str) -> Option<usize> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let mark = match digits {
@@ -185,7 +185,7 @@ fn marker(line: &str) -> Option<usize> {
     line[mark..].starts_with(' ').then_some(mark + 1)
 }
 
-/// Lines that belong together.
+/// Lines that are broken together: a paragraph, a quotation or a list item.
 #[derive(Default)]
 struct Block {
     first: String,
@@ -221,7 +221,7 @@ impl Block {
                     line.push(' ');
                     line.push_str(word);
                 }
-                // A word that is too long, as the address of a page, stays whole.
+                // A word that is longer than a line, such as a URL, is not broken.
                 _ => {
                     out.extend(line.take());
                     line = Some(std::mem::replace(&mut first, rest.clone()) + word);
@@ -232,8 +232,8 @@ impl Block {
     }
 }
 
-/// A topic rendered for a page that has the topics in `present`: links to these stay inside the page, others become text.
-/// Headings are two levels lower, as parts of a section.
+/// Renders a topic for a page that contains the topics in `present`. Links to these stay inside the page; other links become text. Headings are
+/// two levels lower, since they are parts of a section.
 #[must_use]
 pub fn html(topic: &Topic, present: &HashSet<&str>) -> String {
     let mut out = String::new();
@@ -262,10 +262,10 @@ fn lower(level: usize) -> usize {
     (level + 2).min(6)
 }
 
-/// The topic, with its section, that a link from one page of the guide to another leads to.
+/// Returns the topic and section (`TOPIC#SECTION`) to which a link in a page of the guide leads, if it leads to another page of the guide.
 fn local(link: &str) -> Option<String> {
     let (file, section) = link.split_once('#').map_or((link, None), |(file, section)| (file, Some(section)));
-    // Pages of other folders are none of the guide's, whatever their names.
+    // A page in another folder does not belong to the guide, whatever its name.
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let is_ours = file.ends_with(".md") && ["", ".", "..", "advice"].contains(&folder);
     let topic = is_ours.then(|| find(file))??;

@@ -1,4 +1,4 @@
-//! Experiments as a table of colours: applications × settings, as in studies of schedulers.
+//! Runs as a table of colours, applications × settings, as in scheduler studies.
 
 mod drawing;
 
@@ -8,18 +8,18 @@ use crate::comparison::words::shown;
 use crate::comparison::{Comparison, Run, warnings_about};
 pub(crate) use drawing::Place;
 
-/// A table: rows are applications, columns settings, both in the order in which they were named.
+/// A table of medians. Rows are applications and columns are settings, both in the order in which they were named.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heat {
     figure: String,
     rows: Vec<String>,
     columns: Vec<String>,
     cells: Vec<Cell>,
-    /// What to know before colours are compared: backends that mean different things, runs that lost events or failed.
+    /// What a reader has to know before comparing colours: backends that measure different things, runs that lost events or failed.
     pub warnings: Vec<String>,
 }
 
-/// A cell with runs.
+/// A cell that has runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     row: usize,
@@ -28,11 +28,11 @@ struct Cell {
     wall_ns: Option<f64>,
 }
 
-/// What a cell says of the figure.
+/// A cell's value of the figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Median(f64),
-    /// A quotient, and in so many runs there is nothing to divide by.
+    /// The figure is a quotient whose divisor is 0 in `runs` of the `of` runs.
     Undefined {
         runs: usize,
         of: usize,
@@ -40,10 +40,10 @@ enum Value {
 }
 
 impl Heat {
-    /// Of groups that are called `APPLICATION/SETTING`.
+    /// Builds the table from groups whose names have the form `APPLICATION/SETTING`.
     ///
     /// # Errors
-    /// Naming the group that is not, or that does not have the figure.
+    /// Names the first group whose name has another form, or in which a run lacks the figure.
     pub fn new(figure: &str, groups: &[(String, Vec<Run>)]) -> Result<Heat, String> {
         let warnings = warnings_about(figure, groups);
         let mut heat = Heat { figure: figure.to_owned(), warnings, ..Heat::default() };
@@ -57,7 +57,7 @@ impl Heat {
             }
             let values = |figure: &str| runs.iter().filter_map(|run| run.figure(figure)).collect::<Vec<f64>>();
             let (defined, wall_ns) = (values(figure), values("wall_ns"));
-            // A median of the other runs would be of those that happened to have what it is divided by.
+            // A median over the other runs only would cover just the runs that happen to have a divisor.
             let value = match runs.len() - defined.len() {
                 0 => Value::Median(median(&defined)),
                 undefined => Value::Undefined { runs: undefined, of: runs.len() },
@@ -72,7 +72,7 @@ impl Heat {
         self.cells.iter().find(|cell| (cell.row, cell.column) == (row, column))
     }
 
-    /// Each application by itself, its settings compared with the first of them, in the order of the table.
+    /// Compares, for each application, all settings with its first one. Applications and settings are in the order of the table.
     pub fn comparisons(&self, cox_version: &str, groups: &[(String, Vec<Run>)]) -> Vec<(String, Comparison)> {
         let each = |row: &String| {
             let of = |column: &String| {
@@ -86,12 +86,12 @@ impl Heat {
         self.rows.iter().map(each).collect()
     }
 
-    /// What is in the cells, in words.
+    /// Returns the figure's name in words.
     pub(crate) fn title(&self) -> String {
         shown(&self.figure).0
     }
 
-    /// The least and the most of the table.
+    /// Returns the smallest and the largest value of the table, formatted.
     pub(crate) fn ends(&self) -> Option<(String, String)> {
         let (least, most) = self.extremes()?;
         Some(((shown(&self.figure).1)(least), (shown(&self.figure).1)(most)))
@@ -107,7 +107,7 @@ impl Heat {
         })
     }
 
-    /// Where a value is between the least and the most of the table, from 0 to 1.
+    /// Returns the position of a value between the smallest and the largest of the table, from 0 to 1.
     fn heat(&self, value: f64) -> f64 {
         match self.extremes() {
             Some((least, most)) if most > least => (value - least) / (most - least),

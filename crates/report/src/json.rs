@@ -1,6 +1,5 @@
-//! The document of `cox run --json`: the account, what is known about its run context, the verdict and
-//! the self-checks. `schema_version` changes when a field changes its name, unit or meaning, and when there is
-//! another backend; a new field, or another cause of blocks, does not change it.
+//! The document of `cox run --json`: the account, the program's run context, the verdict and the self-checks. `schema_version` changes when a
+//! field changes its name, unit or meaning, and when a backend is added. A new field, or a new cause of blocks, does not change it.
 
 use std::collections::BTreeMap;
 
@@ -26,29 +25,29 @@ pub struct Document {
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
-    /// Events and records lost, of all kinds; `lost` divides them.
+    /// Number of events and records lost, of all kinds; `lost` lists them by kind.
     pub lost_events: u64,
-    /// What was measured.
+    /// The account: what was measured.
     #[serde(flatten)]
     pub account: Account,
     /// The run context of the program.
     pub facts: Facts,
-    /// The figures that sentences rest on, by name; see docs/figures.md.
+    /// The figures on which the verdict's sentences rest, by name; see docs/figures.md.
     pub figures: BTreeMap<String, Number>,
-    /// What it means and what to try; one verdict for the session.
+    /// The verdict for the session: what the account means and what to try.
     pub verdict: Vec<Verdict>,
-    /// What the account was checked against.
+    /// The self-checks of the account.
     pub checks: Checks,
-    /// What packing did, where the program was packed too (`--pack-cpus`).
+    /// The result of packing, if the program was packed as well (`--pack-cpus`).
     #[serde(default)]
     pub pack: Option<PackReport>,
-    /// What overlapping did, where it was wanted (`--overlap`).
+    /// The result of overlapping, if it was requested (`--overlap`).
     #[serde(default)]
     pub overlap: Option<OverlapReport>,
 }
 
 impl Document {
-    /// Judges and checks an account.
+    /// Builds the document: judges and checks an account.
     pub fn new(cox_version: &str, account: Account, facts: Facts) -> Document {
         let evidence = Evidence::new(&account, &facts);
         let verdict = vec![advise::judge(&evidence)];
@@ -68,12 +67,12 @@ impl Document {
         }
     }
 
-    /// Whether any thread's spinning was seen.
+    /// Returns whether the account can tell spinning from work.
     pub fn sees_spin(&self) -> bool {
         self.account.sees().spin
     }
 
-    /// As indented JSON, with a newline at the end.
+    /// Formats the document as indented JSON, with a newline at the end.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|json| json + "\n")
     }

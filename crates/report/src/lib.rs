@@ -1,14 +1,13 @@
-//! Account, facts and verdict → what people and programs read. Pure: formats into a
-//! [`fmt::Write`](std::fmt::Write), does no I/O.
+//! Turns an account, facts and a verdict into what people and programs read. Pure: formats into a [`fmt::Write`](std::fmt::Write), and does no
+//! I/O.
 //!
-//! - [`json`]: the document of `cox run --json`, and its schema. Text is made from the same document, so
-//!   the two cannot disagree.
-//! - [`reading`]: a document that was written before, by this version or an older one.
-//! - [`text`]: the report on the terminal. [`html`]: the same as a page, with pictures over time.
-//! - [`comparison`]: runs side by side, as text and JSON; [`heat`]: as a table of colours.
-//! - [`guide`]: the pages of docs/, for `cox explain` and for what a page refers to.
-//! - [`style`]: width, colour, and what to do without UTF-8.
-//! - [`round`]: printed parts add up exactly to their printed whole.
+//! - [`json`]: the document of `cox run --json`, and its schema. The text report is made from the same document, so the two cannot disagree.
+//! - [`reading`]: reads documents that this version of cox or an older one wrote.
+//! - [`text`]: the report on the terminal. [`html`]: the same report as a page, with pictures over time.
+//! - [`comparison`]: runs side by side, as text and JSON. [`heat`]: runs as a table of colours.
+//! - [`guide`]: the pages of docs/, for `cox explain` and for the pages that a report refers to.
+//! - [`style`]: width, colour, and replacements where UTF-8 is not available.
+//! - [`round`]: rounds parts such that the printed parts add up exactly to the printed whole.
 #![forbid(unsafe_code)]
 
 pub mod advice;

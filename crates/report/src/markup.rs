@@ -1,11 +1,11 @@
-//! Text from outside, made harmless.
+//! Text from outside, made harmless for HTML and SVG.
 
 use std::fmt::{self, Display, Formatter, Write};
 
 use crate::style::is_unseen;
 
-/// Text that is shown as it is, in elements and in quoted attributes of HTML and SVG. Names come from programs: what could be markup is escaped, and
-/// characters that cannot be seen, or that turn the direction of what follows, become `?`.
+/// Text that is shown literally, in elements and in quoted attributes of HTML and SVG. Names come from programs: markup characters are escaped,
+/// and characters that are invisible or change the direction of the following text become `?`.
 pub(crate) struct Safe<T>(pub T);
 
 impl<T: AsRef<str>> Display for Safe<T> {
@@ -25,7 +25,7 @@ impl<T: AsRef<str>> Display for Safe<T> {
     }
 }
 
-/// Numbers stay with their units when lines are broken.
+/// Keeps a number and its unit on one line, by a no-break space.
 pub(crate) fn unbroken(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! What overlapping did, for people and programs.
+//! The result of overlapping, for people and programs.
 
 use advise::numbers::{count, counted, seconds};
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::style::{Style, wrapped};
 
-/// Less is not named: it would be 0.00.
+/// Shorter times are not mentioned: they would be printed as 0.00.
 const LEAST_NS: u64 = 5_000_000;
 
 ledger::figures! {
@@ -83,9 +83,9 @@ pub struct OverlapReport {
 pub enum Noticed {
     /// By doorbells that eBPF rings.
     Bpf,
-    /// By the kernel's records of switches.
+    /// By the kernel's records of switches, which wake a standby.
     Perf,
-    /// By these records and one thread, which rings.
+    /// By the same records, which wake one leader thread that rings the standbys.
     Leader,
     /// By threads of the idle class.
     StandbyIdle,
@@ -97,14 +97,14 @@ pub enum Noticed {
 /// Time blocked by one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Blocked {
-    /// Its name, as elsewhere in the report.
+    /// The cause's name, as elsewhere in the report.
     pub cause: String,
-    /// All threads together.
+    /// Blocked time of all threads together, nanoseconds.
     pub ns: u64,
 }
 
 impl OverlapReport {
-    /// For a terminal, as a section of another report.
+    /// Formats the section for a terminal.
     pub(crate) fn section(&self, style: &Style) -> Vec<String> {
         let lines = [(self.heading(), "  ")].into_iter().chain(self.lines().into_iter().map(|line| (line, "    ")));
         lines.flat_map(|(line, indent)| wrapped(&style.clean(&line), style.columns(), indent, "      ")).collect()
@@ -141,8 +141,9 @@ impl OverlapReport {
         lines
     }
 
-    /// What it took, beside what the same CPU time takes on CPUs that are never idle. How long the program would take without overlap does not follow from a run with it:
-    /// other reads would be under way, each as long as fewer others are.
+    /// Formats the program's CPU time and wall time, and the wall time that the same CPU time would take on CPUs that are never idle. How long the
+    /// program would take without overlap does not follow from a run with overlap: other reads would be in flight, and a read is faster when fewer
+    /// others are.
     fn took(&self) -> String {
         let cpus = self.cpus.max(1);
         let there_ns = self.wall_ns.saturating_mul(cpus);

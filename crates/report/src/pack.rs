@@ -1,4 +1,4 @@
-//! What packing did, for people and programs.
+//! The result of packing, for people and programs.
 
 use advise::Confidence;
 use advise::numbers::{counted, seconds};
@@ -99,32 +99,32 @@ pub struct PackReport {
     pub diagnostics: Vec<String>,
 }
 
-/// CPU time on the pack's CPUs that other programs with one name had.
+/// CPU time on the pack's CPUs of all other programs with one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherProgram {
-    /// The name.
+    /// The programs' name.
     pub comm: String,
-    /// What they ran.
+    /// Their run time, nanoseconds.
     pub run_ns: u64,
 }
 
 /// A change of the pack's CPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Repacked {
-    /// After so much time.
+    /// Time since the start of packing, nanoseconds.
     pub after_ns: u64,
-    /// To these CPUs.
+    /// The pack's CPUs from then on, as a list.
     pub cpus: String,
 }
 
-/// An OpenMP runtime whose waiting suits the CPUs it counted at its start, and not those it has.
+/// An OpenMP runtime that has chosen its way of waiting for the CPUs that it counted at its start, and now has fewer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpinningRuntime {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// CPUs that it was allowed before it was packed.
+    /// Number of CPUs that the process was allowed to use before it was packed.
     pub cpus_at_start: u64,
-    /// What it loses, as a sentence.
+    /// What the process loses, as a sentence.
     pub loss: String,
     /// What helps, as a sentence.
     #[serde(alias = "cure")]
@@ -132,7 +132,7 @@ pub struct SpinningRuntime {
 }
 
 impl SpinningRuntime {
-    /// What is said about libgomp; `library` is the preload library's path, `None` where it does not help.
+    /// Builds the notice about libgomp. `library` is the preload library's path; `None` if the library would not help.
     #[must_use]
     pub fn of_libgomp(pid: u32, cpus_at_start: u64, library: Option<&str>) -> SpinningRuntime {
         let loss = format!(
@@ -145,20 +145,19 @@ impl SpinningRuntime {
     }
 }
 
-/// Beside others that had more than this part of the CPUs, a run says little about packing.
+/// If other programs had more than this part of the CPUs, the figures of a run say little about packing.
 const MOST_OTHERS: f64 = 0.3;
 
-/// The least time over which the part of others is given.
+/// Shortest run for which the other programs' share is given, nanoseconds.
 const LEAST_WALL_NS: u64 = 100_000_000;
 
-/// The part that others had of the pack's CPUs with `slots_ns` of time in `wall_ns`; `None` of too short a time.
+/// Returns the part of the pack's CPU time, `slots_ns` within `wall_ns`, that other programs had. Returns `None` if the run was too short.
 #[must_use]
 pub fn others_share(others_ns: u64, slots_ns: u64, wall_ns: u64) -> Option<f64> {
     (wall_ns >= LEAST_WALL_NS && slots_ns > 0).then(|| (others_ns as f64 / slots_ns as f64).min(1.0))
 }
 
-/// How sure figures on packing are beside others that had this part of the CPUs: they are of the program alone only where others
-/// left it the CPUs.
+/// Returns how far figures on packing can be trusted if other programs had this part of the CPUs.
 #[must_use]
 pub fn confidence_beside(others: f64) -> Confidence {
     match others {
@@ -175,21 +174,21 @@ pub fn schema() -> Schema {
 }
 
 impl PackReport {
-    /// The time in which the useful CPU time fits into the pack: no packing is faster.
+    /// Returns the time in which the useful CPU time fits into the pack: a lower bound for any packing.
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
         let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));
         (useful_ns * self.wall_ns as f64 / self.slots_ns.max(1) as f64) as u64
     }
 
-    /// How long it would have taken without rotation; absent when that was never measured.
+    /// Returns how long the run would have taken without rotation. Absent if the efficiency without rotation was never measured.
     #[must_use]
     pub fn without_ns(&self) -> Option<u64> {
         let efficiency = self.efficiency_without.filter(|e| *e > 0.0)?;
         Some((self.bound_ns() as f64 / efficiency) as u64)
     }
 
-    /// For a terminal.
+    /// Formats the report for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
         let command = match self.command.first() {
@@ -203,7 +202,7 @@ impl PackReport {
         lines.iter().map(|line| line.clone() + "\n").collect()
     }
 
-    /// For a terminal, as a section of another report.
+    /// Formats the report for a terminal, as a section of another report.
     pub(crate) fn section(&self, style: &Style) -> Vec<String> {
         let below = self.lines();
         let lines = [(self.heading(), "  ")].into_iter().chain(below.into_iter().map(|line| (line, "    ")));
@@ -246,7 +245,7 @@ impl PackReport {
         lines
     }
 
-    /// The two programs that had most of what others had.
+    /// Names the two programs with the largest parts of the other programs' time.
     fn who(&self) -> String {
         let about = if self.other_programs_at_most { "at most " } else { "" };
         match self.other_programs.as_slice() {
@@ -304,7 +303,7 @@ impl PackReport {
     }
 }
 
-/// `CPU 3`, or `CPUs 0-3,8`, of a list of CPUs.
+/// Formats a list of CPUs: `CPU 3` or `CPUs 0-3,8`.
 #[must_use]
 pub fn cpus_of(list: &str) -> String {
     format!("CPU{} {list}", if list.contains([',', '-']) { "s" } else { "" })

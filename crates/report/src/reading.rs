@@ -1,28 +1,28 @@
-//! Reading a report that an earlier run of cox wrote, of this version or an older one.
+//! Reads a report that this version of cox or an older one wrote.
 
 use std::fmt;
 
 use crate::json::{Document, SCHEMA_VERSION};
 
-/// The oldest shape that is read: later versions have other names for some members, and know the older ones.
+/// The oldest schema version that can be read. Later versions renamed some members and still accept the old names.
 const OLDEST: u64 = 1;
 
-/// Why a text is not read as a report.
+/// Why a text cannot be read as a report.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// It is not JSON.
+    /// The text is not JSON.
     NotJson(serde_json::Error),
-    /// It is JSON, and has no schema version.
+    /// The JSON has no schema version.
     NoVersion,
-    /// Its shape is that of another version.
+    /// The schema version is not one that can be read.
     Version(u64),
-    /// Its members are not those of a report.
+    /// The members are not those of a report.
     Shape(serde_json::Error),
-    /// It is a report of no thread.
+    /// The report has no thread.
     Empty,
 }
 
-/// Figures by their names in version 1 and now. Members have aliases instead.
+/// Figures whose name differs between version 1 and now. Members of structs have aliases instead.
 const RENAMED: [(&str, &str); 4] = [
     ("crew_threads", "worker_threads"),
     ("took_cpu.sibling", "preemptors.sibling"),
@@ -63,10 +63,10 @@ impl fmt::Display for Unreadable {
 impl std::error::Error for Unreadable {}
 
 impl Document {
-    /// Reads a report. What is read has the shape of this version, and says so when it is written again.
+    /// Reads a report. The result has the shape and the schema version of this version of cox, whatever version wrote it.
     ///
     /// # Errors
-    /// The text is not a report of this version or an older one, or no thread is in it.
+    /// If the text is not a report of this version or an older one, or if the report has no thread.
     pub fn read(text: &str) -> Result<Document, Unreadable> {
         let value: serde_json::Value = serde_json::from_str(text).map_err(Unreadable::NotJson)?;
         match value.get("schema_version").and_then(serde_json::Value::as_u64) {

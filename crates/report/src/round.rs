@@ -1,7 +1,6 @@
-//! Largest-remainder rounding (Hamilton's method): parts are rounded so that they sum to the rounded
-//! whole, and no part is off by a whole step.
+//! Largest-remainder rounding (Hamilton's method): rounds parts such that they sum to the rounded whole, and no part is off by a whole step.
 
-/// Rounds `parts` to `steps` steps in all, in proportion. Without anything to divide, all are 0.
+/// Divides `steps` steps among `parts` in proportion. If all parts are 0, so are the results.
 pub fn apportion(parts: &[u64], steps: u64) -> Vec<u64> {
     let whole: u128 = parts.iter().map(|part| u128::from(*part)).sum();
     if whole == 0 {
@@ -18,12 +17,12 @@ pub fn apportion(parts: &[u64], steps: u64) -> Vec<u64> {
     rounded
 }
 
-/// Shares of a whole in tenths of a percent; they sum to 1000, or are all 0.
+/// Returns each part's share of the whole in tenths of a percent. The shares sum to 1000, or are all 0.
 pub fn permille(parts: &[u64]) -> Vec<u64> {
     apportion(parts, 1000)
 }
 
-/// Tenths of a percent as text: `32.7 %`.
+/// Formats tenths of a percent: `32.7 %`.
 pub fn percent(permille: u64) -> String {
     format!("{}.{} %", permille / 10, permille % 10)
 }

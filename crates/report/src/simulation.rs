@@ -1,4 +1,4 @@
-//! What a simulated program took, for people and programs.
+//! The result of a simulation of packing, for people and programs.
 
 use advise::numbers::{count, counted, duration, seconds};
 use schemars::{JsonSchema, Schema, schema_for};
@@ -13,7 +13,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// Full capacity of a CPU, as the kernel counts it.
 const FULL_CAPACITY: u64 = 1024;
 
-/// What `cox pack simulate --json` writes and its text is made from. Times are simulated nanoseconds.
+/// The document of `cox pack simulate --json`, from which its text is made. Times are simulated nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Simulation {
     /// Version of this shape.
@@ -22,51 +22,51 @@ pub struct Simulation {
     pub cox_version: String,
     /// Always true: nothing here was measured.
     pub simulated: bool,
-    /// Threads of the program.
+    /// Number of threads of the program.
     pub threads: u64,
-    /// Capacity of each CPU, of 1024.
+    /// Capacity of each CPU, out of 1024.
     pub capacities: Vec<u64>,
-    /// Barriers.
+    /// Number of barriers.
     pub phases: u64,
     /// CPU work of each thread between two barriers, on a CPU of full capacity.
     pub work_ns: u64,
-    /// How far a thread's work in a phase may be from that, a part of it.
+    /// Largest deviation of a thread's work in a phase from `work_ns`, as a part of it.
     pub spread: f64,
     /// How threads wait: `spin`, `yield`, `futex`, `spin-futex`, `none`.
     pub wait: String,
     /// How long `spin-futex` spins before it sleeps; absent otherwise.
     pub spin_ns: Option<u64>,
-    /// Seed of all that is left to chance.
+    /// Seed of the pseudorandom numbers.
     pub seed: u64,
-    /// All work on all CPUs, no thread on two at a time: no schedule is faster.
+    /// Lower bound: all work spread over all CPUs, with no thread on two CPUs at a time.
     pub ideal_ns: u64,
-    /// The least slowdown with each thread kept on its CPU: of equal CPUs ceil(N/C) × C/N.
+    /// The smallest slowdown if each thread stays on its CPU: ceil(N/C) × C/N on equal CPUs.
     pub static_slowdown: f64,
-    /// The ways to run it.
+    /// The simulated ways to run the program.
     pub ways: Vec<Way>,
 }
 
 /// One way to run the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Way {
-    /// Which.
+    /// The way.
     pub how: How,
-    /// Threads it runs with.
+    /// Number of threads in this way.
     pub threads: u64,
-    /// The period, the last one where it was searched for; absent without rotation.
+    /// The scheduling period, in nanoseconds: the last one where the period was searched for. Absent without rotation.
     #[serde(alias = "turn_ns")]
     pub period_ns: Option<u64>,
-    /// Until the last thread had ended.
+    /// Time until the last thread ended.
     pub elapsed_ns: u64,
-    /// … ÷ ideal.
+    /// `elapsed_ns` divided by `ideal_ns`.
     pub slowdown: f64,
-    /// Threads that were moved to another CPU's slot.
+    /// Number of times that a thread was moved to another CPU's slot.
     pub moves: u64,
-    /// … per second.
+    /// `moves` per second.
     pub moves_per_s: f64,
-    /// Switches from one thread to another.
+    /// Number of switches from one thread to another.
     pub switches: u64,
-    /// CPU time of the controller; it is missing from what the threads had.
+    /// CPU time of the controller. The threads did not have this time.
     pub own_ns: u64,
 }
 
@@ -76,11 +76,11 @@ pub struct Way {
 pub enum How {
     /// The kernel places all threads.
     Taskset,
-    /// Periods of one length, the best there is.
+    /// Scheduling periods of one length: the best length.
     BestFixed,
-    /// As `cox pack` does it.
+    /// Packed as `cox pack` does it.
     Packed,
-    /// The same work in as many threads as there are CPUs.
+    /// The same work, divided among as many threads as there are CPUs.
     FewerThreads,
 }
 
@@ -91,7 +91,7 @@ pub fn schema() -> Schema {
 }
 
 impl Simulation {
-    /// For a terminal.
+    /// Formats the result for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
         let title = format!(

@@ -1,24 +1,24 @@
-//! What a thread was doing, as reports divide its time.
+//! The thread states into which reports divide a thread's time.
 
 use wire::Cause;
 
 /// A state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Had a CPU and did not wait in a loop.
+    /// The thread had a CPU and did not wait in a loop.
     Work,
-    /// Had a CPU; whether it waited in a loop was not seen.
+    /// The thread had a CPU; cox did not see whether it waited in a loop.
     Run,
-    /// Had a CPU and waited in a loop.
+    /// The thread had a CPU and waited in a loop.
     Spin,
-    /// Waited for a CPU after sched_yield.
+    /// The thread waited for a CPU after sched_yield.
     Yield,
-    /// Waited for a CPU after it lost one.
+    /// The thread waited for a CPU after it was preempted.
     Preempted,
-    /// Waited for a CPU after a wake-up.
+    /// The thread waited for a CPU after a wake-up.
     Wake,
-    /// Was blocked.
+    /// The thread was blocked.
     Blocked(Cause),
-    /// Not known.
+    /// The thread's state is unknown.
     Unknown,
 }

@@ -1,38 +1,38 @@
-//! How text is shown: width, colour, and characters.
+//! How text is formatted: width, colour and character set.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-/// What the reader's terminal can do, and how much to show.
+/// What the reader's terminal supports, and how much to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     /// Use ANSI colours.
     pub color: bool,
     /// Use characters beyond ASCII.
     pub unicode: bool,
-    /// Columns.
+    /// Width of the terminal, in columns.
     pub width: usize,
     /// List every thread instead of the ten that lost most.
     pub all_threads: bool,
 }
 
 impl Default for Style {
-    /// A UTF-8 file: 100 columns, no colour.
+    /// The style for a UTF-8 file: 100 columns, no colour.
     fn default() -> Style {
         Style { color: false, unicode: true, width: 100, all_threads: false }
     }
 }
 
-/// Narrower terminals get wrapped lines of this width.
+/// The smallest width that is used; narrower terminals wrap the lines themselves.
 const NARROWEST: usize = 60;
 
 impl Style {
-    /// Columns to use.
+    /// Returns the number of columns to use.
     pub fn columns(&self) -> usize {
         self.width.max(NARROWEST)
     }
 
-    /// Text as this terminal can show it. Names come from programs: characters that could steer the terminal, or cannot
-    /// be seen, become `?`.
+    /// Returns text as this terminal can show it. Names come from programs, so characters that could control the terminal, or that are invisible,
+    /// become `?`.
     pub fn clean(&self, text: &str) -> String {
         let mut clean = String::with_capacity(text.len());
         for character in text.chars() {
@@ -54,35 +54,35 @@ impl Style {
         clean
     }
 
-    /// `text` in an ANSI style, if colours are wanted.
+    /// Returns `text` in an ANSI style, if colours are wanted.
     fn painted(&self, text: &str, code: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The line that names the run.
+    /// Styles the line that names the run.
     pub fn title(&self, text: &str) -> String {
         self.painted(text, "1")
     }
 
-    /// Something to try.
+    /// Styles something to try.
     pub fn step(&self, text: &str) -> String {
         self.painted(text, "32")
     }
 
-    /// Headings of tables.
+    /// Styles the headings of tables.
     pub fn heading(&self, text: &str) -> String {
         self.painted(text, "2")
     }
 
-    /// Something that limits what is said.
+    /// Styles a limit of the conclusions.
     pub fn warning(&self, text: &str) -> String {
         self.painted(text, "33")
     }
 }
 
-/// Whether a character is a control character, turns the direction of what follows (Unicode's Bidi_Control), or leaves nothing to be
-/// seen: Default_Ignorable_Code_Point of Unicode 16, separators of lines, annotations, and the empty Braille cell. With them a name could
-/// show as another's.
+/// Returns whether a character is a control character, changes the direction of the following text (Unicode's Bidi_Control), or is invisible:
+/// Default_Ignorable_Code_Point of Unicode 16, line separators, annotations, and the empty Braille cell. With such characters, a name could look
+/// like another one.
 pub(crate) fn is_unseen(character: char) -> bool {
     let unseen = matches!(
         character,
@@ -108,12 +108,12 @@ pub(crate) fn is_unseen(character: char) -> bool {
     unseen || character.is_control()
 }
 
-/// Columns of a text on a terminal.
+/// Returns the width of a text on a terminal, in columns.
 pub fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The beginning of `text`, at most `most` columns wide, with `mark` in place of what was cut.
+/// Cuts `text` to at most `most` columns, with `mark` in place of the part that was cut.
 pub fn shortened(text: &str, most: usize, mark: &str) -> String {
     if columns(text) <= most {
         return text.to_owned();
@@ -131,10 +131,10 @@ pub fn shortened(text: &str, most: usize, mark: &str) -> String {
     kept + mark
 }
 
-/// Units stay with their number when lines are broken.
+/// Units that stay on the same line as their number.
 const UNITS: [&str; 6] = ["%", "s", "ms", "µs", "us", "ns"];
 
-/// The words of a text, a number and its unit being one.
+/// Splits a text into words; a number and its unit are one word.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -148,8 +148,8 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Breaks `text` at spaces into lines of at most `width` columns; the first is indented by `first`,
-/// the others by `rest`. A word that is too long is cut.
+/// Breaks `text` at spaces into lines of at most `width` columns. The first line is indented by `first`, the others by `rest`. A word that is
+/// longer than a line is cut.
 pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = first.to_owned();

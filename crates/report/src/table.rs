@@ -1,13 +1,13 @@
-//! Columns of text, aligned, that fit a width by giving up columns in a stated order.
+//! Tables of aligned text. If a table is too wide, it drops columns in a stated order.
 
 use crate::style::{Style, columns, shortened};
 
-/// Where a column's text stands.
+/// How a column's text is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// Names.
+    /// For names.
     Left,
-    /// Numbers: units stand under one another.
+    /// For numbers, so that their units are aligned.
     Right,
 }
 
@@ -15,7 +15,7 @@ pub(crate) enum Align {
 pub(crate) struct Column {
     heading: String,
     align: Align,
-    /// Columns with a number are given up, the largest first, when the table is too wide.
+    /// When the table is too wide, the columns with the largest number are dropped first. 0: never dropped.
     spare: u8,
     cells: Vec<String>,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Table<'s> {
 
 const INDENT: usize = 2;
 const GAP: usize = 2;
-/// Names are cut to this many columns rather than losing figures.
+/// Names are cut to this many columns before any figure is dropped.
 const WIDEST_NAME: usize = 26;
-/// … and to this many when figures would not fit.
+/// Names are cut to this many columns if the table is still too wide after columns were dropped.
 const NARROWEST_NAME: usize = 10;
 
 impl<'s> Table<'s> {
@@ -38,7 +38,7 @@ impl<'s> Table<'s> {
         Table { style, columns: Vec::new() }
     }
 
-    /// Adds a column; `spare` 0 is never given up.
+    /// Adds a column. `spare` is its place in the order of dropping: the largest is dropped first, and 0 never.
     pub(crate) fn column(&mut self, heading: &str, align: Align, spare: u8, cells: impl IntoIterator<Item = String>) {
         let fit = |text: String| {
             let clean = self.style.clean(&text);
@@ -48,12 +48,12 @@ impl<'s> Table<'s> {
         self.columns.push(Column { heading: self.style.clean(heading), align, spare, cells });
     }
 
-    /// All columns: heading, where its text stands, and cells.
+    /// Returns all columns: heading, alignment, and cells.
     pub(crate) fn into_columns(self) -> Vec<(String, Align, Vec<String>)> {
         self.columns.into_iter().map(|column| (column.heading, column.align, column.cells)).collect()
     }
 
-    /// The lines, heading first, within `width` columns as far as spare columns can help.
+    /// Returns the lines, the heading first. They fit into `width` columns as far as columns can be dropped.
     pub(crate) fn lines(mut self, width: usize) -> Vec<String> {
         while self.width() > width {
             let Some(most) = self.columns.iter().map(|column| column.spare).max().filter(|spare| *spare > 0) else {
@@ -69,7 +69,7 @@ impl<'s> Table<'s> {
         lines
     }
 
-    /// Cuts names when giving up columns was not enough.
+    /// Cuts names if the table is still too wide after columns were dropped.
     fn shorten_names(&mut self, width: usize) {
         let excess = self.width().saturating_sub(width);
         let mark = self.style.clean("…");
@@ -79,7 +79,7 @@ impl<'s> Table<'s> {
         }
     }
 
-    /// Columns on the terminal.
+    /// Returns the table's width on the terminal, in columns.
     fn width(&self) -> usize {
         let text: usize = self.columns.iter().map(Column::width).sum();
         INDENT + text + GAP * self.columns.len().saturating_sub(1)

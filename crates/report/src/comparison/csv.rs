@@ -1,9 +1,9 @@
-//! A comparison as comma-separated values (RFC 4180), for spreadsheets and for one's own statistics: all numbers, without rounding.
+//! A comparison as comma-separated values (RFC 4180), for spreadsheets and for other statistics: all numbers, unrounded.
 
 use super::{Comparison, is_a_time};
 
 impl Comparison {
-    /// One line for each figure and group: median and change with their 95 % intervals, and the verdict. What is not known is empty.
+    /// Returns one line for each figure and group: median and change with their 95 % intervals, and the verdict. Unknown values are empty.
     #[must_use]
     pub fn csv(&self) -> String {
         let mut csv = lines([[
@@ -54,7 +54,7 @@ impl Comparison {
         csv
     }
 
-    /// One line for each figure, group and run.
+    /// Returns one line for each figure, group and run.
     #[must_use]
     pub fn csv_of_runs(&self) -> String {
         let mut csv = lines([["figure", "unit", "group", "run", "value"].map(str::to_owned)]);
@@ -88,7 +88,7 @@ fn lines<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String 
     rows.into_iter().map(line).collect()
 }
 
-/// In quotes where it has to be. Names come from outside; a spreadsheet takes one that begins like a formula as text.
+/// Quotes a field if needed. Names come from outside, so a name that begins like a formula is marked as text for spreadsheets.
 fn field(text: String) -> String {
     let is_formula =
         text.starts_with(['=', '+', '@', '\t', '\r']) || (text.starts_with('-') && text.parse::<f64>().is_err());

@@ -1,4 +1,4 @@
-//! Rows of a comparison, as text and page show them.
+//! The rows of a comparison, for the text and the page.
 
 use advise::numbers::counted;
 use compare::Verdict;
@@ -8,18 +8,18 @@ use super::{Comparison, Difference, WALL};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
-/// A group beside the first.
+/// The comparison of one group with the first one.
 pub(crate) struct Beside<'s> {
-    /// What became of wall time.
+    /// The answer on wall time, as a sentence.
     pub answer: Option<String>,
-    /// Figures, by what can be said of them.
+    /// The figures, ordered by verdict.
     pub table: Table<'s>,
-    /// What can be said: a heading, and how many of the rows it is said of. Those of none are left out.
+    /// The parts of the table by verdict: a heading, and the number of its rows. Parts without rows are left out.
     pub parts: Vec<(String, usize)>,
 }
 
 impl Comparison {
-    /// `after (15 runs) compared with before (15 runs)`.
+    /// Returns the title: `after (15 runs) compared with before (15 runs)`.
     pub(crate) fn title(&self) -> String {
         let names: Vec<String> =
             self.groups.iter().map(|of| format!("{} ({})", of.name, counted(of.runs, "run"))).collect();
@@ -30,7 +30,7 @@ impl Comparison {
         }
     }
 
-    /// In what runs differ, a line for each: `host: before node1; after node2, node3`.
+    /// Returns the properties in which runs differ, one line each: `host: before node1; after node2, node3`.
     pub(crate) fn differing(&self) -> Vec<String> {
         let line = |of: &Difference| {
             let groups = self.groups.iter().zip(&of.by_group);
@@ -40,7 +40,7 @@ impl Comparison {
         self.differences.iter().map(line).collect()
     }
 
-    /// One group alone.
+    /// Returns the table of a single group.
     pub(crate) fn alone<'s>(&self, style: &'s Style) -> Table<'s> {
         let mut table = Table::new(style);
         table.column("figure", Align::Left, 0, self.figures.iter().map(|row| words(&row.figure)));
@@ -49,7 +49,7 @@ impl Comparison {
         table
     }
 
-    /// Group `other` beside the first.
+    /// Compares group `other` with the first one.
     pub(crate) fn beside<'s>(&self, style: &'s Style, other: usize) -> Beside<'s> {
         let runs = [self.groups[0].runs, self.groups[other].runs];
         let wall = self.figures.iter().find(|row| row.figure == WALL).and_then(|row| row.changes.get(other - 1));
@@ -77,7 +77,7 @@ impl Comparison {
         Beside { answer, table, parts: parts.collect() }
     }
 
-    /// Why medians have no intervals.
+    /// Returns the reason why medians have no intervals, if they have none.
     pub(crate) fn few_runs(&self) -> Option<&'static str> {
         let few = self.groups.iter().any(|group| group.runs < 6);
         few.then_some("A median has an interval from 6 runs on.")

@@ -5,7 +5,7 @@ use super::rows::Beside;
 use crate::style::{Style, wrapped};
 
 impl Comparison {
-    /// For a terminal.
+    /// Formats the comparison for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
         let title = format!("cox: {}", self.title());
@@ -30,7 +30,7 @@ impl Comparison {
     }
 }
 
-/// A group beside the first: an answer, then figures by what can be said of them.
+/// Formats the comparison of one group with the first: the answer, then the figures by verdict.
 fn beside(of: Beside, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(answer) = of.answer {

@@ -1,4 +1,4 @@
-//! What is said of a figure and of its change.
+//! The words for a figure and for its change.
 
 use advise::numbers::{about_percent, count, counted};
 use compare::judge::{Change, runs_needed};
@@ -6,7 +6,7 @@ use compare::{Verdict, stats::Estimate};
 
 use super::{Row, is_a_time};
 
-/// ` (15 runs)`, or what each side has.
+/// Formats the numbers of runs: ` (15 runs)`, or both numbers if they differ.
 pub(super) fn few(runs: [u64; 2]) -> String {
     match runs {
         [a, b] if a == b => format!(" ({})", counted(a, "run")),
@@ -14,7 +14,7 @@ pub(super) fn few(runs: [u64; 2]) -> String {
     }
 }
 
-/// What became of wall time.
+/// Formats the change of wall time as a sentence.
 pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
     let by = wall.change.map_or_else(String::new, |change| {
         let within = wall.interval.map_or_else(String::new, |ends| format!(" ({})", range(ends)));
@@ -40,15 +40,15 @@ pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
     }
 }
 
-/// Changes below this are none to anybody.
+/// Changes below this part are too small to matter.
 const TINY: f64 = 0.0005;
 
-/// `2.1 %`; factors from a doubling on.
+/// Formats a change's size: `2.1 %`, or a factor from a doubling on.
 fn size(change: f64) -> String {
     if change < 1.0 { about_percent(change) } else { format!("{:.1}×", 1.0 + change) }
 }
 
-/// In a table: what it is, else from where on something would be seen.
+/// Formats a change for a table: the verdict, or the smallest change that would be detectable.
 pub(super) fn short(change: &Change) -> String {
     match (change.verdict, change.visible_from) {
         (Verdict::Faster, _) => "faster".to_owned(),
@@ -63,7 +63,7 @@ pub(super) fn short(change: &Change) -> String {
     }
 }
 
-/// `waiting_for_cpu_ns` → `waiting for cpu`; `blocked_by.disk` → `blocked by disk`.
+/// Formats a figure's name: `waiting_for_cpu_ns` → `waiting for cpu`; `blocked_by.disk` → `blocked by disk`.
 pub(crate) fn words(figure: &str) -> String {
     let words = |name: &str| name.trim_end_matches("_ns").replace(['_', '.'], " ");
     figure.split('/').map(words).collect::<Vec<_>>().join(" / ")
@@ -78,7 +78,7 @@ pub(super) fn interval(row: &Row, group: usize) -> String {
     ends.map_or_else(String::new, |(low, high)| format!("{}–{}", amount(&row.figure, low), amount(&row.figure, high)))
 }
 
-/// With three digits: differences of some percent must show.
+/// Formats a value with three digits, so that differences of a few percent are visible.
 pub(crate) fn amount(figure: &str, value: f64) -> String {
     if figure.contains('/') {
         return format!("{:.1} %", 100.0 * value);
@@ -100,7 +100,7 @@ pub(crate) fn amount(figure: &str, value: f64) -> String {
     }
 }
 
-/// `+3.1 %`; factors from a doubling on.
+/// Formats a change with its sign: `+3.1 %`, or a factor from a doubling on.
 pub(crate) fn signed(change: f64) -> String {
     match change {
         change if change >= 99.0 => format!("{}×", count((1.0 + change).round() as u64)),
@@ -113,7 +113,7 @@ pub(crate) fn range((low, high): (f64, f64)) -> String {
     format!("{} to {}", signed(low), signed(high))
 }
 
-/// How a figure is shown: its name in words, and its values.
+/// Returns a figure's name in words, and a function that formats its values.
 pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
     (words(figure), move |value| amount(figure, value))
 }

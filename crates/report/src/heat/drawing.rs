@@ -1,5 +1,5 @@
-//! The table as SVG: a file that stands by itself, its text being grey or on a cell, so that it reads on light and on dark
-//! pages; or a picture of a page. Nothing is wider than its place: what does not fit is cut, and there whole when pointed at.
+//! The table as SVG: either a file that stands alone, or a picture in a page. In a file, text is grey or on a cell, so that it is readable on
+//! light and dark backgrounds. A text that is wider than its place is cut, and shown whole when the user points at it.
 
 use super::{Cell, Heat, Value};
 use crate::comparison::words::shown;
@@ -9,12 +9,12 @@ use crate::style::{Style, columns};
 
 const CELL: (usize, usize) = (116, 52);
 const LEFT: usize = 170;
-/// A line of text with its space.
+/// Pixels of a line of text, with the space around it.
 const LINE: usize = 34;
-/// Between names and what is beside them.
+/// Pixels between names and what is next to them.
 const GAP: usize = 10;
 
-/// Where the drawing is: a file has colours of its own, a page has them in its styles.
+/// Where the drawing is used. A file contains its colours; in a page they are in the page's styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     File,
@@ -22,7 +22,7 @@ pub(crate) enum Place {
 }
 
 impl Heat {
-    /// The drawing, as a file.
+    /// Returns the drawing as a file.
     pub fn svg(&self) -> String {
         self.drawn(Place::File)
     }
@@ -81,14 +81,14 @@ impl Heat {
     }
 }
 
-/// `markup` has been made safe.
+/// Returns a text element. The caller has already made `markup` safe.
 fn text((x, y): (usize, usize), anchor: &str, ink: &str, markup: &str) -> String {
     format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"{ink}>{markup}</text>\n")
 }
 
-/// As much of a name as `room` pixels hold, and the whole for those who point at it.
+/// Cuts a name to `room` pixels, and adds the whole name as a tooltip.
 fn named(name: &str, room: usize) -> String {
-    // Also what is shown as `?` takes room.
+    // The width is that of the cleaned name, in which unprintable characters are `?`.
     let name = Style::default().clean(name);
     let mut kept = name.clone();
     if pixels(&kept) > room {
@@ -99,21 +99,21 @@ fn named(name: &str, room: usize) -> String {
     format!("{}<title>{}</title>", Safe(kept), Safe(name))
 }
 
-/// How wide a text is at most, in the widest of the usual fonts without serifs, DejaVu Sans.
+/// Returns an upper bound of a text's width, in pixels: its width in DejaVu Sans, the widest of the common sans-serif fonts.
 fn pixels(text: &str) -> usize {
     let tenths = |c: char| match c {
         'm' | 'w' | 'M' | 'W' | '@' | '%' | '…' => 130,
         'A'..='Z' | '=' | '+' | '<' | '>' | '#' | '~' | '&' => 110,
         'f' | 'i' | 'j' | 'l' | 'r' | 't' | ' ' | ',' | '.' | ':' | ';' | '-' | '/' | '(' | ')' | '\'' => 55,
         c if c.is_ascii() => 83,
-        // A letter of any script, unless it stands on the one before.
+        // A letter of any script; 0 for a combining character.
         c => 130 * columns(c.encode_utf8(&mut [0; 4])).min(1),
     };
     text.chars().map(tenths).sum::<usize>().div_ceil(10)
 }
 
 impl Place {
-    /// Where cells begin: a page has said elsewhere what is drawn.
+    /// Returns the vertical position of the first cell. In a page the caption is outside the drawing.
     fn top(self) -> usize {
         match self {
             Place::File => LINE * 5 / 2,
@@ -121,7 +121,7 @@ impl Place {
         }
     }
 
-    /// Attributes of text beside cells.
+    /// Returns the attributes of text outside cells.
     fn plain(self) -> &'static str {
         match self {
             Place::File => " fill=\"#808080\"",
@@ -129,7 +129,7 @@ impl Place {
         }
     }
 
-    /// … of a cell without a value, and of its text.
+    /// Returns the attributes of a cell without a value, and of its text.
     fn none(self) -> (String, String) {
         let dashed = match self {
             Place::File => " fill=\"none\" stroke=\"#808080\" stroke-dasharray=\"4\"",
@@ -138,7 +138,7 @@ impl Place {
         (dashed.to_owned(), self.plain().to_owned())
     }
 
-    /// … of a cell, from pale to dark, and of ink that can be read on it.
+    /// Returns the attributes of a cell, from pale to dark, and of text that is readable on it.
     fn colour(self, heat: f64) -> (String, String) {
         if self == Place::Page {
             let shade = 1 + (heat * (SHADES - 1) as f64).round() as u64;

@@ -1,4 +1,4 @@
-//! Threads that slept all the time: many programs have some, and there is nothing to see of them but how many they are and on what they slept.
+//! Threads that slept all the time. Many programs have such threads; the page only shows how many there are and on what they slept.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,19 +11,19 @@ use wire::Cause;
 
 use crate::round::{percent, permille};
 
-/// Blocked for at least this part of its life, in tenths of a percent, a thread slept all the time.
+/// A thread that was blocked for at least this part of its life, in tenths of a percent, slept all the time.
 pub(super) const ALL_THE_TIME: u64 = 995;
 
-/// Fewer have rows as all others have.
+/// Up to this number, such threads keep rows of their own.
 const MANY: usize = 2;
 
-/// Whether they slept all the time.
+/// Returns whether the threads of `sums` slept all the time.
 pub(super) fn slept(sums: &Sums) -> bool {
     sums.wall_ns > 0 && u128::from(sums.blocked_ns) * 1000 >= u128::from(sums.wall_ns) * u128::from(ALL_THE_TIME)
 }
 
-/// The rows that are folded up: by thread id, and `None` for the row of all who have none of their `own`. Empty where there would be nothing
-/// else to see, and where they are few.
+/// Returns the rows that are folded up, by thread id; `None` is the row of all threads that are not in `own`. Returns no rows if there are few of
+/// them, or if no other row would be left.
 pub(super) fn rows(account: &Account, own: &HashSet<u32>, others: u64) -> HashSet<Option<u32>> {
     let mut lives: HashMap<Option<u32>, Vec<&Thread>> = HashMap::new();
     for thread in threads(account) {
@@ -38,12 +38,12 @@ pub(super) fn rows(account: &Account, own: &HashSet<u32>, others: u64) -> HashSe
     if (MANY..all).contains(&asleep.len()) { asleep } else { HashSet::new() }
 }
 
-/// `12 threads slept all the time`.
+/// Formats the number of threads: `12 threads slept all the time`.
 pub(super) fn headline(threads: u64) -> String {
     format!("{} slept all the time", counted(threads, "thread"))
 }
 
-/// On what they slept: `asleep on a futex 91.0 %, slept 9.0 %`.
+/// Formats what the threads slept on: `asleep on a futex 91.0 %, slept 9.0 %`.
 pub(super) fn causes<'s>(of: impl Iterator<Item = &'s Sums>) -> String {
     let mut causes = ByCause::default();
     for sums in of {

@@ -1,4 +1,4 @@
-//! Programs that ran side by side: the tables of the text report, and a word on how to read them.
+//! Co-running programs: the tables of the text report, and how to read them.
 
 use std::fmt::{self, Write};
 
@@ -8,7 +8,7 @@ use crate::markup::Safe;
 use crate::style::Style;
 use crate::text::co_run::{headline, phases, waits};
 
-/// Programs are side by side where there are several.
+/// Returns whether the section exists: it needs several programs.
 pub(super) fn is_there(view: &View) -> bool {
     view.document.account.co_run.is_some()
 }

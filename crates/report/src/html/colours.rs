@@ -1,15 +1,15 @@
-//! What each colour of the page means. One colour has one meaning in all pictures, and every legend takes its words from here; `page.css` has the
-//! colours themselves, `docs/page.md` the same legend.
+//! The meaning of each colour of the page. A colour has the same meaning in all pictures, and every legend takes its words from here. The colours
+//! themselves are in `page.css`; `docs/page.md` has the same legend.
 //!
-//! Hues are those of a family: green for work, yellow to brown for waiting for other threads, red for waiting for a CPU, blue and violet for blocks
-//! by something outside. Shades of grey-blue (`q1` to `q8`) are amounts, `t0` to `t6` are single threads. What is *on a CPU* without being known to
-//! be work or spinning has a colour of its own.
+//! Each group of states has a range of hues: green for work, yellow to brown for waiting for other threads, red for waiting for a CPU, blue and
+//! violet for blocks with a cause outside the program. Shades of grey-blue (`q1` to `q8`) are amounts; `t0` to `t6` are single threads. Time *on a
+//! CPU* that may be work or spinning has a colour of its own.
 
 use wire::Cause;
 
 use crate::state::State;
 
-/// Classes of thread states with what they mean, in the order of bars and legends.
+/// The classes of thread states and their meanings, in the order of bars and legends.
 pub(super) const STATES: [(&str, &str); 17] = [
     ("s-work", "work"),
     (ON_A_CPU, "on a CPU (work or spinning)"),
@@ -30,13 +30,13 @@ pub(super) const STATES: [(&str, &str); 17] = [
     (UNKNOWN, "not known"),
 ];
 
-/// A thread that had a CPU, where work and spinning are not told apart.
+/// The class of a thread that had a CPU, where work and spinning cannot be distinguished.
 pub(super) const ON_A_CPU: &str = "s-run";
-/// A CPU that somebody else had.
+/// The class of a CPU that ran an untracked thread.
 pub(super) const OTHERS: &str = "s-others";
 pub(super) const UNKNOWN: &str = "s-unknown";
 
-/// The class of a state.
+/// Returns the class of a state.
 pub(super) fn class(state: State) -> &'static str {
     match state {
         State::Work => "s-work",
@@ -60,12 +60,12 @@ pub(super) fn class(state: State) -> &'static str {
     }
 }
 
-/// What a class means, in all legends.
+/// Returns the meaning of a class, for all legends.
 pub(super) fn meaning(class: &str) -> &'static str {
     STATES.iter().find(|(known, _)| *known == class).map_or("", |(_, meaning)| meaning)
 }
 
-/// A legend's entries: the classes that are in use, in the order of [`STATES`].
+/// Returns a legend's entries: the classes that are used, in the order of [`STATES`].
 pub(super) fn entries(used: &[&str]) -> Vec<(&'static str, &'static str)> {
     STATES.iter().filter(|(class, _)| used.contains(class)).copied().collect()
 }

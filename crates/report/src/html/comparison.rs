@@ -1,6 +1,5 @@
-//! Groups of runs side by side, as a page: a table of colours where one was asked for, then what the text of
-//! `cox compare` says, in the same words, with pictures: changes with their intervals (`changes`), and each run (`runs`). The numbers of both can be
-//! downloaded; they are in the page.
+//! Groups of runs side by side, as a page. It begins with a table of colours if one was requested. Then it has the sentences of `cox compare` with
+//! pictures: changes with their intervals (`changes`), and each run (`runs`). The numbers of both are in the page and can be downloaded.
 
 mod changes;
 mod runs;
@@ -16,14 +15,14 @@ use crate::heat::{Heat, Place};
 use crate::markup::{Safe, unbroken};
 use crate::style::Style;
 
-/// The page of one comparison.
+/// Returns the page of one comparison.
 #[must_use]
 pub fn compared(comparison: &Comparison) -> String {
     let title = comparison.title();
     page(&title, &comparison.cox_version, |out| frame::section(out, "changes", "Figures", |out| write(out, comparison)))
 }
 
-/// The page of a table of colours and a comparison for each of its applications ([`Heat::comparisons`]).
+/// Returns the page of a table of colours, with a comparison for each of its applications ([`Heat::comparisons`]).
 #[must_use]
 pub fn tabled(cox_version: &str, heat: &Heat, applications: &[(String, Comparison)]) -> String {
     let ids: Vec<String> = (1..=applications.len()).map(|at| format!("application-{at}")).collect();
@@ -41,7 +40,7 @@ pub fn tabled(cox_version: &str, heat: &Heat, applications: &[(String, Compariso
     })
 }
 
-/// A page whose content is `write`'s.
+/// Returns a page with the content that `write` produces.
 fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Result) -> String {
     let whole = |out: &mut String| {
         frame::open(out, title, Script::None)?;
@@ -81,7 +80,7 @@ fn warned(out: &mut String, warnings: &[String]) -> fmt::Result {
     warnings.iter().try_for_each(|warning| writeln!(out, "<p class=\"lost\">{}</p>", Safe(warning)))
 }
 
-/// What a comparison says.
+/// Writes the warnings, tables and pictures of a comparison.
 fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
     let style = Style::default();
     warned(out, &comparison.warnings)?;
@@ -106,7 +105,7 @@ fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
     downloads(out, comparison)
 }
 
-/// The same numbers for other programs, without a server: they are in the links.
+/// Writes links to the same numbers as files. The links contain the data, so no server is needed.
 fn downloads(out: &mut String, comparison: &Comparison) -> fmt::Result {
     out.push_str("<p>As CSV, without rounding:");
     for (name, file, csv) in

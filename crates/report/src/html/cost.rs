@@ -1,4 +1,4 @@
-//! What observing cost, what was lost, what the account was checked against.
+//! What observing cost, what was lost, and what the account was checked against.
 
 use std::fmt::{self, Write};
 
@@ -23,7 +23,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         ("own cost", header::own_cost(document)),
     ];
     if account.backend == Backend::PerfData {
-        // What recording cost, perf does not say.
+        // perf does not say what recording cost.
         rows.truncate(3);
     }
     out.push_str("<table class=\"facts\"><tbody>\n");

@@ -1,4 +1,4 @@
-//! What every page has around its content: the head with styles and nothing to fetch, sections with links to them, the foot.
+//! The frame of every page: the head, with styles and without external resources, sections with links to them, and the foot.
 
 use std::fmt::{self, Write};
 
@@ -7,19 +7,19 @@ use crate::markup::Safe;
 const CSS: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// Whether there is something on a page that the script makes handier.
+/// Whether the page contains something that the script makes easier to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Script {
     Needed,
     None,
 }
 
-/// Up to where content begins.
+/// Writes the page up to its content.
 pub(super) fn open(out: &mut String, title: &str, script: Script) -> fmt::Result {
     let scripts = if script == Script::Needed { "; script-src 'unsafe-inline'" } else { "" };
     out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
-    // Nothing is ever fetched, whatever a name may try.
+    // The policy forbids loading any resource, even if a name were to inject one.
     writeln!(
         out,
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{scripts}\">"
@@ -28,7 +28,7 @@ pub(super) fn open(out: &mut String, title: &str, script: Script) -> fmt::Result
     write!(out, "<title>cox: {}</title>\n<style>{CSS}</style></head>\n<body>\n<main>\n", Safe(title))
 }
 
-/// Links to sections: id and name of each.
+/// Writes links to sections, given by id and name.
 pub(super) fn links<'n>(out: &mut String, sections: impl IntoIterator<Item = (&'n str, &'n str)>) -> fmt::Result {
     out.push_str("<nav aria-label=\"Sections\">");
     for (id, name) in sections {
@@ -38,7 +38,7 @@ pub(super) fn links<'n>(out: &mut String, sections: impl IntoIterator<Item = (&'
     Ok(())
 }
 
-/// A section; `id` is of our own.
+/// Writes a section. `id` must be one of our own, since it is not escaped.
 pub(super) fn section(
     out: &mut String,
     id: &str,
@@ -51,7 +51,7 @@ pub(super) fn section(
     Ok(())
 }
 
-/// The foot; `pages` says where the page is explained.
+/// Writes the foot. `pages` says where the page is explained.
 pub(super) fn close(out: &mut String, version: &str, pages: &str, script: Script) -> fmt::Result {
     writeln!(out, "<footer>Coxswain {}. What each figure means: cox explain figures; {pages}</footer>", Safe(version))?;
     out.push_str("</main>\n");

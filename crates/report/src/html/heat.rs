@@ -10,16 +10,16 @@ use super::scale::{self, SHADES};
 use super::view::View;
 use crate::markup::Safe;
 
-/// What a heat map shows.
+/// The content of a heat map.
 pub(super) struct Heat<'s> {
     pub title: &'s str,
     pub note: &'s str,
-    /// What a cell says when it is pointed at: `{}` is its number.
+    /// The text that is shown when the user points at a cell; `{}` stands for the cell's number.
     pub says: &'s str,
     pub kind: Kind,
 }
 
-/// What is in a cell.
+/// The unit of a cell's value.
 pub(super) enum Kind {
     /// A part of the row's thread time in the column.
     Share(fn(&Cell) -> u64),
@@ -27,7 +27,7 @@ pub(super) enum Kind {
     Count(fn(&Cell) -> u64),
 }
 
-/// Pixels of a row: few rows need not be thin.
+/// Returns the pixels of a row: taller if there are few rows.
 pub(super) fn row_height(rows: usize) -> u64 {
     match rows {
         0..=4 => 26,
@@ -38,7 +38,7 @@ pub(super) fn row_height(rows: usize) -> u64 {
 }
 
 impl Heat<'_> {
-    /// Numbers of a row by column: thousandths, or a count.
+    /// Returns the values of a row by column: thousandths, or a count.
     fn values(&self, view: &View, row: &Row) -> Vec<u64> {
         let threads = view.row_threads(row);
         let value = |(column, cell): (usize, &Cell)| match self.kind {
@@ -46,7 +46,7 @@ impl Heat<'_> {
                 let whole = u128::from(view.timeline.span.width_ns(column)) * u128::from(threads);
                 (u128::from(part(cell)) * 1000).div_ceil(whole.max(1)).min(1000) as u64
             }
-            // Of several threads the mean, to the nearest.
+            // For a row of several threads, the mean, rounded to the nearest.
             Kind::Count(count) => count(cell).saturating_add(threads / 2) / threads,
         };
         row.cells.iter().enumerate().map(value).collect()
@@ -75,7 +75,7 @@ impl Heat<'_> {
         Ok(())
     }
 
-    /// A picture of these rows.
+    /// Writes a picture of these rows.
     fn rows(&self, out: &mut String, view: &View, rows: &[&Row], values: &[Vec<u64>], most: u64) -> fmt::Result {
         let height = row_height(rows.len());
         let plot = Plot { timeline: view.timeline, height: height * rows.len() as u64 };
@@ -103,7 +103,7 @@ impl Heat<'_> {
         }
     }
 
-    /// Rows that say their numbers when they are pointed at; without JavaScript, whose row it is.
+    /// Writes the areas that show a cell's number when the user points at them. Without JavaScript they show the row's name.
     fn pointed(&self, out: &mut String, view: &View, rows: &[&Row], values: &[Vec<u64>], height: u64) -> fmt::Result {
         let tenths = if matches!(self.kind, Kind::Share(_)) { " data-tenths=\"1\"" } else { "" };
         writeln!(out, "<g class=\"pointed\" data-says=\"{}\"{tenths}>", Safe(self.says))?;
@@ -111,7 +111,7 @@ impl Heat<'_> {
             write!(out, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\" data-v=\"")?;
             for (at, value) in values.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
-                // Most are nothing.
+                // Zeros, which are most values, are left empty.
                 if *value > 0 {
                     write!(out, "{value}")?;
                 }
@@ -160,7 +160,8 @@ fn scale_percent(shade: u64) -> String {
     if tenths.is_multiple_of(10) { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
 }
 
-/// Cells that are true, neighbours in one rectangle; a row is as high as `height`, with a line between rows.
+/// Returns the outline of the cells that are true, with neighbours joined in one rectangle. Each row has the height `height`, with a line between
+/// rows.
 fn path(rows: impl Iterator<Item = impl Iterator<Item = bool>>, height: u64) -> String {
     let mut path = String::new();
     let inner = height - 1;

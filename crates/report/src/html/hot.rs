@@ -10,7 +10,7 @@ use super::{colours, plot};
 use crate::markup::Safe;
 use crate::round::{percent, permille};
 
-/// Functions listed.
+/// Maximum number of functions listed.
 const FUNCTIONS: usize = 25;
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {

@@ -1,4 +1,4 @@
-//! CPU × time: who had each CPU.
+//! CPU × time: which thread had each CPU.
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -12,16 +12,16 @@ use super::{colours, table};
 use crate::style::Style;
 use crate::text::cpus;
 
-/// Threads with a colour of their own: as many as can be told apart by people who do not see all colours.
+/// Number of threads with a colour of their own: as many as readers with colour blindness can distinguish.
 const COLOURS: usize = 7;
 
-/// With more CPUs a column shows only who had most of it.
+/// With more CPUs than this, a column shows only the holder that had most of it.
 const DIVIDED: usize = 32;
 
-/// Who is told apart, in the order in which a column is stacked.
+/// The holders that are distinguished, in the order in which a column is stacked.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
-    /// One of the threads that ran most.
+    /// One of the threads that ran longest.
     Thread(usize),
     Ours,
     Stranger,
@@ -41,7 +41,7 @@ impl Who {
     }
 }
 
-/// Threads that had CPUs longest; those without a row of their own are never among them.
+/// Returns the threads that had CPUs longest. Threads without a row of their own are never among them.
 fn most_run(view: &View) -> Vec<usize> {
     let mut ran: HashMap<usize, u64> = HashMap::new();
     for (holder, ns) in view.timeline.lanes.values().flat_map(|lane| &lane.cells).flatten() {
@@ -67,7 +67,7 @@ fn who(holder: Holder, coloured: &[usize]) -> Who {
     }
 }
 
-/// A column of a CPU, by who had it, in the order of stacks.
+/// Divides a column of a CPU by holder, in the order of stacks.
 fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> Vec<(Who, u64)> {
     let mut parts: Vec<(Who, u64)> = Vec::new();
     for (holder, ns) in cell {
@@ -165,7 +165,7 @@ fn path_of(paths: &mut Vec<(Who, String)>, who: Who) -> &mut String {
     &mut paths[at].1
 }
 
-/// Each column divided, from below; idleness is left blank.
+/// Draws each column divided by holder, from below. Idle time is left blank.
 fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     for (x, cell) in lane.cells.iter().enumerate() {
         let parts = column(cell, coloured);
@@ -182,7 +182,7 @@ fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top:
     }
 }
 
-/// Columns in the colour of who had most of them, neighbours in one rectangle.
+/// Draws each column in the colour of the holder that had most of it, with neighbours joined in one rectangle.
 fn dominated(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     let most =
         |cell: &Vec<(Holder, u64)>| column(cell, coloured).into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who);

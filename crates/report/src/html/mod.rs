@@ -1,14 +1,16 @@
-//! The report as one page with pictures over time: HTML that needs no network, no fonts and no scripts of others, and is whole without JavaScript.
+//! The report as one page with pictures over time: HTML without network access, fonts or foreign scripts, and complete without JavaScript.
 //! `comparison` is the other page: groups of runs side by side. `frame` is around both.
 //!
-//! Figures are those of the [`Document`], rounded as in the text report; what is seen over time is the [`Timeline`]'s. Everything that comes from
+//! Figures are those of the [`Document`], rounded as in the text report; pictures over time come from the [`Timeline`]. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
 //!
-//! Order: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), who had the CPUs (`lanes`), what programs took from
-//! one another (`co_run`), who waited for one (`waiting`), who moved and switched (`moves`), who waits for whom (`wakers`), what ran (`hot`), how long waits and turns were (`spread`), cost and
-//! losses (`cost`); then all figures in a table (`threads`). `heat`, `plot` and `scale` draw, `colours` says what colours mean, `asleep` which threads are folded up.
+//! The order of the sections: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), which
+//! thread had each CPU (`lanes`), what programs took from one another (`co_run`), which threads waited for a CPU (`waiting`), migrations and
+//! switches (`moves`), which thread waits for which (`wakers`), which functions ran (`hot`), how long waits and stays on a CPU were (`spread`),
+//! cost and losses (`cost`), and a table of all figures (`threads`). `heat`, `plot` and `scale` draw, `colours` defines what colours mean, and
+//! `asleep` chooses the threads that are folded up.
 //!
-//! Pictures are paths in units of columns, one for each colour, so that a page of thousands of threads stays small and opens quickly.
+//! Pictures are paths in units of columns, one path for each colour, so that a page of thousands of threads stays small and opens quickly.
 
 mod asleep;
 mod co_run;
@@ -46,13 +48,13 @@ use crate::text::rows::lost_ns;
 pub use comparison::{compared, tabled};
 pub(crate) use scale::SHADES;
 
-/// Columns of pictures over time: as many as can be told apart on a screen.
+/// Number of columns in pictures over time: as many as can be distinguished on a screen.
 pub const COLUMNS: usize = 440;
 
-/// Threads with a row of their own in pictures: those that lost most.
+/// Maximum number of threads with a row of their own in pictures: those that lost most.
 pub const ROWS: usize = 60;
 
-/// The threads that get rows of their own: all, or those that lost most. Those that slept all the time come last.
+/// Returns the threads that get rows of their own: all, or those that lost most. Threads that slept all the time come last.
 #[must_use]
 pub fn shown(document: &Document) -> Vec<u32> {
     let mut threads: Vec<&Thread> = threads_of(&document.account).collect();
@@ -69,7 +71,7 @@ pub fn shown(document: &Document) -> Vec<u32> {
     tids
 }
 
-/// The page. `timeline` has rows for the threads that are [`shown`].
+/// Returns the page. `timeline` has rows for the threads that are [`shown`].
 #[must_use]
 pub fn page(document: &Document, timeline: &Timeline) -> String {
     let mut out = String::new();
@@ -78,19 +80,19 @@ pub fn page(document: &Document, timeline: &Timeline) -> String {
     out
 }
 
-/// A part of the page.
+/// A section of the page.
 struct Section {
     id: &'static str,
     title: &'static str,
-    /// Its name in the line of links.
+    /// The section's name in the navigation links.
     link: &'static str,
     write: fn(&mut String, &View) -> fmt::Result,
-    /// Whether there is something in it.
+    /// Returns whether the section has any content.
     is_there: fn(&View) -> bool,
 }
 
 impl Section {
-    /// One that every page has.
+    /// Makes a section that every page has.
     const fn always(
         id: &'static str,
         title: &'static str,

@@ -9,7 +9,7 @@ use super::heat::{Heat, Kind};
 use super::view::View;
 use super::{plot, scale};
 
-/// CPUs of the matrix: those with most moves.
+/// Maximum number of CPUs in the matrix: those with most migrations.
 const CPUS: usize = 64;
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
@@ -62,7 +62,7 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
         left + side / 2,
         top + side / 2
     )?;
-    // Numbers stand where there is room for them.
+    // CPU numbers are written only where they fit.
     let every = 14u64.div_ceil(size) as usize;
     for (at, cpu) in cpus.iter().enumerate().step_by(every) {
         let middle = at as u64 * size + size / 2;
@@ -103,7 +103,7 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
     Ok(())
 }
 
-/// CPUs with moves, those with most where there are many.
+/// Returns the CPUs with migrations: all, or those with most if there are many.
 fn cpus(moves: &BTreeMap<(u16, u16), u64>) -> Vec<u16> {
     let mut sums: BTreeMap<u16, u64> = BTreeMap::new();
     for ((from, to), number) in moves {
@@ -115,7 +115,7 @@ fn cpus(moves: &BTreeMap<(u16, u16), u64>) -> Vec<u16> {
     cpus.into_iter().take(CPUS).map(|(cpu, _)| cpu).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A number that fits a cell.
+/// Formats a number such that it fits into a cell.
 fn short(number: u64) -> String {
     match number {
         0..=9_999 => number.to_string(),

@@ -1,4 +1,5 @@
-//! A bar for the whole program: its thread time by what it was, with the numbers of the text report; and how many CPUs it had at a time.
+//! A bar for the whole program: its thread time by state, with the numbers of the text report. Below it, for how much of the time how many CPUs
+//! were in use.
 
 use std::fmt::{self, Write};
 
@@ -12,7 +13,7 @@ use crate::state::State;
 use crate::text::states::{self, Share};
 use crate::text::sums;
 
-/// A bar and a table for each program.
+/// Writes a bar and a table for each program.
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     view.document.account.programs.iter().try_for_each(|program| {
         shares(out, view.document, program)?;
@@ -20,7 +21,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     })
 }
 
-/// Where thread time went, in classes that add up to 100.0 %; the bar has the same parts. Each row has the colours of its parts, so the table is the bar's legend.
+/// Writes where thread time went, in classes that add up to 100.0 %. The bar has the same parts. Each row of the table has the colours of its
+/// parts, so the table is the bar's legend.
 fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> fmt::Result {
     let sums = sums(document, program);
     let efficiency = busy::efficiency(document).map(|line| format!(" · {line}")).unwrap_or_default();
@@ -31,7 +33,7 @@ fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> f
     out.push_str("<table class=\"shares\"><tbody>\n");
     for share in &shares {
         write!(out, "<tr><td class=\"n\">{}</td><th scope=\"row\">", percent(share.permille))?;
-        // One part: its colour stands before the class. Several: each has its own.
+        // A class of one part has its colour before the class's name; in a class of several, each part has its own.
         if let [part] = share.parts.as_slice() {
             chip(out, part.state)?;
         }
@@ -91,7 +93,7 @@ fn bar(out: &mut String, shares: &[Share]) -> fmt::Result {
     Ok(())
 }
 
-/// What [`Share::detail`] says, with colours.
+/// Writes the text of [`Share::detail`], with colours.
 fn detail(out: &mut String, share: &Share) -> fmt::Result {
     let mut rest = share.detail();
     if share.parts.len() > 1 {
@@ -114,7 +116,7 @@ fn detail(out: &mut String, share: &Share) -> fmt::Result {
     write!(out, "{}", Safe(rest))
 }
 
-/// A small square of a state's colour.
+/// Writes a small square in a state's colour.
 fn chip(out: &mut String, state: State) -> fmt::Result {
     let class = colours::class(state);
     write!(

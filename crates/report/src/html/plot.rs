@@ -1,4 +1,4 @@
-//! Frames of pictures over time: a margin for names, columns, a time axis, and where something was lost.
+//! Frames of pictures over time: a margin for names, columns, a time axis, and marks where events were lost.
 
 use std::fmt::{self, Write};
 
@@ -7,30 +7,30 @@ use ledger::timeline::Timeline;
 use super::scale;
 use crate::markup::Safe;
 
-/// Pixels of a picture from side to side, where a window is wide.
+/// Width of a picture in a wide window, pixels.
 pub(super) const WIDTH: u64 = 1040;
-/// … of names on its left.
+/// Width of the margin with names, pixels.
 pub(super) const LEFT: u64 = 152;
-/// … of columns.
+/// Width of the columns, pixels.
 pub(super) const PLOT: u64 = WIDTH - LEFT - 8;
-/// … of the time axis below.
+/// Height of the time axis, pixels.
 const AXIS: u64 = 38;
 
-/// What hatches columns that are incomplete.
+/// The pattern that hatches incomplete columns.
 pub(super) const HATCH: &str = "<svg width=\"0\" height=\"0\" class=\"defs\" aria-hidden=\"true\"><defs>\
 <pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
 <rect width=\"6\" height=\"6\" class=\"hatch-back\"/><rect width=\"2\" height=\"6\" class=\"hatch-line\"/></pattern>\
 </defs></svg>\n";
 
-/// A picture over time of some height.
+/// A picture over time.
 pub(super) struct Plot<'t> {
     pub timeline: &'t Timeline,
-    /// Without the axis.
+    /// Height without the axis, pixels.
     pub height: u64,
 }
 
 impl Plot<'_> {
-    /// Opens the picture. `says` is what it shows in one line, for those who cannot see it.
+    /// Opens the picture. `says` describes it in one line, for screen readers.
     pub(super) fn open(&self, out: &mut String, says: &str) -> fmt::Result {
         let height = self.height + AXIS;
         writeln!(
@@ -44,12 +44,13 @@ impl Plot<'_> {
         writeln!(out, "<rect class=\"ground\" x=\"{LEFT}\" y=\"0\" width=\"{PLOT}\" height=\"{}\"/>", self.height)
     }
 
-    /// A name in the margin, in the middle of a row.
+    /// Writes a name into the margin, in the middle of a row.
     pub(super) fn name(&self, out: &mut String, y: u64, height: u64, name: &str) -> fmt::Result {
         name_in(out, (0, y, LEFT - 8, height), name)
     }
 
-    /// From here on, one to the right is one column. A picture in the picture: what is shown of time is its `viewBox`.
+    /// Begins the columns: from here on, one unit to the right is one column. It is a nested picture, whose `viewBox` selects the part of time
+    /// that is shown.
     pub(super) fn columns(&self, out: &mut String) -> fmt::Result {
         let (columns, height) = (self.timeline.span.columns(), self.height);
         writeln!(
@@ -58,12 +59,12 @@ impl Plot<'_> {
         )
     }
 
-    /// The end of what [`columns`](Plot::columns) began.
+    /// Ends what [`columns`](Plot::columns) began.
     pub(super) fn columns_end(out: &mut String) {
         out.push_str("</svg>\n");
     }
 
-    /// Closes the picture: columns that are incomplete, and the axis.
+    /// Closes the picture: marks incomplete columns, and writes the axis.
     pub(super) fn close(&self, out: &mut String) -> fmt::Result {
         let span = &self.timeline.span;
         let x = |t_ns: u64| LEFT as f64 + t_ns as f64 / span.length_ns() as f64 * PLOT as f64;
@@ -87,7 +88,7 @@ impl Plot<'_> {
     }
 }
 
-/// A name at the right of a box (x, y, width, height). It ends in dots where it is too long, however wide its letters are.
+/// Writes a name, right-aligned in a box (x, y, width, height). A name that is too long in the reader's font ends in dots.
 pub(super) fn name_in(out: &mut String, (x, y, width, height): (u64, u64, u64, u64), name: &str) -> fmt::Result {
     writeln!(
         out,
@@ -96,7 +97,7 @@ pub(super) fn name_in(out: &mut String, (x, y, width, height): (u64, u64, u64, u
     )
 }
 
-/// A figure's first lines: what is seen.
+/// Begins a figure: writes its title and what it shows.
 pub(super) fn caption(out: &mut String, title: &str, note: &str) -> fmt::Result {
     write!(out, "<figure><figcaption><h3>{}</h3>", Safe(title))?;
     if !note.is_empty() {
@@ -106,7 +107,7 @@ pub(super) fn caption(out: &mut String, title: &str, note: &str) -> fmt::Result 
     Ok(())
 }
 
-/// A line of colours with what they mean. Classes are ours, words may come from outside.
+/// Writes a legend: colours and their meanings. Classes are our own; words may come from outside.
 pub(super) fn legend<C: AsRef<str>, W: AsRef<str>>(out: &mut String, entries: &[(C, W)]) -> fmt::Result {
     out.push_str("<ul class=\"legend\">");
     for (class, words) in entries {
@@ -121,7 +122,7 @@ pub(super) fn legend<C: AsRef<str>, W: AsRef<str>>(out: &mut String, entries: &[
     Ok(())
 }
 
-/// What was lost, on a picture's face.
+/// Writes a warning about losses directly at a picture.
 pub(super) fn warning(out: &mut String, warning: Option<String>) -> fmt::Result {
     warning.map_or(Ok(()), |text| writeln!(out, "<p class=\"lost\">{}</p>", Safe(text)))
 }

@@ -2,10 +2,10 @@
 
 use advise::numbers::count;
 
-/// Shades of a heat map, besides none.
+/// Number of shades of a heat map, not counting the blank of 0.
 pub(crate) const SHADES: u64 = 8;
 
-/// The shade of a share: an eighth each, and none for nothing.
+/// Returns the shade of a share: each shade covers an eighth, and 0 has none.
 pub(super) fn of_share(part: u64, whole: u64) -> u64 {
     if whole == 0 {
         return 0;
@@ -13,7 +13,8 @@ pub(super) fn of_share(part: u64, whole: u64) -> u64 {
     (u128::from(part) * u128::from(SHADES)).div_ceil(u128::from(whole)).min(u128::from(SHADES)) as u64
 }
 
-/// The shade of a number, the largest being `most`: each shade begins at twice of what the one before begins at, so that few are seen beside many.
+/// Returns the shade of a number, if `most` is the largest: each shade begins at twice the number at which the previous one begins, so that small
+/// numbers stay visible beside large ones.
 pub(super) fn of_count(value: u64, most: u64) -> u64 {
     if value == 0 {
         return 0;
@@ -22,14 +23,14 @@ pub(super) fn of_count(value: u64, most: u64) -> u64 {
     SHADES.saturating_sub(halvings).max(1)
 }
 
-/// The smallest number of each shade that is in use, for legends.
+/// Returns the shades that are used, with the smallest number of each, for legends.
 pub(super) fn counts(most: u64) -> Vec<(u64, u64)> {
     let mut firsts: Vec<(u64, u64)> = Vec::new();
     for shade in 1..=SHADES {
-        // The smallest value for which most / value < 2^(SHADES − shade + 1); the first shade has all below, too.
+        // The smallest value for which most / value < 2^(SHADES − shade + 1); the first shade also has all smaller values.
         let first = if shade == 1 { 1 } else { most / (2u64 << (SHADES - shade)) + 1 };
         match firsts.last_mut() {
-            // Small numbers do not need all shades: of those that begin at the same, the last is used.
+            // If `most` is small, several shades would begin at the same number; the last of these is used.
             Some(last) if last.1 == first => last.0 = shade,
             _ => firsts.push((shade, first)),
         }
@@ -38,7 +39,7 @@ pub(super) fn counts(most: u64) -> Vec<(u64, u64)> {
     firsts
 }
 
-/// About `wanted` round steps up to `most`: 1, 2 or 5 times a power of ten.
+/// Returns a round step (1, 2 or 5 times a power of ten), of which about `wanted` reach `most`.
 pub(super) fn step(most: f64, wanted: f64) -> f64 {
     if most <= 0.0 {
         return 1.0;
@@ -49,7 +50,7 @@ pub(super) fn step(most: f64, wanted: f64) -> f64 {
     digit * power
 }
 
-/// Marks of a time axis: where, and what is written there; and the unit of them all.
+/// Returns the marks of a time axis, as positions and labels, and their unit.
 pub(super) fn times(length_ns: u64, wanted: f64) -> (Vec<(u64, String)>, &'static str) {
     let (unit_ns, unit) = match length_ns {
         2_000_000_000.. => (1e9, "s"),

@@ -38,7 +38,7 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
         return Ok(());
     }
     plot::warning(out, view.holes())?;
-    // A bar or two alone would look like something else.
+    // One or two bars alone would not look like a histogram.
     let used = lengths.used();
     let buckets = used.start.saturating_sub(1)..(used.end + 1).max(used.start + 6).min(64);
     let most = lengths.counts.iter().copied().max().unwrap_or(1);

@@ -1,4 +1,4 @@
-//! A bar for each thread: the sum of its life by state. Not a time line: nothing is said of when.
+//! A bar for each thread: its lifetime divided by state. The bar is not a time line.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -14,10 +14,10 @@ use crate::markup::Safe;
 use crate::round::{apportion, percent, permille};
 use crate::state::State;
 
-/// A bar as long as the longest life has so many steps.
+/// Length of the bar of the longest life, in steps.
 const STEPS: u64 = 1000;
 
-/// More bars than these are thin.
+/// If there are more bars than this, they are thin.
 const SPACIOUS: usize = 24;
 
 /// A part of a bar.
@@ -27,7 +27,7 @@ struct Part {
     ns: u64,
 }
 
-/// All states in the order of bars, also those of nothing; they sum to the larger of wall time and what was booked.
+/// Returns all states in the order of bars, including those of 0 ns. They sum to the wall time, or to the booked time if that is longer.
 fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
     let part = |state, label, ns| Part { class: colours::class(state), label, ns };
     let blocked = |cause| part(State::Blocked(cause), wording(cause).label, sums.blocked_by[cause]);
@@ -47,9 +47,9 @@ fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
     parts
 }
 
-/// A row of the picture: a thread, or others.
+/// A row of the picture: a thread, or all threads without a row of their own.
 struct Bar {
-    /// `None`: others.
+    /// The thread's id; `None` for the row of all other threads.
     tid: Option<u32>,
     name: String,
     sums: Sums,
@@ -57,7 +57,7 @@ struct Bar {
 }
 
 impl Bar {
-    /// Of several threads their mean.
+    /// Returns the wall time; the mean if the row stands for several threads.
     fn wall_ns(&self) -> u64 {
         self.sums.wall_ns / self.threads.max(1)
     }
@@ -89,7 +89,7 @@ fn bars(view: &View) -> Vec<Bar> {
     bars
 }
 
-/// Bars, and which colours they have.
+/// The bars, and the colours that they use.
 struct Drawing<'o> {
     out: &'o mut String,
     spin_seen: bool,

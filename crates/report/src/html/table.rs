@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::markup::Safe;
 use crate::table::{Align, Table};
 
-/// Writes a table; `class` is of our own.
+/// Writes a table. `class` must be one of our own, since it is not escaped.
 pub(super) fn write(out: &mut String, table: Table, class: &str) -> fmt::Result {
     let rows = open(out, table, class)?;
     rows.body(out, None, 0..rows.number)?;
@@ -14,7 +14,7 @@ pub(super) fn write(out: &mut String, table: Table, class: &str) -> fmt::Result 
     Ok(())
 }
 
-/// Writes a table whose rows are in parts: a heading and a number of rows each.
+/// Writes a table whose rows are divided into parts, each with a heading and a number of rows.
 pub(super) fn write_parts(out: &mut String, table: Table, class: &str, parts: &[(String, usize)]) -> fmt::Result {
     let rows = open(out, table, class)?;
     let mut from = 0;
@@ -26,7 +26,7 @@ pub(super) fn write_parts(out: &mut String, table: Table, class: &str, parts: &[
     Ok(())
 }
 
-/// What is below the headings.
+/// The rows below the headings.
 struct Rows {
     columns: Vec<(Align, Vec<String>)>,
     number: usize,

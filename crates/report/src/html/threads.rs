@@ -1,4 +1,4 @@
-//! All figures of all threads, as in the table of the text report; before them those of many processes by name.
+//! All figures of all threads, as in the table of the text report. If there are many processes, a table by process name comes first.
 
 use std::fmt::{self, Write};
 
@@ -14,9 +14,9 @@ use crate::text::groups;
 use crate::text::rows::{self, Row, lost_ns};
 use crate::text::threads::named;
 
-/// Threads with a row; more would be slow to open.
+/// Maximum number of threads with a row; a page with more would be slow to open.
 const MOST: usize = 5_000;
-/// So many are shown at once.
+/// Up to this number of rows, the table is shown unfolded.
 const OPEN: usize = 100;
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     for (at, program) in programs.iter().enumerate() {
         all.extend(threads_of(program).map(|thread| (at, thread)));
     }
-    // Whose a thread is. First: long names are cut.
+    // The program's letter comes first, because long names are cut at their end.
     let of = |at: usize| if programs.len() < 2 { String::new() } else { format!("{} ", letter(at)) };
     let others = if all.len() > MOST {
         all.sort_by_cached_key(|(_, thread)| std::cmp::Reverse(lost_ns(thread)));

@@ -10,10 +10,10 @@ use crate::markup::{Safe, unbroken};
 use crate::style::Style;
 use crate::text::{footer, header, sums, verdict};
 
-/// A command longer than this is cut in the title.
+/// Maximum length of a command in the title.
 const COMMAND: usize = 120;
 
-/// What was observed, for titles.
+/// Returns the commands that were observed, for titles.
 pub(super) fn command(document: &Document) -> String {
     let commands = document.account.programs.iter().map(|program| match program.command.as_slice() {
         [] => "all programs".to_owned(),
@@ -23,11 +23,11 @@ pub(super) fn command(document: &Document) -> String {
     if all.is_empty() { "no program was seen".to_owned() } else { crate::style::shortened(&all, COMMAND, "…") }
 }
 
-/// The page's first lines.
+/// Writes the page's first lines.
 pub(super) fn head(out: &mut String, view: &View) -> fmt::Result {
     let document = view.document;
     out.push_str("<header><h1>");
-    // Options are not torn apart at their dashes.
+    // Each word is kept whole, so that options are not broken at their dashes.
     for word in command(document).split(' ') {
         write!(out, "<span class=\"word\">{}</span> ", Safe(word))?;
     }
@@ -83,7 +83,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     Ok(())
 }
 
-/// The pages of the guide that the steps refer to, folded up.
+/// Writes the pages of the guide to which the steps refer, folded up.
 fn explanations(out: &mut String, document: &Document) -> fmt::Result {
     let mut topics: Vec<&guide::Topic> = Vec::new();
     let sentences = document.verdict.iter().flat_map(|verdict| &verdict.sentences);
@@ -94,7 +94,7 @@ fn explanations(out: &mut String, document: &Document) -> fmt::Result {
     }
     let present: HashSet<&str> = topics.iter().map(|topic| topic.name).collect();
     for topic in topics {
-        // The id is inside, so that a link to it opens what is folded up.
+        // The id is inside the folded part, so that a link to it unfolds it.
         writeln!(
             out,
             "<details class=\"guide\"><summary>{}: what it means, and what to do</summary><div id=\"why-{}\">\n{}</div></details>",

@@ -1,4 +1,4 @@
-//! What a page is made of.
+//! The data from which a page is made.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,15 +10,15 @@ use ledger::timeline::{Row, Timeline};
 use super::asleep;
 use crate::json::Document;
 
-/// What a page is made of.
+/// The data from which a page is made.
 pub(super) struct View<'d> {
     pub(super) document: &'d Document,
     pub(super) timeline: &'d Timeline,
-    /// Of an id that was used twice, the later.
+    /// Threads by id. If an id was used twice, the later thread.
     pub(super) threads: HashMap<u32, &'d Thread>,
-    /// Threads without a row of their own.
+    /// Number of threads without a row of their own.
     pub(super) others: u64,
-    /// Rows of threads that slept all the time, and are folded up; `None`: the row of all others.
+    /// Rows of threads that slept all the time and are folded up; `None`: the row of all other threads.
     pub(super) asleep: HashSet<Option<u32>>,
 }
 
@@ -32,33 +32,33 @@ impl<'d> View<'d> {
         View { document, timeline, threads, others, asleep }
     }
 
-    /// `4711 heat`.
+    /// Formats a thread's name: `4711 heat`.
     pub(super) fn name(&self, tid: u32) -> String {
         self.threads.get(&tid).map_or_else(|| tid.to_string(), |thread| format!("{tid} {}", thread.comm))
     }
 
-    /// What a row is called: a thread, or the mean of all others.
+    /// Returns a row's name: that of a thread, or of the mean of all other threads.
     pub(super) fn row_name(&self, row: &Row) -> String {
         row.tid.map_or_else(|| format!("{} (mean)", self.others_name()), |tid| self.name(tid))
     }
 
-    /// `1,940 more`.
+    /// Formats the number of other threads: `1,940 more`.
     pub(super) fn others_name(&self) -> String {
         format!("{} more", advise::numbers::count(self.others))
     }
 
-    /// How many threads a row stands for.
+    /// Returns how many threads a row stands for.
     pub(super) fn row_threads(&self, row: &Row) -> u64 {
         if row.tid.is_some() { 1 } else { self.others.max(1) }
     }
 
-    /// Rows that have something to show: that of all others only if there are others. First those that are always seen, then those that are folded up.
+    /// Returns the rows that are always shown, and the rows that are folded up. The row of all other threads is left out if there are none.
     pub(super) fn rows(&self) -> (Vec<&'d Row>, Vec<&'d Row>) {
         let rows = self.timeline.rows.iter().filter(|row| row.tid.is_some() || self.others > 0);
         rows.partition(|row| !self.asleep.contains(&row.tid))
     }
 
-    /// What has to be said on the face of each picture over time.
+    /// Returns the warning for each picture over time if trace events were lost.
     pub(super) fn holes(&self) -> Option<String> {
         let lost = self.timeline.lost_total();
         (lost > 0).then(|| format!("{} lost: hatched columns are incomplete.", counted(lost, "trace event")))

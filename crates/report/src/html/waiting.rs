@@ -1,4 +1,4 @@
-//! Waiting × time: how many threads had a CPU and how many waited for one, and who waited.
+//! Waiting × time: how many threads had a CPU, how many waited for one, and which threads waited.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +10,7 @@ use super::plot::{self, LEFT, PLOT, Plot};
 use super::view::View;
 use super::{colours, scale};
 
-/// Layers from below: threads on CPUs, then those that waited for one.
+/// The layers from below: threads on CPUs, then threads that waited for one.
 const LAYERS: [(Activity, &str); 4] = [
     (Activity::Run, colours::ON_A_CPU),
     (Activity::Preempted, "s-preempted"),
@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     .write(out, view)
 }
 
-/// How many threads wanted a CPU, on average, in each column.
+/// Draws how many threads wanted a CPU, on average, in each column.
 fn demand(out: &mut String, view: &View) -> fmt::Result {
     let timeline = view.timeline;
     let span = &timeline.span;

@@ -1,4 +1,4 @@
-//! Who waits for whom: threads whose blocks were ended by others, as a matrix and as a table.
+//! Which thread waits for which: the threads whose blocks were ended by other threads, as a matrix and as a table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Write};
@@ -11,12 +11,12 @@ use super::{plot, scale};
 use crate::markup::Safe;
 use crate::round::{percent, permille};
 
-/// Rows and columns of the matrix.
+/// Maximum number of rows, and of columns, of the matrix.
 const SIDE: usize = 30;
-/// Rows of the table.
+/// Maximum number of rows of the table.
 const EDGES: usize = 60;
 
-/// One waits for the other.
+/// A pair of threads of which the first was woken by the second.
 struct Edge {
     sleeper: u32,
     waker: u32,
@@ -59,13 +59,13 @@ const OUTSIDE: u32 = 1 << 31;
 /// The key of all threads of other users, which have a name and no id.
 const ANOTHER_USERS: u32 = u32::MAX;
 
-/// All pairs, longest first, and what those in them are called.
+/// Returns all pairs, the longest wait first, and the names of their threads.
 fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     let mut names: HashMap<u32, String> = HashMap::from([(0, "interrupt or timer".to_owned())]);
     for thread in ledger::summary::threads(&view.document.account) {
         for WokenBy { tid, host_tid, comm, count, blocked_ns } in &thread.woken_by {
-            // No thread inside has such an id.
+            // Ids of threads inside the container never have this bit.
             let waker = match (host_tid, comm) {
                 (Some(host), _) => host | OUTSIDE,
                 (None, Some(_)) if *tid == 0 => ANOTHER_USERS,
@@ -89,7 +89,7 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     (edges, names)
 }
 
-/// Threads of the longest waits, in order of their ids, and their pairs.
+/// The threads with the longest waits, in the order of their ids, and their pairs.
 struct Matrix<'e> {
     sleepers: Vec<u32>,
     wakers: Vec<u32>,
@@ -107,7 +107,7 @@ impl Matrix<'_> {
             }
         }
         sleepers.sort_unstable();
-        // Interrupts are no thread: they come last.
+        // Interrupts are not a thread, so they come last.
         wakers.sort_unstable_by_key(|tid| (*tid == 0, *tid));
         let cells = edges.iter().filter(|edge| sleepers.contains(&edge.sleeper) && wakers.contains(&edge.waker));
         Matrix { cells: cells.collect(), sleepers, wakers }
@@ -118,7 +118,7 @@ impl Matrix<'_> {
         const TOP: u64 = 128;
         let (rows, columns) = (self.sleepers.len() as u64, self.wakers.len() as u64);
         let size = (600 / rows.max(columns)).clamp(18, 40);
-        // Names of columns lean to the right.
+        // Leaves room to the right, because column names are slanted.
         let (width, height) = (LEFT + columns * size + 84, TOP + rows * size + 4);
         writeln!(
             out,
@@ -149,7 +149,7 @@ impl Matrix<'_> {
             columns * size,
             rows * size
         )?;
-        // Lines lead from a cell to its names.
+        // Grid lines, which lead from a cell to its names.
         out.push_str("<path class=\"lines\" d=\"");
         (1..rows).try_for_each(|at| write!(out, "M{LEFT} {}.5h{}", TOP + at * size - 1, columns * size))?;
         (1..columns).try_for_each(|at| write!(out, "M{}.5 {TOP}v{}", LEFT + at * size - 1, rows * size))?;

@@ -1,4 +1,5 @@
-//! Programs that ran side by side: which ran when, what CPUs did meanwhile and whose idle time it was, and who waited behind whom.
+//! Co-running programs: which ran when, what the CPUs did and which program could have used their idle time, and which program waited behind
+//! which.
 
 use advise::numbers::{duration, seconds};
 use ledger::Program;
@@ -20,7 +21,7 @@ pub(super) fn write(page: &mut Page) {
     page.extend(waits(co_run, style).lines(style.columns()));
 }
 
-/// Who ran, and for how long all of them.
+/// Formats the programs' names, and how long all of them ran at the same time.
 pub(crate) fn headline(document: &Document, co_run: &CoRun) -> String {
     let programs = &document.account.programs;
     let named: Vec<String> = (0..programs.len()).map(|at| named(programs, at)).collect();
@@ -32,20 +33,21 @@ pub(crate) fn headline(document: &Document, co_run: &CoRun) -> String {
     )
 }
 
-/// `A known-spin`.
+/// Formats a program's letter and name: `A known-spin`.
 fn named(programs: &[Program], at: usize) -> String {
-    // As it is called at the end: a command may begin with taskset.
+    // The process's name at the end of the run: the command itself may begin with a wrapper such as taskset.
     let name = programs[at].processes.first().map_or("?", |process| process.comm.as_str());
     format!("{} {name}", letter(at))
 }
 
-/// What a table is of: `thread`, and whose where there are several programs, `A: thread`. Names of threads and processes can be
-/// the same in both. Who `A` is stands in the headline: a heading is not cut, and a table has to fit.
+/// Formats a table's heading: `thread`, or with the program's letter `A: thread` if there are several programs, since threads and processes of two
+/// programs can have the same name. Only the letter is used because a heading is not cut and the table has to fit; the headline explains the
+/// letters.
 pub(crate) fn of_program(what: &str, programs: &[Program], at: usize) -> String {
     if programs.len() < 2 { what.to_owned() } else { format!("{}: {what}", letter(at)) }
 }
 
-/// Programs are letters here: their numbers would look like CPUs'.
+/// Returns the letter of a program. Numbers would look like CPU numbers.
 pub(crate) fn letter(program: usize) -> String {
     let place = u32::try_from(program).ok().and_then(|program| program.checked_add(10));
     let letter = place.and_then(|place| char::from_digit(place, 36));
@@ -56,14 +58,14 @@ fn letters(programs: &[usize]) -> String {
     programs.iter().map(|at| letter(*at)).collect::<Vec<_>>().join("+")
 }
 
-/// What CPUs did while the same programs ran, as CPU time.
+/// Returns the table of CPU time by the set of programs that ran.
 pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
     let phases = &co_run.phases;
     let column = |of: fn(&Phase) -> u64| phases.iter().map(move |phase| duration(of(phase)));
     table.column("while these ran", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
     table.column("for", Align::Right, 0, column(|phase| phase.length_ns));
-    // A file may claim thousands of programs, and so the square of that in cells.
+    // A file may claim thousands of programs, and the table has the square of their number in cells.
     for at in 0..co_run.waited.len().min(MOST) {
         let runs = phases.iter().map(move |phase| duration(phase.run_ns.get(at).copied().unwrap_or(0)));
         table.column(&format!("CPU {}", letter(at)), Align::Right, 0, runs);
@@ -79,7 +81,7 @@ pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     table
 }
 
-/// Whose an idle CPU is: of the only one that could have used it, of several together, or nobody's.
+/// Formats whose idle time it is: that of the only program that could have used the CPU, that of several programs together, or no program's.
 fn whose(idle: &Idle) -> String {
     let who = match idle.usable_by.as_slice() {
         [] => "nobody's".to_owned(),
@@ -89,7 +91,7 @@ fn whose(idle: &Idle) -> String {
     format!("{who} {}", duration(idle.idle_ns))
 }
 
-/// Thread-time that each program waited for a CPU, by who held it.
+/// Returns the table of thread time for which each program waited for a CPU, by the program that held it.
 pub(crate) fn waits<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
     let waited = &co_run.waited;

@@ -1,4 +1,4 @@
-//! Who took the CPUs that members waited for, and beside it what each CPU did.
+//! The preemptors of tracked threads, and next to them what each CPU did.
 
 use advise::numbers::{count, duration, seconds};
 use ledger::account::cpu;
@@ -11,11 +11,11 @@ use crate::round::{percent, permille};
 use crate::style::{Style, wrapped};
 use crate::table::{Align, Table};
 
-/// Preemptors listed.
+/// Maximum number of preemptors listed.
 const PREEMPTORS: usize = 8;
-/// CPUs listed; beyond, the ones with most to tell.
+/// Maximum number of CPUs listed.
 const CPUS: usize = 10;
-/// What a CPU's time is divided into.
+/// The parts into which a CPU's time is divided.
 const PARTS: [Figure<CpuAccount>; 4] = [cpu::busy_program_ns, cpu::busy_others_ns, cpu::idle_ns, cpu::unknown_ns];
 
 pub(super) fn write(page: &mut Page) {
@@ -35,7 +35,7 @@ pub(super) fn write(page: &mut Page) {
     page.extend(lines.into_iter().filter(|_| !legend.is_empty()));
 }
 
-/// What the columns of the table of CPUs mean.
+/// Explains the columns of the table of CPUs.
 fn legend(document: &Document) -> String {
     let cpus = &document.account.cpus;
     if cpus.is_empty() {
@@ -49,7 +49,7 @@ fn legend(document: &Document) -> String {
     )
 }
 
-/// Who held CPUs that members waited for; `None`: nobody did.
+/// Returns the table of preemptors; `None` if there are none.
 pub(crate) fn preemptors<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
     let took = &document.account.preemptors;
     if took.is_empty() {
@@ -73,7 +73,7 @@ fn preemptor_name(preemptor: &Preemptor) -> String {
         (PreemptorKind::Idle, _) => "CPU was idle".to_owned(),
         (PreemptorKind::Sibling, ..=1) => format!("{} {} (sibling)", preemptor.tid, preemptor.comm),
         (PreemptorKind::Sibling, threads) => format!("{} × {} (siblings)", preemptor.comm, count(threads)),
-        // All threads of other users have one name, and no id.
+        // All threads of other users share one name, and have no id.
         (PreemptorKind::Other, ..=1) => match preemptor.host_tid {
             None if preemptor.tid == 0 => preemptor.comm.clone(),
             None => format!("{} {}", preemptor.tid, preemptor.comm),
@@ -83,7 +83,7 @@ fn preemptor_name(preemptor: &Preemptor) -> String {
     }
 }
 
-/// The interesting CPUs first when there are too many: those others used, or that idled while we waited.
+/// Returns the table of CPUs. If there are too many, it lists those that other programs used, or that were idle while threads waited.
 pub(crate) fn cpus<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
     let all = &document.account.cpus;
     if all.is_empty() {
@@ -107,7 +107,7 @@ pub(crate) fn cpus<'s>(document: &Document, style: &'s Style) -> Option<Table<'s
     let mut table = Table::new(style);
     table.column("CPU", Align::Right, 0, rows.iter().map(|(name, _)| name.clone()));
     for (at, part) in PARTS.iter().enumerate() {
-        // All of most CPUs was seen.
+        // The column is left out if no time of any CPU is unknown.
         if part.name != cpu::unknown_ns.name || shares.iter().any(|row| row[at] > 0) {
             table.column(part.label, Align::Right, 0, share(at));
         }

@@ -1,4 +1,4 @@
-//! Who waits for whom, and where run time went.
+//! Which thread waits for which, and where run time went.
 
 use advise::numbers::{about_percent, duration};
 use ledger::Thread;
@@ -8,13 +8,13 @@ use super::page::Page;
 use super::threads::listed;
 use crate::style::wrapped;
 
-/// Lines about wakers.
+/// Maximum number of lines about wakers.
 const WAKERS: usize = 3;
-/// Hot functions named.
+/// Maximum number of hot functions named.
 const HOT: usize = 5;
-/// A waker is named when it ended most of the blocked time …
+/// A waker is named only if it ended at least this part of the thread's blocked time.
 const MOST: f64 = 0.5;
-/// … and the thread was blocked for a part of its life that matters.
+/// A thread's waker is named only if the thread was blocked for at least this part of its life.
 const BLOCKED: f64 = 0.05;
 
 pub(super) fn write(page: &mut Page) {
@@ -35,7 +35,7 @@ fn wakers(page: &mut Page) {
     }
 }
 
-/// `4711 heat waits mostly for 4712 heat`, with how long it was blocked.
+/// Formats the main waker of a thread: `4711 heat waits mostly for 4712 heat`. Also returns how long the thread was blocked.
 fn waits_for(thread: &Thread) -> Option<(u64, String)> {
     let all = thread.woken_by.iter().fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
     let most = thread.woken_by.iter().max_by_key(|by| by.blocked_ns)?;

@@ -1,4 +1,4 @@
-//! What the report was checked against, who was left running, and what was lost.
+//! What the report was checked against, which processes were left running, and what was lost.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::page::Page;
 use crate::json::Document;
 use crate::style::wrapped;
 
-/// Processes named that still ran.
+/// Maximum number of processes named that were still running.
 const LEFT: usize = 6;
 
 pub(super) fn write(page: &mut Page) {
@@ -22,7 +22,7 @@ pub(super) fn write(page: &mut Page) {
     taken(page);
 }
 
-/// Where and when it was measured, shortly; all that is known is in the JSON and on the page.
+/// Writes briefly where and when the run was measured. The JSON and the page have all known details.
 fn taken(page: &mut Page) {
     let Some(provenance) = &page.document.account.provenance else { return };
     let kernel = provenance.kernel.as_ref().map(|kernel| format!("Linux {kernel}"));
@@ -41,7 +41,7 @@ fn taken(page: &mut Page) {
     }
 }
 
-/// Threads that were not observed to their end, because they became another user.
+/// Writes which threads were not observed to their end, because they became another user's.
 fn changed_users(page: &mut Page) {
     let threads: Vec<&Thread> =
         ledger::summary::threads(&page.document.account).filter(|thread| thread.changed_user).collect();
@@ -65,7 +65,7 @@ fn check(page: &mut Page) {
     page.extend(lines);
 }
 
-/// What the account was checked against.
+/// Formats the results of the self-checks.
 pub(crate) fn checked(document: &Document) -> String {
     let checks = &document.checks;
     let mut line = format!("check: states sum to wall (worst {:.2} %)", checks.worst_gap * 100.0);
@@ -97,7 +97,7 @@ pub(crate) fn checked(document: &Document) -> String {
     line
 }
 
-/// Members that outlived a program that ended.
+/// Writes which tracked processes outlived a program that has ended.
 fn left_behind(page: &mut Page, program: &Program) {
     if program.exit_code.is_none() {
         return;
@@ -136,7 +136,7 @@ fn losses(page: &mut Page) {
     }
 }
 
-/// What was lost, by kind; nothing in a good session.
+/// Returns what was lost, by kind. Empty if nothing was lost.
 pub(crate) fn lost(document: &Document) -> Vec<String> {
     let lost = &document.account.lost;
     let kinds = [

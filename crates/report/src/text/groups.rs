@@ -1,4 +1,4 @@
-//! The table of programs, where a run has too many processes to list: one line per name, summed.
+//! The table by program name, for runs with too many processes to list: one line per name, with sums.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use ledger::{Process, Program, Thread};
 
 use super::rows::{Row, lost_ns};
 
-/// Names listed.
+/// Maximum number of names listed.
 const LISTED: usize = 10;
 
-/// More processes than this are shown by program name.
+/// If a program has more processes than this, they are shown by name.
 const MOST_PROCESSES: usize = 10;
 
-/// Whether a program has too many processes to list.
+/// Returns whether a program has too many processes to list.
 pub(crate) fn are_wanted(program: &Program) -> bool {
     program.processes.len() > MOST_PROCESSES
 }
 
-/// The rows of one program: processes of another that are called the same are another's.
+/// Returns the rows of one program. Processes of another program are not counted here, even if they have the same name.
 pub(crate) fn rows(program: &Program) -> Vec<Row> {
     let mut names: BTreeMap<&str, Vec<&Process>> = BTreeMap::new();
     for process in &program.processes {

@@ -1,4 +1,4 @@
-//! The first lines: what ran, how long, how it ended; who observed and at what cost.
+//! The first lines: what ran, how long it ran and how it ended; how it was observed and at what cost.
 
 use advise::numbers::{count, counted, duration, seconds};
 use ledger::Program;
@@ -9,11 +9,12 @@ use super::page::Page;
 use crate::json::Document;
 use crate::style::{columns, shortened};
 
-/// What is left of a command when the line is full; less would not tell what ran.
+/// Minimum number of columns for the command; less would not identify the program.
 const SHORTEST_COMMAND: usize = 12;
 const CUT: &str = "…";
 
-/// Of the program at this place; the first has the observer, too. Where there are several each has its letter.
+/// Writes the header of the program at place `at`. The first header includes the observer. If there are several programs, each header has its
+/// letter.
 pub(super) fn write(page: &mut Page, at: usize, threads: u64) {
     let programs = &page.document.account.programs;
     let (program, first) = (&programs[at], at == 0);
@@ -44,7 +45,7 @@ pub(super) fn write(page: &mut Page, at: usize, threads: u64) {
     }
 }
 
-/// How many ran, how long, and how it ended.
+/// Formats the number of processes and threads, the wall time, and how the program ended.
 pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> String {
     let processes = program.processes.len() as u64;
     let members = if processes > 1 {
@@ -64,9 +65,9 @@ pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> S
     format!("{members} · {} wall · {end}", seconds(program.wall_ns))
 }
 
-/// The signal that a shell's exit code stands for: 128 and its number. A program may also return such a code itself.
+/// Returns the signal that a shell's exit code stands for (128 plus its number). A program may also return such a code itself.
 fn signal_name(code: i32) -> Option<&'static str> {
-    // The numbers that all of Linux's architectures share but alpha, mips, parisc and sparc, which cox does not run on.
+    // These numbers are the same on all architectures that cox runs on; alpha, mips, parisc and sparc have others.
     Some(match code.checked_sub(128)? {
         1 => "SIGHUP",
         2 => "SIGINT",
@@ -90,7 +91,7 @@ fn signal_name(code: i32) -> Option<&'static str> {
     })
 }
 
-/// As many words of a command as have room, the program's file name at least; `None` if that is too much.
+/// Returns as many words of a command as fit, at least the program's file name; `None` if not even that fits.
 fn command(words: &[String], room: usize, cut: &str) -> Option<String> {
     let (program, arguments) = words.split_first()?;
     let whole = words.join(" ");
@@ -108,13 +109,13 @@ fn command(words: &[String], room: usize, cut: &str) -> Option<String> {
     shorter.into_iter().find(|text| fits(text))
 }
 
-/// A session that saw no program.
+/// Writes the header of a session that observed no program.
 pub(super) fn write_empty(page: &mut Page) {
     let line = page.style.clean(&format!("cox: no program was seen · {}", observer(page.document)));
     page.add(page.style.title(&line));
 }
 
-/// Who observed, what was seen, and what that cost.
+/// Formats the backend, the number of events seen and lost, and the cost.
 pub(crate) fn observer(document: &Document) -> String {
     let account = &document.account;
     let backend = match account.backend {
@@ -123,7 +124,7 @@ pub(crate) fn observer(document: &Document) -> String {
         Backend::Proc => "proc",
     };
     if account.backend == Backend::PerfData {
-        // What recording cost, perf does not say.
+        // perf does not say what recording cost.
         return format!("{backend}, {} events, {} lost", count(account.events), count(document.lost_events));
     }
     format!(
@@ -134,7 +135,7 @@ pub(crate) fn observer(document: &Document) -> String {
     )
 }
 
-/// What observing cost: CPU time, and the part of one CPU if the window is long enough for one.
+/// Formats the cost of observing: CPU time, and the part of one CPU if the window is long enough.
 pub(crate) fn own_cost(document: &Document) -> String {
     let checks = &document.checks;
     let least = if document.account.own_cost.kernel_ns.is_none() { "≥ " } else { "" };

@@ -67,7 +67,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     Ok(())
 }
 
-/// The report as a string.
+/// Returns the report as a string.
 pub fn text(document: &Document, style: &Style) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -75,7 +75,7 @@ pub fn text(document: &Document, style: &Style) -> String {
     text
 }
 
-/// Sums over a program. Threads without an entry of their own are counted where there is one program.
+/// Returns the sums over a program. If it is the only program, threads without an entry of their own are counted too.
 pub(crate) fn sums(document: &Document, program: &Program) -> Sums {
     if document.account.programs.len() == 1 {
         Sums::of(&document.account)

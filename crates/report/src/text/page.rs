@@ -1,9 +1,9 @@
-//! The report in the making.
+//! A text report while it is written.
 
 use crate::json::Document;
 use crate::style::Style;
 
-/// Lines of a report in the making.
+/// The lines of a report that is being written.
 pub(crate) struct Page<'d> {
     pub document: &'d Document,
     pub style: &'d Style,

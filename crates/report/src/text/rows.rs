@@ -1,5 +1,5 @@
-//! Rows of the table of threads or programs. Times of a row are rounded together, so that
-//! `work + spin + wake-delay + preempted + blocked + unknown = wall` holds for what is printed.
+//! Rows of the table of threads or programs. The times of a row are rounded together, so that `work + spin + wake-delay + preempted + blocked +
+//! unknown = wall` holds for the printed values.
 
 use advise::numbers::{count, cpu_list};
 use ledger::Thread;
@@ -25,13 +25,13 @@ impl Row {
     }
 }
 
-/// Thread time that is lost: everything but work, unknown time, and waiting the program asks for. All blocked time has a cause.
+/// Returns the thread time that is lost: all but work, unknown time, and waits that the program intends. Blocked time always has a cause.
 pub(crate) fn lost_ns(thread: &Thread) -> u64 {
     let blocked = thread.blocked_by.total().saturating_sub(thread.blocked_by.of(&INTENDED));
     [thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns].into_iter().fold(blocked, u64::saturating_add)
 }
 
-/// The unit of a table's times: nanoseconds per printed step, decimals, and name.
+/// The unit of a table's times: nanoseconds per printed step, number of decimals, and name.
 struct Unit {
     step_ns: u64,
     decimals: usize,
@@ -59,8 +59,8 @@ impl Unit {
     }
 }
 
-/// The times of a row: they sum to its wall time, the last one with what is left of it. Some have no column where there is nothing to show: a backend does not see them, or
-/// all time is known.
+/// The times of a row, which sum to its wall time; unknown time is the remainder. `false`: the column is left out if the backend does not see this
+/// time, or if it is 0 in all rows.
 const TIMES: [(Figure<Thread>, bool); 6] = [
     (thread::work_ns, true),
     (thread::spin_ns, false),
@@ -78,7 +78,7 @@ pub(super) fn write(page: &mut Page, heading: &str, rows: &[Row]) {
     }
 }
 
-/// The table of `rows`.
+/// Builds the table of `rows`.
 pub(crate) fn table<'s>(style: &'s Style, heading: &str, rows: &[Row]) -> Table<'s> {
     let longest = rows.iter().map(|row| row.sums.wall_ns).max().unwrap_or(0);
     let unit = Unit::for_times_up_to(longest);
@@ -108,11 +108,11 @@ pub(crate) fn table<'s>(style: &'s Style, heading: &str, rows: &[Row]) -> Table<
     table
 }
 
-/// Wall and its parts in printed steps.
+/// Returns the wall time and its parts, in printed steps.
 fn divide(sums: &Sums, unit: &Unit) -> (u64, Vec<u64>) {
     let mut parts: Vec<u64> = TIMES.iter().map(|(time, _)| (time.value)(sums).unwrap_or(0)).collect();
     let booked = parts.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
-    // What no state holds lies between events that contradict one another.
+    // Time that belongs to no state lies between events that contradict one another.
     if let Some(unknown) = parts.last_mut() {
         *unknown = unknown.saturating_add(sums.wall_ns.saturating_sub(booked));
     }
@@ -120,7 +120,7 @@ fn divide(sums: &Sums, unit: &Unit) -> (u64, Vec<u64>) {
     (wall, apportion(&parts, wall))
 }
 
-/// The CPUs with run time: `0-1`, or how many where the list would be long.
+/// Formats the CPUs with run time: `0-1`, or their number if the list would be long.
 fn cpus_used(cpus: &RunByCpu) -> String {
     let numbers: Vec<u32> = cpus.cpus().collect();
     let more = if cpus.other_ns() > 0 { "+" } else { "" };

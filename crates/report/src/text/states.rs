@@ -1,4 +1,4 @@
-//! Where the thread-seconds went: classes whose percentages sum to 100.0, each with its parts.
+//! Where the thread time went: classes whose percentages sum to 100.0, each with its parts.
 
 use advise::numbers::counted;
 use ledger::causes::wording;
@@ -15,17 +15,17 @@ use crate::style::{columns, wrapped};
 
 /// One class of thread time.
 struct Class {
-    /// The state that it is, where it has no parts.
+    /// The state of the whole class, if it has no parts.
     state: State,
     label: String,
     ns: u64,
     /// Parts that sum to the class: state, name, time.
     parts: Vec<(State, String, u64)>,
-    /// Parts of which the class is more than the sum.
+    /// Parts that do not sum to the class: name and time.
     of_it: Vec<(&'static str, u64)>,
-    /// How it is known.
+    /// How the class's time is known.
     note: String,
-    /// Shown although it is nothing.
+    /// Whether the class is shown even if its time is 0.
     always: bool,
 }
 
@@ -67,13 +67,13 @@ pub(super) fn write(page: &mut Page, program: &Program, sums: &Sums) {
     }
 }
 
-/// Thread time, and how much ran at a time.
+/// Formats the thread time, and how many CPUs were in use on average.
 pub(crate) fn thread_time(document: &Document, sums: &Sums, wall_ns: u64) -> String {
     let seconds = decimals(sums.wall_ns as f64 / 1e9);
     format!("Thread time: {seconds} s ({}) · {}", counted(sums.threads, "thread"), in_use(document, sums, wall_ns))
 }
 
-/// The average parallelism: how many of the CPUs the program may use ran its threads.
+/// Formats the average parallelism: how many of the CPUs that the program may use ran its threads.
 fn in_use(document: &Document, sums: &Sums, wall_ns: u64) -> String {
     let running = ledger::summary::share(sums.run_ns, wall_ns);
     let known = [document.facts.program_cpus().len(), document.account.cpus.len()];
@@ -83,15 +83,15 @@ fn in_use(document: &Document, sums: &Sums, wall_ns: u64) -> String {
     }
 }
 
-/// One class as it is printed.
+/// A class as it is printed.
 pub(crate) struct Share {
-    /// What threads did.
+    /// What the threads did.
     pub label: String,
     /// Tenths of a percent of all thread time.
     pub permille: u64,
-    /// Its parts that are printed; they sum to the class. A class that is not divided is one part without a name.
+    /// The parts that are printed; they sum to the class. A class that is not divided has one part without a name.
     pub parts: Vec<SharePart>,
-    /// What else is said of it, and how it is known; may be empty.
+    /// Further remarks on the class, and how it is known; may be empty.
     pub more: Vec<String>,
 }
 
@@ -99,14 +99,14 @@ pub(crate) struct Share {
 pub(crate) struct SharePart {
     /// The thread state.
     pub state: State,
-    /// Its name; empty where the class says it.
+    /// The part's name; empty if the class's name already says it.
     pub label: String,
     /// Tenths of a percent of all thread time.
     pub permille: u64,
 }
 
 impl Share {
-    /// The parts with their percentages, and how they are known; a single part needs no percentage.
+    /// Formats the parts with their percentages, and how they are known. A single part has no percentage.
     pub fn detail(&self) -> String {
         let is_one = self.parts.len() == 1;
         let word = |part: &SharePart| match is_one {
@@ -118,7 +118,8 @@ impl Share {
     }
 }
 
-/// The classes that are printed, in their order; what would be printed as 0.0 % adds nothing to the sum.
+/// Returns the classes that are printed, in their order. Classes that would be printed as 0.0 % are left out, which does not change the printed
+/// sum.
 pub(crate) fn shares(document: &Document, sums: &Sums) -> Vec<Share> {
     let mut classes = classes(document, sums);
     fold_small_causes(&mut classes, sums);
@@ -133,7 +134,7 @@ pub(crate) fn shares(document: &Document, sums: &Sums) -> Vec<Share> {
     printed.map(share).collect()
 }
 
-/// `37.2`, but `0.042` for a short run.
+/// Formats seconds: `37.2`, or `0.042` for a short run.
 pub(crate) fn decimals(seconds: f64) -> String {
     if seconds < 0.995 { format!("{seconds:.3}") } else { format!("{seconds:.1}") }
 }
@@ -169,7 +170,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     let mut blocked: Vec<(Cause, u64)> = division.blocked_by.some().collect();
     blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(State::Blocked(cause), wording(cause).label, ns)));
-    // What no state holds lies between events that contradict one another.
+    // Time that belongs to no state lies between events that contradict one another.
     let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
     let mut outside = Class::new(State::Unknown, "not known", unknown);
     outside.note = "before the first and after the last event (not guessed)".to_owned();
@@ -177,7 +178,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     classes
 }
 
-/// Where most spinning was sampled.
+/// Formats the place where most spinning was sampled.
 fn where_spun(document: &Document) -> String {
     let sample_sites = document.account.hot_functions.iter().filter(|hot| hot.waiting.is_some());
     sample_sites.max_by_key(|hot| hot.run_ns).map_or(String::new(), |hot| match &hot.function {
@@ -186,9 +187,9 @@ fn where_spun(document: &Document) -> String {
     })
 }
 
-/// Causes too small for a printed tenth of a percent make one line.
+/// Merges causes that are smaller than a printed tenth of a percent into one line.
 fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
-    // Only labels that begin with "blocked" are folded: "slept" and "waited for …" keep their lines.
+    // Only labels that begin with "blocked" are merged: "slept" and "waited for …" keep their lines.
     let is_small = |class: &Class| class.label.starts_with("blocked") && sums.share(class.ns) < 0.0005;
     let small: u64 = classes.iter().filter(|class| is_small(class)).fold(0, |sum, class| sum.saturating_add(class.ns));
     classes.retain(|class| !is_small(class));
@@ -202,7 +203,7 @@ fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
     }
 }
 
-/// The parts that are printed, with percentages that sum to the class's.
+/// Returns the parts that are printed, with percentages that sum to the class's.
 fn parts(class: &Class, share: u64) -> Vec<SharePart> {
     let parts: Vec<&(State, String, u64)> = class.parts.iter().filter(|(.., ns)| *ns > 0).collect();
     let part = |state, label: &str, permille| SharePart { state, label: label.into(), permille };
@@ -217,7 +218,7 @@ fn parts(class: &Class, share: u64) -> Vec<SharePart> {
     }
 }
 
-/// What is contained in the class, and how it is known. `is_first`: no part's name stands before it.
+/// Returns what else is known of the class. `is_first`: no part's name stands before it.
 fn more(class: &Class, share: u64, is_first: bool) -> Vec<String> {
     let whole = class.ns.max(1);
     let of_it: Vec<String> = class

@@ -1,4 +1,4 @@
-//! The table of threads: all, or the ten that lost most and the rest in one line.
+//! The table of threads: all, or the ten that lost most, with the rest in one line.
 
 use ledger::summary::threads_of;
 use ledger::{Program, Thread};
@@ -6,22 +6,22 @@ use ledger::{Program, Thread};
 use super::page::Page;
 use super::rows::{self, Row, lost_ns};
 
-/// Threads listed unless all are asked for.
+/// Number of threads that are listed unless all are requested.
 pub(super) const LISTED: usize = 10;
 
-/// The threads that are listed, in the order of the table, and the others.
+/// Returns the threads that are listed, in the order of the table, and the other threads.
 pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>, Vec<&'p Thread>) {
     let mut threads: Vec<&Thread> = threads_of(program).collect();
     if page.style.all_threads || threads.len() <= LISTED {
         return (threads, Vec::new());
     }
-    // Cached: a storm of threads is sorted by what each comparison would have to add up anew.
+    // With cached keys: computing the sums anew in each comparison would be slow with very many threads.
     threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_ns(thread)));
     let others = threads.split_off(LISTED);
     (threads, others)
 }
 
-/// `4711 heat`; where a container has other ids, with those: `17 (host 4711) heat`, `4711 (inside 17) heat`.
+/// Formats a thread's id and name: `4711 heat`. In a container, also its other id: `17 (host 4711) heat`, `4711 (inside 17) heat`.
 pub(crate) fn named(thread: &Thread) -> String {
     let host = thread.host_tid.map(|id| format!("host {id}"));
     let inside = thread.inner_tid.map(|id| format!("inside {id}"));

@@ -1,4 +1,4 @@
-//! The sentences, each with what to try.
+//! The verdict's sentences, each with what to try.
 
 use advise::numbers::{factor, factor_range};
 use advise::{NextStep, Sentence};
@@ -30,7 +30,7 @@ fn write_sentence(page: &mut Page, sentence: &Sentence) {
     }
 }
 
-/// What a step is expected to give; the bound is named with the `first` of a sentence.
+/// Formats the speed-up that a step is expected to give. The bound is given only with the `first` step of a sentence.
 pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
     let (low, high, bound) = (step.expected_low?, step.expected_high?, step.bound?);
     let without = step.bound_without.as_deref().map_or_else(String::new, |what| format!(" without {what}"));
@@ -38,8 +38,8 @@ pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
     Some(format!("expected {} faster{bound}", factor_range(low, high)))
 }
 
-/// `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: cox explain KIND`, on one line if it fits;
-/// else the page goes to a line of its own. The bound and the page are named once, with the first step.
+/// Formats a step as `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: cox explain KIND` on one line if it fits; otherwise the page of the
+/// guide goes to a line of its own. The bound and the page are given only with the first step.
 fn step_lines(page: &Page, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
     let style = page.style;
     let action = style.clean(&step.action);

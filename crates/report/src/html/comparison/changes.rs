@@ -8,14 +8,14 @@ use super::super::plot::{self, WIDTH};
 use crate::comparison::{Comparison, Row, words};
 use crate::markup::Safe;
 
-/// Pixels of names.
+/// Width of the names, pixels.
 const LEFT: u64 = 190;
 const ROW: u64 = 22;
 const TOP: u64 = 8;
 
-/// The axis ends at a factor of 8 up and down, in powers of two; what lies beyond has an arrow.
+/// The axis reaches at most a factor of 8 up and down (a power of two of 3). Values beyond it get an arrow.
 const WIDEST: f64 = 3.0;
-/// Nor is it narrower than 2 % up and down.
+/// The axis reaches at least 2 % up and down, in powers of two.
 const NARROWEST: f64 = 0.0286;
 
 /// Changes that may be marked on the axis, the most useful first.
@@ -24,15 +24,15 @@ const MARKS: [f64; 23] = [
     -0.01, 0.005, -0.005, 0.0025,
 ];
 
-/// Kinds of marks.
+/// The kinds of marks: CSS class and meaning.
 const KINDS: [(&str, &str); 3] =
     [("c-change", "a change"), ("c-none", "no significant difference"), ("c-unsure", "undecided")];
 
-/// Group `other` beside the first.
+/// Writes the changes of group `other` compared with the first.
 pub(super) fn write(out: &mut String, comparison: &Comparison, other: usize) -> fmt::Result {
     let known = |row| Some((row, Row::change(row, other)?)).filter(|(_, change)| change.change.is_some());
     let mut rows: Vec<(&Row, &Change)> = comparison.figures.iter().filter_map(known).collect();
-    // In the order of the table below.
+    // The same order as in the table below.
     rows.sort_by_key(|(_, change)| KINDS.iter().position(|(class, _)| *class == class_of(change.verdict)));
     if rows.is_empty() {
         return Ok(());
@@ -77,14 +77,14 @@ fn class_of(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Changes as factors, by their logarithm.
+/// The axis of changes: factors on a logarithmic scale.
 struct Axis {
-    /// Powers of two, up and down.
+    /// How far the axis reaches up and down, as a power of two.
     reach: f64,
 }
 
 fn power(change: f64) -> f64 {
-    // To nothing, or below: infinitely far.
+    // A change by −100 % or more has no finite logarithm.
     if change <= -1.0 { f64::NEG_INFINITY } else { (1.0 + change).log2() }
 }
 
@@ -151,7 +151,7 @@ impl Axis {
             if change.interval.is_none() {
                 self.arrow(out, y, middle)?;
             }
-            // Where the mark would be is its number.
+            // If the mark lies beyond the axis, its number is written at the edge.
             let (x, anchor) =
                 if middle > 0.0 { (self.x(self.reach) - 16.0, "end") } else { (self.x(-self.reach) + 16.0, "start") };
             write!(
@@ -165,7 +165,7 @@ impl Axis {
         Ok(())
     }
 
-    /// The sign that something lies beyond the picture.
+    /// Draws an arrow if a value lies beyond the axis.
     fn arrow(&self, out: &mut String, y: f64, end: f64) -> fmt::Result {
         let power = power(end);
         if power.abs() <= self.reach {

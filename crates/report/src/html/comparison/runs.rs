@@ -1,4 +1,4 @@
-//! Each run as a dot over its group's box: what medians and intervals are made of.
+//! Each run as a dot over its group's box plot: the data behind medians and intervals.
 
 use std::fmt::{self, Write};
 
@@ -7,18 +7,18 @@ use crate::comparison::{Comparison, Row, words};
 use crate::markup::Safe;
 
 const WIDTH: u64 = 500;
-/// Pixels of names.
+/// Width of the names, pixels.
 const LEFT: u64 = 120;
-/// Room for half of a mark's label: the last mark may be at the end of the axis.
+/// Room for half of the label of a mark at the end of the axis, pixels.
 const RIGHT: u64 = 40;
-/// Pixels of a group.
+/// Height of a group, pixels.
 const ROW: u64 = 40;
 const TOP: u64 = 6;
 
-/// Figures that are always seen; the others are folded up.
+/// Number of figures that are always visible; the others are folded up.
 const OPEN: usize = 8;
 
-/// A panel for each figure: wall time first, then what has changed.
+/// Writes a panel for each figure: wall time first, then the figures that changed.
 pub(super) fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
     let mut rows: Vec<&Row> =
         comparison.figures.iter().filter(|row| row.runs.iter().any(|runs| !runs.is_empty())).collect();
@@ -52,14 +52,14 @@ fn panels(out: &mut String, comparison: &Comparison, rows: &[&Row]) -> fmt::Resu
     Ok(())
 }
 
-/// Where values are.
+/// The range of values that an axis shows.
 struct Axis {
     least: f64,
     most: f64,
 }
 
 impl Axis {
-    /// A little wider than the values.
+    /// Returns an axis that is slightly wider than the range of the values.
     fn of<'v>(values: impl Iterator<Item = &'v f64> + Clone) -> Axis {
         let (least, most) = (values.clone().copied().fold(f64::MAX, f64::min), values.copied().fold(0.0, f64::max));
         let margin = if most > least { (most - least) * 0.04 } else { (most * 0.05).max(1.0) };
@@ -99,7 +99,7 @@ fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
         plot::name_in(out, (0, y, LEFT - 8, ROW), &group.name)?;
         boxed(out, &axis, (y + ROW / 2) as f64, runs)?;
         for (run, value) in runs.iter().enumerate() {
-            // Dots that would cover one another stand on three lines.
+            // Dots alternate between three lines, so that fewer of them overlap.
             let y = (y + ROW / 2) as f64 + (run % 3) as f64 * 7.0 - 7.0;
             write!(
                 out,
@@ -116,7 +116,7 @@ fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
     Ok(())
 }
 
-/// Quartiles, and how far runs are from them.
+/// Draws a box plot: the quartiles, and the range of the runs within 1.5 interquartile ranges of them.
 fn boxed(out: &mut String, axis: &Axis, y: f64, runs: &[f64]) -> fmt::Result {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -134,7 +134,7 @@ fn boxed(out: &mut String, axis: &Axis, y: f64, runs: &[f64]) -> fmt::Result {
     )
 }
 
-/// The quarters of sorted values, with values between two in proportion; `None`: there are none.
+/// Returns the quartiles of sorted values, interpolated linearly; `None` if there are no values.
 fn quartiles(sorted: &[f64]) -> Option<[f64; 3]> {
     let last = sorted.len().checked_sub(1)?;
     let at = |part: f64| {
