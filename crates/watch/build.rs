@@ -1,4 +1,4 @@
-//! Compiles the BPF programs (clang ≥ 14) into a skeleton with their bytes inside, and lists which members of which structs they read.
+//! Compiles the BPF programs (clang ≥ 14) into a skeleton that contains their bytes, and lists the structs and members that they read.
 
 #[path = "src/btf.rs"]
 #[allow(dead_code)]
@@ -16,7 +16,7 @@ use object::{Object, ObjectSection};
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let (wire, arch) = ("../wire/include", "../arch/include");
-    // As libbpf's headers and `cox/processor.h` name processors.
+    // The names that libbpf's headers and `cox/processor.h` use for processors.
     let processor = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("x86_64") => "x86",
         Ok("aarch64") => "arm64",
@@ -37,7 +37,8 @@ fn main() {
     std::fs::write(out.join("sense.read.rs"), read_by(&object)).expect("OUT_DIR can be written");
 }
 
-/// The structs that an object knows and their members, as a Rust expression, sorted by name. Our own are among them and harm nobody.
+/// Returns the structs of an object and their members as a Rust expression, sorted by name. The object's own structs are among them, which does no
+/// harm.
 fn read_by(object: &Path) -> String {
     let bytes = std::fs::read(object).expect("clang has written the object");
     let file = object::File::parse(&*bytes).expect("an object is an ELF file");

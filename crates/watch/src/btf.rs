@@ -1,6 +1,6 @@
-//! BTF, in which a kernel and a BPF object describe their C types: as much of it as finding a struct and its members takes.
+//! A reader for BTF, in which kernels and BPF objects describe their C types: only what is needed to find a struct and its members.
 //!
-//! The build script uses this file too, to learn which fields the programs read.
+//! The build script includes this file too, to learn which fields the programs read.
 
 /// Kinds of types (`linux/btf.h`).
 pub mod kind {
@@ -26,41 +26,41 @@ pub mod kind {
     pub const ENUM64: u32 = 19;
 }
 
-/// Kinds that stand for another type.
+/// Kinds that add a name or a qualifier to another type.
 const QUALIFIERS: [u32; 5] = [kind::TYPEDEF, kind::VOLATILE, kind::CONST, kind::RESTRICT, kind::TYPE_TAG];
 
-/// Bytes of a header, of a type before what its kind adds, and of a member of a struct.
+/// Size of the header, bytes.
 pub const HEADER_LEN: usize = 24;
-/// See [`HEADER_LEN`].
+/// Size of a type without the data that depends on its kind, bytes.
 pub const TYPE_LEN: usize = 12;
-/// See [`HEADER_LEN`].
+/// Size of a member of a struct, bytes.
 pub const MEMBER_LEN: usize = 12;
-/// The first two bytes.
+/// The first two bytes of BTF.
 pub const MAGIC: u16 = 0xeb9f;
 
-/// All types of a kernel or an object. Type 0 is `void` and not among them.
+/// All types of a kernel or an object. Type 0 is `void` and is not among them.
 pub struct Types<'a> {
     types: &'a [u8],
     strings: &'a [u8],
-    /// Where each type begins, by its id.
+    /// The byte offset of each type, by its id.
     begins: Vec<u32>,
 }
 
 /// One type.
 #[derive(Clone, Copy)]
 pub struct Type<'a> {
-    /// From its name to its last member.
+    /// The type's bytes, from its name to its last member.
     pub bytes: &'a [u8],
 }
 
 /// A member of a struct or a union.
 #[derive(Clone, Copy)]
 pub struct Member {
-    /// Its name, as an offset in the strings.
+    /// The member's name, as an offset in the strings.
     pub name: u32,
-    /// The id of its type.
+    /// The id of the member's type.
     pub of: u32,
-    /// Where it is, in bits; with its width in the upper byte where the struct says so.
+    /// The member's offset in bits. If the struct says so, the upper byte is the member's width in bits.
     pub offset: u32,
 }
 
@@ -69,7 +69,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> Types<'a> {
-    /// `None` if these bytes are not BTF of this machine's byte order, or use a kind that is not known here.
+    /// Parses BTF. Returns `None` if the bytes are not BTF in this machine's byte order, or use a kind that this reader does not know.
     pub fn read(bytes: &'a [u8]) -> Option<Types<'a>> {
         if u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?) != MAGIC {
             return None;
@@ -91,12 +91,12 @@ impl<'a> Types<'a> {
         (at == types.len()).then_some(Types { types, strings, begins })
     }
 
-    /// The ids of all types.
+    /// Returns the ids of all types.
     pub fn ids(&self) -> std::ops::Range<u32> {
         1..self.begins.len() as u32
     }
 
-    /// The type with this id; `None` for `void`.
+    /// Returns the type with this id; `None` for `void`.
     pub fn get(&self, id: u32) -> Option<Type<'a>> {
         if id == 0 {
             return None;
@@ -106,15 +106,15 @@ impl<'a> Types<'a> {
         Some(Type { bytes: bytes.get(..len)? })
     }
 
-    /// The name at an offset; empty for what has none.
+    /// Returns the name at an offset; empty for types without a name.
     pub fn name(&self, offset: u32) -> &'a [u8] {
         let rest = self.strings.get(offset as usize..).unwrap_or_default();
         rest.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// The id behind typedefs and qualifiers.
+    /// Returns the id of the type behind typedefs and qualifiers.
     pub fn plain(&self, mut id: u32) -> u32 {
-        // A chain is a few links long; a damaged one may be a ring.
+        // Chains are a few links long, but in damaged data they may be circular.
         for _ in 0..32 {
             match self.get(id) {
                 Some(of) if QUALIFIERS.contains(&of.kind()) => id = of.of(),
@@ -130,27 +130,27 @@ impl Type<'_> {
         word(self.bytes, at).unwrap_or(0)
     }
 
-    /// Its name, as an offset in the strings.
+    /// Returns the type's name, as an offset in the strings.
     pub fn name(self) -> u32 {
         self.word(0)
     }
 
-    /// Its kind, and how many entries it has.
+    /// Returns the word that holds the kind and the number of entries.
     pub fn info(self) -> u32 {
         self.word(4)
     }
 
-    /// One of [`kind`].
+    /// Returns one of [`kind`].
     pub fn kind(self) -> u32 {
         self.info() >> 24 & 31
     }
 
-    /// The type that this one points to or stands for, of kinds that do; of the others the size in bytes.
+    /// Returns the id of the type that this one refers to, or the size in bytes for kinds that refer to none.
     pub fn of(self) -> u32 {
         self.word(8)
     }
 
-    /// Struct, union: the members.
+    /// Returns the members of a struct or union.
     pub fn members(self) -> impl Iterator<Item = Member> {
         let members = self.bytes.get(TYPE_LEN..).unwrap_or_default().chunks_exact(MEMBER_LEN);
         members.map(|bytes| {
@@ -160,7 +160,7 @@ impl Type<'_> {
     }
 }
 
-/// How many bytes a type has beyond the first ones that all have.
+/// Returns the number of bytes that a type has beyond [`TYPE_LEN`].
 fn extra(info: u32) -> Option<usize> {
     let entries = info as usize & 0xffff;
     Some(match info >> 24 & 31 {

@@ -1,5 +1,5 @@
-//! Observers: eBPF, perf records or /proc become thread clocks and events. And what programs say of
-//! themselves, through the preload library: [`preload_page`].
+//! Observers: turn what eBPF, perf records or /proc report into thread clocks and events. [`preload_page`] reads what programs say about
+//! themselves through the preload library.
 
 pub mod bpf;
 mod btf;

@@ -1,92 +1,89 @@
-//! What every backend can do. The session drives it; nothing here decides anything.
+//! The interface of all backends. The session drives it; a backend decides nothing.
 
 use std::os::fd::BorrowedFd;
 
 use wire::{Backend, Event, Moment, Record, Sample};
 
-/// Why an observer cannot go on. The text says what failed, why, and what to do.
+/// Why an observer cannot go on. Its text says what failed, why, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum WatchError {
     /// The kernel or the user's rights do not allow this backend.
     #[error("{what}: {why}")]
     Unavailable {
-        /// What was tried.
+        /// What was attempted.
         what: String,
-        /// Why not, and what to do.
+        /// Why it is unavailable, and what to do.
         why: String,
     },
-    /// A target that is not there (any more).
+    /// A target that does not exist, or not any more.
     #[error("process {pid}: {why}")]
     NoTarget {
         /// Process id.
         pid: u32,
-        /// Why.
+        /// Why it cannot be observed.
         why: String,
     },
     /// A system call failed while observing.
     #[error("{what}: {source}")]
     System {
-        /// What was tried.
+        /// What was attempted.
         what: String,
         /// The error.
         source: std::io::Error,
     },
 }
 
-/// What has arrived since the last look.
+/// What has arrived since the last tick.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// Scheduler events, for backends that do not keep clocks themselves; in time order per CPU only.
+    /// Scheduler events, from backends that do not keep clocks themselves. In time order for each CPU only.
     pub events: Vec<Event>,
     /// User instruction pointers.
     pub samples: Vec<Sample>,
-    /// What happened when, where a trace is wanted; in time order per CPU only.
+    /// Trace events, if a trace is wanted. In time order for each CPU only.
     pub moments: Vec<Moment>,
 }
 
-/// One way to see what the scheduler does to threads.
+/// A way to observe what the scheduler does to threads.
 ///
-/// Life cycle: made (probed and loaded) → `enrol` the target → `tick` at least every 100 ms and
-/// whenever `readiness` is readable, and a `snapshot` at any time → `finish`.
+/// Life cycle: make (probe and load) → `enrol` the target → `tick` at least every 100 ms and whenever `readiness` is readable, with a `snapshot`
+/// at any time → `finish`.
 pub trait Observer {
-    /// Which backend this is.
+    /// Returns the backend.
     fn backend(&self) -> Backend;
 
-    /// Make process `pid` with all its threads members, with all that they create from now on
-    /// (without child processes if the observer was made so).
+    /// Tracks process `pid` with all its threads, and with all threads and processes that they create from now on (without child processes if the
+    /// observer was made so).
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
-    /// Make a freshly forked child a member that waits, before its exec, to be let go: where the backend can, its account begins
-    /// when it is next switched in.
+    /// Tracks a freshly forked child that still waits before its exec. If the backend can, its account begins when it is next switched in.
     fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
         self.enrol(pid)
     }
 
-    /// Make single threads members, for targets that are not whole processes (a cgroup). Returns false when this backend
-    /// only knows whole processes.
+    /// Tracks single threads, for targets that are not whole processes (a cgroup). Returns false if this backend can only track whole processes.
     fn enrol_threads(&mut self, _tids: &[u32]) -> Result<bool, WatchError> {
         Ok(false)
     }
 
-    /// CPU time that observing took in processes other than the caller's; known after `finish`.
+    /// Returns the CPU time that observing took in processes other than the caller's, nanoseconds. Known after `finish`.
     fn cpu_elsewhere_ns(&self) -> u64 {
         0
     }
 
-    /// A file descriptor that becomes readable when `tick` should be called early.
+    /// Returns a file descriptor that becomes readable when `tick` should be called early.
     fn readiness(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Move what has arrived into `intake`.
+    /// Moves what has arrived into `intake`.
     fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError>;
 
-    /// Members alive now, as (tgid, tid, name).
+    /// Returns the tracked threads that are alive now, as (tgid, tid, name).
     fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError>;
 
-    /// Yield what `finish` would if it were called now, and go on. Remaining events are pushed as in `tick`; clocks made
-    /// from events are the caller's to add.
+    /// Returns what `finish` would return now, and continues observing. Remaining events are pushed as in `tick`; the caller adds clocks that are
+    /// made from events.
     fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 
-    /// Stop observing and yield everything. Remaining events are pushed as in `tick`; clocks made
-    /// from events are the caller's to add.
+    /// Stops observing and returns everything. Remaining events are pushed as in `tick`; the caller adds clocks that are made from events.
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 }

@@ -1,11 +1,11 @@
-//! The CPUs to open events on.
+//! The CPUs on which events are opened.
 
 use machine::Root;
 use machine::topology::Topology;
 
 use crate::observer::WatchError;
 
-/// Numbers of the CPUs that are online, ascending.
+/// Returns the numbers of the CPUs that are online, ascending.
 pub(crate) fn cpus() -> Result<Vec<u32>, WatchError> {
     let online = Topology::read_online(&Root::live()).map_err(|error| WatchError::System {
         what: "listing the CPUs".into(),

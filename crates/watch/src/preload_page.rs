@@ -1,9 +1,8 @@
-//! What the preload library inside a program says, read without a system call ([`wire::preload`]).
+//! Reads what the preload library inside a program says, without a system call ([`wire::preload`]).
 //!
-//! The program may be anybody's, and write anything into the memory at any time. So nothing in it is believed
-//! that could harm: the memory must be sealed against shrinking (else reading it could fault), and have its
-//! one size; numbers are checked before they count or index; and what a slot says about a thread is used for
-//! threads of the same process only.
+//! The program may be any user's, and may write anything into the memory at any time. So nothing harmful is trusted: the memory must be sealed
+//! against shrinking (otherwise reading it could fault) and must have its fixed size; numbers are checked before they are used as counts or
+//! indices; and what a slot says about a thread is only used for threads of the same process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -26,52 +25,52 @@ use wire::preload::{
 /// Why a program's memory is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// It cannot be opened or mapped; without CAP_CHECKPOINT_RESTORE only if its program keeps a descriptor of it.
+    /// The memory cannot be opened or mapped. Without CAP_CHECKPOINT_RESTORE, that is only possible if the program keeps a descriptor of it.
     #[error("the preload library's memory: {0}")]
     System(#[from] io::Error),
-    /// It is not what the preload library makes.
+    /// The memory is not one that the preload library has made.
     #[error("the preload library's memory is not as it should be: {0}")]
     Not(&'static str),
 }
 
-/// The memory of one process' preload library.
+/// The mapped memory of one process's preload library.
 #[derive(Debug)]
 pub struct Page {
     base: NonNull<u8>,
-    /// Of the file: another one is another page.
+    /// The inode of the memfd, which identifies the page.
     inode: u64,
 }
 
-// SAFETY: a mapping of shared memory, all words of which are read and written as atomics.
+// SAFETY: a mapping of shared memory, of which all words are accessed as atomics.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
-/// What a slot says.
+/// The contents of a slot: a thread's barrier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierState {
-    /// The thread, as its program knows it.
+    /// The thread's id, as its program knows it.
     pub tid: u32,
-    /// It waits at a barrier, or for the next parallel region. `None`: it may be running tasks there.
+    /// Whether the thread waits at a barrier, or for the next parallel region. `None`: unknown, since it may be running tasks there.
     pub in_barrier: Option<bool>,
-    /// Barriers passed.
+    /// Number of barriers that the thread has passed.
     pub phases: u64,
-    /// The thread is gone.
+    /// Whether the thread is gone.
     pub has_ended: bool,
 }
 
-/// What has become of libgomp's spinning.
+/// State of the spin throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinThrottle {
-    /// Nothing was done.
+    /// libgomp spins as usual.
     AsItWas,
-    /// Its threads sleep soon at barriers.
+    /// libgomp's threads soon go to sleep at barriers.
     Throttled,
-    /// It cannot be done in this program.
+    /// The throttle is not possible in this program.
     Refused,
 }
 
-/// Whether a mapping is the memory of a preload library, from its beginning.
+/// Returns whether a mapping is the memory of a preload library, from its beginning.
 #[must_use]
 pub fn is_page(mapping: &Mapping) -> bool {
     let Backing::File { path, .. } = &mapping.backing else { return false };
@@ -81,10 +80,10 @@ pub fn is_page(mapping: &Mapping) -> bool {
 }
 
 impl Page {
-    /// The memory that process `pid` has mapped there.
+    /// Opens the memory that process `pid` has mapped at this place.
     ///
     /// # Errors
-    /// When it cannot be opened, or is not what it should be: also while it is being made.
+    /// If it cannot be opened, or is not valid: it may also still be under construction.
     pub fn open(root: &Root, pid: u32, mapping: &Mapping) -> Result<Page, PageError> {
         let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
         let file = match open(&path) {
@@ -96,12 +95,12 @@ impl Page {
         Page::map(&file?, pid)
     }
 
-    /// The memory behind a file that process `pid` shares.
+    /// Maps the memory behind a file that process `pid` shares.
     ///
     /// # Errors
     /// As [`Page::open`].
     pub fn map(file: &File, pid: u32) -> Result<Page, PageError> {
-        // What is no memfd has no seals.
+        // Only a memfd has seals.
         let seals = fcntl_get_seals(file).map_err(|_| PageError::Not("it has no seals"))?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(PageError::Not("it may shrink"));
@@ -123,7 +122,7 @@ impl Page {
             (&words.version, VERSION, "its version"),
             (&words.bytes, BYTES as u32, "its size"),
             (&words.slots, SLOTS as u32, "its table"),
-            // Of a forked parent, or in a container with other process ids.
+            // Differs in a forked child that shares its parent's page, and in a container with other process ids.
             (&words.pid, pid, "whose it is"),
         ] {
             if word.load(Ordering::Relaxed) != wanted {
@@ -133,19 +132,19 @@ impl Page {
         Ok(page)
     }
 
-    /// Number of the file: a program that has called exec has another.
+    /// Returns the inode of the file. It changes when the program calls exec.
     #[must_use]
     pub fn inode(&self) -> u64 {
         self.inode
     }
 
-    /// Slots that have been given out.
+    /// Returns the number of slots that have been given out.
     #[must_use]
     pub fn given(&self) -> usize {
         (self.words().given.load(Ordering::Acquire) as usize).min(SLOTS)
     }
 
-    /// What the slot of a number below [`Page::given`] says; `None` while it is being given out.
+    /// Returns the contents of the slot with a number below [`Page::given`]; `None` while it is being given out.
     #[must_use]
     pub fn slot(&self, number: usize) -> Option<BarrierState> {
         if number >= SLOTS {
@@ -163,21 +162,21 @@ impl Page {
         })
     }
 
-    /// Whether a thread belongs to the preload library, and does no work of the program's: itself or its creator
-    /// is listed. Threads are as the program knows them.
+    /// Returns whether a thread belongs to the preload library and does none of the program's work: the thread itself or its creator is listed as
+    /// a helper. Ids are those that the program knows.
     #[must_use]
     pub fn is_helper(&self, tid: u32, creator_tid: u32) -> bool {
         let helpers = self.words().helpers.iter().map(|helper| helper.load(Ordering::Acquire));
         helpers.filter(|helper| *helper != 0).any(|helper| helper == tid || helper == creator_tid)
     }
 
-    /// CPUs that the program might use at its start; 0: it does not know.
+    /// Returns the number of CPUs that the program could use at its start; 0 if unknown.
     #[must_use]
     pub fn cpus_at_start(&self) -> u32 {
         self.words().cpus_at_start.load(Ordering::Relaxed)
     }
 
-    /// What has become of libgomp's spinning, as the program says.
+    /// Returns the state of the spin throttle, as the program reports it.
     #[must_use]
     pub fn throttle(&self) -> SpinThrottle {
         match self.words().throttle.load(Ordering::Relaxed) {
@@ -187,19 +186,19 @@ impl Page {
         }
     }
 
-    /// Tells the program onto how many CPUs it is packed (0: it is not), until a time on CLOCK_MONOTONIC, if cox
-    /// should be killed.
+    /// Tells the program onto how many CPUs it is packed; 0: not packed. The order expires at `until_ns` on CLOCK_MONOTONIC, in case cox is
+    /// killed.
     pub fn order(&self, cpus_now: u32, until_ns: u64) {
         let orders = self.orders();
         orders.until_ns.store(until_ns, Ordering::Release);
         if orders.cpus_now.swap(cpus_now, Ordering::Release) != cpus_now {
-            // Whether anybody sleeps there is not ours to know.
+            // The number of threads that were woken does not matter.
             let _ = futex::wake(&orders.cpus_now, futex::Flags::empty(), i32::MAX as u32);
         }
     }
 
     fn words(&self) -> &PreloadPage {
-        // SAFETY: the mapping begins with it, is aligned to pages, and lives as long as self.
+        // SAFETY: the mapping begins with this struct, is aligned to pages, and lives as long as self.
         unsafe { self.base.cast().as_ref() }
     }
 
@@ -211,31 +210,32 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this address and length, and no reference into it outlives self.
-        // Nothing can be done when the kernel refuses, and it does not.
+        // SAFETY: the mapping was made with this address and length, and no reference into it outlives self. Nothing could be done if the kernel
+        // refused, which it does not.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), BYTES) };
     }
 }
 
-/// Whatever a program may have put there meanwhile: opening it does not wait for anybody, nor take over a terminal.
+/// Opens a file without waiting for another process and without acquiring a controlling terminal, whatever file the program has put there
+/// meanwhile.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Whether a process is this one's user's, and he is not root, whose programs keep no descriptors. What other users'
-/// programs have open is not for cox to open by its own rights.
+/// Returns whether a process belongs to this process's user and that user is not root. Root's programs keep no descriptors, and cox must not use
+/// its own rights to open what other users' programs have open.
 fn is_own(root: &Root, pid: u32) -> bool {
     let own = rustix::process::geteuid();
     !own.is_root() && fs::metadata(root.path(format!("/proc/{pid}"))).is_ok_and(|status| status.uid() == own.as_raw())
 }
 
-/// The descriptor of this mapping's file that a user's program keeps, if it still does.
+/// Returns the descriptor of this mapping's file that a user's program keeps, if it is still open.
 fn kept_descriptor(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Option<PathBuf>> {
     let Backing::File { path: name, .. } = &mapping.backing else { return Ok(None) };
     for entry in fs::read_dir(root.path(format!("/proc/{pid}/fd")))? {
         let entry = entry?;
         let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        // By its link first: what else is there might be anything, and is not ours to touch.
+        // Compares the link target before it looks at the file, which could be any file.
         let leads_there = || fs::read_link(entry.path()).is_ok_and(|link| is_of(&link, name));
         let is_it = || fs::metadata(entry.path()).is_ok_and(|status| status.ino() == mapping.inode);
         if number.is_some_and(|number| number >= KEPT_FROM) && leads_there() && is_it() {
@@ -245,7 +245,7 @@ fn kept_descriptor(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Optio
     Ok(None)
 }
 
-/// Whether a descriptor's link names a mapping's file, which is deleted, as all memfds are.
+/// Returns whether a descriptor's link names a mapping's file. The file is deleted, as all memfds are.
 fn is_of(link: &Path, name: &Path) -> bool {
     link.as_os_str().as_bytes().strip_suffix(b" (deleted)") == Some(name.as_os_str().as_bytes())
 }

@@ -1,15 +1,13 @@
-//! How often user instruction pointers are sampled.
+//! The period at which user instruction pointers are sampled.
 //!
-//! A sample costs one timer interrupt. On the metal that is one or two microseconds, and 1 kHz costs
-//! 0.1 to 0.2 %. In a guest, programming the timer and taking its interrupt each leave to the
-//! hypervisor: 16 to 26 us per sample were measured on a KVM guest, 2.6 % at 1 kHz (a spinning
+//! A sample costs one timer interrupt. On bare metal that is one or two microseconds, so 1 kHz costs 0.1 to 0.2 %. In a guest, programming the
+//! timer and taking its interrupt each exit to the hypervisor: on a KVM guest 16 to 26 us per sample were measured, 2.6 % at 1 kHz (a spinning
 //! thread, slices with and without the event). Guests are therefore sampled at 200 Hz, about 0.5 %.
 //!
-//! One period would fall into step with a program that does something every 5 ms, and see one half of
-//! it only (a barrier every 5.0 ms: 40.0 % waiting seen where 45.4 % was true). So `bpf` changes its
-//! period at each turn, between 3/4 and 5/4 of the mean. `perf` keeps one: its events have heirs in
-//! threads that cannot be reached. No period is a whole fraction or multiple of a timer tick (1, 2.5,
-//! 3.3, 4 or 10 ms), so that samples do not fall into step with what the tick does.
+//! With a constant period, samples would fall into step with a program that does something every 5 ms and would always hit the same part of it (a
+//! barrier every 5.0 ms: 40.0 % waiting seen where 45.4 % was true). So `bpf` changes its period from turn to turn, between 3/4 and 5/4 of the
+//! mean. `perf` keeps one period, because the events that threads have inherited cannot be reached. No period is a whole fraction or multiple of a
+//! timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
 
 use machine::Root;
 use machine::hypervisor::is_guest;
@@ -17,17 +15,17 @@ use machine::hypervisor::is_guest;
 const ON_METAL_NS: u64 = 1_003_009;
 const IN_GUEST_NS: u64 = 5_003_009;
 
-/// How long one period is kept: less than the 100 ms between two looks of a session, so that each look
-/// begins a turn. 20 samples in a guest sweep a program's period that differs from theirs by 1/20.
+/// Length of a turn, the time for which one period is kept. It is less than the 100 ms between two ticks of a session, so that each tick begins a
+/// turn. 20 samples in a guest cover the whole cycle of a program whose period differs from the sampling period by 1/20.
 pub(crate) const TURN_NS: u64 = 90_000_000;
 
-/// Mean time between samples on this machine.
+/// Returns the mean time between samples on this machine, nanoseconds.
 pub fn period_ns() -> u64 {
     if is_guest(&Root::live()) { IN_GUEST_NS } else { ON_METAL_NS }
 }
 
-/// The period of a turn, the mean at the first. Turns times the golden ratio, modulo 1, fill the range
-/// evenly from the first turns on (a Weyl sequence), where random numbers would clump.
+/// Returns the sampling period of a turn; for turn 0 the mean. Multiples of the golden ratio, modulo 1, fill the range evenly from the first turns
+/// on (a Weyl sequence), where random numbers would clump.
 #[must_use]
 pub fn period_of_turn_ns(mean_ns: u64, turn: u32) -> u64 {
     /// (√5 − 1) / 2, as a fraction of 2^32.

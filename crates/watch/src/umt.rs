@@ -1,5 +1,5 @@
-//! User-Monitored Threads, the kernel's side: programs that count a process' runnable threads and ring its standbys
-//! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells that each process gets. The other side is the crate `umt-client`.
+//! The kernel side of user-monitored threads (UMT): the BPF programs that count a process's runnable threads and ring its standbys
+//! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells of each process. The program's side is the crate `umt-client`.
 
 mod bells;
 mod pages;
@@ -17,56 +17,56 @@ pub use bells::Doorbells;
 pub use pages::Pages;
 use slots::Slots;
 
-/// Bytes of a bell's ring: a page, of which it needs one record.
+/// Size of a bell's ring buffer, bytes: one page, although one record would be enough.
 const BELL_BYTES: u32 = 4096;
-/// Pages of a ring that have no records: how the kernel keeps it, and how far it is written and read.
+/// Pages of a ring buffer besides its records: the kernel's own data, and the consumer and producer positions.
 const BELL_PAGES_BESIDE: u32 = 3;
-/// Kernel memory of one process of a session: its pages and its bells.
+/// Kernel memory for one process of a session, bytes: its pages and its bells.
 pub const PROCESS_BYTES: usize =
     size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
-/// What fails where a map cannot be made.
+/// What an error message names as failed if a map cannot be created.
 const MAKING: &str = "making a process' pages and doorbells";
 
-/// The programs in the kernel. Dropping it detaches them; pages stay as long as somebody maps them.
+/// The programs in the kernel. Dropping this value detaches them; a page lives as long as any process maps it.
 pub struct Umt {
     programs: Programs,
     slots: Slots,
-    /// One more than the highest number that was given.
+    /// The highest process number that was ever given out, plus 1.
     given: u32,
-    /// What the next process gets.
+    /// The pages and bells for the next process.
     prepared: Option<Given>,
 }
 
-/// What a process gets: nobody else has descriptors of the same pages and bells.
+/// The pages and bells of one process. Only that process gets descriptors of them.
 #[derive(Debug)]
 pub struct Given {
-    /// The number by which it is known until it is [gone](Umt::gone).
+    /// The process's number, valid until [`gone`](Umt::gone).
     pub process: u32,
-    /// The page that the process writes.
+    /// The program page, which the process writes.
     pub said: OwnedFd,
-    /// The page that the kernel writes, or the process itself where there is no BPF.
+    /// The kernel page. Without BPF, the process writes it itself.
     pub seen: OwnedFd,
-    /// Its bells.
+    /// The ring buffers of its bells.
     pub bells: Vec<OwnedFd>,
 }
 
 impl Given {
-    /// All descriptors, in the order in which a process receives them.
+    /// Returns all descriptors, in the order in which a process receives them.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [&self.said, &self.seen].into_iter().chain(&self.bells).map(AsFd::as_fd)
     }
 }
 
 impl Umt {
-    /// Loads and attaches the programs; no process has asked yet. With an `owner` only threads of that user count.
+    /// Loads and attaches the programs; no process has asked for doorbells yet. With an `owner`, only threads of that user are tracked.
     ///
     /// # Errors
-    /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
+    /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
     pub fn new(owner: Option<u32>) -> Result<Umt, WatchError> {
         Umt::by(&Programs::of(Part::Overlap, &Parts { overlap: true, owner, ..Parts::default() })?)
     }
 
-    /// Counts and rings by programs that were loaded with overlap, perhaps with other parts. There can be one at a time.
+    /// Uses programs that were loaded with overlap, possibly together with other parts. Only one `Umt` can use them at a time.
     ///
     /// # Errors
     /// As [`new`](Umt::new).
@@ -77,20 +77,20 @@ impl Umt {
         Ok(umt)
     }
 
-    /// A process asks: takes all its threads in, and gives it pages and bells of its own.
+    /// Tracks all threads of a process that asks for doorbells, and gives it pages and bells of its own.
     ///
     /// # Errors
-    /// When there are too many, when no thread of it may be taken in, or the kernel refuses.
+    /// If too many processes have asked, if no thread of the process may be tracked, or if the kernel refuses.
     pub fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
         self.prepare()?;
-        // If a walk fails half-way, threads have this number already: nobody else gets it then.
+        // If the walk over the threads fails half-way, some threads already have this number, so it is not given to another process.
         let given = self.prepared.take().ok_or_else(too_many)?;
         self.mark(given.process, false);
-        // First, as the programs count nobody's threads while no process has asked.
+        // Stored before the walk, because the programs count no thread while this is 0.
         self.given = self.given.max(given.process + 1);
         self.programs.processes().store(self.given, Ordering::Release);
         if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {
-            // Nobody has this number.
+            // No thread has this number, so it can be used again.
             self.prepared = Some(given);
             let rights = if self.programs.is_owned() { ", or it has more rights than its user" } else { "" };
             let why = format!("there is no such process, or it has just ended{rights}");
@@ -99,8 +99,8 @@ impl Umt {
         Ok(given)
     }
 
-    /// Makes the pages and bells of the process that asks next. The kernel waits some milliseconds for an RCU grace period when it
-    /// is given them: better before anybody asks.
+    /// Prepares the pages and bells of the next process. Putting them into BPF's maps takes some milliseconds, because the kernel waits for an RCU
+    /// grace period; it is better to spend them before a process asks.
     ///
     /// # Errors
     /// As [`give`](Umt::give).
@@ -113,14 +113,14 @@ impl Umt {
         Ok(())
     }
 
-    /// New pages and bells, where BPF finds them for this number.
+    /// Creates pages and bells, and puts them where BPF looks for this number.
     fn made(&self, process: u32) -> Result<Given, WatchError> {
         let bells = (0..BELLS).map(|_| owned(&made(MapType::RingBuf, 0, 0, BELL_BYTES, 0)?));
         let bells: Vec<OwnedFd> = bells.collect::<Result<_, _>>()?;
         let page = |bytes: usize| made(MapType::Array, 4, bytes as u32, 1, libbpf_sys::BPF_F_MMAPABLE);
         let said = owned(&page(size_of::<Said>())?)?;
         let seen = page(size_of::<Seen>())?;
-        // From here on BPF can write there, and no descriptor can.
+        // From here on only BPF can write the page, and no descriptor can.
         seen.freeze().map_err(|e| system("freezing a page", e))?;
         let seen = owned(&seen)?;
         let given = Given { process, said, seen, bells };
@@ -128,7 +128,8 @@ impl Umt {
         Ok(given)
     }
 
-    /// Puts them where BPF looks. The kernel waits for a grace period of each array, for all of them at the same time.
+    /// Puts the pages and bells into BPF's maps. The kernel waits for a grace period for each array; the threads make it wait for all at the same
+    /// time.
     fn hang(&self, given: &Given) -> Result<(), WatchError> {
         let process = given.process;
         let handle = |name: &str| MapHandle::try_from(&self.programs.map(name)?).map_err(|e| system(MAKING, e));
@@ -144,12 +145,12 @@ impl Umt {
         })
     }
 
-    /// A process has hung up: none of its standbys is there to be rung. Its threads are counted on.
+    /// Marks a process that has closed its connection: it has no standbys to ring any more. Its threads are still counted.
     pub fn over(&mut self, process: u32) {
         self.mark(process, true);
     }
 
-    /// A process has ended, with all its threads: another one can have its number, with new pages and bells.
+    /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and bells.
     pub fn gone(&mut self, process: u32) {
         self.slots.free(process);
     }
@@ -160,7 +161,7 @@ impl Umt {
         }
     }
 
-    /// Nobody is counted or rung from now on.
+    /// Stops counting and ringing.
     pub fn end(&mut self) {
         self.programs.processes().store(0, Ordering::Release);
         self.programs.detach(Part::Overlap);
@@ -177,7 +178,7 @@ fn too_many() -> WatchError {
     unavailable(format!("{PROCESSES} processes have asked already"))
 }
 
-/// A map that no program uses yet.
+/// Creates a map that no program uses yet.
 fn made(kind: MapType, key: u32, value: u32, entries: u32, flags: u32) -> Result<MapHandle, WatchError> {
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
@@ -191,7 +192,7 @@ fn owned(map: &MapHandle) -> Result<OwnedFd, WatchError> {
     map.as_fd().try_clone_to_owned().map_err(|source| WatchError::System { what: MAKING.into(), source })
 }
 
-/// Puts maps into an array of maps, from `first` on, in one go.
+/// Puts maps into an array of maps in one call, beginning at index `first`.
 fn put<'f>(array: &MapHandle, first: u32, maps: impl IntoIterator<Item = &'f OwnedFd>) -> Result<(), WatchError> {
     let values: Vec<u8> = maps.into_iter().flat_map(|map| map.as_raw_fd().to_ne_bytes()).collect();
     let count = (values.len() / size_of::<RawFd>()) as u32;

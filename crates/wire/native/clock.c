@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The headers that BPF compiles, as ordinary functions for tests. */
+/* The headers that BPF compiles, compiled as ordinary functions for tests. */
 #include "cox/cells.h"
 
 void cox_native_born(struct cox_clock *c, __u64 t)

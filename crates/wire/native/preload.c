@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Compiled for the assertions of its header. */
+/* Compiled only for the assertions in its header. */
 #include "cox/preload.h"

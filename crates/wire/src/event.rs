@@ -1,94 +1,94 @@
-//! Scheduler events as the `perf` backend and trace readers deliver them; `ledger` turns them into
-//! [`Clock`](crate::Clock)s.
+//! Scheduler events from the `perf` backend and from trace readers. `ledger` turns them into [`Clock`](crate::Clock)s.
 
 use crate::{Cause, Migration};
 
-/// One thing that happened to one thread.
+/// One event of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time of the event, nanoseconds on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// To which thread.
+    /// The thread's id.
     pub tid: u32,
-    /// What.
+    /// What happened.
     pub kind: EventKind,
 }
 
 /// How a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Off {
-    /// Still runnable; `yielded` when it asked for it by sched_yield.
+    /// The thread could go on.
     Preempted {
-        /// Began in sched_yield.
+        /// Whether the switch began in sched_yield.
         yielded: bool,
     },
-    /// Not runnable.
+    /// The thread could not go on.
     Blocked(Cause),
-    /// For the last time.
+    /// The thread has left its CPU for the last time.
     Dead,
 }
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Created as a thread of process `tgid` by process `parent_tgid`.
+    /// The thread was created as a thread of process `tgid` by process `parent_tgid`.
     Born {
-        /// Its process.
+        /// The thread's process.
         tgid: u32,
-        /// The process of its creator.
+        /// The creator's process.
         parent_tgid: u32,
     },
-    /// First met while alive: nothing is known of the time before.
+    /// The thread was found alive: nothing is known of the time before.
     Enrolled {
-        /// Its process.
+        /// The thread's process.
         tgid: u32,
-        /// Asleep, as the kernel said, and why; `None`: not told.
+        /// Why the thread is asleep, if the kernel says that it is; `None`: not known to be asleep.
         blocked: Option<Cause>,
     },
-    /// Its present block is by this cause, which was not known when it began.
+    /// The cause of the thread's present block, which was unknown when the block began.
     Why {
         /// The cause.
         cause: Cause,
     },
-    /// Its process runs another program from here on, for which thread `caller` asked.
+    /// The thread's process runs another program from here on.
     Exec {
-        /// Its id until now.
+        /// The previous id of the thread that called exec.
         caller: u32,
     },
-    /// Becoming runnable, by `waker` (0: interrupt, idle, or not seen).
+    /// The thread is being woken.
     Waking {
-        /// Who.
+        /// The waking thread; 0: an interrupt, the idle task, or unknown.
         waker: u32,
     },
-    /// Had `cpu` until now, as a switch says: nobody else did. Also of threads that are nobody's concern, and of the idle ones (0).
+    /// The thread had `cpu` until now, according to a switch, so no other thread had it. Also reported for untracked threads, and for the idle
+    /// task (0).
     Had {
-        /// Which CPU.
+        /// The CPU.
         cpu: u16,
     },
-    /// Switched in on `cpu`.
+    /// The thread was switched in.
     In {
-        /// Where.
+        /// The CPU.
         cpu: u16,
     },
-    /// Switched out.
+    /// The thread was switched out.
     Out {
-        /// How.
+        /// How it left the CPU.
         off: Off,
     },
-    /// Moved to `cpu`.
+    /// The thread was migrated.
     Migrated {
-        /// Where to.
+        /// The new CPU.
         cpu: u16,
-        /// Why.
+        /// The reason.
         kind: Migration,
     },
-    /// Took another name, at exec (`exec`) or by itself.
+    /// The thread changed its name.
     Named {
         /// The new name.
         comm: String,
-        /// By exec.
+        /// Whether an exec changed it.
         exec: bool,
     },
-    /// Left by exit; its last switch-out may follow.
+    /// The thread has exited; its last switch-out may follow.
     Exit,
 }

@@ -1,4 +1,4 @@
-//! The Rust mirror of `include/cox/wire.h`. Sizes and offsets are asserted here and there.
+//! The Rust mirror of `include/cox/wire.h`. Sizes and offsets are asserted in both files.
 //!
 //! All times are nanoseconds on CLOCK_MONOTONIC.
 
@@ -7,13 +7,13 @@ use std::mem::{offset_of, size_of};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// CPUs with a number at or above this are not accounted.
+/// CPUs with a number at or above this limit are not accounted.
 pub const MAX_CPUS: usize = 1024;
 /// 64-bit words of an affinity mask.
 pub const MASK_WORDS: usize = MAX_CPUS / 64;
-/// Distinct partial affinity masks a session tells apart.
+/// Maximum number of distinct partial affinity masks that a session distinguishes.
 pub const MASK_CLASSES: usize = 8;
-/// CPUs a thread's run time is kept apart for.
+/// Number of CPUs for which a thread's run time is kept separately.
 pub const CPU_SLOTS: usize = 16;
 /// Number of [`Cause`]s.
 pub const CAUSES: usize = 12;
@@ -87,37 +87,37 @@ impl Cause {
     }
 }
 
-/// In the id of a thread: it is the machine's id of one that cox's PID namespace does not show.
+/// Bit of a thread id: the thread is outside cox's PID namespace, and the other bits are its id on the machine.
 pub const OUTSIDE: u32 = 0x4000_0000;
 
-/// The one id that all threads of other users have in an observation of one user's.
+/// The id of all threads of other users, in an observation of one user's threads.
 pub const ANOTHER_USERS: u32 = 0x2000_0000;
-/// Their one name.
+/// The name of all threads of other users.
 pub const ANOTHER_USERS_NAME: &str = "another user's";
 
-/// In the system-call table only: the cause hangs on what the file descriptor is.
+/// In the system-call table only: the cause depends on the type of the file descriptor.
 pub const CAUSE_BY_FD: u8 = 0xff;
 
-/// What a thread is doing, as far as its clock knows.
+/// What a thread is doing, according to its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// Enrolled while alive, no event yet.
+    /// The thread was enrolled while alive; no event has occurred yet.
     Unseen = 0,
-    /// Created, not yet switched in.
+    /// The thread was created and not yet switched in.
     Born,
-    /// On a CPU.
+    /// The thread is on a CPU.
     Run,
-    /// Switched out runnable.
+    /// The thread was switched out although it could go on.
     Preempt,
-    /// Switched out not runnable.
+    /// The thread was switched out because it could not go on.
     Blocked,
-    /// Switched out for the last time.
+    /// The thread was switched out for the last time.
     Dead,
 }
 
 impl State {
-    /// The state a wire byte stands for; an unknown byte is `Unseen`.
+    /// Returns the state of a wire byte; an unknown byte is `Unseen`.
     pub fn from_wire(byte: u8) -> State {
         match byte {
             1 => State::Born,
@@ -138,7 +138,7 @@ pub enum Migration {
     AtWakeup = 0,
     /// The load balancer moved a runnable thread.
     WhileQueued,
-    /// The CPU it was on is no longer allowed.
+    /// The previous CPU is no longer allowed.
     ByAffinity,
 }
 
@@ -146,7 +146,7 @@ impl Migration {
     /// Every kind in wire order.
     pub const ALL: [Migration; MIGRATIONS] = [Migration::AtWakeup, Migration::WhileQueued, Migration::ByAffinity];
 
-    /// The name used in JSON.
+    /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Migration::AtWakeup => "at_wakeup",
@@ -192,7 +192,7 @@ pub struct Clock {
     pub yield_wait_ns: u64,
     pub unknown_ns: u64,
     pub blocked_ns: [u64; CAUSES],
-    /// CPU number + 1, 0 for an unused slot.
+    /// CPU number + 1; 0 for an unused slot.
     pub cpu_id: [u16; CPU_SLOTS],
     pub cpu_run_ns: [u64; CPU_SLOTS],
     pub elsewhere_run_ns: u64,
@@ -210,25 +210,25 @@ pub struct Clock {
     pub kernel_delay_ns: u64,
 }
 
-/// [`Clock::flags`]: existed before the session saw it.
+/// [`Clock::flags`]: the thread existed before the session found it.
 pub const ENROLLED_ALIVE: u32 = 1;
-/// [`Clock::flags`]: has called exec under the session.
+/// [`Clock::flags`]: the thread has called exec during the session.
 pub const EXECED: u32 = 2;
-/// [`Clock::flags`]: an io_uring worker.
+/// [`Clock::flags`]: the thread is an io_uring worker.
 pub const IO_WORKER: u32 = 4;
 /// [`Clock::flags`]: the account begins when the thread is next switched in.
 pub const LAUNCHED: u32 = 8;
-/// [`Clock::flags`]: it became another user, or got capabilities by exec; its account ends there.
+/// [`Clock::flags`]: the thread became another user's, or got capabilities by exec; its account ends there.
 pub const LEFT: u32 = 16;
 
 impl Clock {
-    /// Blocked time over all causes.
+    /// Returns the blocked time of all causes.
     pub fn blocked_total_ns(&self) -> u64 {
         self.blocked_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Whether every nanosecond from birth to `since_ns` is booked exactly once. A snapshot torn by
-    /// a concurrent update fails this and is read again.
+    /// Returns whether every nanosecond from birth to `since_ns` is booked exactly once. A copy that was torn by a concurrent update violates this
+    /// and is read again.
     pub fn is_whole(&self) -> bool {
         let booked = [self.run_ns, self.wake_delay_ns, self.preempt_wait_ns, self.unknown_ns]
             .iter()
@@ -236,47 +236,47 @@ impl Clock {
         self.since_ns.checked_sub(self.born_ns) == Some(booked)
     }
 
-    /// The thread's name, up to the first NUL; bytes that are not UTF-8 are replaced.
+    /// Returns the thread's name up to the first NUL; bytes that are not UTF-8 are replaced.
     pub fn comm(&self) -> String {
         comm_text(&self.comm)
     }
 }
 
-/// A kernel `comm` as text.
+/// Converts a kernel `comm` to text.
 pub fn comm_text(comm: &[u8; 16]) -> String {
     let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(&comm[..end]).into_owned()
 }
 
-/// One thread in a walk over the living: `struct cox_living`, then its clock.
+/// One thread in a walk over the living threads: `struct cox_living`, then its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct LivingEntry {
-    /// When the clock was read.
+    /// When the clock was read, nanoseconds.
     pub t_ns: u64,
-    /// The kernel's own account so far: CPU time.
+    /// The thread's CPU time so far, as the kernel counts it, nanoseconds.
     pub kernel_cpu_ns: u64,
-    /// … and run_delay.
+    /// The thread's `run_delay` so far, as the kernel counts it, nanoseconds.
     pub kernel_delay_ns: u64,
-    /// The cause of a present block, resolved where the clock says [`CAUSE_BY_FD`].
+    /// The cause of the present block; resolved if the clock says [`CAUSE_BY_FD`].
     pub cause: u64,
     /// The thread's present name.
     pub comm: [u8; 16],
-    /// Its clock.
+    /// The thread's clock.
     pub clock: Clock,
 }
 
-/// What a CPU is doing, seen from the session.
+/// What a CPU is doing, from the session's view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CpuKind {
-    /// No event on this CPU yet.
+    /// No event has occurred on this CPU yet.
     Unseen = 0,
-    /// The idle task.
+    /// The CPU runs the idle task.
     Idle,
-    /// A member thread.
+    /// The CPU runs a tracked thread.
     Ours,
-    /// Any other thread.
+    /// The CPU runs any other thread.
     Others,
 }
 
@@ -306,7 +306,7 @@ pub struct Cpu {
     pub pad2: [u64; 5],
 }
 
-/// A presence cell alone on its cache line.
+/// A presence cell on a cache line of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -315,7 +315,7 @@ pub struct CellLine {
     pub pad: [u64; 7],
 }
 
-/// State of the crew as a whole and the loss counters; see `struct cox_crew` for each field.
+/// The state of all tracked threads together, and the loss counters; see `struct cox_crew` for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -342,60 +342,60 @@ pub struct Crew {
     pub pad: [u64; 3],
 }
 
-/// One user instruction pointer sampled on a member thread.
+/// A user instruction pointer that was sampled on a tracked thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Sample {
-    /// User instruction pointer, also when the sample hit the kernel.
+    /// The user instruction pointer, even if the sample hit the kernel.
     pub ip: u64,
-    /// Thread.
+    /// The thread's id.
     pub tid: u32,
-    /// Process.
+    /// The thread's process.
     pub tgid: u32,
-    /// 1 + system call number while in the kernel by one, 0 in user mode.
+    /// 1 + the system call number if the thread was in a system call; 0 in user mode.
     pub in_kernel: u32,
     /// Unused.
     pub pad: u32,
-    /// When.
+    /// Time of the sample, nanoseconds.
     pub t_ns: u64,
 }
 
-/// Where a thread stands right now, in memory that its reader maps. Written by the CPU that switches the
-/// thread; `turn` is odd meanwhile.
+/// A thread snapshot: the present state of a thread, in memory that its reader maps. The CPU that switches the thread writes it; `turn` is odd
+/// during the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Stand {
-    /// Odd while it is being written.
+    /// A sequence counter: odd while the snapshot is being written.
     pub turn: u32,
-    /// Thread; 0 in a place that has not been given out yet.
+    /// The thread's id; 0 if the place has not been given out yet.
     pub tid: u32,
-    /// Process.
+    /// The thread's process.
     pub tgid: u32,
-    /// The thread that made it; 0: it was enrolled alive.
+    /// The thread that created this one; 0 if it was enrolled alive.
     pub creator_tid: u32,
-    /// Time on CPUs up to its last switch-out.
+    /// Time on CPUs up to the last switch-out.
     pub run_ns: u64,
-    /// It was switched in then and has been running since; 0: it does not run.
+    /// When the thread was switched in, if it has been running since; 0 if it is not running.
     pub since_ns: u64,
-    /// User instruction pointer at its last switch-out.
+    /// User instruction pointer at the last switch-out.
     pub ip: u64,
-    /// The system call it was in then; -1: none.
+    /// The system call in which the last switch-out occurred; -1: none.
     pub call: i32,
-    /// Times it has left its CPU by its own doing.
+    /// Number of times that the thread left its CPU because it could not go on.
     pub blocks: u32,
-    /// Times it was switched out runnable.
+    /// Number of times that the thread was switched out although it could go on.
     pub preempts: u32,
-    /// The CPU it runs on, or did last.
+    /// The CPU on which the thread runs or ran last.
     pub cpu: u16,
     /// A [`State`].
     pub state: u8,
     /// Unused.
     pub spare: u8,
-    /// When it was switched out last.
+    /// When the thread was last switched out.
     pub out_ns: u64,
 }
 
-/// Who woke whom. `waker` 0 is an interrupt or the idle task.
+/// A waking and a woken thread. `waker` 0 is an interrupt or the idle task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -404,7 +404,7 @@ pub struct Pair {
     pub wakee: u32,
 }
 
-/// How often, and how long the wakee had been blocked by then.
+/// How often one thread woke the other, and how long the woken thread had been blocked in sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -413,7 +413,7 @@ pub struct PairSum {
     pub blocked_ns: u64,
 }
 
-/// A thread that is not ours and held a CPU a member waited for.
+/// An untracked thread that held a CPU for which a tracked thread waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]

@@ -1,4 +1,4 @@
-//! What happened when: the record of a trace, byte for byte (`include/cox/moment.h`).
+//! Trace events: the record of a trace, byte for byte (`include/cox/moment.h`).
 
 use std::mem::{offset_of, size_of};
 
@@ -6,40 +6,40 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::{Cause, Migration, State, Waiting};
 
-/// CPUs that a recording tells of, at most: those that a Linux kernel can be built for (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). What is said to
-/// have been on others is damaged: traces and pictures have room for each CPU up to the highest. perf records on all of them;
-/// [`MAX_CPUS`](crate::MAX_CPUS) is what BPF has room for.
+/// Maximum number of CPUs in a recording: the largest for which a Linux kernel can be built (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). An event
+/// on a CPU beyond that is damaged data. The limit matters because traces and pictures reserve room for each CPU up to the highest. perf records
+/// on all CPUs; [`MAX_CPUS`](crate::MAX_CPUS) is the limit for BPF.
 pub const MOST_CPUS: u32 = 8192;
-/// No clock shows more: half of what fits, 290 years. Sums of two times are made in many places, so readers of files take no later one.
+/// The latest time that readers of files accept: half of the range, 290 years. Many places add two times, which must not overflow.
 pub const LATEST_NS: u64 = u64::MAX / 2;
 
-/// One thing that happened, as BPF tells it and files keep it. [`Moment::what`] says what.
+/// A trace event, as BPF writes it and as files store it. [`Moment::what`] decodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Moment {
-    /// When, on CLOCK_MONOTONIC.
+    /// Time of the event, nanoseconds on CLOCK_MONOTONIC.
     pub t_ns: u64,
-    /// To whom.
+    /// The thread.
     pub tid: u32,
-    /// Who else.
+    /// Another thread, process or CPU; its meaning depends on `kind`.
     pub other: u32,
-    /// Where.
+    /// The CPU on which the event happened.
     pub cpu: u16,
-    /// What: a number of `enum cox_moment_kind`.
+    /// The kind of event: a number of `enum cox_moment_kind`.
     pub kind: u8,
-    /// How.
+    /// A detail, whose meaning depends on `kind`.
     pub detail: u8,
-    /// And more.
+    /// A further detail, whose meaning depends on `kind`.
     pub more: u32,
 }
 
-/// Moments of a CPU that found no room.
+/// Trace events of a CPU that found no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Gap {
-    /// The first of them.
+    /// Time of the first one.
     pub since_ns: u64,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
@@ -48,117 +48,117 @@ const _: () = {
     assert!(size_of::<Gap>() == 16);
 };
 
-/// How a thread stands when it leaves its CPU.
+/// The state in which a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// Runnable.
+    /// The thread could go on.
     Preempted {
-        /// By sched_yield.
+        /// Whether it called sched_yield.
         yielded: bool,
     },
-    /// Not runnable. The cause is told, if that is known only later, by the switch that ends the block.
+    /// The thread could not go on. If the cause becomes known only later, the switch that ends the block has it.
     Blocked(Option<Cause>),
-    /// For good.
+    /// The thread has ended.
     Dead,
 }
 
-/// What a [`Moment`] says.
+/// The decoded contents of a [`Moment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// One thread leaves a CPU, another comes; 0: the idle task.
+    /// A thread leaves a CPU, and another one comes; id 0: the idle task.
     Switch {
-        /// Who leaves.
+        /// The thread that leaves.
         out: u32,
-        /// How.
+        /// The state in which it leaves.
         left: Left,
-        /// Whether it is one of ours.
+        /// Whether it is tracked.
         out_is_member: bool,
-        /// Who comes.
+        /// The thread that comes.
         into: u32,
-        /// Whether it is one of ours.
+        /// Whether it is tracked.
         in_is_member: bool,
-        /// By what it was blocked until now, if it was.
+        /// The cause of the block that ends here, if one does.
         in_cause: Option<Cause>,
     },
     /// A thread is woken.
     Waking {
-        /// Who.
+        /// The woken thread.
         tid: u32,
-        /// By whom; 0: an interrupt, the idle task, or not seen.
+        /// The waking thread; 0: an interrupt, the idle task, or unknown.
         waker: u32,
-        /// Where it was last.
+        /// The CPU on which the woken thread ran last.
         last_cpu: u16,
     },
     /// A thread moves to another CPU.
     Migration {
-        /// Who.
+        /// The thread.
         tid: u32,
-        /// From which CPU.
+        /// The previous CPU.
         from: u16,
-        /// Why.
+        /// The reason.
         kind: Migration,
     },
-    /// A new thread.
+    /// A thread is created.
     Born {
-        /// Who.
+        /// The new thread.
         tid: u32,
-        /// Of which process.
+        /// Its process.
         tgid: u32,
-        /// Made by which process.
+        /// The process that created it.
         parent_tgid: u32,
     },
-    /// A thread that was there before.
+    /// A thread that existed before is enrolled.
     Enrolled {
-        /// Who.
+        /// The thread.
         tid: u32,
-        /// Of which process.
+        /// Its process.
         tgid: u32,
-        /// Asleep, as the kernel said, and why.
+        /// Why the thread is asleep, if the kernel says that it is.
         blocked: Option<Cause>,
     },
     /// A process runs another program from here on.
     Exec {
-        /// Its thread from now on.
+        /// The process's thread from now on.
         tid: u32,
-        /// The thread that asked for it.
+        /// The thread that called exec.
         caller: u32,
     },
-    /// A thread came to this CPU without being announced; told when it leaves.
+    /// A thread was found on this CPU without an event of its arrival. Reported when it leaves.
     Arrived {
-        /// Who.
+        /// The thread.
         tid: u32,
     },
-    /// A thread's present block is by this cause.
+    /// The cause of a thread's present block.
     Why {
-        /// Who.
+        /// The thread.
         tid: u32,
-        /// By what.
+        /// The cause.
         cause: Cause,
     },
-    /// Moments of this CPU found no room, until its next one.
+    /// Trace events of this CPU were lost from this time until its next event.
     Lost {
-        /// How many.
+        /// Their number.
         count: u32,
     },
-    /// A sample found a thread on a CPU, where it is not said.
+    /// A sample found a thread running; the CPU is not recorded.
     Sample {
-        /// Who.
+        /// The thread.
         tid: u32,
-        /// Why it spun; `None`: it worked.
+        /// Why it was spinning; `None`: it was working.
         waiting: Option<Waiting>,
     },
 }
 
-/// `more` of a switch; see `moment.h`.
+/// Bits of `more` in a switch; see `moment.h`.
 const MEMBER_OUT: u32 = 1 << 16;
 const MEMBER_IN: u32 = 1 << 17;
 const YIELDED: u32 = 1 << 18;
 
-/// The kind of a sample, which is told by cox, and its `detail` until it is known what the thread did.
+/// The kind of a sample, which cox itself writes, and its `detail` as long as cox does not know what the thread was doing.
 const SAMPLE: u8 = 10;
 const UNRESOLVED: u8 = 0xff;
 
-/// Bytes that stand for no cause.
+/// The byte for no cause.
 const NO_CAUSE: u8 = 0xff;
 
 fn cause(byte: u32) -> Option<Cause> {
@@ -166,7 +166,7 @@ fn cause(byte: u32) -> Option<Cause> {
 }
 
 impl Moment {
-    /// What it says; `None` for a kind, or a state, that this version does not know.
+    /// Decodes the event. Returns `None` for a kind or state that this version does not know.
     #[must_use]
     pub fn what(&self) -> Option<What> {
         let Moment { tid, other, detail, more, .. } = *self;
@@ -201,7 +201,7 @@ impl Moment {
         })
     }
 
-    /// A moment that says this.
+    /// Encodes an event.
     #[must_use]
     pub fn new(t_ns: u64, cpu: u16, what: What) -> Moment {
         let byte = |cause: Option<Cause>| u32::from(cause.map_or(NO_CAUSE, |cause| cause as u8));
@@ -232,14 +232,14 @@ impl Moment {
         Moment { t_ns, tid, other, cpu, kind, detail, more }
     }
 
-    /// A sample of which it is not known yet whether the thread spun: the code at `place` is read when the session is over. Until
-    /// [`resolved`](Moment::resolved) it says nothing.
+    /// Makes a sample of which cox does not know yet whether the thread was spinning: the code at `place` is analysed at the end of the session.
+    /// [`what`](Moment::what) returns `None` for it until it is [`resolved`](Moment::resolved).
     #[must_use]
     pub fn sampled(t_ns: u64, tid: u32, place: u32) -> Moment {
         Moment { t_ns, tid, other: place, cpu: 0, kind: SAMPLE, detail: UNRESOLVED, more: 0 }
     }
 
-    /// With what is known of places by now, if it is a sample; others stay as they are.
+    /// Completes a sample with what is now known about its place. Other events stay unchanged.
     #[must_use]
     pub fn resolved(self, waits: &[Option<Waiting>]) -> Moment {
         if self.kind != SAMPLE || self.detail != UNRESOLVED {

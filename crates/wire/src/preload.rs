@@ -1,52 +1,52 @@
-//! The memory that the preload library inside a program shares with cox: the Rust mirror of
-//! `include/cox/preload.h`, which says what each word means. Sizes and offsets are asserted here and there.
+//! The memory that the preload library inside a program shares with cox: the Rust mirror of `include/cox/preload.h`, which defines each word.
+//! Sizes and offsets are asserted in both files.
 //!
-//! Every word is an atomic: the other side may write it at any time, and may write anything.
+//! Every word is an atomic: the other side may write it at any time, and may write any value.
 
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Name of the memfd; /proc/PID/maps shows it as `/memfd:coxswain-preload`.
 pub const NAME: &std::ffi::CStr = c"coxswain-preload";
-/// Where a descriptor of it is kept for a user's cox, its number is no smaller. Programs count on small ones only;
-/// 1024 is what most are allowed.
+/// Smallest number for the descriptor of the memory that is kept for a cox of the same user. Programs rely on small numbers only; most may have up
+/// to 1024 descriptors.
 pub const KEPT_FROM: i32 = 1000;
-/// `coxprlpg` in memory.
+/// The magic number: `coxprlpg` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxprlpg");
 /// Version of this layout.
 pub const VERSION: u32 = 1;
-/// The memory is divided between its writers by pages of so many bytes.
+/// Bytes of a page. Each writer has pages of its own.
 pub const PAGE: usize = 4096;
-/// Slots of the table.
+/// Number of slots in the table.
 pub const SLOTS: usize = 1024;
-/// Threads of the preload library's own that a program may have.
+/// Maximum number of the preload library's own threads in a program.
 pub const HELPERS: usize = 4;
-/// All of it: the program's page, cox's page, the table.
+/// Size of the whole memory: the program's page, cox's page, and the table.
 pub const BYTES: usize = 2 * PAGE + SLOTS * size_of::<Slot>();
-/// Where cox's words begin, [`Orders`].
+/// Offset of cox's page, an [`Orders`].
 pub const ORDERS_AT: usize = PAGE;
-/// Where the table begins, an array of [`Slot`].
+/// Offset of the table, an array of [`Slot`].
 pub const SLOTS_AT: usize = 2 * PAGE;
 
-/// [`PreloadPage::seen`]: teams of libgomp's.
+/// [`PreloadPage::seen`]: the program has used teams of libgomp.
 pub const LIBGOMP: u32 = 1;
-/// [`PreloadPage::seen`]: teams of libomp's.
+/// [`PreloadPage::seen`]: the program has used teams of libomp.
 pub const LIBOMP: u32 = 2;
-/// [`PreloadPage::seen`]: pthread barriers.
+/// [`PreloadPage::seen`]: the program has used pthread barriers.
 pub const PTHREAD: u32 = 4;
-/// [`PreloadPage::seen`]: tasks, so that a thread in a barrier may be at work.
+/// [`PreloadPage::seen`]: the program has used tasks, so a thread in a barrier may be running one.
 pub const TASKS: u32 = 8;
 
-/// [`PreloadPage::throttle`]: libgomp waits as it was told at its start.
+/// [`PreloadPage::throttle`]: libgomp waits as it was configured at its start.
 pub const AS_IT_WAS: u32 = 0;
-/// [`PreloadPage::throttle`]: libgomp's threads sleep soon at barriers.
+/// [`PreloadPage::throttle`]: libgomp's threads soon go to sleep at barriers.
 pub const THROTTLED: u32 = 1;
-/// [`PreloadPage::throttle`]: no threads could be had for that, or they would show.
+/// [`PreloadPage::throttle`]: the threads that this takes could not be created, or would be visible to the program.
 pub const REFUSED: u32 = 2;
 
 /// [`Slot::role`]: any thread.
 pub const ROLE_THREAD: u32 = 0;
-/// [`Slot::role`]: it has worked in a team of libgomp's.
+/// [`Slot::role`]: a thread that has worked in a team of libgomp.
 pub const ROLE_TEAM: u32 = 1;
 
 /// The program's page; see `struct cox_preload` for each field.

@@ -1,43 +1,43 @@
-//! What a runtime inside a program and the kernel say to each other about blocking: the Rust mirror of
-//! `include/cox/umt.h`, which says what each word means. Sizes and offsets are asserted here and there.
+//! The memory by which a runtime inside a program and the kernel exchange what they know about blocking: the Rust mirror of `include/cox/umt.h`,
+//! which defines each word. Sizes and offsets are asserted in both files.
 //!
-//! Every word is an atomic: the other side may write it at any time, and may write anything.
+//! Every word is an atomic: the other side may write it at any time, and may write any value.
 
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use bytemuck::{Pod, Zeroable};
 
-/// `coxumt` in memory.
+/// The magic number: `coxumt` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxumt\0\0");
 /// Version of this layout, and of [`Hello`] and [`Welcome`].
 pub const VERSION: u32 = 4;
-/// Doorbells of a process.
+/// Number of doorbells of a process.
 pub const BELLS: usize = 16;
-/// Places for threads.
+/// Size of the table of threads.
 pub const TABLE: usize = 2048;
-/// Places a thread may be in.
+/// Number of places in the table in which a thread may be.
 pub const PROBES: u32 = 16;
-/// Queues of ready tasks.
+/// Number of queues of ready tasks.
 pub const QUEUES: usize = 192;
-/// Classes of delays, four to an octave from 1 us on.
+/// Number of classes of delays, four per octave from 1 us on.
 pub const DELAYS: usize = 40;
-/// Words of a mask of CPUs.
+/// Number of words in a mask of CPUs.
 pub const CPU_WORDS: usize = 16;
-/// CPUs that can be told apart.
+/// Number of CPUs that can be distinguished.
 pub const CPUS: usize = 64 * CPU_WORDS;
-/// Bits of [`Said::tells`]; see `COX_UMT_TELL_BLOCKS`.
+/// Bit of [`Said::tells`]; see `COX_UMT_TELL_BLOCKS`.
 pub const TELL_BLOCKS: u32 = 1;
-/// See `COX_UMT_TELL_UNBLOCKS`.
+/// Bit of [`Said::tells`]; see `COX_UMT_TELL_UNBLOCKS`.
 pub const TELL_UNBLOCKS: u32 = 2;
-/// See `COX_UMT_TELL_IDLE`.
+/// Bit of [`Said::tells`]; see `COX_UMT_TELL_IDLE`.
 pub const TELL_IDLE: u32 = 4;
-/// As many as a team has slots for helpers: a process that blocks more tasks for good than these has no more standbys.
+/// Maximum number of standbys: as many as a team has helper slots. If more tasks than this block forever, the process has no standbys left.
 pub const STANDBYS_AT_MOST: u32 = 64;
-/// Processes of a session at the same time.
+/// Maximum number of processes in a session at the same time.
 pub const PROCESSES: usize = 128;
 
-/// One word on two cache lines of its own: the prefetcher fetches them in pairs.
+/// One word on two cache lines of its own, since the prefetcher fetches lines in pairs.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Line(pub AtomicI64);
@@ -51,12 +51,12 @@ pub struct Queue {
     pub end: Line,
 }
 
-/// A word that BPF and threads write, on lines of its own.
+/// A word that both BPF and threads write, on cache lines of its own.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Apart<T>(pub T);
 
-/// What the program says; see `struct cox_umt_said`.
+/// The program page, which the program writes; see `struct cox_umt_said`.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 #[allow(missing_docs)]
@@ -95,7 +95,7 @@ pub struct Counts {
     pub error: AtomicU64,
 }
 
-/// What threads have done on a CPU, as one load has it; see `struct cox_umt_cpu`.
+/// Counts of blocks and unblocks on a CPU, from one load; see `struct cox_umt_cpu`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -105,14 +105,14 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Threads that are ready, if these are all that there ever were.
+    /// Returns the number of ready threads on the CPU, if these are all blocks and unblocks since the start.
     #[inline]
     #[must_use]
     pub fn ready(self) -> i32 {
         self.unblocked.wrapping_sub(self.blocked) as i32
     }
 
-    /// Those since `before`.
+    /// Returns the blocks and unblocks since `before`.
     #[inline]
     #[must_use]
     pub fn since(self, before: Moves) -> Moves {
@@ -123,13 +123,13 @@ impl Moves {
     }
 }
 
-/// `struct cox_umt_cpu`, whose halves BPF counts up one by one.
+/// `struct cox_umt_cpu`. BPF increments its halves separately.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Cpu(pub AtomicU64);
 
 impl Cpu {
-    /// Both halves of one moment.
+    /// Reads both halves in one load.
     #[inline]
     #[must_use]
     pub fn moves(&self) -> Moves {
@@ -137,7 +137,7 @@ impl Cpu {
     }
 }
 
-/// What the kernel says; see `struct cox_umt_seen`.
+/// The kernel page, which the kernel writes; see `struct cox_umt_seen`.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 #[allow(missing_docs)]
@@ -155,7 +155,7 @@ pub struct Seen {
     pub thread_blocks: [AtomicU32; TABLE],
 }
 
-/// A process asks for its pages.
+/// The request by which a process asks for its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -163,11 +163,11 @@ pub struct Hello {
     pub magic: u64,
     pub version: u32,
     pub pad: u32,
-    /// The number that cox has given the program to know it by.
+    /// The number by which cox recognises the program.
     pub nonce: [u8; 16],
 }
 
-/// The answer, with descriptors: of the process' two pages, and of its bells.
+/// The answer. Descriptors of the process's two pages and of its bells come with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -178,22 +178,22 @@ pub struct Welcome {
     pub how: u32,
 }
 
-/// By whom blocked threads are noticed.
+/// How blocked threads are noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum How {
-    /// By BPF, which rings.
+    /// By BPF, which rings the standbys.
     Bpf,
     /// By threads of the idle class.
     Sentinels,
-    /// By standbys, whom the kernel's records of switches wake.
+    /// By standbys that the kernel's records of switches wake.
     Records,
-    /// By one thread, which these records wake, and which rings.
+    /// By one leader thread that these records wake and that rings the standbys.
     Leader,
 }
 
 impl How {
-    /// That of this number; a strange one is `Bpf`.
+    /// Returns the value with this number; `Bpf` for an unknown number.
     #[inline]
     #[must_use]
     pub fn from_number(number: u32) -> How {
@@ -205,7 +205,7 @@ impl How {
         }
     }
 
-    /// Whether each thread has a log of its switches.
+    /// Returns whether each thread has a log of its switches.
     #[inline]
     #[must_use]
     pub fn has_logs(self) -> bool {
@@ -214,7 +214,7 @@ impl How {
 }
 
 impl Hello {
-    /// What is sent.
+    /// Returns the bytes to send.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         bytemuck::bytes_of(self)
@@ -222,21 +222,21 @@ impl Hello {
 }
 
 impl Welcome {
-    /// What is sent.
+    /// Returns the bytes to send.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         bytemuck::bytes_of(self)
     }
 }
 
-/// The n-th place at which a thread is looked for.
+/// Returns the n-th place in the table in which a thread is looked for.
 #[must_use]
 pub const fn place(tid: u32, n: u32) -> usize {
     ((tid.wrapping_mul(2_654_435_761) >> 16).wrapping_add(n)) as usize & (TABLE - 1)
 }
 
 impl Said {
-    /// Nothing was said yet.
+    /// Returns an empty page.
     #[must_use]
     pub const fn new() -> Said {
         Said {

@@ -1,9 +1,8 @@
-//! An excerpt of the kernel's types: the structs that a BPF object reads, each with the members that it reads.
+//! An excerpt of the kernel's types: only the structs that a BPF object reads, each with only the members that it reads.
 //!
-//! libbpf relocates the programs to the kernel's layout. For each struct they name it compares the names of all types of the kernel,
-//! over a hundred thousand, which took a sixth of the time in which cox starts. In an excerpt it finds the same offsets at once.
-//! Offsets, sizes and bit fields are the kernel's own; only members that no program reads, names of other types and what pointers point
-//! to are left out.
+//! libbpf relocates the programs to the kernel's layout. For each struct that they name it compares the names of all types of the kernel, more
+//! than a hundred thousand, which took a sixth of cox's start-up time. In an excerpt it finds the same offsets at once. Offsets, sizes and bit
+//! fields are the kernel's own. Left out are members that no program reads, names of other types, and the targets of pointers.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,30 +16,30 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::btf::{HEADER_LEN, MAGIC, MEMBER_LEN, TYPE_LEN, Type, Types, kind};
 
-/// Structs and the members that are read, both sorted by name: what the build script found in an object.
+/// Structs and their members that an object reads, both sorted by name. The build script extracts them from the object.
 pub(crate) type Read = [(&'static str, &'static [&'static str])];
 
 /// The kernel's own description of its types.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
-/// An excerpt in a file of its own, and what else the programs must know of the kernel's types.
+/// An excerpt in a memory file, and what else the programs must know of the kernel's types.
 pub(crate) struct Excerpt {
     file: OwnedFd,
-    /// Ids of the structs that pointers are cast to, in the kernel's numbering.
+    /// Id of `task_struct`, to which the programs cast pointers, in the kernel's numbering.
     pub task: u32,
-    /// See `task`.
+    /// Id of `pt_regs`, likewise.
     pub registers: u32,
 }
 
 impl Excerpt {
-    /// `None` where the kernel's types cannot be read, or are not understood: then libbpf has to look by itself.
+    /// Makes an excerpt of the running kernel's types. Returns `None` if they cannot be read or parsed; libbpf then searches all types itself.
     pub(crate) fn of_this_kernel(read: &Read) -> Option<Excerpt> {
         let bytes = KernelTypes::open().ok()?;
         let types = Types::read(bytes.as_slice())?;
         let mut writer = Writer::new(&types, read);
         let excerpt = writer.write();
         let file = in_memory(&excerpt).ok()?;
-        // Not all objects cast to both.
+        // Not every object casts to both structs.
         let id = |name: &str| writer.read.iter().any(|(of, _)| *of == name).then(|| writer.first(name));
         Some(Excerpt {
             file,
@@ -49,27 +48,27 @@ impl Excerpt {
         })
     }
 
-    /// Has libbpf relocate by this excerpt, which must live until the object is loaded.
+    /// Makes libbpf relocate by this excerpt, which must live until the object is loaded.
     pub(crate) fn relocates(&self, object: &mut ObjectBuilder) {
-        // A path without a NUL is never refused; if it were, libbpf would look by itself.
+        // libbpf-rs refuses only a path with a NUL. Even then, libbpf would search all types itself.
         let _ = object.btf_custom_path(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
     }
 }
 
 #[cfg(test)]
 impl Excerpt {
-    /// Another kernel's, stored.
+    /// Wraps the stored excerpt of another kernel.
     pub(super) fn in_file(file: OwnedFd) -> Excerpt {
         Excerpt { file, task: 0, registers: 0 }
     }
 
-    /// The bytes of an excerpt.
+    /// Returns the bytes of an excerpt.
     pub(super) fn cut(types: &Types<'_>, read: &Read) -> Vec<u8> {
         Writer::new(types, read).write()
     }
 }
 
-/// The kernel's types: mapped, which it allows since Linux 6.16, or read.
+/// The kernel's types: mapped (possible since Linux 6.16), or read into memory.
 enum KernelTypes {
     Mapped(NonNull<u8>, usize),
     Read(Vec<u8>),
@@ -92,7 +91,7 @@ impl KernelTypes {
 
     fn as_slice(&self) -> &[u8] {
         match self {
-            // SAFETY: mapped for reading, with this length, until self is dropped; the kernel does not change its types.
+            // SAFETY: mapped read-only with this length until self is dropped; the kernel never changes these bytes.
             KernelTypes::Mapped(begin, len) => unsafe { std::slice::from_raw_parts(begin.as_ptr(), *len) },
             KernelTypes::Read(bytes) => bytes,
         }
@@ -102,7 +101,7 @@ impl KernelTypes {
 impl Drop for KernelTypes {
     fn drop(&mut self) {
         if let KernelTypes::Mapped(begin, len) = self {
-            // SAFETY: mapped with this address and length; no slice outlives self. Nothing can be done when the kernel refuses, and it does not.
+            // SAFETY: mapped with this address and length; no slice outlives self. Nothing could be done if the kernel refused, which it does not.
             let _ = unsafe { munmap(begin.as_ptr().cast(), *len) };
         }
     }
@@ -115,18 +114,18 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The members of a struct that are kept; `None`: all.
+/// The members of a struct that are kept; `None`: all of them.
 type Members = Option<&'static [&'static str]>;
 
 struct Writer<'a> {
     kernel: &'a Types<'a>,
     read: &'a Read,
-    /// The structs that were found, with their names' index in `read`.
+    /// The ids of the structs that were found, with the index of their names in `read`.
     found: Vec<(u32, usize)>,
-    /// Written types, by their ids less one.
+    /// The written types; the type with id n is at index n − 1.
     written: Vec<Vec<u8>>,
     strings: Vec<u8>,
-    /// The new id of a kernel's type. A struct without a name is written once for each list of members.
+    /// The new id of a type of the kernel. An unnamed struct is written once for each list of members.
     ids: HashMap<(u32, Option<*const &'static str>), u32>,
 }
 
@@ -149,7 +148,7 @@ impl<'a> Writer<'a> {
         Writer { kernel, read, found, written: Vec::new(), strings: vec![0], ids: HashMap::new() }
     }
 
-    /// The id of the first struct with this name, which is the one that the kernel takes, too.
+    /// Returns the id of the first struct with this name, which is also the one that the kernel uses.
     fn first(&self, name: &str) -> Option<u32> {
         self.found.iter().find(|(_, at)| self.read[*at].0 == name).map(|(id, _)| *id)
     }
@@ -170,7 +169,8 @@ impl<'a> Writer<'a> {
         bytes
     }
 
-    /// Writes a type of the kernel's, unless it has been, and returns its new id. `unnamed` is what to keep of a struct without a name.
+    /// Writes a type of the kernel, unless it was written before. Returns its new id. `unnamed` is the list of members to keep of an unnamed
+    /// struct.
     fn put(&mut self, id: u32, unnamed: Members) -> u32 {
         let id = self.kernel.plain(id);
         let Some(of) = self.kernel.get(id) else { return 0 };
@@ -186,17 +186,17 @@ impl<'a> Writer<'a> {
         }
         let new = self.written.len() as u32 + 1;
         self.ids.insert(key, new);
-        // Its place first: what it holds is written behind it.
+        // Reserves the type's id first, since the types of its members are written after it.
         self.written.push(Vec::new());
         self.written[new as usize - 1] = match of.kind() {
             kind::STRUCT | kind::UNION => self.composite(of, members),
             kind::ARRAY => self.array(of, members),
             kind::INT | kind::FLOAT | kind::FWD => self.named(of, of.bytes),
-            // The values are not asked for.
+            // Enumerators are not needed.
             kind::ENUM | kind::ENUM64 => self.named(of, &with_entries(of, 0)),
-            // To whatever: programs that follow it say what they take it for.
+            // The target is left out (`void`): programs that follow the pointer cast it to the type that they expect.
             kind::PTR => [0, kind::PTR << 24, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect(),
-            // Cannot be a member of a struct.
+            // Types of other kinds cannot be members of a struct.
             _ => [0, kind::FWD << 24, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect(),
         };
         new
@@ -218,7 +218,7 @@ impl<'a> Writer<'a> {
             if !members.is_none_or(is_read) {
                 continue;
             }
-            // Without a name it is a part of this struct. With one its type may be known by a typedef alone, as kuid_t is.
+            // An unnamed member is a part of this struct. A named member may have an unnamed type, known only by a typedef, such as kuid_t.
             let of = self.put(member.of, if name.is_empty() { members } else { None });
             let name = self.string(name);
             kept.extend([name, of, member.offset].into_iter().flat_map(u32::to_ne_bytes));
@@ -249,7 +249,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The first words of a type, behind which so many entries follow.
+/// Returns the first words of a type that is followed by `count` entries.
 fn with_entries(of: Type, count: usize) -> Vec<u8> {
     let mut bytes = of.bytes[..TYPE_LEN].to_vec();
     bytes[4..8].copy_from_slice(&(of.info() & 0xffff_0000 | count as u32).to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What libbpf says when something does not work, and errors made of it.
+//! Captures libbpf's messages, and makes errors of them.
 
 use std::sync::Mutex;
 
@@ -12,25 +12,26 @@ pub(crate) fn system(what: &str, error: libbpf_rs::Error) -> WatchError {
     WatchError::System { what: what.into(), source: std::io::Error::other(error) }
 }
 
-/// What an `Unavailable` of this backend's says first.
+/// The beginning of every `Unavailable` message of this backend.
 pub const CANNOT: &str = "cannot observe by eBPF";
 
 pub(crate) fn unavailable(why: String) -> WatchError {
     WatchError::Unavailable { what: CANNOT.into(), why }
 }
 
-/// The kernel's refusal, with the line of libbpf's that says most.
+/// Returns the kernel's refusal, with the most informative line of libbpf's messages.
 pub(crate) fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
     let detail = said.last_words().map_or(String::new(), |words| format!(" ({words})"));
     unavailable(format!("{error}{detail}"))
 }
 
-/// The number of cox's PID namespace, unless it is the machine's first (`ids.bpf.h`).
+/// Returns the number of cox's PID namespace, unless it is the machine's initial one (`ids.bpf.h`).
 pub(crate) fn own_namespace() -> Result<Option<u32>, WatchError> {
     namespace::of_this_process(&Root::live()).map_err(|error| unavailable(error.to_string()))
 }
 
-/// Whether this kernel has `bpf_rdonly_cast`: since Linux 6.2. Where the release cannot be told, the slower way works on all.
+/// Returns whether this kernel has `bpf_rdonly_cast`, which exists since Linux 6.2. If the release is unknown, cox uses the slower way that works
+/// on all kernels.
 pub(crate) fn kernel_casts() -> bool {
     let release = rustix::system::uname().release().to_str().ok().and_then(Release::parse);
     release.is_some_and(|release| release.is_at_least(6, 2))
@@ -38,7 +39,7 @@ pub(crate) fn kernel_casts() -> bool {
 
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
-/// Keeps libbpf off the terminal while it is held, and remembers its first warning.
+/// While it exists, suppresses libbpf's output to the terminal and remembers its first warning.
 pub(crate) struct Libbpf {
     before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
 }

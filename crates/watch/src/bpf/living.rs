@@ -1,4 +1,4 @@
-//! Clocks of threads that live, read by a walk over all tasks.
+//! Reads the clocks of living threads, by a walk over all tasks.
 
 use wire::Living;
 use wire::layout::LivingEntry;
@@ -6,12 +6,12 @@ use wire::layout::LivingEntry;
 use super::programs::Programs;
 use crate::observer::WatchError;
 
-/// How often a walk is repeated when it met a clock that was just being changed.
+/// Maximum number of walks, if a walk meets a clock that is being changed.
 pub(super) const RETRIES: usize = 4;
 
-/// All living members. A clock that its CPU was changing while it was copied breaks the invariant
-/// [`Clock::is_whole`]; the walk is then repeated, and after the last one such a clock is left out
-/// of the whole ones only by what the ledger finds unknown.
+/// Reads the clocks of all living tracked threads. A clock that its CPU was changing during the copy violates the invariant [`Clock::is_whole`],
+/// and the walk is then repeated. A clock that still violates it after the last walk is returned all the same: the ledger treats the difference as
+/// unknown.
 pub(super) fn read(programs: &Programs) -> Result<Vec<Living>, WatchError> {
     let mut living = Vec::new();
     for _ in 0..RETRIES {

@@ -1,8 +1,9 @@
-//! Whether the programs fit kernels other than this one: each CO-RE relocation of the object is resolved against stored types of kernels,
+//! Tests whether the programs fit kernels other than the running one: resolves each CO-RE relocation of the object against stored kernel types,
 //! without loading anything.
 //!
-//! The rules are libbpf's (`relo_core.c`), and one more: what is read by probing must have the width that the program expects, because nothing
-//! adjusts that. `cargo xtask btf` makes the stored types, which hold only what the programs read; `make btf-newest` asks the newest kernel.
+//! The rules are libbpf's (`relo_core.c`), and one more: a field that is read by probing must have the width that the program expects, because
+//! nothing adjusts that width. `cargo xtask btf` makes the stored types, which contain only what the programs read; `make btf-newest` tests the
+//! newest kernel.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use super::excerpt::tests::relocated;
 use super::programs;
 use crate::btf::{Type, Types, kind};
 
-/// Kernels whose types are stored in `tests/btf`: those of Debian 12 and its backports, the last with an `int` in `task_struct.on_cpu`,
-/// and one with a byte there.
+/// Kernels whose types are stored in `tests/btf`: those of Debian 12 and its backports, the last one with an `int` in `task_struct.on_cpu`, and
+/// one with a byte there.
 const STORED: [&str; 4] = ["6.1", "6.12", "6.18", "7.3"];
-/// Names a folder with all types of these kernels (`6.1.btf`), of which the stored ones are cut anew.
+/// Environment variable that names a folder with all types of these kernels (`6.1.btf`), from which the stored ones are made again.
 const MAKE: &str = "COX_MAKE_BTF";
-/// Names a file with all types of one more kernel.
+/// Environment variable that names a file with all types of one more kernel.
 const ANOTHER: &str = "COX_BTF";
 
 /// Kinds of relocations (`enum bpf_core_relo_kind` in linux/bpf.h).
@@ -36,18 +37,18 @@ mod asks {
 /// One relocation of an object.
 struct Relocation {
     kind: u32,
-    /// The struct, by its id in the object.
+    /// The id of the struct in the object.
     root: u32,
-    /// Which member of which member, as numbers between colons; the first one is no member's.
+    /// The path through the members, as numbers between colons; the first number is not a member.
     path: String,
-    /// Class of the instruction: what it does with the answer.
+    /// The class of the instruction, which tells what it does with the result.
     class: u8,
 }
 
 /// Classes of instructions that load or store (`linux/bpf_common.h`).
 const LOADS_AND_STORES: std::ops::RangeInclusive<u8> = 1..=3;
 
-/// A step from a type to what it holds.
+/// A step from a type to a member or element.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Step {
     Member(String),
@@ -62,7 +63,7 @@ fn text<'a>(types: &Types<'a>, offset: u32) -> &'a str {
     std::str::from_utf8(types.name(offset)).expect("names are ASCII")
 }
 
-/// All relocations, by the layout of `.BTF.ext` (Documentation/bpf/btf.rst).
+/// Returns all relocations, by the layout of `.BTF.ext` (Documentation/bpf/btf.rst).
 fn relocations(elf: &object::File<'_>, types: &Types<'_>) -> Vec<Relocation> {
     let section = |name: &str| elf.section_by_name(name).expect(name).data().expect(name);
     let ext = section(".BTF.ext");
@@ -82,7 +83,7 @@ fn relocations(elf: &object::File<'_>, types: &Types<'_>) -> Vec<Relocation> {
     all
 }
 
-/// The steps of a path, and the type where each leads.
+/// Returns the steps of a path, each with the type to which it leads.
 fn steps(types: &Types<'_>, root: u32, path: &str) -> Vec<(Step, u32)> {
     let mut at = types.plain(root);
     let mut steps = Vec::new();
@@ -100,7 +101,7 @@ fn steps(types: &Types<'_>, root: u32, path: &str) -> Vec<(Step, u32)> {
     steps
 }
 
-/// The type of a member, also where it is in a part without a name, and whether it is a bit field.
+/// Returns the type of a member, also within unnamed members, and whether it is a bit field.
 fn member(types: &Types<'_>, of: Type<'_>, name: &str) -> Option<(u32, bool)> {
     let widths_are_told = of.info() >> 31 == 1;
     of.members().find_map(|m| match text(types, m.name) {
@@ -128,7 +129,7 @@ fn is_unsigned(types: &Types<'_>, id: u32) -> bool {
     types.get(id).is_some_and(|of| of.kind() == kind::INT && of.bytes[15] & 1 == 0)
 }
 
-/// Whether two types are of one sort, as `bpf_core_fields_are_compat` has it.
+/// Returns whether two types are compatible by the rules of `bpf_core_fields_are_compat`.
 fn are_alike(a: &Types<'_>, of_a: u32, b: &Types<'_>, of_b: u32) -> bool {
     let (Some(x), Some(y)) = (a.get(of_a), b.get(of_b)) else { return false };
     let element = |types: &Types<'_>, of: Type<'_>| types.plain(word(of.bytes, 12) as u32);
@@ -139,7 +140,7 @@ fn are_alike(a: &Types<'_>, of_a: u32, b: &Types<'_>, of_b: u32) -> bool {
     }
 }
 
-/// Why a relocation cannot be resolved; or nothing.
+/// Returns why a relocation cannot be resolved; `None` if it can.
 fn fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation) -> Option<String> {
     let root = ours.get(ours.plain(r.root)).expect("a relocation is of a type");
     let name = text(ours, root.name()).split("___").next().unwrap_or_default();
@@ -152,7 +153,7 @@ fn fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation) -> Option<String
         asks::TYPE_ID | asks::TYPE_SIZE => None,
         ..=asks::LAST_OF_FIELDS => {
             let faults = found.iter().map(|id| field_fault(ours, kernels, r, *id));
-            // Several structs may have one name. libbpf takes those that fit.
+            // Several structs may have the same name. libbpf uses those that fit.
             faults.reduce(|one, other| one.and(other)).flatten()
         }
         other => Some(format!("relocations of kind {other} are not known here")),
@@ -187,7 +188,8 @@ fn field_fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation, root: u32)
     }
 }
 
-/// What of the object does not fit a kernel's types, as lines. What a program asks for before it reads it may be missing.
+/// Returns one line for each read of the object that does not fit a kernel's types. A field may be missing if the program tests for its existence
+/// before it reads it.
 fn faults(object: &[u8], kernels: &Types<'_>) -> Vec<String> {
     let elf = object::File::parse(object).expect("clang writes ELF files");
     let section = elf.section_by_name(".BTF").expect("objects describe their types").data().expect("a section");
@@ -219,7 +221,7 @@ fn stored(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/btf/{version}.btf"))
 }
 
-/// Cuts the stored types anew of all types of these kernels.
+/// Makes the stored types again from all types of these kernels.
 fn make(all: &Path) {
     for version in STORED {
         let file = all.join(format!("{version}.btf"));
@@ -246,7 +248,7 @@ fn every_relocation_resolves_in_each_kernel() {
     assert!(wrong.is_empty(), "{}\nMembers that are new in kernel.h are stored by: cargo xtask btf", wrong.join("\n"));
 }
 
-/// The rules above beside libbpf's own: it makes the maps for it, which takes root.
+/// Compares with libbpf's own rules. libbpf creates the object's maps for that, which requires root.
 #[test]
 fn libbpf_relocates_for_each_kernel() {
     if !rustix::process::geteuid().is_root() {

@@ -1,10 +1,9 @@
-//! A software clock event on each CPU that runs the sampling program.
+//! A software clock event on each CPU, which runs the sampling program.
 //!
-//! Per CPU and not per thread: an event of a thread is stopped and started at each of its context
-//! switches, which costs more than the switch handler itself. The period changes from turn to turn (see
-//! [`sampling`]). Setting it begins a new one: half a period is missed at each turn, on all CPUs at once,
-//! 2.5 % of the samples in a guest. That cancels out in shares, but for a program with cox's own rhythm
-//! of 100 ms.
+//! The events belong to CPUs and not to threads: a thread's event is stopped and started at each of its context switches, which costs more than
+//! the switch handler itself. The period changes from turn to turn (see [`sampling`]). Setting it restarts the period, so half a period is missed
+//! at each turn, on all CPUs at once: 2.5 % of the samples in a guest. Shares are not affected, except for a program whose own period is the 100
+//! ms of cox.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -16,7 +15,7 @@ use perf_event_open_sys::bindings::{
 use crate::observer::WatchError;
 use crate::sampling;
 
-/// The events; dropping it stops them.
+/// The sampling events. Dropping them stops sampling.
 pub(crate) struct Sampler {
     clocks: Vec<SamplingClock>,
     mean_ns: u64,
@@ -26,12 +25,12 @@ pub(crate) struct Sampler {
 
 struct SamplingClock {
     _link: Link,
-    /// The link's: valid while it lives. A descriptor of our own would be a third for each CPU.
+    /// The link's descriptor, valid while the link lives. A descriptor of its own would be a third one for each CPU.
     event: RawFd,
 }
 
 impl Sampler {
-    /// One sample each `mean_ns` on each of `cpus`, on average, taken by `program`.
+    /// Starts sampling: `program` takes one sample each `mean_ns` on average on each of `cpus`.
     pub(crate) fn start(
         program: &ProgramMut<'_>,
         mean_ns: u64,
@@ -49,13 +48,13 @@ impl Sampler {
                 what: format!("starting the sampling clock of CPU {cpu}"),
                 source: std::io::Error::other(e),
             })?;
-            // The link owns the descriptor from here on.
+            // From here on the link owns the descriptor.
             sampler.clocks.push(SamplingClock { _link: link, event: event.into_raw_fd() });
         }
         Ok(sampler)
     }
 
-    /// Begin a new turn when the present one is over. A clock that refuses keeps its period.
+    /// Begins a new turn if the present one is over. A clock for which the kernel refuses keeps its period.
     pub(crate) fn tick(&mut self) {
         let now_ns = arch::monotonic_ns();
         if now_ns < self.turn_ends_ns {
@@ -65,7 +64,7 @@ impl Sampler {
         self.turn_ends_ns = now_ns + sampling::TURN_NS;
         let period_ns = sampling::period_of_turn_ns(self.mean_ns, self.turn);
         for clock in &self.clocks {
-            // The kernel wants the period's address, where the binding says its value.
+            // The kernel expects the period's address, although the binding's parameter looks like a value.
             let at = (&raw const period_ns) as u64;
             // SAFETY: a perf event that the link keeps open, and an address that the kernel only reads during the call.
             unsafe { perf_event_open_sys::ioctls::PERIOD(clock.event, at) };
@@ -81,12 +80,12 @@ fn open(cpu: u32, period_ns: u64) -> std::io::Result<OwnedFd> {
         ..Default::default()
     };
     attr.__bindgen_anon_1.sample_period = period_ns;
-    // SAFETY: `attr` is fully initialised and its size is in it; the kernel only reads it.
+    // SAFETY: `attr` is fully initialised and contains its size; the kernel only reads it.
     let fd =
         unsafe { perf_event_open_sys::perf_event_open(&raw mut attr, -1, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC.into()) };
     if fd < 0 {
         return Err(std::io::Error::last_os_error());
     }
-    // SAFETY: a descriptor that the kernel has just given us and nobody else knows.
+    // SAFETY: a descriptor that the kernel has just made, and that no other code owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,7 +1,8 @@
-//! Parts that a session wants together are loaded together, whoever asks for the first of them.
+//! Loads the parts that a session needs in one BPF object, whichever part is requested first.
 //!
-//! A session says which parts it will want, by [`expect`]. The first handle that is made of one of these loads all, and each of the others takes its
-//! part of the same programs, once. If they cannot be loaded together, each is loaded alone and says for itself what is missing.
+//! A session announces its parts by [`expect`]. The first handle that is made for one of these parts loads the programs of all parts; each other
+//! handle then takes its part of the same programs, once. If the parts cannot be loaded in one object, each part is loaded alone and reports its
+//! own errors.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,21 +10,21 @@ use super::parts::{Part, Parts};
 use super::programs::{Programs, Shared};
 use crate::observer::WatchError;
 
-/// What is expected of this process: it has one session at a time.
+/// The expectation of this process, which has one session at a time.
 static EXPECTED: Mutex<Option<Expected>> = Mutex::new(None);
 
 struct Expected {
     parts: Parts,
-    /// The programs, while a handle of one of the parts lives.
+    /// The loaded programs, while a handle of one of the parts lives.
     loaded: Option<Shared>,
     taken: Vec<Part>,
 }
 
-/// Dropping it ends the expectation; what is loaded stays as it is.
+/// The expectation that a session has announced. Dropping it ends the expectation; loaded programs stay loaded.
 #[must_use]
 pub struct Expectation(());
 
-/// Says that these parts will be wanted, until the returned value is dropped.
+/// Announces that these parts will be requested, until the returned value is dropped.
 pub fn expect(parts: Parts) -> Expectation {
     *expected() = Some(Expected { parts, loaded: None, taken: Vec::new() });
     Expectation(())
@@ -40,7 +41,7 @@ fn expected() -> MutexGuard<'static, Option<Expected>> {
 }
 
 impl Programs {
-    /// Programs with this part, which is all that `alone` has: those that are expected where they fit, else these alone.
+    /// Returns programs with this part, which is the only part of `alone`: the expected ones if they fit, otherwise programs with this part alone.
     ///
     /// # Errors
     /// As [`load`](Programs::load).
@@ -49,7 +50,7 @@ impl Programs {
         if let Some(together) = expected.as_mut().and_then(|expected| expected.take(part, alone)) {
             match together {
                 Ok(programs) => return Ok(programs),
-                // Why is said by each part that cannot be loaded alone.
+                // Each part that cannot be loaded alone reports the reason itself.
                 Err(_) => *expected = None,
             }
         }
@@ -59,7 +60,7 @@ impl Programs {
 }
 
 impl Expected {
-    /// `None`: they do not fit, or this part of them is taken.
+    /// Takes a part of the expected programs. Returns `None` if they do not fit, or if this part is already taken.
     fn take(&mut self, part: Part, alone: &Parts) -> Option<Result<Programs, WatchError>> {
         if !self.parts.fits(part, alone) || self.taken.contains(&part) {
             return None;

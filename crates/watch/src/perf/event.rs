@@ -1,4 +1,4 @@
-//! perf_event_open(2) and its ioctls: what is asked of the kernel, and what its refusals mean.
+//! perf_event_open(2) and its ioctls: the attributes that cox requests, and what the kernel's refusals mean.
 
 use std::io;
 use std::mem::size_of;
@@ -10,12 +10,11 @@ use perf_event_open_sys::{ioctls, perf_event_open};
 
 use crate::observer::WatchError;
 
-/// The event opened on a member thread and one CPU.
+/// Returns the attributes of the event that is opened on a tracked thread and one CPU.
 ///
-/// Its counter is the thread's CPU clock, sampled: on top of the switch records, the sampling timer
-/// cost nothing that could be measured against a dummy counter, while an event of its own for it cost
-/// another 4 % of a pipe ping-pong. Samples in the kernel are excluded: without privilege that is the
-/// condition for being allowed to open the event, and with it the address would be the kernel's.
+/// Its counter is the thread's CPU clock, sampled. Compared with a dummy counter, the sampling timer added no measurable cost to the switch
+/// records; a second event for sampling cost another 4 % of a pipe ping-pong. Samples in the kernel are excluded: without privilege that is a
+/// condition for opening the event, and with privilege the address would be the kernel's.
 pub(super) fn member(children: bool) -> perf_event_attr {
     let mut attr = software(abi::PERF_COUNT_SW_TASK_CLOCK);
     attr.__bindgen_anon_1.sample_period = crate::sampling::period_ns();
@@ -28,8 +27,8 @@ pub(super) fn member(children: bool) -> perf_event_attr {
     attr
 }
 
-/// The event that owns a CPU's ring: it never counts, and outlives every member. The ring becomes
-/// readable when `watermark_bytes` are unread.
+/// Returns the attributes of the event that owns a CPU's ring. It never counts, and outlives every tracked thread. The ring becomes readable when
+/// `watermark_bytes` are unread.
 pub(super) fn ring_owner(watermark_bytes: u32) -> perf_event_attr {
     let mut attr = software(abi::PERF_COUNT_SW_DUMMY);
     attr.set_disabled(1);
@@ -41,10 +40,10 @@ pub(super) fn ring_owner(watermark_bytes: u32) -> perf_event_attr {
 fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
     let mut attr = perf_event_attr {
         type_: abi::PERF_TYPE_SOFTWARE,
-        // Larger than an old kernel's struct: it accepts that as long as what it lacks is zero.
+        // This may be larger than an old kernel's struct. The kernel accepts that as long as the fields that it does not know are zero.
         size: size_of::<perf_event_attr>() as u32,
         config: u64::from(counter),
-        // `parse` reads exactly these.
+        // `parse` reads exactly these fields.
         sample_type: u64::from(
             abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME | abi::PERF_SAMPLE_CPU,
         ),
@@ -58,31 +57,30 @@ fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
     attr
 }
 
-/// Open `attr` on thread `tid` (0: the calling one) while it is on `cpu`.
+/// Opens `attr` on thread `tid` (0: the calling thread) while that thread is on `cpu`.
 pub(super) fn open(mut attr: perf_event_attr, tid: u32, cpu: u32) -> io::Result<OwnedFd> {
     let (Ok(tid), Ok(cpu)) = (i32::try_from(tid), i32::try_from(cpu)) else {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     };
     let flags = abi::PERF_FLAG_FD_CLOEXEC;
-    // SAFETY: `attr` is initialised and lives through the call; a software event that writes to no
-    // user memory.
+    // SAFETY: `attr` is initialised and outlives the call; a software event that writes to no user memory.
     let fd = unsafe { perf_event_open(&mut attr, tid, cpu, -1, flags.into()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor that no other code owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Let `event` write into the ring of `owner`, an event on the same CPU.
+/// Makes `event` write into the ring of `owner`, an event on the same CPU.
 pub(super) fn redirect(event: &OwnedFd, owner: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: both are open perf events.
     checked(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd()) })
 }
 
-/// Stop an event and all its heirs in other threads.
+/// Stops an event and all events that other threads inherited from it.
 pub(super) fn stop(event: &OwnedFd) -> io::Result<()> {
-    // SAFETY: an open perf event; the argument means this event only, not its group.
+    // SAFETY: an open perf event; the argument 0 means this event only, not its group.
     checked(unsafe { ioctls::DISABLE(event.as_raw_fd(), 0) })
 }
 
@@ -90,7 +88,7 @@ fn checked(result: i32) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Why the kernel does not let us open events at all, and what to do. `paranoid` is the sysctl
+/// Returns the error for a kernel that does not let cox open perf events at all: why, and what to do. `paranoid` is the sysctl
 /// kernel.perf_event_paranoid.
 pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) -> WatchError {
     let unavailable =
@@ -119,7 +117,7 @@ pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) 
     }
 }
 
-/// Why the events of thread `tid` of process `pid` cannot be opened, although our own could.
+/// Returns the error for a thread `tid` of process `pid` whose events cannot be opened although cox's own could.
 pub(super) fn refusal_of(pid: u32, tid: u32, source: io::Error) -> WatchError {
     let what = format!("perf backend: cannot observe thread {tid} of process {pid}");
     match source.raw_os_error() {

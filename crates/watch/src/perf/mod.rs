@@ -1,21 +1,19 @@
-//! The `perf` backend: context-switch records of the members' own perf events. It needs no privilege
-//! where kernel.perf_event_paranoid is 2 or less.
+//! The `perf` backend: context-switch records from perf events of the tracked threads. It needs no privilege if kernel.perf_event_paranoid is 2 or
+//! less.
 //!
-//! Switch-in and switch-out are exact, with the preempt bit. What perf does not see: wakings (wake
-//! delay is inside blocked), causes, what else the CPUs do, and the kernel's part of samples.
-//! A program that changes its user id at exec (sudo) leaves the roster there: the kernel takes the
-//! events from it, as an EXIT.
+//! Switch-in and switch-out are exact, with the preempt bit. perf does not see wake-ups (wake delay is part of blocked), causes, what else the
+//! CPUs do, or the kernel's part of samples. A program that changes its user id at exec (sudo) is no longer tracked after that: the kernel removes
+//! the events from it, which looks like an EXIT.
 //!
-//! 1. Every online CPU has one ring, owned by an idle event of ours, so that it outlives all members.
-//! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring: an
-//!    inherited event that is not bound to a CPU cannot be mapped. What the thread creates inherits
-//!    its events, before it runs.
-//! 3. A tick empties the rings and puts the records in order of time (`rounds`), and `roster` makes
-//!    events of them. The rings ask for a tick when half full.
+//! 1. Every online CPU has one ring. It is owned by an idle event of cox's, so that it outlives all tracked threads.
+//! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring, because an inherited event that is not bound to a CPU
+//!    cannot be mapped. A thread that is created inherits its creator's events before it runs.
+//! 3. A tick empties the rings and sorts the records by time (`rounds`), and `roster` turns them into events. The rings ask for a tick when they
+//!    are half full.
 //!
-//! Costs, in CPU time of the program on two CPUs: 42 % of the round trip of a pipe ping-pong within
-//! one CPU, the worst case (four records each), and 10 µs per thread that is created and joined, for
-//! each CPU of the machine. A program that does either all the time should be observed by BPF.
+//! Cost, in CPU time of the program on two CPUs: 42 % of the round trip of a pipe ping-pong within one CPU, the worst case (four records each),
+//! and 10 µs per thread that is created and joined, for each CPU of the machine. A program that does either all the time should be observed by
+//! BPF.
 
 mod event;
 mod parse;
@@ -46,34 +44,33 @@ use rounds::Rounds;
 /// What to observe.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Child processes of members are members. Leaving them out needs Linux 5.13.
+    /// Whether child processes of tracked processes are tracked. Leaving them out needs Linux 5.13.
     pub children: bool,
 }
 
-/// Ring sizes to try. A switch is 32 bytes, and the reader must come before the second half of a ring
-/// is full, on a machine that is busy with the program. An unprivileged user may lock 516 KiB per CPU
-/// (kernel.perf_event_mlock_kb), which is the third and its control page, shared with all the user's
-/// perf events, and beyond that what RLIMIT_MEMLOCK allows each process.
+/// Ring sizes to try. A switch takes 32 bytes, and the reader must come before the second half of a ring is full, on a machine that is busy with
+/// the program. An unprivileged user may lock 516 KiB per CPU (kernel.perf_event_mlock_kb), shared by all of the user's perf events: the third
+/// size with its control page. RLIMIT_MEMLOCK allows each process more than that.
 const RING_BYTES: [usize; 7] = [2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 32 << 10];
-/// All rings together, however many CPUs: they are memory nobody else can use.
+/// Upper limit of all rings together, however many CPUs there are: no other program can use this memory.
 const ALL_RINGS_BYTES: usize = 64 << 20;
 
-/// Longest time from a thread being listed in /proc to its FORK record.
+/// Longest time from a thread's appearance in /proc to its FORK record.
 const FORK_TO_RECORD: Duration = Duration::from_millis(1);
 
-/// perf events as an [`Observer`].
+/// The `perf` backend as an [`Observer`].
 #[derive(Debug)]
 pub struct PerfObserver {
     children: bool,
     root: Root,
     rings: Vec<CpuRing>,
-    /// Readable when a ring is half full.
+    /// An epoll descriptor that is readable when a ring is half full.
     half_full: OwnedFd,
-    /// The members' events; closing them ends everything.
+    /// The events of the tracked threads. Closing them ends the observation.
     events: Vec<OwnedFd>,
     rounds: Rounds<parse::Record>,
     roster: Roster,
-    /// What is ready for the next tick.
+    /// Samples and events for the next tick.
     ready: Intake,
     seen: u64,
     losses: Losses,
@@ -84,16 +81,16 @@ pub struct PerfObserver {
 struct CpuRing {
     cpu: u32,
     ring: Ring,
-    /// It was found full, and the kernel has not said yet whether and how much it lost.
+    /// Whether the ring was found full, and the kernel has not said yet whether and how much it lost.
     was_full: bool,
 }
 
 impl PerfObserver {
-    /// Open and map one ring per CPU, and try on ourselves what the members will need.
+    /// Opens and maps one ring per CPU, and tests on cox itself what the tracked threads will need.
     ///
     /// # Errors
-    /// [`WatchError::Unavailable`] with the reason and what to do if the kernel or the user's rights
-    /// do not allow it; [`WatchError::System`] for anything unexpected.
+    /// [`WatchError::Unavailable`] with the reason and what to do if the kernel or the user's rights do not allow it; [`WatchError::System`] for
+    /// anything unexpected.
     pub fn new(options: Options) -> Result<PerfObserver, WatchError> {
         let root = Root::live();
         let refusal = |error| {
@@ -119,7 +116,7 @@ impl PerfObserver {
         })
     }
 
-    /// Bytes of each CPU's ring: the largest the user's limits allowed.
+    /// Returns the size of each CPU's ring in bytes: the largest that the user's limits allow.
     pub fn ring_bytes(&self) -> usize {
         self.rings.first().map_or(0, |first| first.ring.data_bytes())
     }
@@ -128,7 +125,7 @@ impl PerfObserver {
         Task::thread(&self.root, pid, tid).stat()
     }
 
-    /// Open events on a thread; `false` if it is gone.
+    /// Opens events on a thread. Returns `false` if the thread is gone.
     fn watch(&mut self, pid: u32, tid: u32) -> Result<bool, WatchError> {
         let Ok(stat) = self.stat(pid, tid) else { return Ok(false) };
         let t_ns = monotonic_ns();
@@ -149,7 +146,7 @@ impl PerfObserver {
         Ok(true)
     }
 
-    /// Empty the rings into `rounds`, `ready` and `losses`.
+    /// Empties the rings into `rounds`, `ready` and `losses`.
     fn read_rings(&mut self) {
         let PerfObserver { rings, rounds, ready, seen, losses, .. } = self;
         for CpuRing { ring, was_full, .. } in rings {
@@ -176,7 +173,7 @@ impl PerfObserver {
         }
     }
 
-    /// Read everything there is and make events of it, without waiting for the next round.
+    /// Reads all records and turns them into events without waiting for the next round.
     fn flush(&mut self) {
         self.read_rings();
         for record in self.rounds.release_all() {
@@ -185,7 +182,7 @@ impl PerfObserver {
         self.count_hidden();
     }
 
-    /// Make `half_full` unreadable until a ring wakes it again.
+    /// Makes `half_full` unreadable until a ring wakes it again.
     fn acknowledge(&self) -> Result<(), WatchError> {
         let mut woken = Vec::with_capacity(self.rings.len().max(1));
         let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -200,7 +197,8 @@ impl PerfObserver {
         intake.samples.append(&mut self.ready.samples);
     }
 
-    /// Counts threads that the kernel keeps from perf since an exec (session/hidden.rs in `cox` says when): they go on.
+    /// Counts as lost the threads that the kernel has hidden from perf at an exec and that are still alive (session/hidden.rs in `cox` says when
+    /// that happens).
     fn count_hidden(&mut self) {
         for (tgid, tid) in self.roster.take_hidden() {
             let lives = self.stat(tgid, tid).is_ok_and(|stat| stat.doing() != Doing::Ended);
@@ -208,7 +206,7 @@ impl PerfObserver {
         }
     }
 
-    /// Members whose thread is gone according to /proc.
+    /// Returns the tracked threads that are gone according to /proc.
     fn vanished(&self) -> Vec<u32> {
         let gone = |tgid, tid| self.stat(tgid, tid).map_or_else(|error| error.is_gone(), |_| false);
         self.roster.members().filter(|(tgid, tid)| gone(*tgid, *tid)).map(|(_, tid)| tid).collect()
@@ -216,7 +214,7 @@ impl PerfObserver {
 }
 
 impl PerfObserver {
-    /// What is known beside events, of an observation until then.
+    /// Returns what is known besides events, for an observation up to `end_ns`.
     fn record(&self, end_ns: u64) -> Record {
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
         record.sample_period_ns = crate::sampling::period_ns();
@@ -244,8 +242,8 @@ impl Observer for PerfObserver {
             if unknown.is_empty() {
                 break;
             }
-            // After the first pass, what is new was created either by a thread that is watched: then
-            // it has inherited the events, and its record is about to come; or by one that was not.
+            // After the first pass, a new thread was created either by a thread with events, so that it has inherited them and its record is about
+            // to arrive, or by a thread without.
             if !watched.is_empty() {
                 sleep(FORK_TO_RECORD);
                 self.flush();
@@ -309,9 +307,9 @@ impl Observer for PerfObserver {
         }
         let end_ns = monotonic_ns();
         self.flush();
-        // Nothing was written to these since, so that how much was lost remains unsaid.
+        // The kernel has written nothing to these rings since, so it has not said how much was lost.
         self.losses.events += self.rings.iter().filter(|of_cpu| of_cpu.was_full).count() as u64;
-        // A thread is gone from /proc after its EXIT record: the record of these found no room.
+        // A thread disappears from /proc after its EXIT record, so the EXIT records of these threads were lost.
         for tid in vanished {
             if self.roster.has(tid) {
                 self.losses.events += 1;
@@ -323,7 +321,7 @@ impl Observer for PerfObserver {
     }
 }
 
-/// One ring per CPU, all of the same size: the largest the user's limits allow.
+/// Maps one ring per CPU, all of the same size: the largest that the user's limits allow.
 fn map_rings(cpus: &[u32]) -> Result<Vec<CpuRing>, WatchError> {
     let mut refused = io::Error::from(io::ErrorKind::OutOfMemory);
     let least_bytes = RING_BYTES[RING_BYTES.len() - 1];
@@ -350,7 +348,7 @@ fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
     for cpu in cpus {
         match event::open(event::ring_owner(watermark_bytes), 0, *cpu) {
             Ok(owner) => rings.push(CpuRing { cpu: *cpu, ring: Ring::map(owner, bytes)?, was_full: false }),
-            // Gone offline meanwhile.
+            // The CPU has gone offline in the meantime.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
             Err(error) => return Err(error),
         }
@@ -358,8 +356,8 @@ fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
     Ok(rings)
 }
 
-/// An epoll that becomes readable when some ring gets half full. Edge-triggered: the owner's thread
-/// may end before the session, which would make a level-triggered one readable for good.
+/// Creates an epoll instance that becomes readable when a ring gets half full. It is edge-triggered: the owner's thread may end before the
+/// session, and a level-triggered instance would then stay readable.
 fn watch_rings(rings: &[CpuRing]) -> io::Result<OwnedFd> {
     let half_full = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for CpuRing { cpu, ring, .. } in rings {

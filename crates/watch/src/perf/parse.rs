@@ -1,17 +1,16 @@
-//! Bytes of a perf ring → records. Pure; malformed bytes are refused, never trusted.
+//! Parses the bytes of a perf ring into records. Pure; malformed bytes are rejected.
 //!
-//! Layouts as in linux/perf_event.h, for events opened as [`super::event`] does: every record ends
-//! with `{u32 pid, tid; u64 time; u32 cpu, reserved}` (sample_id_all with TID, TIME, CPU), and a
-//! sample is `{u64 ip; u32 pid, tid; u64 time; u32 cpu, reserved}`.
+//! The layouts are those of linux/perf_event.h, for events opened as in [`super::event`]: every record ends with `{u32 pid, tid; u64 time; u32
+//! cpu, reserved}` (sample_id_all with TID, TIME, CPU), and a sample is `{u64 ip; u32 pid, tid; u64 time; u32 cpu, reserved}`.
 
 use perf_event_open_sys::bindings as abi;
 
 /// `struct perf_event_header`: u32 type, u16 misc, u16 size.
 pub(super) const HEADER_BYTES: usize = 8;
-/// The trailer of every record but a sample.
+/// Length of the trailer of every record except samples.
 const STAMP_BYTES: usize = 24;
 
-/// One record. Ids are as seen from our own pid namespace.
+/// One record. Ids are those of cox's PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
     /// Switched in.
@@ -20,24 +19,24 @@ pub(super) enum Record {
     Out { at: Stamp, preempted: bool },
     /// Thread `tid` of process `pid` was created by a thread of process `ppid`.
     Fork { t_ns: u64, pid: u32, tid: u32, ppid: u32, ptid: u32 },
-    /// A thread exits; it stays on its CPU a little longer.
+    /// A thread exits. It stays on its CPU a little longer.
     Exit { t_ns: u64, tid: u32 },
-    /// A thread has another name.
+    /// A thread has a new name.
     Comm { at: Stamp, pid: u32, tid: u32, comm: String, exec: bool },
     /// A user instruction pointer.
     Sample { at: Stamp, ip: u64 },
-    /// So many records found no room in the ring.
+    /// The number of records that found no room in the ring.
     Lost { records: u64 },
-    /// So many samples were dropped before they reached the ring.
+    /// The number of samples that were dropped before they reached the ring.
     LostSamples { samples: u64 },
     /// Sampling was paused because it took too long.
     Throttled,
-    /// Nothing we use.
+    /// A record that cox does not use.
     Other,
 }
 
 impl Record {
-    /// When, for records about a thread's switches and life.
+    /// Returns the time of records about a thread's switches and life.
     pub(super) fn t_ns(&self) -> Option<u64> {
         match self {
             Record::In { at } | Record::Out { at, .. } | Record::Comm { at, .. } => Some(at.t_ns),
@@ -47,7 +46,7 @@ impl Record {
     }
 }
 
-/// To whom, when and where a record happened.
+/// The thread, time and CPU of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) pid: u32,
@@ -56,13 +55,13 @@ pub(super) struct Stamp {
     pub(super) cpu: u32,
 }
 
-/// The size of the record that begins with these bytes; `None` if they are no header.
+/// Returns the size of the record that begins with these bytes; `None` if they are not a valid header.
 pub(super) fn record_bytes(header: &[u8]) -> Option<usize> {
     let size = usize::from(u16::from_ne_bytes(header.get(6..8)?.try_into().ok()?));
     (size >= HEADER_BYTES).then_some(size)
 }
 
-/// One whole record; `None` if it is malformed.
+/// Parses one whole record. Returns `None` if it is malformed.
 pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
     let bytes = bytes.get(..record_bytes(bytes)?)?;
     let kind = u32::from_ne_bytes(bytes.get(0..4)?.try_into().ok()?);
@@ -71,7 +70,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
     if kind == abi::PERF_RECORD_SAMPLE {
         return Some(Record::Sample { ip: word(body, 0)?, at: stamp(body.get(8..)?)? });
     }
-    // Kinds of newer kernels may be shorter than a trailer for all we know.
+    // Records of kinds that only newer kernels write might be shorter than a trailer.
     let parse_body = match kind {
         abi::PERF_RECORD_SWITCH => switch,
         abi::PERF_RECORD_FORK => fork,

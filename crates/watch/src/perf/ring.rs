@@ -1,4 +1,4 @@
-//! One perf ring buffer, shared with the kernel. All memory shared with it is touched here only.
+//! One perf ring buffer. All accesses to memory that is shared with the kernel are in this file.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -12,8 +12,8 @@ use super::walk::walk;
 
 /// A mapped ring and the event that owns it.
 ///
-/// The kernel writes at `data_head` and never beyond `data_tail` + size (the mapping is writable, so
-/// the ring does not overwrite); we read from `data_tail` to `data_head` and then move `data_tail`.
+/// The kernel writes at `data_head` and never beyond `data_tail` + size: the mapping is writable, so the ring does not overwrite old records. This
+/// side reads from `data_tail` to `data_head` and then advances `data_tail`.
 #[derive(Debug)]
 pub(super) struct Ring {
     owner: OwnedFd,
@@ -22,28 +22,28 @@ pub(super) struct Ring {
     data_bytes: usize,
 }
 
-/// How it went.
+/// The result of emptying a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Drained {
-    /// `false`: some bytes were no records and have been dropped.
+    /// `false` if some bytes were not valid records and have been dropped.
     pub(super) sensible: bool,
-    /// The next record might not have found room. If one was lost, the kernel says so, but only in
-    /// front of the next record it writes to this ring.
+    /// True if the next record might have found no room. If a record was lost, the kernel reports it only before the next record that it writes to
+    /// this ring.
     pub(super) was_full: bool,
 }
 
-/// No record we ask for is longer: FORK has 56 bytes, COMM 56, LOST, which goes in front, 48.
+/// Upper bound of the size of a record that cox requests: FORK has 56 bytes, COMM 56, and the LOST record that may precede it 48.
 const LARGEST_RECORD_BYTES: usize = 56 + 48;
 
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Map a ring of `data_bytes`, a power of two times the page size.
+    /// Maps a ring of `data_bytes`, which must be a power of two times the page size.
     pub(super) fn map(owner: OwnedFd, data_bytes: usize) -> io::Result<Ring> {
         let page_bytes = rustix::param::page_size();
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; nothing else refers to it.
+        // SAFETY: a new mapping at an address of the kernel's choice; no other code refers to it.
         let address = unsafe {
             libc::mmap(ptr::null_mut(), page_bytes + data_bytes, protection, libc::MAP_SHARED, owner.as_raw_fd(), 0)
         };
@@ -54,24 +54,22 @@ impl Ring {
         Ok(Ring { owner, page, page_bytes, data_bytes })
     }
 
-    /// The event that owns the ring: others are redirected to it, and it becomes readable at the
-    /// watermark.
+    /// Returns the event that owns the ring: other events are redirected to it, and it becomes readable at the watermark.
     pub(super) fn owner(&self) -> BorrowedFd<'_> {
         self.owner.as_fd()
     }
 
-    /// Room for records.
+    /// Returns the size of the area for records, bytes.
     pub(super) fn data_bytes(&self) -> usize {
         self.data_bytes
     }
 
-    /// Hand every unread record to `each` and free its room.
+    /// Passes every unread record to `each` and frees its room.
     pub(super) fn drain(&mut self, each: impl FnMut(&[u8])) -> Drained {
         let (head_word, tail_word) = self.positions();
-        // Acquire: the records up to the head were written before it was; pairs with the barrier in
-        // the kernel's perf_output_put_handle.
+        // Acquire: the records before the head were written before the head itself. Pairs with the barrier in the kernel's perf_output_put_handle.
         let head = head_word.load(Ordering::Acquire);
-        // Only we write the tail.
+        // Only this side writes the tail.
         let tail = tail_word.load(Ordering::Relaxed);
         let unread = usize::try_from(head.wrapping_sub(tail)).unwrap_or(usize::MAX);
         let sensible = if unread > self.data_bytes {
@@ -80,25 +78,24 @@ impl Ring {
             let mask = self.data_bytes - 1;
             let begin = usize::try_from(tail & mask as u64).unwrap_or(0);
             let first_bytes = unread.min(self.data_bytes - begin);
-            // SAFETY: the data area begins one page behind the control page and has `data_bytes`
-            // (asked for in `map`; the kernel maps exactly that). Both pieces lie within it and
-            // between tail and head, where the kernel does not write until the tail has moved.
+            // SAFETY: the data area begins one page behind the control page and has `data_bytes` (requested in `map`; the kernel maps exactly
+            // that). Both pieces lie within it and between tail and head, where the kernel does not write until the tail has moved.
             let (first, second) = unsafe {
                 let data = self.page.as_ptr().cast::<u8>().add(self.page_bytes);
                 (slice::from_raw_parts(data.add(begin), first_bytes), slice::from_raw_parts(data, unread - first_bytes))
             };
             walk(first, second, each)
         };
-        // Release: our reads are done before the kernel may write there again.
+        // Release: this side's reads are complete before the kernel may write there again.
         tail_word.store(head, Ordering::Release);
         Drained { sensible, was_full: unread > self.data_bytes - LARGEST_RECORD_BYTES }
     }
 
-    /// The head and tail words of the control page.
+    /// Returns the head and tail words of the control page.
     fn positions(&self) -> (&AtomicU64, &AtomicU64) {
         let page = self.page.as_ptr();
-        // SAFETY: `page` points to the mapped control page, which lives as long as `self`; both
-        // words are u64-aligned and shared with the kernel, which accesses them atomically.
+        // SAFETY: `page` points to the mapped control page, which lives as long as `self`; both words are u64-aligned and shared with the kernel,
+        // which accesses them atomically.
         unsafe {
             (
                 AtomicU64::from_ptr(ptr::addr_of_mut!((*page).data_head)),

@@ -1,15 +1,14 @@
-//! Who is a member, and what records mean as [`Event`]s. Pure.
+//! Keeps the list of tracked threads, and turns records into [`Event`]s. Pure.
 //!
-//! What perf records do not say, and what is made of it:
+//! perf records leave some things out. They are handled as follows:
 //!
-//! * The events of a thread are taken from it when it exits, before its last switch-out. EXIT is
-//!   therefore followed by an `Out { Dead }` of the same time: the last microseconds are missing.
-//! * FORK names no thread; the creator's name is repeated, as the kernel does.
-//! * An exec by a thread that is not the main thread gives it the main thread's id: records of its
-//!   old id just end. The first record under the new id, which has exited before, is the exec's COMM
-//!   or a switch-out on the way to it; all other threads of the process are dead at that time, the
-//!   caller's old id with them.
-//! * A switch of a thread that is no member means that its FORK was lost: it is enrolled as found.
+//! * The kernel removes a thread's events when the thread exits, before its last switch-out. EXIT is therefore followed by an `Out { Dead }` of
+//!   the same time: the last microseconds are missing.
+//! * FORK contains no name, so the new thread gets the creator's name, as in the kernel.
+//! * An exec by a thread other than the main thread gives it the main thread's id; records of its old id just end. The first record under the new
+//!   id, which has exited before, is the exec's COMM or a switch-out on the way to it. All other threads of the process are dead at that time, and
+//!   so is the caller's old id.
+//! * A switch of a thread that is not tracked means that its FORK record was lost: the thread is enrolled when it is found.
 
 use std::collections::HashMap;
 
@@ -22,32 +21,32 @@ use super::parse::{Record, Stamp};
 struct Member {
     tgid: u32,
     comm: String,
-    /// Nothing has been heard of it since it executed another program.
+    /// True if no record has named the thread since it executed another program.
     silent_since_exec: bool,
 }
 
-/// The members alive, as far as the records say.
+/// The tracked threads that are alive according to the records.
 #[derive(Debug)]
 pub(super) struct Roster {
     children: bool,
     members: HashMap<u32, Member>,
-    /// Threads (tgid, tid) that were told to exit right after an exec: they may go on, unseen.
+    /// Threads (tgid, tid) whose EXIT record followed an exec directly: they may still be alive, unobserved.
     hidden: Vec<(u32, u32)>,
 }
 
 impl Roster {
-    /// Without `children`, processes that members create are no members.
+    /// Makes an empty list. Without `children`, processes that tracked threads create are not tracked.
     pub(super) fn new(children: bool) -> Roster {
         Roster { children, members: HashMap::new(), hidden: Vec::new() }
     }
 
-    /// Whether `tid` is a member.
+    /// Returns whether thread `tid` is tracked.
     pub(super) fn has(&self, tid: u32) -> bool {
         self.members.contains_key(&tid)
     }
 
-    /// Threads whose exit was told with nothing between it and an exec, since this was asked last. A short program does that; or the kernel has
-    /// taken perf's events from one that executes what its user may not read, and that thread is still there.
+    /// Returns the threads, since the last call, whose exit followed an exec with no record in between. Either such a program was short, or it
+    /// executes a file that its user may not read: the kernel then removes perf's events from the thread, which is still alive.
     pub(super) fn take_hidden(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.hidden)
     }
@@ -58,12 +57,12 @@ impl Roster {
         }
     }
 
-    /// Members by process: (tgid, tid).
+    /// Returns the tracked threads as (tgid, tid).
     pub(super) fn members(&self) -> impl Iterator<Item = (u32, u32)> {
         self.members.iter().map(|(tid, member)| (member.tgid, *tid))
     }
 
-    /// A thread that is there already becomes a member at `t_ns`.
+    /// Tracks an existing thread from `t_ns` on.
     pub(super) fn enrol(&mut self, t_ns: u64, tgid: u32, tid: u32, comm: String, events: &mut Vec<Event>) {
         events.push(Event { t_ns, tid, kind: EventKind::Enrolled { tgid, blocked: None } });
         if !comm.is_empty() {
@@ -72,7 +71,7 @@ impl Roster {
         self.members.insert(tid, Member { tgid, comm, silent_since_exec: false });
     }
 
-    /// A member has exited.
+    /// Removes a tracked thread that has exited.
     pub(super) fn bury(&mut self, t_ns: u64, tid: u32, events: &mut Vec<Event>) {
         if self.members.remove(&tid).is_some() {
             events.push(Event { t_ns, tid, kind: EventKind::Exit });
@@ -80,7 +79,7 @@ impl Roster {
         }
     }
 
-    /// What a record means. Records must come in order of time.
+    /// Turns a record into events. Records must come in order of time.
     pub(super) fn apply(&mut self, record: Record, events: &mut Vec<Event>) {
         match record {
             Record::In { at } => {
@@ -124,7 +123,7 @@ impl Roster {
     }
 
     fn born(&mut self, t_ns: u64, tgid: u32, tid: u32, parent_tgid: u32, comm: String, events: &mut Vec<Event>) {
-        // A member of this id must have died without our knowing: ids are not given twice.
+        // Ids are unique, so a tracked thread of this id must have died unnoticed.
         self.bury(t_ns, tid, events);
         events.push(Event { t_ns, tid, kind: EventKind::Born { tgid, parent_tgid } });
         if !comm.is_empty() {

@@ -1,12 +1,11 @@
-//! One order for records that come from several rings.
+//! Merges the records of several rings into one order.
 //!
-//! The rings are emptied one after the other: when the last has been emptied, the first may hold
-//! records that are older than the youngest just read. What is certain after a round is that every
-//! record stamped before the round *began* has been read, if writing a record takes no longer than a
-//! round. So each round releases what is older than the begin of the round before it, in order of
-//! time; the rule of `perf record`'s FINISHED_ROUND.
+//! The rings are emptied one after the other. When the last one has been emptied, the first one may already hold records that are older than the
+//! youngest record just read. Only this is certain after a round: every record with a time before the *begin* of the round has been read, if
+//! writing a record takes no longer than a round. So each round releases the records that are older than the begin of the round before it, in
+//! order of time. This is the rule of `perf record`'s FINISHED_ROUND.
 
-/// Holds items back until nothing older can come.
+/// Holds items back until no older item can arrive.
 #[derive(Debug)]
 pub(super) struct Rounds<T> {
     held: Vec<(u64, T)>,
@@ -18,12 +17,12 @@ impl<T> Rounds<T> {
         Rounds { held: Vec::new(), last_begin_ns: 0 }
     }
 
-    /// Take an item stamped `t_ns`.
+    /// Adds an item with the time `t_ns`.
     pub(super) fn push(&mut self, t_ns: u64, item: T) {
         self.held.push((t_ns, item));
     }
 
-    /// End a round that began at `begin_ns`: what is older than the round before, oldest first.
+    /// Ends a round that began at `begin_ns`. Returns the items that are older than the begin of the previous round, oldest first.
     pub(super) fn release(&mut self, begin_ns: u64) -> impl Iterator<Item = T> + use<'_, T> {
         self.sort();
         let old = self.held.partition_point(|(t_ns, _)| *t_ns < self.last_begin_ns);
@@ -31,14 +30,13 @@ impl<T> Rounds<T> {
         self.held.drain(..old).map(|(_, item)| item)
     }
 
-    /// Everything, oldest first.
+    /// Returns all items, oldest first.
     pub(super) fn release_all(&mut self) -> impl Iterator<Item = T> + use<'_, T> {
         self.sort();
         self.held.drain(..).map(|(_, item)| item)
     }
 
-    /// Stable: items of one ring with equal stamps keep their order. Fast, because what is held is a
-    /// few sorted runs.
+    /// A stable sort: items of one ring with equal times keep their order. It is fast, because the items are a few sorted runs.
     fn sort(&mut self) {
         self.held.sort_by_key(|(t_ns, _)| *t_ns);
     }

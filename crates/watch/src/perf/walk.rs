@@ -1,17 +1,16 @@
-//! From the unread bytes of a ring to whole records. Pure.
+//! Splits the unread bytes of a ring into whole records. Pure.
 
 use super::parse::{HEADER_BYTES, record_bytes};
 
-/// Call `each` with every whole record in `first` followed by `second` (the unread part of a ring,
-/// in two pieces where it wraps). Records are handed out in place, except one that lies on the seam.
-/// Returns `false` if a header made no sense: the bytes behind it cannot be read.
+/// Calls `each` with every whole record in `first` followed by `second`: the unread part of a ring, in two pieces if it wraps. Records are passed
+/// in place, except for one that lies across the two pieces. Returns `false` if a header is invalid: the bytes after it cannot be read.
 pub(super) fn walk(first: &[u8], second: &[u8], mut each: impl FnMut(&[u8])) -> bool {
     let Some(first_end) = walk_piece(first, &mut each) else { return false };
     let rest = &first[first_end..];
     if rest.is_empty() {
         return walk_piece(second, &mut each) == Some(second.len());
     }
-    // The header itself may lie on the seam.
+    // The header itself may lie across the two pieces.
     let header: Vec<u8> = rest.iter().chain(second).copied().take(HEADER_BYTES).collect();
     let Some(size) = record_bytes(&header) else { return false };
     let Some(behind) = size.checked_sub(rest.len()).and_then(|taken| second.get(taken..)) else { return false };
@@ -20,7 +19,7 @@ pub(super) fn walk(first: &[u8], second: &[u8], mut each: impl FnMut(&[u8])) -> 
     walk_piece(behind, &mut each) == Some(behind.len())
 }
 
-/// The whole records at the begin of a piece: where the last one ends, `None` after a bad header.
+/// Passes the whole records at the begin of a piece. Returns where the last one ends; `None` after an invalid header.
 fn walk_piece(piece: &[u8], each: &mut impl FnMut(&[u8])) -> Option<usize> {
     let mut at = 0;
     while piece.len() - at >= HEADER_BYTES {

@@ -1,24 +1,21 @@
-//! The `proc` backend: /proc polled. Works always, for any user's own processes, and sees least.
+//! The `proc` backend, which polls /proc. It works for any user's own processes, and sees least.
 //!
-//! What it knows of a thread that lives over two polls is exact and comes from the scheduler's own
-//! sums (`schedstat`), not from sampling:
+//! What it knows of a thread that lives over two polls is exact: it comes from the scheduler's own sums (`schedstat`), not from sampling.
 //!
-//! * **run** without what the hypervisor took (`steal` stays inside blocked and unknown here, while
-//!   the other backends count it as run);
-//! * **run delay**, undivided: /proc does not tell wake delay from preempt wait. All of it is in
-//!   [`Clock::preempt_wait_ns`](wire::Clock);
-//!   Linux counts some sleep as run delay: since 6.12 a thread that blocks may stay queued for a
-//!   while, and if the load balancer moves it then, its sleep is booked as a wait (seen on 6.18:
-//!   287 ms of a sleep of 300). What looks have proven blocked is not booked as delay here, so that
-//!   no more than the time between two polls goes wrong; `kernel_delay_ns` is the kernel's figure;
-//! * **blocked** = wall − run − run delay, without causes;
-//! * **unknown**: what `thread` could not decide, the up to 10 ms in which the birth of a thread
-//!   cannot be placed, and from the last poll to the death of a thread nobody saw dying. A main
-//!   process that is looked at before it is reaped is final, see [`ProcObserver::tick`];
-//! * voluntary and involuntary switches. No wakings, migrations, CPUs, samples.
+//! * **run**, without hypervisor steal. (Steal is part of blocked and unknown here; the other backends count it as run.)
+//! * **run delay**, undivided, since /proc does not distinguish wake delay from preempt wait. All of it is in
+//!   [`Clock::preempt_wait_ns`](wire::Clock). Linux counts some sleep as run delay: since 6.12 a thread that blocks may stay queued for a while,
+//!   and if the load balancer moves it then, its sleep is booked as a wait (seen on 6.18: 287 ms of a sleep of 300 ms). Time that a poll has
+//!   proven to be blocked is therefore not booked as delay here, so that at most the time between two polls is wrong. `kernel_delay_ns` is the
+//!   kernel's figure.
+//! * **blocked** = wall − run − run delay, without causes.
+//! * **unknown**: what `thread` could not decide; the up to 10 ms in which a thread's birth cannot be placed; and the time from the last poll to
+//!   the death of a thread whose death was not observed. The sums of a main process that is polled before it is reaped are final, see
+//!   [`ProcObserver::tick`].
+//! * voluntary and involuntary switches. There are no wake-ups, migrations, CPUs or samples.
 //!
-//! Threads and processes that live and die between two polls, and children whose parent is gone
-//! before they are seen, are missing without a trace.
+//! Threads and processes that live and die between two polls are missing without a trace, and so are children whose parent is gone before they are
+//! found.
 
 pub(crate) mod now;
 mod thread;
@@ -42,19 +39,19 @@ use tree::{Ticks, Tree};
 /// What to observe.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Child processes of members are members.
+    /// Whether child processes of tracked processes are tracked.
     pub children: bool,
 }
 
-/// Polls are never closer than this: shorter than a clock tick, births would not be placed better.
+/// Shortest time between two polls. A pause below a clock tick would not place births better.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-/// … and never farther apart: the session calls that often anyway.
+/// Longest time between two polls: the session calls at least this often anyway.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// A pause is at least this many times the poll before it, so that polling takes 2 % of one CPU at
-/// most, however many threads there are, until the longest pause is reached.
+/// A pause is at least this many times as long as the poll before it. Polling thus takes at most 2 % of one CPU, however many threads there are,
+/// until the longest pause is reached.
 const PAUSE_PER_POLL: u32 = 50;
 
-/// /proc as an [`Observer`].
+/// The `proc` backend as an [`Observer`].
 #[derive(Debug)]
 pub struct ProcObserver {
     tree: Tree,
@@ -62,7 +59,7 @@ pub struct ProcObserver {
     start_ns: u64,
 }
 
-/// /proc, if the kernel keeps what is needed.
+/// Checks that the kernel provides what this backend needs. Returns the root of /proc.
 pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
     let root = Root::live();
     let own = Task::thread(&root, std::process::id(), std::process::id());
@@ -81,7 +78,7 @@ pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
     Ok(root)
 }
 
-/// This machine's clock ticks.
+/// Returns this machine's clock ticks.
 pub(crate) fn ticks() -> Ticks {
     Ticks {
         length_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
@@ -90,10 +87,10 @@ pub(crate) fn ticks() -> Ticks {
 }
 
 impl ProcObserver {
-    /// Check that the kernel keeps what is needed.
+    /// Checks that the kernel provides what this backend needs, and makes an observer.
     ///
     /// # Errors
-    /// [`WatchError::Unavailable`] if it does not, [`WatchError::System`] if there is no timer.
+    /// [`WatchError::Unavailable`] if the kernel does not, [`WatchError::System`] if there is no timer.
     pub fn new(options: Options) -> Result<ProcObserver, WatchError> {
         let root = check(options.children)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
@@ -107,8 +104,7 @@ impl ProcObserver {
         self.rest_after(Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns)))
     }
 
-    /// Ask to be called again after a pause that fits what the poll took. Setting the timer also makes
-    /// it unreadable.
+    /// Sets the timer to a pause that fits the length of the poll. Setting it also makes it unreadable.
     fn rest_after(&self, poll: Duration) -> Result<(), WatchError> {
         let pause = poll.saturating_mul(PAUSE_PER_POLL).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let pause = Timespec::try_from(pause).map_err(|_| system("timer pause", io::ErrorKind::InvalidInput.into()))?;
@@ -140,9 +136,8 @@ impl Observer for ProcObserver {
         Some(self.timer.as_fd())
     }
 
-    /// Poll. Nothing goes into the intake: this backend keeps its clocks itself. Call it once more
-    /// after a process has ended and before it is reaped (waitid with WNOWAIT): what /proc says of
-    /// its main thread then is final.
+    /// Polls. Nothing goes into the intake, since this backend keeps its clocks itself. Call it once more after a process has ended and before it
+    /// is reaped (waitid with WNOWAIT): what /proc then says of its main thread is final.
     fn tick(&mut self, _intake: &mut Intake) -> Result<(), WatchError> {
         self.poll()
     }

@@ -1,14 +1,14 @@
-//! The clocks everything is stamped with.
+//! The clocks from which all time stamps come.
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// CLOCK_MONOTONIC, nanoseconds.
+/// Returns the time on CLOCK_MONOTONIC, nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
     read_ns(ClockId::Monotonic)
 }
 
-/// How far CLOCK_BOOTTIME, in which /proc gives start times, is ahead of CLOCK_MONOTONIC: the time
-/// the machine was suspended. Too large by the time between the two readings, far below a tick.
+/// Returns how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC: the time for which the machine was suspended. /proc gives start times on
+/// CLOCK_BOOTTIME. The result is too large by the time between the two readings, far below a tick.
 pub(crate) fn suspended_ns() -> u64 {
     let monotonic_ns = read_ns(ClockId::Monotonic);
     read_ns(ClockId::Boottime).saturating_sub(monotonic_ns)

@@ -1,4 +1,4 @@
-//! From looks at one thread's sums to its clock. Pure.
+//! Computes a thread's clock from repeated looks at its sums in /proc. Pure.
 //!
 //! A look gives run time `run`, run delay `delay` and the state. Over the thread's life so far
 //!
@@ -6,39 +6,36 @@
 //! wall = run + delay + rest
 //! ```
 //!
-//! and `rest` is blocked time, exactly so when the thread is off CPU and not runnable at the look,
-//! because then everything before is booked. When it is runnable, part of `rest` may be the present
-//! wait, which the kernel books when it ends, or run time since the last tick. That part began after
-//! the last slice did: it is *undecided*, and
+//! and `rest` is blocked time. This is exact if the thread is off CPU and not runnable at the look, because then everything before is booked. If
+//! it is runnable, part of `rest` may be the present wait, which the kernel books when it ends, or run time since the last tick. That part began
+//! after the end of the last slice. It is *undecided*:
 //!
-//! * if the thread has begun no slice since the look before, everything that came on top of the
-//!   blocked time known then is undecided;
-//! * if it has, the same but no more than the time since that look.
+//! * if the thread has begun no slice since the look before, all that was added to the blocked time known then is undecided;
+//! * if it has, the same, but at most the time since that look.
 //!
-//! What a look proves blocked stays blocked: if the sums grow over it later, the kernel has booked
-//! sleep as delay (see the module above), and that much is taken off the delay.
+//! Time that a look proves to be blocked stays blocked. If the sums later grow into it, the kernel has booked sleep as delay (see the module
+//! above), and that amount is subtracted from the delay.
 //!
-//! The sums are cumulative, so a later look decides what an earlier one could not; what is undecided
-//! at the last look ends up as unknown. So does the time between the last look and the death of a
-//! thread that nobody saw dying, and the tick within which a thread was born.
+//! The sums are cumulative, so a later look decides what an earlier one could not. What is undecided at the last look becomes unknown. So does the
+//! time between the last look and the death of a thread whose death was not observed, and the tick within which a thread was born.
 
 use machine::process::{Doing, SchedStat, Stat, Switches};
 use wire::layout::{CPU_SLOTS, ENROLLED_ALIVE};
 use wire::{Cause, Clock, State};
 
-/// A run sum is this old at most: a tick of the slowest kernel timer, 100 Hz.
+/// Maximum age of a run sum: a tick of the slowest kernel timer, 100 Hz.
 const TICK_NS: u64 = 10_000_000;
 
 /// When a thread's account begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Birth {
-    /// It was there before: the account begins with this look.
+    /// The thread existed before it was tracked: the account begins with the first look.
     Enrolled,
-    /// It was born at this time or later, while being a member.
+    /// The thread was born while its process was tracked, at this time or later.
     NotBefore {
-        /// The end of the last look at which it was not there.
+        /// The end of the last look that did not find the thread.
         seen_absent_ns: u64,
-        /// The clock tick it was born in, by /proc: begin and length.
+        /// The begin of the clock tick in which the thread was born, according to /proc.
         tick_ns: u64,
         /// Length of a clock tick.
         tick_length_ns: u64,
@@ -48,17 +45,17 @@ pub(super) enum Birth {
 /// One look at a thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
-    /// When.
+    /// Time of the look.
     pub(super) t_ns: u64,
-    /// Its sums.
+    /// The thread's sums.
     pub(super) sums: SchedStat,
-    /// Its state and name.
+    /// The thread's state and name.
     pub(super) stat: Stat,
-    /// Its switches.
+    /// The thread's switch counts.
     pub(super) switches: Switches,
 }
 
-/// A member thread.
+/// A tracked thread.
 #[derive(Debug, Clone)]
 pub(super) struct Thread {
     tid: u32,
@@ -72,14 +69,14 @@ pub(super) struct Thread {
     last: Look,
     blocked_ns: u64,
     undecided_ns: u64,
-    /// Blocked time as of the last look that found the thread off CPU.
+    /// Blocked time at the last look that found the thread off CPU.
     proven_ns: u64,
-    /// What the kernel's delay is too large by.
+    /// The amount by which the kernel's run delay is too large.
     false_delay_ns: u64,
 }
 
 impl Thread {
-    /// A thread at its first look.
+    /// Makes a thread from its first look.
     pub(super) fn new(tid: u32, tgid: u32, parent_tgid: u32, birth: Birth, look: Look) -> Thread {
         let (born_ns, birth_unknown_ns, base, base_switches, flags) = match birth {
             Birth::Enrolled => (look.t_ns, 0, look.sums, look.switches, ENROLLED_ALIVE),
@@ -112,7 +109,7 @@ impl Thread {
         thread
     }
 
-    /// Book another look.
+    /// Books another look.
     pub(super) fn update(&mut self, look: Look) {
         let room_ns = look.t_ns.saturating_sub(self.born_ns).saturating_sub(self.birth_unknown_ns);
         let run_ns = self.run_ns(&look);
@@ -126,7 +123,7 @@ impl Thread {
         self.undecided_ns = match look.stat.doing() {
             Doing::Off => 0,
             Doing::Ready if look.sums.timeslices == self.last.sums.timeslices => on_top_ns,
-            // Of one that ended: after the last look it ran to its death, and was dead since.
+            // A thread that has ended ran from the last look until its death, and was dead since.
             Doing::Ready | Doing::Ended => on_top_ns.min(interval_ns),
         };
         self.blocked_ns = rest_ns - self.undecided_ns;
@@ -136,60 +133,60 @@ impl Thread {
         self.last = look;
     }
 
-    /// Whether it was there before it became a member.
+    /// Returns whether the thread existed before it was tracked.
     pub(super) fn was_there_before(&self) -> bool {
         self.flags & ENROLLED_ALIVE != 0
     }
 
-    /// When it was born, in clock ticks.
+    /// Returns when the thread was born, in clock ticks.
     pub(super) fn start_ticks(&self) -> u64 {
         self.last.stat.start_ticks
     }
 
-    /// Whether the last look saw these sums too.
+    /// Returns whether the last look saw the same sums.
     pub(super) fn is_unchanged(&self, sums: SchedStat) -> bool {
         self.last.sums == sums
     }
 
-    /// Whether this look is at a later thread that was given the same id.
+    /// Returns whether this look is at a later thread that got the same id.
     pub(super) fn is_reused(&self, look: &Look) -> bool {
         look.stat.start_ticks != self.last.stat.start_ticks
     }
 
-    /// Whether another thread of the process has taken this one's place by an exec: it gets the main
-    /// thread's id and start time, and keeps its own sums. Told when they are smaller.
+    /// Returns whether another thread of the process has replaced this one by an exec. That thread gets the main thread's id and start time, and
+    /// keeps its own sums. Only detected if its sums are smaller.
     pub(super) fn is_replaced(&self, look: &Look) -> bool {
         look.sums.timeslices < self.last.sums.timeslices
     }
 
-    /// Whether the last look found it on a CPU or waiting for one.
+    /// Returns whether the last look found the thread on a CPU or waiting for one.
     pub(super) fn is_ready(&self) -> bool {
         self.last.stat.doing() == Doing::Ready
     }
 
-    /// Whether the last look found it dead; its sums are final then.
+    /// Returns whether the last look found the thread dead. Its sums are then final.
     pub(super) fn has_ended(&self) -> bool {
         self.last.stat.doing() == Doing::Ended
     }
 
-    /// Its switches at the last look.
+    /// Returns the thread's switch counts at the last look.
     pub(super) fn switches(&self) -> Switches {
         self.last.switches
     }
 
-    /// Its name at the last look.
+    /// Returns the thread's name at the last look.
     pub(super) fn name(&self) -> String {
         wire::layout::comm_text(&self.last.stat.comm_bytes)
     }
 
-    /// The account of a thread that is gone at `t_ns`. Seen dead, it ends with that look; else
-    /// everything after the last look is unknown.
+    /// Returns the account of a thread that is gone at `t_ns`. If a look saw it dead, the account ends with that look; otherwise the time after
+    /// the last look is unknown.
     pub(super) fn gone(&self, t_ns: u64) -> Clock {
         if self.has_ended() { self.clock(self.last.t_ns, State::Dead) } else { self.clock(t_ns, State::Dead) }
     }
 
-    /// The account of a thread that is alive at `t_ns`, just after its last look. On a CPU or waiting
-    /// for one cannot be told apart here; the state says running.
+    /// Returns the account of a thread that is alive at `t_ns`, just after its last look. Running cannot be distinguished from waiting for a CPU
+    /// here; the state then says running.
     pub(super) fn alive(&self, t_ns: u64) -> Clock {
         self.clock(t_ns, if self.is_ready() { State::Run } else { State::Blocked })
     }
@@ -224,8 +221,8 @@ impl Thread {
         clock
     }
 
-    /// Run time and delay, cut to the thread's wall time: what was under way at enrolment was booked
-    /// whole after it. Of a running thread that is a tick's worth at most; a wait has no bound.
+    /// Returns run time and delay, limited to the thread's wall time: a run or wait that was in progress at enrolment was booked whole after it.
+    /// For a running thread the excess is at most a tick; for a wait it has no bound.
     fn within_window(&self) -> (u64, u64) {
         let run_ns = self.run_ns(&self.last);
         let delay_ns = self.delay_ns(&self.last).saturating_sub(self.false_delay_ns);

@@ -1,15 +1,15 @@
-//! The members, found and followed by polling.
+//! The tracked processes, found and followed by polling.
 //!
-//! One poll visits every member process, in three steps whose order matters:
+//! One poll visits every tracked process, in three steps whose order matters:
 //!
-//! 1. Look at its known threads. A thread whose sums stand still has not run.
-//! 2. If some thread ran or may be running, list the threads: only a running member makes members. A
-//!    thread made after its maker was looked at is found now or when the maker's sums change.
-//! 3. Read the child lists of the threads that ran, of all if one is gone, because its children move
-//!    to another thread's list. New processes are visited in the same poll.
+//! 1. Look at its known threads. A thread whose sums have not changed has not run.
+//! 2. If some thread ran or may be running, list the threads: only a running thread can create threads. A thread that is created after its creator
+//!    was looked at is found now, or when the creator's sums change.
+//! 3. Read the child lists of the threads that ran. If a thread is gone, read those of all threads, because its children move to another thread's
+//!    list. New processes are visited in the same poll.
 //!
-//! What lives and dies between two polls is never seen, and so is a child whose parent ended first:
-//! it moves to a process that is no member.
+//! A thread that lives and dies between two polls is never seen. Neither is a child whose parent ended first, since it moves to a process that is
+//! not tracked.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use wire::Clock;
 
 use super::thread::{Birth, Look, Thread};
 
-/// How times in /proc translate to CLOCK_MONOTONIC.
+/// How times in /proc convert to CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticks {
     /// Length of a clock tick.
@@ -35,7 +35,7 @@ impl Ticks {
     }
 }
 
-/// A thread, and no later one of the same number; the older ones of a process come first.
+/// Identifies a thread, even if its number is used again. In the order of ids, older threads of a process come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Id {
     pub(crate) tgid: u32,
@@ -46,23 +46,22 @@ pub(crate) struct Id {
 #[derive(Debug)]
 struct Process {
     parent: u32,
-    /// What is listed now and was not at this time was born since; `None`: what is listed first was
-    /// there before.
+    /// A thread that is listed now and was not listed at this time was born since. `None`: threads in the first list existed before.
     listed_ns: Option<u64>,
     threads: BTreeMap<u32, Thread>,
-    /// Seen dead and accounted, but still listed: zombies.
+    /// Threads that were seen dead and are accounted, but are still listed: zombies.
     zombies: BTreeSet<u32>,
 }
 
-/// All member processes and the accounts of the threads that are gone.
+/// All tracked processes, and the accounts of threads that are gone.
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: Root,
     ticks: Ticks,
-    /// Whether child processes become members.
+    /// Whether child processes become tracked.
     children: bool,
     processes: BTreeMap<u32, Process>,
-    /// Children that were there before their parent was enrolled: no members.
+    /// Processes that are not tracked: children that existed before their parent was enrolled, and processes that became another user's.
     strangers: BTreeSet<u32>,
     ended: Vec<Clock>,
 }
@@ -72,7 +71,7 @@ impl Tree {
         Tree { root, ticks, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
     }
 
-    /// Make a process a member with the threads it has. An error that [`Error::is_gone`] says it is not there.
+    /// Tracks a process with the threads that it has. Returns an error for which [`Error::is_gone`] holds if there is no such process.
     pub(crate) fn enrol(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<(), Error> {
         if self.processes.contains_key(&pid) {
             return Ok(());
@@ -90,13 +89,13 @@ impl Tree {
         Ok(())
     }
 
-    /// Look at all members, and find new ones.
+    /// Looks at all tracked processes, and finds new ones.
     pub(crate) fn poll(&mut self, now: &dyn Fn() -> u64) -> Result<(), Error> {
         let mut queue: Vec<u32> = self.processes.keys().copied().collect();
         while let Some(pid) = queue.pop() {
             match self.visit(pid, now) {
                 Ok(found) => queue.extend(found),
-                // It has become another user's, whose processes may be hidden: no reason to give up the others.
+                // The process has become another user's and may be hidden. That is no reason to give up the others.
                 Err(error) if error.is_denied() => {
                     lose(&mut self.processes, pid, now(), &mut self.ended);
                     self.strangers.insert(pid);
@@ -107,7 +106,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Threads alive at the last poll: tgid, tid, name.
+    /// Returns the threads alive at the last poll, as (tgid, tid, name).
     pub(super) fn living(&self) -> Vec<(u32, u32, String)> {
         let of = |(tgid, process): (&u32, &Process)| {
             let tgid = *tgid;
@@ -116,7 +115,7 @@ impl Tree {
         self.processes.iter().flat_map(of).collect()
     }
 
-    /// Threads alive at the last poll.
+    /// Returns the ids of the threads alive at the last poll.
     pub(crate) fn living_ids(&self) -> BTreeSet<Id> {
         let of = |(&tgid, process): (&u32, &Process)| {
             let id = |(&tid, thread): (&u32, &Thread)| Id { tgid, start_ticks: thread.start_ticks(), tid };
@@ -125,9 +124,9 @@ impl Tree {
         self.processes.iter().flat_map(of).collect()
     }
 
-    /// Who stands for a thread's creator, whom /proc does not tell: the oldest other thread of its process with its
-    /// name, as threads inherit names, else the process's first; for that one its parent process. 0: it was there
-    /// before.
+    /// Returns a substitute for a thread's creator, which /proc does not tell. It is the oldest other thread of the process with the same name,
+    /// since threads inherit names, or else the process's first thread. For the first thread it is the parent process. 0: the thread existed
+    /// before it was tracked.
     pub(crate) fn kin(&self, id: Id) -> u32 {
         let process = self.processes.get(&id.tgid);
         let Some((process, thread)) = process.and_then(|p| Some((p, p.threads.get(&id.tid)?))) else { return 0 };
@@ -142,18 +141,18 @@ impl Tree {
         oldest.map(|(_, tid)| tid).filter(|tid| *tid != id.tid).unwrap_or(id.tgid)
     }
 
-    /// Drops the accounts of those that are gone, for who does not want them.
+    /// Drops the accounts of threads that are gone, for callers that do not need them.
     pub(crate) fn forget_ended(&mut self) {
         self.ended.clear();
     }
 
-    /// The accounts of all threads that ever were members, those alive as of `end_ns`.
+    /// Returns the accounts of all threads that were ever tracked; those of living threads end at `end_ns`.
     pub(super) fn clocks(&self, end_ns: u64) -> Vec<Clock> {
         let alive = self.processes.values().flat_map(|process| process.threads.values());
         self.ended.iter().copied().chain(alive.map(|thread| thread.alive(end_ns))).collect()
     }
 
-    /// Visit one process; the processes it has newly become the parent of, made members.
+    /// Visits one process. Returns its new child processes, which are tracked from now on.
     fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<Vec<u32>, Error> {
         let Tree { root, ticks, children, processes, strangers, ended } = self;
         let Some(process) = processes.get_mut(&pid) else { return Ok(Vec::new()) };
@@ -179,7 +178,7 @@ impl Tree {
             }
         }
         found.retain(|child| !strangers.contains(child));
-        // A child of a process that was just enrolled is younger than the enrolment.
+        // A child of a process that was just enrolled was born after the enrolment.
         let listed_ns = Some(absent_ns.unwrap_or(visit_ns));
         found.retain(|child| match processes.entry(*child) {
             Entry::Occupied(_) => false,
@@ -192,18 +191,18 @@ impl Tree {
     }
 }
 
-/// What step 1 and 2 found out about a process.
+/// What steps 1 and 2 found out about a process.
 #[derive(Debug, Default)]
 struct Stirred {
     /// Threads that ran since the last visit, new ones included.
     ran: Vec<u32>,
-    /// Some thread is gone.
+    /// True if some thread is gone.
     lost_one: bool,
-    /// The process is gone, and another one has its id.
+    /// True if the process is gone and another one has its id.
     reused: bool,
 }
 
-/// One visit: what it needs besides the process itself.
+/// The context of one visit, besides the process itself.
 struct Sight<'a> {
     root: &'a Root,
     ticks: Ticks,
@@ -277,10 +276,9 @@ impl Sight<'_> {
         Ok(())
     }
 
-    /// Look at a thread that is `known` from an earlier look or not; `None` if it is gone. The state is
-    /// read before the sums: those of a thread that was dead then are final. The look at a thread that
-    /// was off CPU is dated before both, so that time it may have waited meanwhile is not proven
-    /// blocked.
+    /// Looks at a thread, which is `known` if there was an earlier look. Returns `None` if it is gone. The state is read before the sums, so the
+    /// sums of a thread that was dead then are final. A look that finds a thread off CPU has the time before both, so that a wait in the meantime
+    /// is not taken as proven blocked time.
     fn look(&self, tid: u32, known: Option<&Thread>) -> Result<Option<Look>, Error> {
         let before_ns = (self.now)();
         let task = Task::thread(self.root, self.pid, tid);
@@ -298,13 +296,13 @@ impl Sight<'_> {
     }
 }
 
-/// A process is not there any more, or not to be seen: what its threads had until then stays.
+/// Removes a process that is gone or hidden. The accounts of its threads up to then are kept.
 fn lose(processes: &mut BTreeMap<u32, Process>, pid: u32, gone_ns: u64, ended: &mut Vec<Clock>) {
     let threads = processes.remove(&pid).map(|process| process.threads).unwrap_or_default();
     ended.extend(threads.values().map(|thread| thread.gone(gone_ns)));
 }
 
-/// A task that is gone as `None`.
+/// Turns the error for a task that is gone into `None`.
 fn unless_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),

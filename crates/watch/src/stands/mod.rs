@@ -1,13 +1,14 @@
-//! Where each thread of a program stands now: running, queued or blocked, what it has run, and where in
-//! its code it left its CPU last. For whoever steers threads and has to ask thousands of times a second.
+//! Thread snapshots: the present state of each thread of a program. A snapshot says whether the thread is running, queued or blocked, how long it
+//! has run, and at which instruction it last left its CPU. They are for code that steers threads and asks thousands of times a second.
 //!
-//! Two ways to see it:
+//! There are two ways to get them:
 //!
-//! - `traced`: BPF writes a table on each switch. Exact, read without a system call; needs CAP_BPF and CAP_PERFMON, in this process or in the one of a [`Tracer`].
-//! - `polled`: each stand is read from /proc when it is asked for. Any user's own programs; a thread that runs is
-//!   seen as of its last switch or the kernel's last timer tick, and not where in its code it is.
+//! - `traced`: BPF writes a table on each switch. Exact, and read without a system call. Needs CAP_BPF and CAP_PERFMON, in this process or in the
+//!   process of a [`Tracer`].
+//! - `polled`: each snapshot is read from /proc on demand. Works for any user's own programs. A running thread is seen as of its last switch or of
+//!   the kernel's last timer tick, and without its place in the code.
 //!
-//! Accounts of where time *went* are [`crate::bpf`]'s; a stand keeps no history.
+//! A snapshot has no history. Accounts of where time went come from [`crate::bpf`].
 
 mod others;
 mod polled;
@@ -24,59 +25,59 @@ use self::polled::{Polled, Rows};
 pub use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
 
-/// How threads are to be seen.
+/// How threads are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
-    /// By BPF, else by /proc.
+    /// By BPF if possible, otherwise by /proc.
     #[default]
     Best,
-    /// By BPF or not at all.
+    /// By BPF, or not at all.
     Traced,
     /// By /proc.
     Polled,
 }
 
-/// Programs in the kernel that keep stands: in this process ([`Traced`]), or in another that may load them.
+/// The BPF programs that keep snapshots: loaded in this process ([`Traced`]), or in another process that has the privilege.
 pub trait Tracer {
-    /// Gives all threads of a process a stand; those it makes from now on get theirs at birth.
+    /// Gives all threads of a process a snapshot. Threads that they create later get theirs at birth.
     ///
     /// # Errors
-    /// When the kernel refuses the walk over its tasks, or the process is not to be seen.
+    /// If the kernel refuses the walk over the process's tasks, or if the process is hidden from this user.
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
-    /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends.
+    /// Starts sampling on these CPUs, with a mean period of `mean_ns`. With no CPUs, stops sampling.
     ///
     /// # Errors
-    /// When the kernel refuses the events.
+    /// If the kernel refuses the perf events.
     fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError>;
 
-    /// Samples of running members since this was asked last.
+    /// Returns the samples of running tracked threads since the last call.
     ///
     /// # Errors
-    /// When they cannot be had.
+    /// If the samples cannot be read.
     fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError>;
 
-    /// The table, for any thread to read.
+    /// Returns the table, which any thread can read.
     fn table(&self) -> Arc<Mapped>;
 
-    /// What others ran on the pack's CPUs, by name; `None`: these programs do not count it.
+    /// Returns the CPU time of other programs on the pack's CPUs, by name; `None` if the programs do not count it.
     fn others(&self) -> Option<Vec<Other>> {
         None
     }
 }
 
-/// Starts another process' [`Tracer`], for one that may not load programs; told whether to follow children.
+/// Starts a [`Tracer`] in another process, for a process that may not load programs. The argument says whether child processes are followed.
 pub type Helping = fn(bool) -> Result<Box<dyn Tracer>, WatchError>;
 
-/// The threads' stands, and who keeps them.
+/// The thread snapshots of a program, by the way in which they are kept.
 pub enum Stands {
-    /// BPF does; /proc is asked for others where its programs are in another process.
+    /// BPF keeps them. If the programs are in another process, /proc tells what other programs ran.
     Traced(Box<dyn Tracer>, Arc<Mapped>, Option<Before>),
-    /// /proc is asked.
+    /// They are read from /proc.
     Polled(Box<Polled>),
 }
 
-/// All stands: can be read from any thread.
+/// The table of all snapshots. It can be read from any thread.
 #[derive(Clone)]
 pub enum Table {
     /// Written by BPF.
@@ -86,11 +87,11 @@ pub enum Table {
 }
 
 impl Stands {
-    /// Nobody has a stand yet. With `follow_children` the children of members become members.
-    /// What others run on `cpus` is counted. `helping`: another process has the programs, as this one may not. Says why BPF was passed over, if it was.
+    /// Makes an empty table. With `follow_children`, child processes of tracked processes are tracked. The CPU time of other programs on `cpus` is
+    /// counted. `helping` is used if this process may not load programs. Also returns why BPF was not used, if it was tried.
     ///
     /// # Errors
-    /// `Unavailable` with the kernel's reason when this kernel or user cannot see threads like that.
+    /// `Unavailable` with the kernel's reason if this kernel or user cannot observe threads in this way.
     pub fn new(
         sight: Sight,
         follow_children: bool,
@@ -113,14 +114,14 @@ impl Stands {
             }
             Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => match polled() {
                 Ok(stands) => Ok((stands, Some(why))),
-                // What the better way needs is the better advice.
+                // If both ways fail, the error of the better one is the more useful advice.
                 Err(_) => Err(why),
             },
             Err(error) => Err(error),
         }
     }
 
-    /// Who keeps them.
+    /// Returns the backend that keeps the snapshots.
     #[must_use]
     pub fn backend(&self) -> Backend {
         match self {
@@ -129,11 +130,10 @@ impl Stands {
         }
     }
 
-    /// Gives all threads of a process a stand; those it makes from now on get theirs at birth, or when
-    /// [`Stands::poll`] finds them.
+    /// Gives all threads of a process a snapshot. Threads that they create later get theirs at birth, or when [`Stands::poll`] finds them.
     ///
     /// # Errors
-    /// When the kernel refuses the walk over its threads.
+    /// If the kernel refuses the walk over the process's threads.
     pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         match self {
             Stands::Traced(traced, ..) => traced.enrol(pid),
@@ -141,10 +141,10 @@ impl Stands {
         }
     }
 
-    /// Looks for threads that have come, where nobody reports them. To be called every 10 to 20 ms.
+    /// Looks for new threads, where the kernel does not report them. Call it every 10 to 20 ms.
     ///
     /// # Errors
-    /// When /proc cannot be read.
+    /// If /proc cannot be read.
     pub fn poll(&mut self) -> Result<(), WatchError> {
         match self {
             Stands::Traced(..) => Ok(()),
@@ -152,10 +152,10 @@ impl Stands {
         }
     }
 
-    /// As [`Stands::poll`], however short ago the last one was: whoever is not found now is not found any more.
+    /// Like [`Stands::poll`], without the minimum pause between polls. For the last poll: threads that it does not find are never found.
     ///
     /// # Errors
-    /// When /proc cannot be read.
+    /// If /proc cannot be read.
     pub fn poll_at_once(&mut self) -> Result<(), WatchError> {
         match self {
             Stands::Traced(..) => Ok(()),
@@ -163,7 +163,7 @@ impl Stands {
         }
     }
 
-    /// How many stands have been given out; they are numbered from 0 and keep their number.
+    /// Returns how many snapshots have been given out. They are numbered from 0, and keep their numbers.
     #[must_use]
     pub fn given(&self) -> usize {
         match self {
@@ -172,7 +172,7 @@ impl Stands {
         }
     }
 
-    /// Threads that came when all places were given out.
+    /// Returns the number of threads that got no snapshot because the table was full.
     #[must_use]
     pub fn without_place(&self) -> u32 {
         match self {
@@ -181,10 +181,10 @@ impl Stands {
         }
     }
 
-    /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends. /proc has none.
+    /// Starts sampling on these CPUs, with a mean period of `mean_ns`. With no CPUs, stops sampling. Without effect on /proc snapshots.
     ///
     /// # Errors
-    /// When the kernel refuses the events.
+    /// If the kernel refuses the perf events.
     pub fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         match self {
             Stands::Traced(traced, ..) => traced.sample_on(cpus, mean_ns),
@@ -192,10 +192,10 @@ impl Stands {
         }
     }
 
-    /// Samples of running members since this was asked last.
+    /// Returns the samples of running tracked threads since the last call; none with /proc.
     ///
     /// # Errors
-    /// When the ring cannot be read.
+    /// If the ring buffer cannot be read.
     pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
         match self {
             Stands::Traced(traced, ..) => traced.take_samples(),
@@ -203,8 +203,8 @@ impl Stands {
         }
     }
 
-    /// CPU time that others had on the CPUs of [`Stands::new`], by name, the most first. By /proc it is the whole time of
-    /// those that were there at both ends and ran on one of these CPUs last, wherever they ran before.
+    /// Returns the CPU time of other programs on the CPUs of [`Stands::new`], by name, the most first. With /proc it is an upper limit: the whole
+    /// CPU time of processes that have a thread that last ran on one of these CPUs, on whatever CPUs they ran before.
     #[must_use]
     pub fn others(&self) -> Others {
         let (programs, at_most) = match self {
@@ -224,7 +224,7 @@ impl Stands {
         others
     }
 
-    /// The table, for any thread to read.
+    /// Returns the table, which any thread can read.
     #[must_use]
     pub fn table(&self) -> Table {
         match self {
@@ -235,7 +235,7 @@ impl Stands {
 }
 
 impl Table {
-    /// As [`Table::read`], or as it was read last where that costs less.
+    /// Like [`Table::read`], but returns the last value read where that is cheaper.
     #[must_use]
     pub fn known(&self, number: usize) -> Option<Stand> {
         match self {
@@ -244,7 +244,7 @@ impl Table {
         }
     }
 
-    /// The stand with a number below [`Stands::given`]; `None` while its thread is being enrolled.
+    /// Returns the snapshot with a number below [`Stands::given`]; `None` while its thread is being enrolled.
     #[must_use]
     pub fn read(&self, number: usize) -> Option<Stand> {
         match self {
@@ -254,14 +254,14 @@ impl Table {
     }
 }
 
-/// What a thread has run by `now_ns`.
+/// Returns the run time of a thread up to `now_ns`, nanoseconds.
 #[must_use]
 pub fn run_ns(stand: &Stand, now_ns: u64) -> u64 {
     let stretch = if stand.since_ns == 0 { 0 } else { now_ns.saturating_sub(stand.since_ns) };
     stand.run_ns + stretch
 }
 
-/// Whether a thread has ended.
+/// Returns whether a thread has ended.
 #[must_use]
 pub fn has_ended(stand: &Stand) -> bool {
     State::from_wire(stand.state) == State::Dead

@@ -1,4 +1,4 @@
-//! Who else ran on some CPUs, as far as /proc tells it: which process has used how much CPU time, and on which CPU each of its threads was last.
+//! Other programs on some CPUs, as far as /proc tells: each process's CPU time, and the CPU on which each of its threads ran last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,29 +8,29 @@ use machine::process::{Task, pids};
 /// The CPU time of other programs with one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
-    /// The name, as ps(1) has it.
+    /// The programs' name, as in ps(1).
     pub comm: String,
-    /// What they ran.
+    /// Their run time, nanoseconds.
     pub ran_ns: u64,
 }
 
-/// All of them.
+/// The CPU time of all other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
     /// By name, the most first.
     pub programs: Vec<Other>,
-    /// Each had so much there at most: /proc does not tell CPUs apart.
+    /// True if the times are upper limits: /proc does not divide them by CPU.
     pub at_most: bool,
 }
 
-/// What all processes had run at one moment.
+/// The CPU time of all processes at one point in time.
 pub struct Before {
     root: Root,
     cpus: BTreeSet<u32>,
     ran_ns: BTreeMap<Process, u64>,
 }
 
-/// A process, told from later ones with its number.
+/// Identifies a process, even if its number is used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: u32,
@@ -38,7 +38,7 @@ struct Process {
 }
 
 impl Before {
-    /// As it is now.
+    /// Reads the present CPU times.
     pub(super) fn read(cpus: &[u32]) -> Before {
         Before::of(Root::live(), cpus)
     }
@@ -48,11 +48,11 @@ impl Before {
         Before { root, cpus: cpus.iter().copied().collect(), ran_ns }
     }
 
-    /// What those have run since that are neither packed nor cox, and have a thread that was on one of the CPUs last.
+    /// Returns the CPU time since then of processes that are neither packed nor cox and have a thread that last ran on one of the CPUs.
     pub(super) fn others(&self, packed: &BTreeSet<u32>) -> Vec<Other> {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for (process, comm, ran_ns) in processes(&self.root) {
-            // Whoever has come meanwhile has run all its time meanwhile.
+            // A process that has started since then has used all its CPU time since then.
             let ran_ns = ran_ns.saturating_sub(self.ran_ns.get(&process).copied().unwrap_or(0));
             let is_other = process.pid != std::process::id() && !packed.contains(&process.pid);
             if ran_ns > 0 && is_other && self.was_there(process.pid) {
@@ -69,7 +69,7 @@ impl Before {
     }
 }
 
-/// All that this user may see, with name and CPU time.
+/// Returns all processes that this user can see, with name and CPU time.
 fn processes(root: &Root) -> Vec<(Process, String, u64)> {
     let stat = |pid| {
         let stat = Task::process(root, pid).stat().ok()?;

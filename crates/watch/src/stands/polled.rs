@@ -1,9 +1,8 @@
-//! Stands that are read from /proc when somebody asks for them.
+//! Thread snapshots that are read from /proc on demand.
 //!
-//! Whoever is not running is seen exactly. The kernel brings the sums of a running thread up to date when it leaves
-//! its CPU, and at the CPU's timer tick; so one that is asked for by a thread on the same CPU, which has just taken
-//! it over, is seen exactly too. /proc does not tell running from queued, nor where in its code a thread is: all that
-//! are ready are called queued.
+//! A thread that is not running is seen exactly. The kernel updates the sums of a running thread when it leaves its CPU, and at the CPU's timer
+//! tick. If the caller has just taken over the thread's CPU, the thread is thus seen exactly as well. /proc neither distinguishes running from
+//! queued nor says where in its code a thread is: all threads that can run are reported as queued.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,45 +20,45 @@ use crate::proc::now::monotonic_ns;
 use crate::proc::tree::{Id, Tree};
 use crate::proc::{check, ticks};
 
-/// A pause is this many times as long as the poll before it, so that polling takes 2 % of one CPU at most ...
+/// A pause is this many times as long as the poll before it, so that polling takes at most 2 % of one CPU.
 const PAUSE_PER_POLL: u64 = 50;
-/// ... until it would be longer than this.
+/// Longest pause, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
-/// Who goes to sleep does so some time before somebody else, who had its CPU until a moment ago, is made to stop.
+/// If a thread blocked, it left its CPU this long before the present look, at which another thread that had the CPU since is being stopped.
 const SLEPT_BEFORE_NS: u64 = 50_000;
 
-/// The files of so many threads stay open; a process may mostly have 1024 descriptors.
+/// Number of threads whose files stay open. A process may usually have 1024 descriptors.
 pub const STAY_OPEN: usize = 128;
-/// Switches are counted so seldom: the file that tells them takes as long to read as all others.
+/// Shortest time between two readings of a thread's switch counts: their file takes as long to read as all others.
 const COUNT_NS: u64 = 4_000_000;
 
-/// The number of a thread without a place.
+/// The number of a thread that got no place in the table.
 const NOWHERE: usize = usize::MAX;
 
-/// The threads that are known, and where they are looked for.
+/// The known threads, and the /proc where they are looked for.
 pub struct Polled {
     tree: Tree,
     root: Root,
     rows: Arc<Rows>,
-    /// The numbers of those that lived at the last poll.
+    /// The numbers of the threads that were alive at the last poll.
     living: HashMap<Id, usize>,
-    /// Threads that came when all places were given out.
+    /// Number of threads that got no place because the table was full.
     without_place: u32,
-    /// Not polled before.
+    /// No poll is made before this time.
     next_ns: u64,
-    /// What other programs had run at the beginning.
+    /// The CPU times of other programs at the start.
     before: Before,
 }
 
-/// All rows ever given out.
+/// All rows that were ever given out.
 #[derive(Default)]
 pub struct Rows {
     rows: RwLock<Vec<Arc<Mutex<Row>>>>,
-    /// Threads whose files stay open.
+    /// Number of threads whose files stay open.
     open: Arc<AtomicUsize>,
 }
 
-/// A right to keep files open.
+/// Permission to keep a thread's files open.
 struct Open(Arc<AtomicUsize>);
 
 impl Open {
@@ -75,22 +74,22 @@ impl Drop for Open {
     }
 }
 
-/// A thread as it was when it was asked for last.
+/// A thread as it was at the last look.
 struct Row {
     files: TaskFiles,
-    /// They stay open.
+    /// Set if the thread's files stay open.
     open: Option<Open>,
     stand: Stand,
     sums: SchedStat,
-    /// When its switches were counted.
+    /// When the switches were last counted.
     counted_ns: u64,
 }
 
 impl Polled {
-    /// Nobody yet.
+    /// Makes an empty table.
     ///
     /// # Errors
-    /// `Unavailable` when the kernel does not keep what is needed.
+    /// `Unavailable` if the kernel does not provide what is needed.
     pub fn new(follow_children: bool, cpus: &[u32]) -> Result<Polled, WatchError> {
         Polled::of(check(follow_children)?, follow_children, Before::read(cpus))
     }
@@ -104,7 +103,7 @@ impl Polled {
     pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         match self.tree.enrol(pid, &monotonic_ns) {
             Ok(()) => {}
-            // Whoever is not there has no threads.
+            // A process that is gone has no threads.
             Err(error) if error.is_gone() => {}
             Err(error) => return Err(failed(error)),
         }
@@ -112,15 +111,14 @@ impl Polled {
         Ok(())
     }
 
-    /// See [`Stands::poll`](super::Stands::poll). Where there are so many threads that looking for others takes long,
-    /// it is done more seldom.
+    /// See [`Stands::poll`](super::Stands::poll). If there are so many threads that a poll takes long, polls are less frequent.
     pub fn poll(&mut self) -> Result<(), WatchError> {
         if monotonic_ns() < self.next_ns { Ok(()) } else { self.poll_at_once() }
     }
 
     /// See [`Stands::poll_at_once`](super::Stands::poll_at_once).
     pub fn poll_at_once(&mut self) -> Result<(), WatchError> {
-        // Not by the time of day: whoever looks may have to wait for a CPU meanwhile.
+        // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
         let before_ns = arch::clock::thread_cpu_ns();
         self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.tree.forget_ended();
@@ -143,7 +141,7 @@ impl Polled {
             if self.living.contains_key(&id) {
                 continue;
             }
-            // It is asked for once: the name by which kin is found may change.
+            // The creator is determined only once, because it is found by name and names may change.
             let number = self.rows.give(&self.root, id, self.tree.kin(id));
             self.without_place += u32::from(number.is_none());
             self.living.insert(id, number.unwrap_or(NOWHERE));
@@ -225,7 +223,7 @@ impl Row {
     fn read(&mut self, now_ns: u64) -> Stand {
         match self.look(now_ns) {
             Err(error) if error.is_gone() => self.end(),
-            // An old stand is better than none.
+            // If the look fails, an old snapshot is better than none.
             Ok(()) | Err(_) => {}
         }
         self.stand
@@ -237,7 +235,7 @@ impl Row {
             return Ok(());
         }
         let sums = self.files.schedstat()?;
-        // Who was ready and has not run since still is: running, as far as the kernel has booked it, or queued.
+        // A thread that was ready and has not run since is still ready: it is running, and the kernel has not booked it yet, or it is queued.
         if was == State::Preempt && sums == self.sums {
             return Ok(());
         }
@@ -256,7 +254,7 @@ impl Row {
             self.counted_ns = now_ns;
         }
         if sums != self.sums {
-            // It left its CPU after the last look: now, for whoever has just taken the CPU over.
+            // The thread left its CPU after the last look. To a caller that has just taken over the CPU, that was now.
             self.stand.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
         (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);

@@ -1,4 +1,4 @@
-//! Stands that BPF writes and this process maps: read without a system call, and exact.
+//! Thread snapshots that BPF writes and this process maps: exact, and read without a system call.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,7 +17,7 @@ use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, keep, proces
 use crate::observer::WatchError;
 use crate::sampling;
 
-/// The programs that write the table. Dropping it detaches and frees them; the table stays as it was then.
+/// The programs that write the table. Dropping this value detaches and frees them; the table keeps its last state.
 pub struct Traced {
     // Field order is drop order: links and readers before the programs and maps they belong to.
     sampler: Option<Sampler>,
@@ -30,25 +30,25 @@ pub struct Traced {
     programs: Programs,
 }
 
-/// The mapped table: can be read from any thread.
+/// The mapped table. It can be read from any thread.
 pub struct Mapped {
     stands: NonNull<Stand>,
-    /// How many were given out, and to how many threads none was (`struct cox_stand_counts`).
+    /// The number of snapshots given out, and the number of threads that got none (`struct cox_stand_counts`).
     counts: NonNull<u32>,
 }
 
-/// Bytes of a mapping of the counts: a page.
+/// Length of the mapping of the counts, bytes: a page.
 const COUNTS_BYTES: usize = 4096;
 
-// SAFETY: the mapping is read-only for this process, and every word of it is read as shared memory.
+// SAFETY: the mapping is read-only for this process, and all of its words are read as shared memory.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made with this address and length, and no reference into it is ever made.
-        // Nothing can be done when the kernel refuses, and it does not.
+        // SAFETY: the mapping was made with this address and length, and no reference into it is ever made. Nothing could be done if the kernel
+        // refused, which it does not.
         let _ = unsafe { munmap(self.stands.as_ptr().cast(), PLACES * size_of::<Stand>()) };
         // SAFETY: as above.
         let _ = unsafe { munmap(self.counts.as_ptr().cast(), COUNTS_BYTES) };
@@ -85,17 +85,17 @@ impl Drop for Traced {
 }
 
 impl Traced {
-    /// Loads and attaches the programs; nobody has a stand yet. With an `owner` only threads of that user can have one.
-    /// What others run on these CPUs is counted.
+    /// Loads and attaches the programs; the table is empty. With an `owner`, only threads of that user get snapshots. The CPU time of other
+    /// programs on `cpus` is counted.
     ///
     /// # Errors
-    /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
+    /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
     pub fn new(follow_children: bool, owner: Option<u32>, cpus: &[u32]) -> Result<Traced, WatchError> {
         let snapshots = Some(Snapshots { children: follow_children });
         Traced::by(&Programs::of(Part::Snapshots, &Parts { snapshots, owner, ..Parts::default() })?, cpus)
     }
 
-    /// Traces by programs that were loaded with snapshots, perhaps with other parts. They have one table: there can be one such tracer.
+    /// Uses programs that were loaded with snapshots, possibly together with other parts. They have one table, so only one `Traced` can use them.
     ///
     /// # Errors
     /// As [`new`](Traced::new).
@@ -121,19 +121,18 @@ impl Traced {
         Ok(traced)
     }
 
-    /// Gives all threads of a process a stand; those it makes from now on get theirs at birth.
+    /// Gives all threads of a process a snapshot. Threads that they create later get theirs at birth.
     ///
     /// # Errors
-    /// When the kernel refuses the walk over its tasks.
+    /// If the kernel refuses the walk over the process's tasks.
     pub fn enrol(&self, pid: u32) -> Result<(), WatchError> {
         self.programs.enrol(Part::Snapshots, &[process_key(pid)], 0).map(drop)
     }
 
-    /// Begins or ends taking samples on these CPUs, each `mean_ns` on average; of no CPUs: ends. Each sampling
-    /// has a period of its own.
+    /// Starts sampling on these CPUs, with a mean period of `mean_ns`. With no CPUs, stops sampling. Each start uses a slightly different period.
     ///
     /// # Errors
-    /// When the kernel refuses the events.
+    /// If the kernel refuses the perf events.
     pub fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         self.sampler = None;
         if !cpus.is_empty() {
@@ -145,16 +144,16 @@ impl Traced {
         Ok(())
     }
 
-    /// Samples of running members since this was asked last.
+    /// Returns the samples of running tracked threads since the last call.
     ///
     /// # Errors
-    /// When the ring cannot be read.
+    /// If the ring buffer cannot be read.
     pub fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
         self.ring.consume().map_err(|e| system("reading samples", e))?;
         Ok(self.samples.take())
     }
 
-    /// What others ran on the CPUs that are watched, until each left its CPU last.
+    /// Returns the CPU time of other programs on the watched CPUs, up to each program's last switch-out.
     #[must_use]
     pub fn others(&self) -> Vec<Other> {
         let Ok(map) = self.programs.map("others") else { return Vec::new() };
@@ -167,13 +166,13 @@ impl Traced {
         map.keys().filter_map(other).collect()
     }
 
-    /// The table, for any thread to read.
+    /// Returns the table, which any thread can read.
     #[must_use]
     pub fn table(&self) -> Arc<Mapped> {
         Arc::clone(&self.table)
     }
 
-    /// The table's two maps, for another process to [map](Mapped::map). It cannot write there.
+    /// Returns the table's two maps. Another process can [map](Mapped::map) them, but not write to them.
     #[must_use]
     pub fn maps(&self) -> [BorrowedFd<'_>; 2] {
         [self.maps[0].as_fd(), self.maps[1].as_fd()]
@@ -181,10 +180,10 @@ impl Traced {
 }
 
 impl Mapped {
-    /// Maps a table that programs in the kernel write.
+    /// Maps a table that BPF programs write.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub fn map([stands, counts]: [BorrowedFd<'_>; 2]) -> Result<Mapped, WatchError> {
         let map = |fd: BorrowedFd<'_>, bytes: usize| {
             // SAFETY: a new mapping, at an address of the kernel's choice.
@@ -197,22 +196,22 @@ impl Mapped {
         Ok(Mapped { stands, counts: map(counts, COUNTS_BYTES)?.cast() })
     }
 
-    /// How many stands have been given out; they are numbered from 0 and keep their number.
+    /// Returns how many snapshots have been given out. They are numbered from 0, and keep their numbers.
     #[must_use]
     pub fn given(&self) -> usize {
-        // SAFETY: the first word of the counts, in a mapping that lives as long as self; BPF adds to it.
+        // SAFETY: the first word of the counts, in a mapping that lives as long as self; BPF increments it.
         let given = unsafe { AtomicU32::from_ptr(self.counts.as_ptr()) };
         (given.load(Ordering::Acquire) as usize).min(PLACES)
     }
 
-    /// Threads that came when all places were given out.
+    /// Returns the number of threads that got no snapshot because the table was full.
     #[must_use]
     pub fn without_place(&self) -> u32 {
         // SAFETY: the second word, as in `given`.
         unsafe { self.counts.add(1).read_volatile() }
     }
 
-    /// The stand with a number below [`given`](Mapped::given); `None` while its thread is being enrolled.
+    /// Returns the snapshot with a number below [`given`](Mapped::given); `None` while its thread is being enrolled.
     #[must_use]
     pub fn read(&self, number: usize) -> Option<Stand> {
         if number >= PLACES {
@@ -220,13 +219,13 @@ impl Mapped {
         }
         // SAFETY: within the mapping, which lives as long as self.
         let stand = unsafe { self.stands.add(number) };
-        // SAFETY: `turn` is the first word of a stand, aligned; BPF writes it while we read.
+        // SAFETY: `turn` is the first word of a snapshot, aligned; BPF writes it while it is read here.
         let turn = unsafe { AtomicU32::from_ptr(stand.as_ptr().cast()) };
-        // The writer is in a switch handler, some ten instructions long. When its virtual CPU is taken away
-        // in their midst, an old stand is better than waiting for it.
+        // The writer is a switch handler of about ten instructions. If its virtual CPU is preempted in the middle, the caller's previous snapshot
+        // is better than waiting.
         for _ in 0..100 {
             let before = turn.load(Ordering::Acquire);
-            // SAFETY: as above; a torn copy is thrown away.
+            // SAFETY: as above; a torn copy is discarded.
             let copy = unsafe { stand.as_ptr().read_volatile() };
             fence(Ordering::Acquire);
             if before % 2 == 0 && turn.load(Ordering::Relaxed) == before {
@@ -238,11 +237,11 @@ impl Mapped {
     }
 }
 
-/// From here on only programs in the kernel write there, and nobody can map it to write: it may be given to a process without privilege. (A
-/// read-only map, BPF_F_RDONLY, cannot be mapped at all.)
+/// Freezes the maps: from here on only BPF programs can write them, and no process can map them for writing. They can then be given to a process
+/// without privilege. (A map that is read-only from the start, BPF_F_RDONLY, cannot be mapped at all.)
 fn freeze(maps: [BorrowedFd<'_>; 2]) -> Result<(), WatchError> {
     for map in maps {
-        // SAFETY: a system call on a descriptor that is open.
+        // SAFETY: a system call on an open descriptor.
         if unsafe { libbpf_sys::bpf_map_freeze(map.as_raw_fd()) } != 0 {
             return Err(WatchError::System {
                 what: "freezing the stands".into(),

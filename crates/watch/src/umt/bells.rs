@@ -1,16 +1,16 @@
-//! Doorbells of a session, whichever process has the programs that ring them.
+//! The doorbells of a session, independent of the process that loaded the programs that ring them.
 
 use std::os::fd::BorrowedFd;
 
 use super::{Given, Umt};
 use crate::observer::WatchError;
 
-/// Counts the runnable threads of processes that ask, and rings their standbys.
+/// Counts the runnable threads of each process that has asked for doorbells, and rings its standbys.
 pub trait Doorbells: Send {
     /// See [`Umt::give`].
     ///
     /// # Errors
-    /// When there are too many, when no thread of it may be taken in, or the kernel refuses.
+    /// If too many processes have asked, if no thread of the process may be tracked, or if the kernel refuses.
     fn give(&mut self, pid: u32) -> Result<Given, WatchError>;
 
     /// See [`Umt::prepare`].
@@ -28,7 +28,7 @@ pub trait Doorbells: Send {
     /// See [`Umt::end`].
     fn end(&mut self);
 
-    /// What hangs up when the process that has the programs ends; `None`: it is this one.
+    /// Returns a descriptor that is closed at its other end when the process that loaded the programs ends; `None` if that is this process.
     fn lifeline(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -1,4 +1,4 @@
-//! The two pages of one process, as cox sees them.
+//! The two pages of one process, as cox reads them.
 
 use std::ffi::c_void;
 use std::io;
@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use wire::umt::{Said, Seen};
 
-/// Both pages of a process, mapped for reading. The process may write anything to its own one at any time.
+/// Both pages of a process, mapped read-only. The process can write anything to its program page at any time.
 #[derive(Debug)]
 pub struct Pages {
     said: Mapped<Said>,
@@ -16,22 +16,22 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Maps what these descriptors are of.
+    /// Maps the two pages of these descriptors.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub fn map(said: BorrowedFd<'_>, seen: BorrowedFd<'_>) -> io::Result<Pages> {
         Ok(Pages { said: Mapped::new(said)?, seen: Mapped::new(seen)? })
     }
 
-    /// What the process says.
+    /// Returns the program page, which the process writes.
     #[must_use]
     pub fn said(&self) -> &Said {
-        // SAFETY: mapped until this value is dropped; every word is an atomic, of which all bit patterns are values.
+        // SAFETY: mapped until this value is dropped; every word is an atomic, for which all bit patterns are valid.
         unsafe { self.said.0.as_ref() }
     }
 
-    /// What the kernel says.
+    /// Returns the kernel page.
     #[must_use]
     pub fn seen(&self) -> &Seen {
         // SAFETY: as above. The padding is never read.
@@ -39,11 +39,11 @@ impl Pages {
     }
 }
 
-/// A mapping of one `T` at a descriptor's beginning.
+/// A mapping of one `T` at offset 0 of a descriptor.
 #[derive(Debug)]
 struct Mapped<T>(NonNull<T>);
 
-// SAFETY: shared memory, which belongs to no thread; its words are atomics.
+// SAFETY: shared memory that belongs to no thread; its words are atomics.
 unsafe impl<T> Send for Mapped<T> {}
 
 impl<T> Mapped<T> {
@@ -56,7 +56,7 @@ impl<T> Mapped<T> {
 
 impl<T> Drop for Mapped<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made; no reference to it outlives this value. It cannot fail for a whole mapping.
+        // SAFETY: the mapping that `new` made; no reference to it outlives this value. Unmapping a whole mapping cannot fail.
         let _ = unsafe { munmap(self.0.as_ptr().cast::<c_void>(), size_of::<T>()) };
     }
 }

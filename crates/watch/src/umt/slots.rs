@@ -1,8 +1,9 @@
-//! Numbers by which BPF knows the processes of a session, the lowest first: the kernel looks at all below the highest one.
+//! The numbers by which BPF identifies the processes of a session. The lowest free number is used first, because the kernel looks at all numbers
+//! up to the highest one in use.
 
 use wire::umt::PROCESSES;
 
-/// Which numbers are in use.
+/// The numbers that are in use.
 #[derive(Debug)]
 pub(super) struct Slots {
     taken: [bool; PROCESSES],
@@ -13,7 +14,7 @@ impl Slots {
         Slots { taken: [false; PROCESSES] }
     }
 
-    /// Takes the lowest free number. `None`: there are none.
+    /// Takes the lowest free number. Returns `None` if all are in use.
     pub(super) fn take(&mut self) -> Option<u32> {
         let free = self.taken.iter().position(|taken| !taken)?;
         self.taken[free] = true;
