@@ -1,13 +1,13 @@
-//! What cox, its BPF programs and the preload library say to each other: C headers (`include/cox/wire.h`,
-//! `include/cox/preload.h`) and their Rust mirrors.
+//! The interfaces between cox, its BPF programs and the preload library: C headers (`include/cox/wire.h`, `include/cox/preload.h`, …) and their
+//! Rust mirrors.
 //!
-//! - [`layout`]: the structs BPF keeps and user space reads, byte for byte.
-//! - [`event`]: scheduler events as the `perf` backend and trace readers deliver them.
+//! - [`layout`]: the structs that BPF writes and user space reads, byte for byte.
+//! - [`event`]: scheduler events from the `perf` backend and from trace readers.
 //! - [`preload`]: the memory that the preload library shares with cox.
-//! - [`cells`]: reading the packed time integrals of `include/cox/cells.h`.
-//! - [`moment`]: the same as a trace has them, in 24 bytes.
-//! - [`record`]: what an observer yields at the end of a session.
-//! - `native` (feature): the C transition compiled natively, for oracle tests.
+//! - [`cells`]: reads the packed time integrals of `include/cox/cells.h`.
+//! - [`moment`]: trace events, in 24 bytes each.
+//! - [`record`]: the result of an observation.
+//! - `native` (feature): the C transitions compiled natively, for oracle tests.
 
 pub mod cells;
 pub mod event;

@@ -1,5 +1,4 @@
-//! The C transition (`include/cox/clock.h`, `cells.h`) compiled natively: the oracle that the Rust
-//! rule in `ledger` is tested against.
+//! The C transitions (`include/cox/clock.h`, `cells.h`) compiled natively: the oracle for tests of the Rust rules in `ledger`.
 
 use crate::Clock;
 
@@ -17,31 +16,31 @@ unsafe extern "C" {
     fn cox_native_cell_step(cell: u64, delta: i32, t: u64) -> u64;
 }
 
-/// Birth at `t_ns`.
+/// Applies a birth at `t_ns`.
 pub fn born(c: &mut Clock, t_ns: u64) {
     // SAFETY: `Clock` is repr(C) with the layout asserted on both sides; the reference is valid.
     unsafe { cox_native_born(c, t_ns) }
 }
 
-/// A waking at `t_ns`.
+/// Applies a waking at `t_ns`.
 pub fn waking(c: &mut Clock, t_ns: u64) {
     // SAFETY: as in `born`.
     unsafe { cox_native_waking(c, t_ns) }
 }
 
-/// Switch-in at `t_ns` on `cpu`, with that CPU's steal and interrupt clocks.
+/// Applies a switch-in at `t_ns` on `cpu`, with that CPU's steal and interrupt clocks.
 pub fn switch_in(c: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) {
     // SAFETY: as in `born`.
     unsafe { cox_native_in(c, t_ns, cpu, steal_ns, irq_ns) }
 }
 
-/// Switch-out at `t_ns` into wire state `state`.
+/// Applies a switch-out at `t_ns` into wire state `state`.
 pub fn switch_out(c: &mut Clock, t_ns: u64, state: u8, cause: u8, yielded: bool, steal_ns: u64, irq_ns: u64) {
     // SAFETY: as in `born`.
     unsafe { cox_native_out(c, t_ns, state, cause, yielded.into(), steal_ns, irq_ns) }
 }
 
-/// A migration to `cpu`.
+/// Applies a migration to `cpu`.
 pub fn migrate(c: &mut Clock, cpu: u16, old_cpu_allowed: bool) {
     // SAFETY: as in `born`.
     unsafe { cox_native_migrate(c, cpu, old_cpu_allowed.into()) }
@@ -53,31 +52,31 @@ pub fn add(sum: &mut Clock, c: &Clock) {
     unsafe { cox_native_add(sum, c) }
 }
 
-/// What an arrival at `t_ns` adds to a thread-time cell.
+/// Returns what an arrival at `t_ns` adds to a thread-time cell.
 pub fn cell_arrival(t_ns: u64) -> u64 {
     // SAFETY: a pure function of its argument.
     unsafe { cox_native_cell_arrival(t_ns) }
 }
 
-/// W(t) of a thread-time cell.
+/// Returns W(t) of a thread-time cell.
 pub fn cell_thread_time(cell: u64, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_thread_time(cell, t_ns) }
 }
 
-/// I(t) of a presence cell.
+/// Returns I(t) of a presence cell.
 pub fn cell_presence(cell: u64, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_presence(cell, t_ns) }
 }
 
-/// Time between two readings.
+/// Returns the time between two readings.
 pub fn cell_since(later: u64, earlier: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_since(later, earlier) }
 }
 
-/// A presence cell after a step of +1 or -1.
+/// Returns a presence cell after a step of +1 or -1.
 pub fn cell_step(cell: u64, delta: i32, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_step(cell, delta, t_ns) }

@@ -1,26 +1,26 @@
-//! What an observer yields at the end of a session: plain data, one shape for all backends.
+//! The result of an observation: plain data, in the same shape for all backends.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Levels;
 use crate::{Clock, Cpu, Crew, Pair, PairSum, Taker};
 
-/// Who observed.
+/// The backend that observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// eBPF programs on the scheduler's tracepoints: everything is seen.
     Bpf,
-    /// perf context-switch records: no wakings (wake delay is inside blocked), no causes, no CPUs.
+    /// perf's context-switch records: no wake-ups (wake delay is part of blocked), no causes, no CPUs.
     Perf,
-    /// /proc polled: run and run delay of what lives long enough; no division of the delay.
+    /// Polling of /proc: run time and run delay of threads that live long enough; the delay is not divided.
     Proc,
-    /// A recording of `perf sched record`: switches and wakings; no causes, and nothing of what CPUs did but by threads.
+    /// A recording of `perf sched record`: switches and wake-ups; no causes, and of CPUs only what threads did on them.
     PerfData,
 }
 
 impl Backend {
-    /// `bpf`, `perf`, `proc`, `perf-data`.
+    /// Returns the backend's name: `bpf`, `perf`, `proc`, `perf-data`.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Bpf => "bpf",
@@ -31,7 +31,7 @@ impl Backend {
     }
 }
 
-/// Why the code at a place counts as waiting for other threads.
+/// Why the code at a sampled place counts as waiting for other threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
@@ -41,18 +41,18 @@ pub enum Waiting {
     Mpi,
     /// A pthread spin lock, or the spinning phase of an adaptive mutex.
     PthreadSpin,
-    /// A loop that does nothing but test memory: found in the machine code.
+    /// A loop that only tests memory, recognised from the machine code.
     TightLoop,
     /// Inside sched_yield.
     Yield,
 }
 
 impl Waiting {
-    /// All, in order.
+    /// All values, in order.
     pub const ALL: [Waiting; 5] =
         [Waiting::OpenMp, Waiting::Mpi, Waiting::PthreadSpin, Waiting::TightLoop, Waiting::Yield];
 
-    /// What the report calls it.
+    /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
         match self {
             Waiting::OpenMp => "OpenMP runtime",
@@ -67,23 +67,23 @@ impl Waiting {
 /// Samples of one thread at one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleSite {
-    /// Thread.
+    /// The thread's id.
     pub tid: u32,
-    /// Process.
+    /// The thread's process.
     pub tgid: u32,
-    /// How many samples.
+    /// Number of samples.
     pub samples: u64,
-    /// … of which in the kernel, on behalf of this place.
+    /// Number of these samples that hit the kernel, in a call from this place.
     pub in_kernel: u64,
-    /// File name of the mapping, without its folders; `[unknown]` when the process was gone first.
+    /// File name of the mapping, without its folder; `[unknown]` if the process was gone before it could be read.
     pub module: String,
-    /// Function, when the file names it.
+    /// Name of the function, if the file contains it.
     pub function: Option<String>,
-    /// Why this counts as waiting; `None`: work, as far as anybody can tell.
+    /// Why this counts as waiting; `None`: work, as far as is known.
     pub waiting: Option<Waiting>,
 }
 
-/// What could not be kept, by kind. All zero in a good session.
+/// What was lost, by kind. All zero in a good session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Scheduler events that were not handled (recursion in BPF, LOST records of perf).
@@ -94,24 +94,24 @@ pub struct Losses {
     pub finals: u64,
     /// Samples that found no room.
     pub samples: u64,
-    /// Wake-ups whose pair found no room.
+    /// Wake-ups whose pair of threads found no room.
     pub pairs: u64,
-    /// Thread-time behind strangers whose name found no room, ns.
+    /// Thread time spent waiting for untracked threads whose names found no room, nanoseconds.
     pub takers_ns: u64,
-    /// Updates of the idle split given up under contention, or under too many distinct masks.
+    /// Updates of the idle split that were given up because of contention, or because there were too many distinct affinity masks.
     pub idle_split: u64,
-    /// Moments of a trace that found no room.
+    /// Trace events that found no room.
     pub moments: u64,
 }
 
 impl Losses {
-    /// Whether time or identity of a thread was lost (not merely a name or a sample).
+    /// Returns whether the time or identity of a thread was lost, not just a name or a sample.
     pub fn spoil_accounts(&self) -> bool {
         self.events > 0 || self.members > 0 || self.finals > 0
     }
 }
 
-/// A living thread's clock as it was read; its open interval ends at `until_ns`.
+/// A living thread's clock. Its open interval ends at `until_ns`, when it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Living {
     /// The clock.
@@ -120,38 +120,39 @@ pub struct Living {
     pub until_ns: u64,
 }
 
-/// Everything an observer saw.
+/// Everything that an observer saw.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Who observed.
+    /// The backend that observed.
     pub backend: Backend,
-    /// Begin and end of the window.
+    /// Begin of the window, nanoseconds on CLOCK_MONOTONIC.
     pub start_ns: u64,
-    /// End of the window.
+    /// End of the window, nanoseconds on CLOCK_MONOTONIC.
     pub end_ns: u64,
-    /// Final clocks of threads that died, and clocks that the observer has closed itself.
+    /// Final clocks of threads that died, and clocks that the observer itself has closed.
     pub clocks: Vec<Clock>,
-    /// Clocks of threads that live, each with the moment it was read.
+    /// Clocks of living threads, each with the time when it was read.
     pub living: Vec<Living>,
-    /// By CPU number; empty where the backend cannot see CPUs.
+    /// The accounts of CPUs, by number; empty if the backend does not see CPUs.
     pub cpus: Vec<Cpu>,
-    /// Cells that are open at `end_ns`, and loss counters.
+    /// The state of all tracked threads together: cells that are open at `end_ns`, and loss counters.
     pub crew: Crew,
-    /// For how long how many CPUs were busy with tracked threads, from a backend that sees events but not CPUs. Else `cpus` and `crew` have it.
+    /// For each number of CPUs, the time for which more CPUs were busy with tracked threads: from a backend that sees events but not CPUs.
+    /// Otherwise `cpus` and `crew` have these times.
     pub levels: Levels,
-    /// Strangers that held CPUs members waited for, by tid.
+    /// Untracked threads that held CPUs for which tracked threads waited, by tid.
     pub takers: Vec<(u32, Taker)>,
-    /// Who woke whom.
+    /// Which thread woke which.
     pub pairs: Vec<(Pair, PairSum)>,
-    /// Sums of the clocks that found no room (see [`Losses::finals`]).
+    /// Sum of the clocks that found no room (see [`Losses::finals`]).
     pub unlisted: Clock,
     /// Sampled places, symbolised.
     pub sample_sites: Vec<SampleSite>,
-    /// Time between samples on a CPU, 0 when none were taken.
+    /// Time between samples on a CPU, nanoseconds; 0 if no samples were taken.
     pub sample_period_ns: u64,
-    /// Scheduler events seen.
+    /// Number of scheduler events seen.
     pub events: u64,
-    /// Time the observer's own kernel code took, estimated from timed events; `None`: not measurable.
+    /// Time in the observer's own kernel code, estimated from the events that were timed; `None`: not measurable.
     pub kernel_cost_ns: Option<u64>,
     /// What was lost.
     pub losses: Losses,
@@ -165,7 +166,7 @@ impl Record {
         levels.more_than_ns(self.start_ns, self.end_ns)
     }
 
-    /// An empty record of `backend` over a window.
+    /// Makes an empty record of `backend` over a window.
     pub fn new(backend: Backend, start_ns: u64, end_ns: u64) -> Record {
         Record {
             backend,

@@ -1,4 +1,4 @@
-//! Reading the maps at the end of an observation.
+//! Reads the maps at the end of an observation.
 
 use libbpf_rs::{MapCore, MapFlags};
 use wire::{Clock, Crew, Losses, Pair, PairSum, Taker};
@@ -6,17 +6,17 @@ use wire::{Clock, Crew, Losses, Pair, PairSum, Taker};
 use super::programs::Programs;
 use crate::observer::WatchError;
 
-/// Strangers that held CPUs members waited for.
+/// Reads the untracked threads that held CPUs for which tracked threads waited.
 pub(super) fn takers(programs: &Programs) -> Result<Vec<(u32, Taker)>, WatchError> {
     entries(&programs.map("takers")?)
 }
 
-/// Who woke whom, as far as it was flushed; the rest is in the clocks.
+/// Reads which thread woke which, as far as it was written to the map; the rest is in the clocks.
 pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchError> {
     entries(&programs.map("pairs")?)
 }
 
-/// Sums of final clocks that found no room, over all CPUs.
+/// Returns the sum, over all CPUs, of final clocks that found no room.
 pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
     let per_cpu = programs.map("unlisted")?.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?;
     let mut sum = Clock::default();
@@ -28,7 +28,7 @@ pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
     Ok(sum)
 }
 
-/// Add one CPU's sums to another's; what each holds is `cox_clock_add`'s to say.
+/// Adds one CPU's sums to another's. The meaning of each field is defined by `cox_clock_add`.
 fn add(sum: &mut Clock, c: &Clock) {
     sum.since_ns += c.since_ns;
     sum.run_ns += c.run_ns;
@@ -54,7 +54,7 @@ fn add(sum: &mut Clock, c: &Clock) {
     sum.kernel_delay_ns += c.kernel_delay_ns;
 }
 
-/// The loss counters of the programs, with the events the kernel did not deliver to them.
+/// Returns the loss counters of the programs, including the events that the kernel did not deliver to them.
 pub(super) fn losses(crew: &Crew, missed_events: u64) -> Losses {
     Losses {
         events: missed_events + crew.lost_cpus,
@@ -72,9 +72,9 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
     map: &dyn MapCore,
 ) -> Result<Vec<(K, V)>, WatchError> {
     let mut all = Vec::new();
-    // Not in batches: libbpf-rs (0.27) takes a batch that is not full for the last one, which it need not be.
+    // Not read in batches: libbpf-rs (0.27) takes a batch that is not full for the last one, which is not always true.
     for key in map.keys() {
-        // Gone between the two calls: nobody deletes, but a key is no promise.
+        // The key might be gone between the two calls. In fact no code deletes keys.
         let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(unreadable)? else { continue };
         if let (Some(k), Some(v)) = (key.get(..size_of::<K>()), value.get(..size_of::<V>())) {
             all.push((bytemuck::pod_read_unaligned(k), bytemuck::pod_read_unaligned(v)));

@@ -1,14 +1,14 @@
-//! The `bpf` backend: the kernel keeps each member's clock in task storage, and hands it over when
-//! the thread dies; what lives is read by a walk over all tasks.
+//! The `bpf` backend. The kernel keeps the clock of each tracked thread in task storage, and hands it over when the thread dies. The clocks of
+//! living threads are read by a walk over all tasks.
 //!
-//! Life cycle of an observation, and why in this order:
-//! 1. load: the verifier accepts the programs, or this kernel or user cannot use the backend.
+//! The life cycle of an observation, and the reasons for its order:
+//! 1. load: the verifier accepts the programs; otherwise this kernel or user cannot use the backend.
 //! 2. attach the tracepoints, then
-//! 3. enrol: were it the other way round, a thread created between the walk and the attachment
-//!    would be missed; so its creator is a member already, or the walk meets it.
+//! 3. enrol. In the opposite order, a thread that is created between the walk and the attachment would be missed. In this order, either its
+//!    creator is already tracked, or the walk finds it.
 //! 4. tick: take final clocks and samples out of their rings.
-//! 5. finish: read the living, *then* detach. A thread that dies in between is in both lists and its
-//!    final clock wins; the other order would lose it.
+//! 5. finish: read the clocks of living threads, *then* detach. A thread that dies in between is in both lists, and its final clock wins. In the
+//!    opposite order it would be lost.
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 
@@ -44,10 +44,10 @@ pub use programs::Programs;
 pub(crate) use sampler::Sampler;
 pub use together::{Expectation, expect};
 
-/// How long `finish` waits for members that have left the task list but not their CPU.
+/// How long `finish` waits for tracked threads that have left the task list but not their CPU.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
 
-/// An observation by BPF. See the module's text for its life cycle.
+/// An observation by BPF. See the module's documentation for its life cycle.
 pub struct BpfObserver {
     // Field order is drop order: readers and links before the object they point into.
     rings: RingBuffer<'static>,
@@ -61,16 +61,16 @@ pub struct BpfObserver {
 }
 
 impl BpfObserver {
-    /// Load the programs and attach them; nobody is a member yet.
+    /// Loads and attaches the programs; no thread is tracked yet.
     ///
     /// # Errors
-    /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
+    /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
     pub fn new(settings: &Settings) -> Result<BpfObserver, WatchError> {
         let parts = Parts { clocks: Some(settings.clone()), owner: settings.owner, ..Parts::default() };
         BpfObserver::by(&Programs::of(Part::Clocks, &parts)?)
     }
 
-    /// Observes by programs that were loaded with clocks, perhaps with other parts. There can be one such observer at a time.
+    /// Observes with programs that were loaded with clocks, possibly together with other parts. Only one observer can use them at a time.
     ///
     /// # Errors
     /// As [`new`](BpfObserver::new).
@@ -92,12 +92,12 @@ impl BpfObserver {
             builder.add(&of_moments, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
             builder.build().map_err(unreadable)?
         };
-        // Before attaching: no CPU can have more time than the window.
+        // Taken before attaching, so that no CPU has more time than the window.
         let start_ns = arch::monotonic_ns();
         programs.attach(Part::Clocks)?;
         laps::done(Lap::Attaching);
-        // A kernel that forbids perf events to this user may allow the rest: then spinning is not
-        // seen, and the record says so by having no sample period.
+        // A kernel that forbids perf events to this user may allow the rest. Spinning is then not observed, which the record shows by having no
+        // sample period.
         let sampler = match sample_period_ns {
             0 => None,
             period_ns => {
@@ -118,8 +118,8 @@ impl BpfObserver {
         Err(WatchError::NoTarget { pid, why: otherwise.into() })
     }
 
-    /// Attach or detach the scheduler programs while membership and clocks stay: for measuring what
-    /// they cost by switching them on and off inside one run. Clocks are wrong afterwards.
+    /// Attaches or detaches the scheduler programs without ending membership or clocks, to measure their cost within one run. The clocks are wrong
+    /// afterwards.
     pub fn set_attached(&mut self, attached: bool) -> Result<(), WatchError> {
         if attached {
             self.programs.attach(Part::Clocks)
@@ -129,12 +129,12 @@ impl BpfObserver {
         }
     }
 
-    /// Final clocks that have arrived and were not taken yet; `finish` has only the others.
+    /// Returns the final clocks that have arrived since the last call; `finish` returns only the others.
     pub fn take_finals(&mut self) -> Vec<Clock> {
         self.finals.take()
     }
 
-    /// Members that have not died yet, by the kernel's count.
+    /// Returns how many tracked threads have not died yet, according to the kernel's count.
     pub fn alive(&self) -> u64 {
         self.programs.crew().alive
     }
@@ -143,7 +143,7 @@ impl BpfObserver {
         self.rings.consume().map_err(unreadable)
     }
 
-    /// What is known of `living` threads, CPUs and counts at this moment.
+    /// Reads the present state of CPUs and counts, and adds the `living` threads.
     fn read_now(&self, living: Vec<Living>) -> Record {
         let mut record = Record::new(Backend::Bpf, self.start_ns, self.start_ns);
         record.living = living;
@@ -159,7 +159,7 @@ impl BpfObserver {
         record
     }
 
-    /// Adds what is read afterwards: the final clocks of threads that have died since the living were read, too.
+    /// Adds what is read after that. The final clocks include those of threads that have died since the living threads were read.
     fn complete(&self, record: &mut Record, finals: Vec<Clock>, lost: &Crew) -> Result<(), WatchError> {
         let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
@@ -173,7 +173,7 @@ impl BpfObserver {
         Ok(())
     }
 
-    /// The living, once the count of members that have not died agrees with the walk.
+    /// Reads the living threads, and repeats that until the number of tracked threads that have not died agrees with the walk.
     fn settled_living(&mut self) -> Result<Vec<Living>, WatchError> {
         let deadline = arch::monotonic_ns() + LAST_SWITCHES.as_nanos() as u64;
         loop {
@@ -201,7 +201,7 @@ impl Observer for BpfObserver {
         self.enrol_process(pid, 0, "there is no such process, or it has just ended")
     }
 
-    /// The child waits, before its exec, to be let go.
+    /// Enrols a child that still waits before its exec.
     fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
         self.enrol_process(pid, LAUNCHED, "the kernel did not find the program that was started")
     }
@@ -250,7 +250,7 @@ impl Observer for BpfObserver {
         self.programs.detach(Part::Clocks);
         self.tick(intake)?;
         laps::done(Lap::Detaching);
-        // What found no room until they were detached is in both: the count, and the marks.
+        // Trace events that found no room before the detachment are in both the count and the gaps.
         let lost = self.programs.crew();
         intake.moments.extend(self.programs.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
 
@@ -260,7 +260,7 @@ impl Observer for BpfObserver {
     }
 }
 
-/// Time in the switch handlers, from the one in 256 that was timed.
+/// Returns the time spent in the switch handlers, extrapolated from the one event in 256 that is timed.
 fn cost_of_switches(cpus: &[wire::Cpu]) -> Option<u64> {
     let timed: u64 = cpus.iter().map(|c| c.timed_events).sum();
     let timed_ns: u64 = cpus.iter().map(|c| c.timed_ns).sum();
@@ -268,7 +268,7 @@ fn cost_of_switches(cpus: &[wire::Cpu]) -> Option<u64> {
     timed_ns.checked_mul(events).and_then(|product| product.checked_div(timed))
 }
 
-/// Keep one ring record; a record of a foreign size cannot come from our own programs.
+/// Keeps one ring record. A record of another size cannot come from our own programs.
 pub(crate) fn keep<T: bytemuck::AnyBitPattern>(into: &RefCell<Vec<T>>, bytes: &[u8]) -> i32 {
     if let Some(bytes) = bytes.get(..size_of::<T>()) {
         into.borrow_mut().push(bytemuck::pod_read_unaligned(bytes));
@@ -276,7 +276,7 @@ pub(crate) fn keep<T: bytemuck::AnyBitPattern>(into: &RefCell<Vec<T>>, bytes: &[
     0
 }
 
-/// Key of the enrolment map for a whole process; a bare number means one thread.
+/// Returns the key of the enrolment map for a whole process; a number without the high bit means one thread.
 pub(crate) fn process_key(pid: u32) -> u64 {
     1 << 32 | u64::from(pid)
 }

@@ -1,4 +1,4 @@
-//! The parts of the programs, what each is told, and what of the BPF object each needs.
+//! The parts of the BPF programs: their settings, and the programs and maps that each part needs.
 
 use std::ffi::OsStr;
 
@@ -7,32 +7,32 @@ use Part::{Clocks, Overlap, Snapshots as Snaps};
 use super::libbpf::kernel_casts;
 use crate::sampling;
 
-/// What clocks are kept with.
+/// Settings of the clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Follow the child processes of members.
+    /// Whether child processes of tracked processes are tracked.
     pub children: bool,
-    /// Time between samples of user instruction pointers on a CPU; 0: none.
+    /// Time between samples of user instruction pointers on a CPU, nanoseconds; 0: no sampling.
     pub sample_period_ns: u64,
-    /// CPUs an unrestricted affinity mask holds.
+    /// Number of CPUs in an unrestricted affinity mask.
     pub cpus_in_full_mask: u32,
     /// One more than the highest possible CPU number.
     pub cpu_limit: u32,
-    /// Use `bpf_rdonly_cast`, which Linux has since 6.2 (`verifier.bpf.h`).
+    /// Whether to use `bpf_rdonly_cast`, which Linux has since 6.2 (`verifier.bpf.h`).
     pub casts: bool,
-    /// Room for final clocks between two ticks; a power of two of whole pages.
+    /// Size of the ring for final clocks, bytes: enough for those between two ticks. A power of two of whole pages.
     pub finals_bytes: u32,
-    /// Room for moments between two ticks, likewise; `None`: there is no trace.
+    /// Size of the ring for trace events, bytes, likewise; `None`: no trace.
     pub moments_bytes: Option<u32>,
-    /// Observe threads of this user only, and name no other user's; `None`: of all users.
+    /// If set, only threads of this user are observed, and no other user's are named.
     pub owner: Option<u32>,
 }
 
 impl Settings {
-    /// 15,000 threads may die within a tick.
+    /// Enough for 15,000 threads that die within a tick.
     pub const FINALS_BYTES: u32 = 8 << 20;
 
-    /// The usual settings for a machine with these CPUs.
+    /// Returns the usual settings for a machine with these CPUs.
     pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {
         Settings {
             children: true,
@@ -47,26 +47,26 @@ impl Settings {
     }
 }
 
-/// Threads that can have a snapshot, over a session's life. Also in snapshots.bpf.h.
+/// Maximum number of threads that get a snapshot during a session. Also in snapshots.bpf.h.
 pub(crate) const PLACES: usize = 65536;
 
-/// What snapshots are kept with.
+/// Settings of the snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshots {
-    /// Follow the child processes of members.
+    /// Whether child processes of tracked processes are tracked.
     pub children: bool,
 }
 
-/// The parts that are wanted. Those that are not cost nothing: the verifier removes their code, and their maps are not made.
+/// The parts that are loaded. Other parts cost nothing: the verifier removes their code, and their maps are not created.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Accounts of threads, for an observer.
     pub clocks: Option<Settings>,
-    /// Where threads are now, for a packer.
+    /// Present states of threads, for a packer.
     pub snapshots: Option<Snapshots>,
-    /// Runnable threads and doorbells, for overlap.
+    /// Counts of runnable threads and doorbells, for overlap.
     pub overlap: bool,
-    /// Only threads of this user can be members, and no other user's are named; `None`: of all users.
+    /// If set, only threads of this user can be tracked, and no other user's are named.
     pub owner: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Parts {
         }
     }
 
-    /// Whether these can stand for programs that have this part only.
+    /// Returns whether these parts can be used in place of programs with only this part.
     pub(super) fn fits(&self, part: Part, alone: &Parts) -> bool {
         let fits = match part {
             Clocks => self.clocks == alone.clocks,
@@ -89,7 +89,7 @@ impl Parts {
         fits && self.owner == alone.owner
     }
 
-    /// Whether this program is needed for them.
+    /// Returns whether these parts need this program.
     pub(super) fn needs(&self, program: &OsStr) -> bool {
         let is_needed = match program.to_str() {
             Some("on_switch") => self.clocks.is_some(),
@@ -104,7 +104,7 @@ impl Parts {
     }
 }
 
-/// One of the parts; the numbers are those of `ENROL_CLOCK` and so on in `threads.bpf.h`.
+/// One of the parts. The numbers are those of `ENROL_CLOCK` and so on in `threads.bpf.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Clocks = 1,
@@ -112,7 +112,7 @@ pub(crate) enum Part {
     Overlap = 4,
 }
 
-/// The programs at tracepoints, and which parts need them. Births before switches, so that no member is switched unseen.
+/// The programs at tracepoints, and the parts that need them. Births come before switches, so that no tracked thread is switched unnoticed.
 pub(super) const TRACEPOINTS: [(&str, &[Part]); 8] = [
     ("on_newtask", &[Clocks, Snaps, Overlap]),
     ("on_wakeup_new", &[Clocks]),
@@ -124,7 +124,7 @@ pub(super) const TRACEPOINTS: [(&str, &[Part]); 8] = [
     ("on_plain_switch", &[Clocks, Snaps, Overlap]),
 ];
 
-/// The others that are not needed by all parts.
+/// The other programs that are not needed by all parts.
 pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 3] =
     [("on_sample", &[Clocks]), ("dump_clocks", &[Clocks]), ("on_look", &[Snaps])];
 
@@ -146,7 +146,7 @@ pub(super) const MAPS: [(&str, &[Part]); 14] = [
     ("bells", &[Overlap]),
 ];
 
-/// The parts that need what has this name.
+/// Returns the parts that need the program or map with this name.
 pub(super) fn needed_by(table: &[(&str, &'static [Part])], name: &OsStr) -> &'static [Part] {
     const ALL: &[Part] = &[Clocks, Snaps, Overlap];
     table.iter().find(|(named, _)| name == *named).map_or(ALL, |(_, parts)| *parts)

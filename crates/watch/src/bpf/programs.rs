@@ -1,7 +1,7 @@
-//! The BPF object, with the parts that are wanted (`prog/threads.bpf.h`): settings in, state out.
+//! The loaded BPF object with its parts (`prog/threads.bpf.h`): writes its settings and reads its state.
 //!
-//! A session with several parts loads one object, so that a switch under all of them calls one program. Each part has a handle of its
-//! own: `BpfObserver`, `Traced` and `Umt`. A tracepoint is attached while a handle needs it.
+//! A session with several parts loads one object, so that a context switch calls one program for all of them. Each part has a handle of its own:
+//! `BpfObserver`, `Traced` and `Umt`. A tracepoint is attached as long as a handle needs it.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
@@ -21,7 +21,7 @@ use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavai
 use super::parts::{MAPS, PLACES, Part, Parts, Settings, TRACEPOINTS, needed_by};
 use crate::observer::WatchError;
 
-/// Only the types of the variables are used: the skeleton itself wants all maps to be made.
+/// Only the types of its variables are used: the skeleton itself requires all maps to be created.
 #[allow(
     missing_docs,
     dead_code,
@@ -38,7 +38,7 @@ use skeleton::types;
 /// The members of the kernel's structs that the programs read.
 pub(super) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/sense.read.rs"));
 
-/// Words of the set of a pack's CPUs (`others.bpf.h`).
+/// Number of words in the set of a pack's CPUs (`others.bpf.h`).
 const PACK_WORDS: usize = 16;
 
 #[repr(C, align(8))]
@@ -49,7 +49,7 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 #[derive(Clone)]
 pub struct Programs(Arc<Loaded>);
 
-/// The same programs, while somebody has a handle.
+/// A weak handle to the programs: it does not keep them loaded.
 pub(super) struct Shared(Weak<Loaded>);
 
 impl Shared {
@@ -61,20 +61,20 @@ impl Shared {
 struct Loaded {
     // Field order is drop order: links before the programs they belong to.
     attached: Mutex<Vec<Attached>>,
-    /// One enrolment at a time: the walk takes whom the map names.
+    /// Held during an enrolment: the walk enrols the tasks that the map names, so there is one enrolment at a time.
     walking: Mutex<()>,
-    /// The variables, mapped as long as the object lives.
+    /// The programs' variables, mapped as long as the object lives.
     state: NonNull<types::bss>,
     object: Object,
     parts: Parts,
 }
 
-// SAFETY: `state` is shared memory, which belongs to no thread. It is read and written by volatile and atomic accesses only.
+// SAFETY: `state` is shared memory that belongs to no thread. It is accessed only by volatile and atomic operations.
 unsafe impl Send for Loaded {}
-// SAFETY: as above. What lies behind `object` changes only while it is loaded; later calls hand its descriptors to the kernel.
+// SAFETY: as above. What `object` points to changes only while it is being loaded; later calls pass its descriptors to the kernel.
 unsafe impl Sync for Loaded {}
 
-/// A tracepoint, and the parts that use it now.
+/// An attached tracepoint, and the parts that use it now.
 struct Attached {
     program: &'static str,
     users: Vec<Part>,
@@ -85,7 +85,7 @@ impl Programs {
     /// Loads the programs with these parts; none is attached yet.
     ///
     /// # Errors
-    /// `Unavailable` with the kernel's reason when this kernel or user cannot run them.
+    /// `Unavailable` with the kernel's reason if this kernel or user cannot run them.
     pub fn load(parts: &Parts) -> Result<Programs, WatchError> {
         if let Some(settings) = parts.clocks.as_ref().filter(|settings| settings.cpu_limit as usize > MAX_CPUS) {
             return Err(unavailable(format!(
@@ -116,20 +116,20 @@ impl Programs {
         Shared(Arc::downgrade(&self.0))
     }
 
-    /// With which settings clocks are kept.
+    /// Returns the settings of the clocks.
     pub(super) fn settings(&self) -> Result<&Settings, WatchError> {
         self.0.parts.clocks.as_ref().ok_or_else(|| unavailable("clocks were not asked for".into()))
     }
 
-    /// Whether only one user's threads can be members.
+    /// Returns whether only one user's threads can be tracked.
     pub(crate) fn is_owned(&self) -> bool {
         self.0.parts.owner.is_some()
     }
 
-    /// Attaches what a part needs and no other part has attached.
+    /// Attaches the tracepoints that a part needs and that no other part has attached.
     pub(crate) fn attach(&self, part: Part) -> Result<(), WatchError> {
         if part == Part::Clocks {
-            // A walk that enrols nobody: the programs learn how deep cox's PID namespace is before they see the first event.
+            // A walk that enrols no task: it tells the programs the depth of cox's PID namespace before their first event.
             self.enrol(part, &[], 0)?;
         }
         let mut attached = lock(&self.0.attached);
@@ -145,7 +145,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Detaches what only this part needs. Programs that others need go on with it; then the part must have said that it is over.
+    /// Detaches the tracepoints that only this part needs. Programs that other parts need keep running, so the part must have been marked as over.
     pub(crate) fn detach(&self, part: Part) {
         lock(&self.0.attached).retain_mut(|attached| {
             attached.users.retain(|user| *user != part);
@@ -163,8 +163,8 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Makes all tasks that `keys` name members of a part, and returns how often one was found that may be. `more`: what the part wants to
-    /// know of them.
+    /// Enrols all tasks that `keys` name in a part. Returns how often the walks found one that may be tracked. `more` is additional data that the
+    /// part wants to know about these tasks.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);
         let map = self.map("enrol")?;
@@ -172,16 +172,16 @@ impl Programs {
         self.found().store(0, Ordering::Relaxed);
         let mut named = keys.iter().map(|key| map.update(&key.to_ne_bytes(), &value, MapFlags::ANY));
         let named = named.try_for_each(|named| named).map_err(|e| system("enrolling", e));
-        // Twice: a task born behind the first walk of a creator that it had not reached yet.
+        // Two walks: the first misses a task that is created behind it by a creator that it has not reached yet.
         let times = if keys.is_empty() { 1 } else { 2 };
         let walked = named.and_then(|()| self.walk("enrol_tasks", times).map(drop));
-        // Also after a walk that failed: later walks would take them in, or others with their numbers.
+        // The keys are deleted even if the walk failed: later walks would enrol these tasks, or later tasks with the same numbers.
         let deleted = keys.iter().map(|key| map.delete(&key.to_ne_bytes())).fold(Ok(()), Result::and);
         walked.and(deleted.map_err(|e| system("enrolling", e)))?;
         Ok(self.found().load(Ordering::Relaxed))
     }
 
-    /// Runs one of the walks over all tasks so many times, and returns what it has written.
+    /// Runs one of the walks over all tasks `times` times, and returns what it has written.
     pub(super) fn walk(&self, program: &str, times: usize) -> Result<Vec<u8>, WatchError> {
         let link = attach(&self.program(program)?)?;
         let mut written = Vec::new();
@@ -193,32 +193,32 @@ impl Programs {
         Ok(written)
     }
 
-    /// What the last walk has found.
+    /// The number of tasks that the last walks have found.
     fn found(&self) -> &AtomicU32 {
         // SAFETY: an aligned word in a mapping that lives as long as self; the programs write it while a walk runs.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).found) }
     }
 
-    /// Processes with a number below this have asked for overlap; 0: nobody is counted.
+    /// The number below which process numbers of overlap are in use; 0: no thread is counted.
     pub(crate) fn processes(&self) -> &AtomicU32 {
         // SAFETY: as above; the programs only read it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
     }
 
-    /// Whether the process with this number wants no doorbells any more; `None`: there are no such numbers.
+    /// The flag that says that the process with this number wants no more doorbells; `None` if there is no such number.
     pub(crate) fn over(&self, process: u32) -> Option<&AtomicU8> {
-        // SAFETY: as above; one is made only for an element of the array.
+        // SAFETY: as above; a reference is made only to an element of the array.
         let over = unsafe { &(*(&raw const (*self.0.state.as_ptr()).over).cast::<[AtomicU8; PROCESSES]>()) };
         over.get(process as usize)
     }
 
-    /// Whether snapshots stay as they are.
+    /// The flag that says that snapshots no longer change.
     pub(crate) fn snapshots_over(&self) -> &AtomicBool {
-        // SAFETY: as above; it holds no other values than 0 and 1.
+        // SAFETY: as above; its only values are 0 and 1.
         unsafe { AtomicBool::from_ptr((&raw mut (*self.0.state.as_ptr()).snapshots_over).cast::<bool>()) }
     }
 
-    /// Says on which CPUs to count what other programs run.
+    /// Sets the CPUs on which to count what other programs run.
     pub(crate) fn count_others_on(&self, cpus: &[u32]) {
         // SAFETY: as above; the programs only read it.
         let words = unsafe { &*(&raw const (*self.0.state.as_ptr()).pack_cpus).cast::<[AtomicU64; PACK_WORDS]>() };
@@ -229,40 +229,40 @@ impl Programs {
         }
     }
 
-    /// A copy of the crew's state. Words are read one by one while the kernel changes them.
+    /// Returns a copy of the state of all tracked threads together. Its words are read one by one while the kernel changes them.
     pub(super) fn crew(&self) -> Crew {
-        // SAFETY: `crew` is a `struct cox_crew`, whose layout is asserted to be `Crew`'s; the mapping lives as long as self.
+        // SAFETY: `crew` is a `struct cox_crew`, whose layout is asserted to be that of `Crew`; the mapping lives as long as self.
         unsafe { (&raw const (*self.0.state.as_ptr()).crew).cast::<Crew>().read_volatile() }
     }
 
-    /// Copies of the accounts of this machine's CPUs, by number.
+    /// Returns copies of the accounts of this machine's CPUs, by number.
     pub(super) fn cpus(&self) -> Vec<Cpu> {
-        // SAFETY: `cpus` is an array of MAX_CPUS `struct cox_cpu`, whose layout is asserted to be `Cpu`'s; the index is below.
+        // SAFETY: `cpus` is an array of MAX_CPUS `struct cox_cpu`, whose layout is asserted to be that of `Cpu`; the index is below MAX_CPUS.
         let read = |n| unsafe { (&raw const (*self.0.state.as_ptr()).cpus).cast::<Cpu>().add(n).read_volatile() };
         self.numbers().map(read).collect()
     }
 
-    /// What of the trace found no room and no CPU could tell: nothing more has happened there.
+    /// Returns the gaps of the trace that no CPU could report itself, because no further event has occurred there.
     pub(super) fn gaps(&self) -> Vec<Moment> {
-        // SAFETY: `gaps` is an array of MAX_CPUS `struct cox_gap`, whose layout is asserted to be `Gap`'s; the index is below.
+        // SAFETY: `gaps` is an array of MAX_CPUS `struct cox_gap`, whose layout is asserted to be that of `Gap`; the index is below MAX_CPUS.
         let read = |n| unsafe { (&raw const (*self.0.state.as_ptr()).gaps).cast::<Gap>().add(n).read_volatile() };
         let gaps = self.numbers().map(|cpu| (cpu as u16, read(cpu)));
         let lost = |(cpu, gap): (u16, Gap)| Moment::new(gap.since_ns, cpu, What::Lost { count: gap.count as u32 });
         gaps.filter(|(_, gap)| gap.count > 0).map(lost).collect()
     }
 
-    /// The numbers that CPUs of this machine can have.
+    /// Returns the numbers that CPUs of this machine can have.
     fn numbers(&self) -> std::ops::Range<usize> {
         0..self.0.parts.clocks.as_ref().map_or(0, |settings| (settings.cpu_limit as usize).min(MAX_CPUS))
     }
 
-    /// Events that the kernel did not deliver to the clocks' programs because one was running on that CPU already.
+    /// Returns how many events the kernel did not deliver to the clocks' programs because a program was already running on that CPU.
     pub(super) fn missed_events(&self) -> u64 {
         let programs = self.tracepoints_of(Part::Clocks).filter_map(|name| self.program(name).ok());
         programs.map(|program| recursion_misses(&program)).sum()
     }
 
-    /// The programs at tracepoints that a part needs.
+    /// Returns the programs at tracepoints that a part needs.
     fn tracepoints_of(&self, part: Part) -> impl Iterator<Item = &'static str> {
         let is_its = move |parts: &[Part], name: &str| parts.contains(&part) && self.0.parts.needs(OsStr::new(name));
         TRACEPOINTS.into_iter().filter(move |(name, parts)| is_its(parts, name)).map(|(name, _)| name)
@@ -274,20 +274,20 @@ pub(super) fn object() -> &'static [u8] {
     &OBJECT.0
 }
 
-/// Makes the object that is opened next, by the name that its maps of variables begin with.
+/// Makes a builder for the object. The names of its maps of variables begin with the object's name.
 fn builder() -> libbpf_rs::Result<ObjectBuilder> {
     let mut builder = ObjectBuilder::default();
     builder.name("sense")?;
     Ok(builder)
 }
 
-/// Sets what is constant from here on.
+/// Sets the variables that are constant after loading.
 fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) -> Result<(), WatchError> {
     let none = || unavailable("the BPF object has no settings".into());
     let namespace = own_namespace()?;
     let mut map = open.maps_mut().find(|map| map.name() == "sense.rodata").ok_or_else(none)?;
     let bytes = map.initial_value_mut().filter(|bytes| is_whole::<types::rodata>(bytes.len())).ok_or_else(none)?;
-    // SAFETY: the section's bytes, at the beginning of a page; the skeleton has their types, and the object's own values are valid.
+    // SAFETY: the section's bytes, which begin at a page boundary; the skeleton has their types, and the object's initial values are valid.
     let config = unsafe { &mut *bytes.as_mut_ptr().cast::<types::rodata>() };
     config.has_clocks = parts.clocks.is_some();
     config.has_snapshots = parts.snapshots.is_some();
@@ -326,12 +326,12 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
     Ok(())
 }
 
-/// A ring that is not used has one page.
+/// Returns the size of the ring for trace events: one page if it is not used.
 fn moments_bytes(settings: &Settings) -> u32 {
     settings.moments_bytes.unwrap_or(4096)
 }
 
-/// Leaves out programs and maps of other parts, and sets how large those are that have room for what a tick brings.
+/// Leaves out the programs and maps of parts that are not loaded, and sets the sizes of the rings.
 fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
         let is_needed = parts.needs(program.name());
@@ -351,16 +351,16 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
     Ok(())
 }
 
-/// Whether a section of so many bytes is a `T`, but for what fills it up behind its last variable: pages are mapped whole.
+/// Returns whether a section of so many bytes is a `T`, apart from the padding behind its last variable. (Pages are mapped whole.)
 fn is_whole<T>(bytes: usize) -> bool {
     bytes.next_multiple_of(align_of::<T>()) >= size_of::<T>()
 }
 
-/// Where the variables of a loaded object are mapped.
+/// Returns where the variables of a loaded object are mapped.
 fn variables(object: &Object) -> Option<NonNull<types::bss>> {
     let map = object.maps().find(|map| map.name() == "sense.bss")?;
     let mut bytes: libbpf_sys::size_t = 0;
-    // SAFETY: a map of an object that is loaded; libbpf returns where it has mapped it, for as long as the object lives.
+    // SAFETY: a map of a loaded object; libbpf returns the address of its mapping, which exists as long as the object.
     let state = unsafe { libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), &raw mut bytes) };
     NonNull::new(state.cast::<types::bss>()).filter(|_| is_whole::<types::bss>(bytes as usize))
 }
@@ -380,7 +380,7 @@ fn recursion_misses(program: &ProgramMut<'_>) -> u64 {
     if failed != 0 { 0 } else { info.recursion_misses }
 }
 
-/// What is locked stays right when a thread panics: it is looked up and changed as a whole.
+/// Locks a mutex, even after a panic of another thread: each locked value is changed as a whole, so it is always consistent.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
