@@ -2,15 +2,15 @@
 /*
  * The memory that the preload library inside a program shares with cox.
  *
- * A memfd of COX_PRELOAD_BYTES named COX_PRELOAD_NAME, sealed so that nobody can shrink it under a reader:
+ * It is a memfd of COX_PRELOAD_BYTES named COX_PRELOAD_NAME, sealed so that no process can shrink it while another one reads it:
  *
- *   page 0      struct cox_preload          written by the program
- *   page 1      struct cox_preload_orders   written by cox, mapped read-only in the program
- *   page 2 ...  struct cox_preload_slot     one per thread that came to a barrier, written by that thread
+ * - page 0: struct cox_preload, written by the program
+ * - page 1: struct cox_preload_orders, written by cox, mapped read-only in the program
+ * - page 2 and later: one struct cox_preload_slot per thread that came to a barrier, written by that thread
  *
- * Whoever reads words of the other side takes them as what they are: anything.
+ * A reader must expect any value in the words that the other side writes.
  *
- * One layout, two spellings: this header and ../../src/preload.rs, with the same assertions.
+ * The layout is defined twice, in this header and in ../../src/preload.rs, with the same assertions.
  */
 #ifndef COX_PRELOAD_H
 #define COX_PRELOAD_H
@@ -23,7 +23,7 @@
 #define COX_PRELOAD_PAGE 4096
 #define COX_PRELOAD_SLOTS 1024
 #define COX_PRELOAD_HELPERS 4
-/* A descriptor that is kept for a user's cox has this number or a larger one. */
+/* The descriptor that is kept for a cox of the same user has this number or a larger one. */
 #define COX_PRELOAD_KEPT_FROM 1000
 #define COX_PRELOAD_BYTES (2 * COX_PRELOAD_PAGE + COX_PRELOAD_SLOTS * 64)
 
@@ -33,47 +33,47 @@
 #define COX_PRELOAD_PTHREAD 4u
 #define COX_PRELOAD_TASKS 8u /* threads in a barrier may be running tasks */
 
-/* cox_preload.throttle: libgomp's spinning while packed onto fewer CPUs than it counted. */
+/* cox_preload.throttle: the spin throttle of libgomp, while the program is packed onto fewer CPUs than libgomp counted at its start. */
 enum cox_preload_throttle {
 	COX_PRELOAD_AS_IT_WAS = 0,
-	COX_PRELOAD_THROTTLED, /* threads sleep soon at barriers */
-	COX_PRELOAD_REFUSED,   /* no threads could be had for it, or they would show */
+	COX_PRELOAD_THROTTLED, /* threads soon go to sleep at barriers */
+	COX_PRELOAD_REFUSED,   /* the threads that this takes could not be created, or would be visible to the program */
 };
 
 struct cox_preload {
 	__u64 magic; /* written last */
 	__u32 version;
-	__u32 bytes; /* of the whole memory */
-	__u32 pid;   /* as the program knows itself */
-	__u32 slots; /* in the table */
-	__u32 given; /* threads that asked for a slot: more than there are, when some have none */
+	__u32 bytes; /* size of the whole memory */
+	__u32 pid;   /* the program's own process id */
+	__u32 slots; /* number of slots in the table */
+	__u32 given; /* threads that asked for a slot: more than there are slots if some threads have none */
 	__u32 seen;
-	__u32 cpus_at_start; /* CPUs allowed when the program began: what its libgomp has counted */
-	__u32 team_threads; /* threads alive that have worked in libgomp's teams */
+	__u32 cpus_at_start; /* number of CPUs allowed when the program began, which its libgomp has counted */
+	__u32 team_threads; /* living threads that have worked in libgomp's teams */
 	__u32 throttle;	     /* enum cox_preload_throttle */
-	__u32 helpers[COX_PRELOAD_HELPERS]; /* threads of the library's own; what they create is so too */
+	__u32 helpers[COX_PRELOAD_HELPERS]; /* threads of the library's own; threads that they create also belong to the library */
 	__u32 pad;
 };
 
 struct cox_preload_orders {
-	__u32 cpus_now; /* the program is packed onto so many CPUs; 0: it is not. A futex word */
+	__u32 cpus_now; /* number of CPUs onto which the program is packed; 0: not packed. A futex word */
 	__u32 pad;
-	__u64 until_ns; /* … if CLOCK_MONOTONIC is below this: cox renews it, and may be killed */
+	__u64 until_ns; /* `cpus_now` is valid while CLOCK_MONOTONIC is below this time. cox renews it, since cox may be killed */
 };
 
 /* cox_preload_slot.role */
 enum cox_preload_role {
 	COX_PRELOAD_THREAD = 0,
-	COX_PRELOAD_TEAM, /* has worked in a team of libgomp's */
+	COX_PRELOAD_TEAM, /* has worked in a team of libgomp */
 };
 
-/* A cache line of its own: its thread writes it at each barrier. */
+/* On a cache line of its own, since its thread writes it at each barrier. */
 struct cox_preload_slot {
-	__u32 tid;	  /* as the program knows it; written last, 0: not given yet */
-	__u32 in_barrier; /* waits at a barrier, or for the next parallel region */
-	__u64 phases;	  /* barriers passed */
+	__u32 tid;	  /* id of the thread within the program; written last, 0: slot not given out yet */
+	__u32 in_barrier; /* true while the thread waits at a barrier, or for the next parallel region */
+	__u64 phases;	  /* number of barriers passed */
 	__u32 role;	  /* enum cox_preload_role */
-	__u32 ended;	  /* the thread is gone, its id may be another's */
+	__u32 ended;	  /* true if the thread is gone; its id may be another thread's */
 	__u32 pad[10];
 };
 

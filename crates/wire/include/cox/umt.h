@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a runtime inside a program and the kernel say to each other about blocking (User-Monitored Threads).
+ * The memory by which a runtime inside a program and the kernel exchange what they know about blocking (user-monitored threads).
  *
- * Each process has two pages, BPF arrays of one element that both sides map, and has descriptors of no other process' pages:
+ * Each process has two pages, BPF arrays of one element that both sides map. It has no descriptors of other processes' pages:
  *
- *   struct cox_umt_said   written by the program, but for `parked`; read by BPF, which believes no number of it
- *   struct cox_umt_seen   written by BPF, and only read by user space
+ * - struct cox_umt_said: the program page, written by the program, except for `parked`. BPF reads it and trusts no number in it.
+ * - struct cox_umt_seen: the kernel page, written by BPF. User space only reads it.
  *
- * and COX_UMT_BELLS doorbells, ring buffers that one parked standby each waits at. The protocol, and why no task is left
- * to an idle CPU that could be woken, is told in crates/umt-client/src/lib.rs.
+ * It also has COX_UMT_BELLS doorbells: ring buffers, at each of which one parked standby waits. The protocol, and why no task is left while a
+ * standby could be woken on an idle CPU, are explained in crates/umt-client/src/lib.rs.
  *
- * One layout, two spellings: this header and ../../src/umt.rs, with the same assertions.
+ * The layout is defined twice, in this header and in ../../src/umt.rs, with the same assertions.
  */
 #ifndef COX_UMT_H
 #define COX_UMT_H
@@ -21,19 +21,19 @@
 #define COX_UMT_VERSION 4
 #define COX_UMT_BELLS 16    /* doorbells of a process */
 #define COX_UMT_TABLE 2048  /* places for threads; a power of two */
-#define COX_UMT_PROBES 16   /* places a thread may be in, from its first one on */
+#define COX_UMT_PROBES 16   /* places in which a thread may be, beginning with its first one */
 #define COX_UMT_QUEUES 192  /* queues of ready tasks */
 #define COX_UMT_DELAYS 40
 #define COX_UMT_CPU_WORDS 16
 #define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
-#define COX_UMT_PROCESSES 128 /* of a session at the same time */
+#define COX_UMT_PROCESSES 128 /* maximum number of processes of a session at the same time */
 
-/* Bits of `tells`: BPF rings bell `cpu % COX_UMT_BELLS`, without taking a standby, at */
-#define COX_UMT_TELL_BLOCKS 1	/* each thread that is ready there no more */
-#define COX_UMT_TELL_UNBLOCKS 2 /* each that is ready there again */
-#define COX_UMT_TELL_IDLE 4	/* the last of those that were ready there */
+/* Bits of `tells`: BPF rings bell `cpu % COX_UMT_BELLS`, without taking a standby, when on that CPU */
+#define COX_UMT_TELL_BLOCKS 1	/* a thread is no longer ready */
+#define COX_UMT_TELL_UNBLOCKS 2 /* a thread becomes ready */
+#define COX_UMT_TELL_IDLE 4	/* the last ready thread is no longer ready */
 
-/* A queue of ready tasks: empty unless begin < end. On lines of their own: different threads write them. */
+/* A queue of ready tasks: empty unless begin < end. The ends are on cache lines of their own, since different threads write them. */
 struct cox_umt_queue {
 	__s64 begin;
 	__u64 pad1[15];
@@ -42,45 +42,45 @@ struct cox_umt_queue {
 };
 
 struct cox_umt_said {
-	__u32 version;		 /* COX_UMT_VERSION: of any other page BPF reads nothing else */
-	__u32 cpus;		 /* more runnable threads than these are too many */
-	__u32 queues;		 /* in use, from the first on */
-	__u32 generation;	 /* raised behind each change of `tids` */
+	__u32 version;		 /* COX_UMT_VERSION; BPF ignores a page with another value */
+	__u32 cpus;		 /* number of CPUs that the process may use: more runnable threads are too many */
+	__u32 queues;		 /* number of queues in use, from the first one on */
+	__u32 generation;	 /* incremented after each change of `tids` */
 	__u64 allowed[COX_UMT_CPU_WORDS]; /* CPUs that the process may use */
-	__u32 tells;		 /* what bells are rung for, beside tasks */
+	__u32 tells;		 /* the events, other than pending tasks, for which bells are rung */
 	__u32 pad0;
 	__u64 pad1[13];
-	__u64 parked;		 /* bit n: a standby waits at bell n. BPF takes a bit when it rings */
+	__u64 parked;		 /* bit n: a standby is parked at bell n. BPF clears the bit when it rings the bell */
 	__u64 pad2[15];
 	/* Counters for the report. */
-	__u64 standbys;		 /* threads made */
-	__u64 ran;		 /* tasks that standbys ran */
+	__u64 standbys;		 /* standby threads created */
+	__u64 ran;		 /* tasks run by standbys */
 	__u64 empty;		 /* rings that found no task */
 	__u64 surrendered;	 /* standbys that left tasks to others because too many were runnable */
-	__u64 own_rings;	 /* rings by the program itself, which saw a CPU without work */
-	__u64 failed;		 /* threads that could not be made */
-	__u64 thread_data;	 /* 1: no standbys, the program has thread-local data of its own */
-	__u64 shared_numbers;	 /* times that a thread number was given to two tasks */
-	__u64 bound;		 /* 1: no standbys, threads are bound to places */
-	__u64 unseen;		 /* 1: BPF does not see this process: other process ids */
-	__u64 unshared;		 /* teams whose queues found no room here */
-	__u64 scan_rescues;	 /* times that a scan found a task and a free CPU of which nobody was told */
-	__u64 at_limit;		 /* of `failed`: there were as many standbys as a process may have */
-	__u64 error;		 /* why the last of the others failed, an errno; 0: none did */
+	__u64 own_rings;	 /* rings by the program itself, which saw an idle CPU */
+	__u64 failed;		 /* standby threads that could not be created */
+	__u64 thread_data;	 /* 1: no standbys, because the program has thread-local data of its own */
+	__u64 shared_numbers;	 /* times that the same thread number was given to two tasks */
+	__u64 bound;		 /* 1: no standbys, because threads are bound to places */
+	__u64 unseen;		 /* 1: BPF does not see this process, because it has other process ids */
+	__u64 unshared;		 /* teams whose queues found no room in this page */
+	__u64 scan_rescues;	 /* times that a scan found a task and a free CPU of which no thread was told */
+	__u64 at_limit;		 /* part of `failed`: the process already had its maximum number of standbys */
+	__u64 error;		 /* errno of the last other failure; 0: none */
 	__u64 pad4[2];
-	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by time until the first task: class n begins at 2^(n/4) us */
+	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by the time until the first task: class n begins at 2^(n/4) us */
 	__u64 pad5[8];
-	__u32 tids[COX_UMT_TABLE]; /* threads that count, 0: none; see cox_umt_place */
+	__u32 tids[COX_UMT_TABLE]; /* ids of the tracked threads, 0: unused; see cox_umt_place */
 	struct cox_umt_queue queue[COX_UMT_QUEUES];
-	__u64 pad6[400];	 /* to whole pages */
+	__u64 pad6[400];	 /* fills up the last page */
 };
 
 /*
- * What threads that count have done on a CPU. As many are ready there, running or queued, as unblocked - blocked, as a signed
- * number. One aligned word for who reads it; both halves wrap around.
+ * Blocks and unblocks of tracked threads on a CPU. As a signed number, unblocked - blocked is the number of threads that are ready there, running
+ * or queued. A reader loads both halves as one aligned word; both wrap around.
  *
- * Who is enlisted unblocks, who ends or is discharged blocks, and who is moved while it is ready blocks there and unblocks here: so the
- * difference is always the number.
+ * A thread that is enlisted counts as unblocked. A thread that ends or is discharged counts as blocked. A ready thread that is moved to another
+ * CPU counts as blocked on the old CPU and as unblocked on the new one. So the difference always is the number of ready threads.
  */
 struct cox_umt_cpu {
 	__u32 blocked;
@@ -88,20 +88,20 @@ struct cox_umt_cpu {
 };
 
 struct cox_umt_seen {
-	__s32 runnable;	  /* threads that count and are not blocked */
+	__s32 runnable;	  /* tracked threads that are not blocked */
 	__u32 pad1;
-	__u64 blocks;	  /* voluntary blocks of threads that count */
+	__u64 blocks;	  /* voluntary blocks of tracked threads */
 	__u64 unblocks;
 	__u64 rings;
-	__u64 no_standby; /* a task was pending and a CPU free, and no standby was parked */
-	__u64 corrected;  /* threads that ran though nobody was seen to wake them */
-	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF rang each bell last, on CLOCK_MONOTONIC */
+	__u64 no_standby; /* times that a task was pending and a CPU free, and no standby was parked */
+	__u64 corrected;  /* threads that were found running although no wake-up of them was seen */
+	__u64 rung_ns[COX_UMT_BELLS]; /* when BPF last rang each bell, on CLOCK_MONOTONIC */
 	__u64 pad2[490];
 	struct cox_umt_cpu cpu[COX_UMT_CPUS];
 	__u32 thread_blocks[COX_UMT_TABLE]; /* voluntary blocks of the thread in each place of `tids`; wraps around */
 };
 
-/* The n-th place at which a thread is looked for. */
+/* The n-th place in which a thread is looked for. */
 static inline __u32 cox_umt_place(__u32 tid, __u32 n)
 {
 	return ((tid * 2654435761u >> 16) + n) & (COX_UMT_TABLE - 1);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Why a thread blocks: from the system call in its user registers, in_iowait and the descriptor. */
+/* Determines why a thread blocks, from the system call in its user registers, in_iowait and the file descriptor. */
 #ifndef COX_CAUSES_BPF_H
 #define COX_CAUSES_BPF_H
 
 #include "registers.bpf.h"
 #include "state.bpf.h"
 
-/* Why `task` blocks now; where that hangs on a descriptor, `c` remembers which. */
+/* Returns why `task` blocks now. If that depends on a descriptor, stores the descriptor in `c`. */
 COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 {
 	u32 state = task->__state;
@@ -21,24 +21,24 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 		return iowait ? COX_DISK : COX_OTHER; /* no user registers */
 	call = user_call_of(task);
 	if (call.nr < 0)
-		return COX_PAGE_FAULT; /* its read, or the lock on the address space */
+		return COX_PAGE_FAULT; /* the fault's read, or the lock on the address space */
 	if (cox_other_numbers(&task->thread_info))
-		return iowait ? COX_DISK : COX_OTHER; /* another numbering */
+		return iowait ? COX_DISK : COX_OTHER; /* another numbering of system calls */
 	if (call.nr >= 512)
 		return COX_OTHER;
 	if (iowait && call.nr != nr_io_uring_enter)
 		return COX_DISK;
-	/* The mask tells the verifier what the comparison already says. */
+	/* The verifier needs the bit mask, although the comparison above implies it. */
 	cause = cause_of_syscall[call.nr & 511];
 	if (cause == COX_BY_FD)
-		/* The top bit: read(0) must differ from "none yet". */
+		/* The top bit distinguishes read(0) from "none yet". */
 		c->fd_now = 1ull << 63 | (u64)call.nr << 32 | call.fd;
 	return cause;
 }
 
 /*
- * What a descriptor of these `files` is. About ten dependent loads: not for each block. The address
- * comes as a number, as only numbers and plain memory can be passed to a global function.
+ * Returns the cause that belongs to the type of a descriptor of `files`. This takes about ten dependent loads, so it is not done for each block.
+ * The address is passed as a number, since only numbers and plain memory can be passed to a global function.
  */
 COX_RARE u32 cause_of_file(u64 files, u32 fd)
 {
@@ -75,13 +75,12 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 	return cause_of_file((u64)BPF_CORE_READ(p, files), fd);
 }
 
-/* Blocks shorter than this may reuse the answer for the same call on the same descriptor number. */
+/* Blocks shorter than this may reuse the result for the same call on the same descriptor number. */
 #define FD_REUSE_NS 20000
 
 /*
- * Resolve COX_BY_FD at the end of a block, when its length is known: the thread is still inside the
- * call. Only a short block may take a remembered answer, so a descriptor number that has changed
- * hands can misplace microseconds, never a long wait.
+ * Resolves COX_BY_FD at the end of a block, when its length is known and the thread is still inside the call. Only a short block may use a
+ * remembered result: if the descriptor number now belongs to another file, only microseconds get a wrong cause, never a long wait.
  */
 COX_INLINE void resolve_cause(struct task_struct *p, struct cox_clock *c, u64 t)
 {

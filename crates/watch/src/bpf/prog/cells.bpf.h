@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who waits where: the cells (cox/cells.h) that members enter when they become runnable off a CPU
- * and leave when switched in.
+ * Counts of waiting threads: the cells (cox/cells.h) that tracked threads enter when they become runnable off a CPU, and leave when they are
+ * switched in.
  *
- *  - cpus[c].waiting, thread-time: for "who held the CPU members waited for".
- *  - crew.waiting[class] or cpus[c].pinned, presence: for "this CPU idled while a member that was
- *    allowed here waited". Members are told apart by affinity mask: class 0 may run anywhere, a
- *    thread bound to one CPU counts on that CPU, other masks get a class each.
- *  - crew.off, presence: members off CPU, so that idle time without any is told apart.
- *  - cpus[k].level, a level: more than k CPUs are busy with members; crew.busy says how many are now.
+ * - cpus[c].waiting, thread time: tells which threads held the CPU for which tracked threads waited.
+ * - crew.waiting[class] or cpus[c].pinned, presence: tells whether this CPU was idle while a tracked thread that was allowed here waited. Threads
+ *   are distinguished by affinity mask: class 0 may run anywhere, a thread bound to one CPU is counted on that CPU, and other masks get a class
+ *   each.
+ * - crew.off, presence: tracked threads off CPU, to distinguish idle time in which there are none.
+ * - cpus[k].level, a level: more than k CPUs are busy with tracked threads. crew.busy is the present number of these CPUs.
  */
 #ifndef COX_CELLS_BPF_H
 #define COX_CELLS_BPF_H
 
 #include "state.bpf.h"
 
-/* `counted` is 1 + the class; this stands for "on its one CPU". */
+/* `counted` is 1 + the class. This class stands for a thread that is bound to one CPU. */
 #define CLASS_PINNED COX_MASK_CLASSES
 
-/* Contention is rare and short; give up rather than spin under a run queue's lock. */
+/* Contention is rare and short, so this gives up after a few attempts instead of spinning under a run queue's lock. */
 COX_RARE int presence_step_again(u64 *cell, s32 delta, u64 t)
 {
 	if (!cell)
@@ -52,7 +52,7 @@ COX_INLINE u64 mask_word(u64 task, u32 w)
 	return word;
 }
 
-/* The class of a mask that is neither "all" nor "one": found by its hash, or taken. For `address_of` a task. */
+/* The class of a mask that is neither "all" nor "one": found by its hash, or allocated. `task` is from `address_of`. */
 COX_RARE u32 partial_class(u64 task)
 {
 	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */
@@ -95,7 +95,7 @@ COX_INLINE u32 mask_class(struct task_struct *p)
 COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 {
 	if (class < COX_MASK_CLASSES) {
-		/* The compiler would fold the mask away, and the verifier needs to see it. */
+		/* The compiler would remove the bit mask as redundant, but the verifier needs it. */
 		barrier_var(class);
 		return &crew.waiting[class & (COX_MASK_CLASSES - 1)].cell;
 	}
@@ -132,7 +132,7 @@ COX_INLINE void wait_begins(struct cox_clock *c, u32 class, u64 t)
 	presence_step(presence_cell(class, cpu), 1, t);
 }
 
-/* The wait on `cpu` is over since `ended`; now is t. */
+/* Ends the wait on `cpu`, which was over at `ended`; the present time is t. */
 COX_INLINE void wait_ends(struct cox_clock *c, u32 cpu, u64 ended, u64 t)
 {
 	u32 class = c->counted - 1;

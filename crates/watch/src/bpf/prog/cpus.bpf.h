@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What each CPU does: idle, ours, others; what its idle time coincided with; who kept members waiting. */
+/*
+ * Accounts of CPUs: whether each CPU is idle, runs a tracked thread or another one; what its idle time coincided with; and which threads kept
+ * tracked threads waiting.
+ */
 #ifndef COX_CPUS_BPF_H
 #define COX_CPUS_BPF_H
 
 #include "cells.bpf.h"
 
-/* Presence of waiting members that may run on this CPU. With several masks the parts may overlap. */
+/* Presence integral of waiting tracked threads that may run on this CPU. With several mask classes the parts may overlap. */
 COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 {
 	u64 sum;
@@ -22,7 +25,7 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 	return sum & COX_CELL_SUM;
 }
 
-/* Book what this CPU did until t, and what its idle time coincided with. */
+/* Books what this CPU did until t, and what its idle time coincided with. */
 COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
 	u64 was = cpu->kind & 3;
@@ -48,7 +51,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	cpu->since_ns = t;
 }
 
-/* A stranger, which is about to leave this CPU, held it while members waited for it. */
+/* Charges the untracked thread that is about to leave this CPU with the time for which tracked threads waited. */
 COX_RARE int charge_stranger(u64 wait_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
@@ -70,19 +73,19 @@ COX_RARE int charge_stranger(u64 wait_ns)
 	return 0;
 }
 
-/* Waiting on this CPU since the last switch, and its charge to who ran: thread-time, ns. */
+/* Returns the thread time, in ns, for which tracked threads waited on this CPU since the last switch. It is charged to the thread that ran. */
 COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 {
 	u64 now = cox_cell_thread_time(cpu->waiting, t);
 	u64 waited = cox_cell_since(now, cpu->wait_mark);
 
-	/* A reading behind the mark leaves the mark where it is. */
+	/* A reading before the mark leaves the mark unchanged. */
 	if (waited)
 		cpu->wait_mark = now;
 	return waited;
 }
 
-/* First word on what a CPU does, when it has not switched yet. */
+/* Called at the first event that tells what a CPU does. */
 COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
 	cpu->since_ns = t;
@@ -90,7 +93,7 @@ COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 	cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
 }
 
-/* Members waited while a stranger, who leaves now, or nobody held the CPU. */
+/* Charges the time for which tracked threads waited to the untracked thread that leaves now, or to idle time. */
 COX_INLINE void charge_outgoing(struct cox_cpu *cpu, u64 waited)
 {
 	if (cpu->kind == COX_CPU_IDLE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel types and fields we read, and nothing more: CO-RE relocates each access to the running
- * kernel's layout, so no generated 130,000-line header is needed.
+ * The kernel types and fields that the programs read, and nothing more. CO-RE relocates each access to the running kernel's layout, so no
+ * generated header of 130,000 lines is needed.
  */
 #ifndef COX_KERNEL_H
 #define COX_KERNEL_H
@@ -15,7 +15,7 @@ typedef __u64 u64;
 typedef __s32 s32;
 typedef __s64 s64;
 typedef _Bool bool;
-/* Named by libbpf's helper definitions. */
+/* Used by libbpf's helper definitions. */
 typedef __u16 __be16;
 typedef __u32 __be32;
 typedef __u32 __wsum;
@@ -54,8 +54,8 @@ enum { S_IFMT = 0170000, S_IFSOCK = 0140000, S_IFIFO = 0010000, S_IFCHR = 002000
 #define AF_UNIX 1
 
 /*
- * Integers are unsigned here, whatever the kernel says: libbpf adjusts the width of a load to the kernel's
- * field for unsigned ones only, and fields shrink (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
+ * Integers are unsigned here, whatever they are in the kernel: libbpf adjusts the width of a load to the kernel's field only for unsigned ones,
+ * and fields may shrink (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
  */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -145,7 +145,7 @@ typedef struct {
 	u32 val;
 } kgid_t;
 
-/* A set of capabilities: two words before Linux 6.3, one since; 64 bits in both. */
+/* A set of capabilities: two words before Linux 6.3, one word since; 64 bits in both. */
 struct capabilities {
 	u64 bits;
 };

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Who else ran on the pack's CPUs: CPU time by name of all threads that are neither packed nor cox's own.
+ * Other programs on the pack's CPUs: the CPU time, by name, of all threads that are neither packed nor cox's own.
  *
- * Only switches from or to such a thread on these CPUs cost something, so a pack that is alone pays a bit test at each switch.
+ * Only switches from or to such a thread on these CPUs cost time. If no other program runs there, the cost is a bit test at each switch.
  */
 #ifndef COX_OTHERS_BPF_H
 #define COX_OTHERS_BPF_H
 
 #include "threads.bpf.h"
 
-/* The pack's CPUs; those beyond are not watched. Also in programs.rs. */
+/* The set of the pack's CPUs. CPUs beyond its size are not watched. The size is also in programs.rs. */
 #define COX_PACK_WORDS 16
 u64 pack_cpus[COX_PACK_WORDS];
-/* cox, as its own namespace numbers processes. */
+/* cox's process id in its own namespace. */
 const volatile u32 own_process = 0;
 
-/* Time of programs whose name found no room. */
+/* CPU time of programs whose names found no room. */
 u64 unnamed_ns;
 
 struct cox_other {
@@ -29,7 +29,7 @@ struct {
 	__type(value, u64);
 } others SEC(".maps");
 
-/* When the other program on this CPU came; 0: there is none, or it was not seen to come. */
+/* When the other program on this CPU was switched in; 0: none is there, or its arrival was not seen. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -37,7 +37,7 @@ struct {
 	__type(value, u64);
 } other_since SEC(".maps");
 
-/* The thread that leaves this CPU. Verified by itself. */
+/* Charges the CPU time of the thread that leaves this CPU to its name. Verified by itself. */
 COX_RARE int charge_other(u64 ran_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
@@ -50,7 +50,7 @@ COX_RARE int charge_other(u64 ran_ns)
 	sum = bpf_map_lookup_elem(&others, &key);
 	if (!sum && !bpf_map_update_elem(&others, &key, &ran_ns, BPF_NOEXIST))
 		return 0;
-	/* Another CPU has been faster, or there is no room. */
+	/* Either another CPU has just created the entry, or there is no room. */
 	if (!sum)
 		sum = bpf_map_lookup_elem(&others, &key);
 	__sync_fetch_and_add(sum ? sum : &unnamed_ns, ran_ns);
@@ -62,7 +62,7 @@ COX_INLINE bool is_in_pack(u32 cpu)
 	return cpu < 64 * COX_PACK_WORDS && pack_cpus[cpu >> 6 & (COX_PACK_WORDS - 1)] >> (cpu & 63) & 1;
 }
 
-/* One that is not packed leaves this CPU of the pack, or comes to it. */
+/* Called when a thread that is not packed leaves this CPU of the pack, comes to it, or both. */
 COX_INLINE void other_switched(bool leaves, bool comes, u64 t)
 {
 	u32 only = 0;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part for overlap, User-Monitored Threads: counts the runnable threads of runtimes that asked for it, and rings a parked standby of theirs
- * when one of them blocks, or a CPU goes idle, while tasks are pending and there are fewer of them than CPUs.
+ * The overlap part (user-monitored threads). It counts the runnable threads of runtimes that have asked for doorbells. It rings one of a
+ * runtime's parked standbys if tasks are pending and fewer of its threads are runnable than there are CPUs, when one of its threads blocks or a
+ * CPU goes idle.
  *
- * The protocol, and why it loses no task, is told in crates/umt-client/src/lib.rs; this is its step 2. Whether a thread is runnable
- * is kept in its own state and `runnable` changes with that state only, so an event that is lost or comes twice is made good
- * by the thread's next one.
+ * The protocol, and why it loses no task, are explained in crates/umt-client/src/lib.rs; this is its step 2. Whether a thread is runnable is kept
+ * in the thread's own state, and `runnable` changes only together with that state. If an event is lost or comes twice, the thread's next event
+ * corrects it.
  */
 #ifndef COX_OVERLAP_BPF_H
 #define COX_OVERLAP_BPF_H
@@ -13,24 +14,27 @@
 #include "threads.bpf.h"
 #include "cox/umt.h"
 
-/* Processes with a number below this have asked; 0: nobody is counted, or not any more. */
+/* Process numbers below this are in use; 0: no thread is counted, or not any more. */
 u32 processes;
 
 /*
- * A CPU that goes idle looks at so many queues, and one process more, at most. How many a process has is what the process says, the kernel waits
- * meanwhile, and a user without privilege may have several sessions of 128 processes.
+ * Maximum number of queues, plus one per process, at which a CPU that goes idle looks. The limit is needed because the process itself says how
+ * many queues it has, the kernel waits during the look, and a user without privilege may have several sessions of 128 processes.
  */
 #define LOOKS_AT_MOST 1024
 
-/* The process that it looks at first: where not all can be looked at, the others come next time. */
+/* The process at which such a look begins. If not all processes can be looked at, the others come next time. */
 u32 first_looked;
 
-/* Processes that have hung up, by number: their standbys are not rung any more. A word of the session's own, which no process can write. */
+/*
+ * Processes that have closed their connection, by number: their standbys are no longer rung. These words belong to the session; no process can
+ * write them.
+ */
 u8 over[COX_UMT_PROCESSES];
 
 /*
- * Each process has two pages of its own and descriptors of no others: what it writes there, or whoever inherits its descriptors, reaches nobody else. The
- * next process with the same number gets new ones.
+ * Each process has two pages of its own, and no descriptors of others. Whatever is written there, by the process or by another one that inherits
+ * its descriptors, affects no other process. The next process with the same number gets new pages.
  */
 struct said_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -40,7 +44,7 @@ struct said_page {
 	__uint(value_size, sizeof(struct cox_umt_said));
 };
 
-/* Frozen when it is made: user space can only read it. */
+/* Frozen when it is created: user space can only read it. */
 struct seen_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -80,7 +84,7 @@ COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 	return thread && thread->monitored.process ? &thread->monitored : NULL;
 }
 
-/* NULL, too, where the page has another layout than this, or none yet. */
+/* Returns NULL also if the page has another layout, or none yet. */
 COX_INLINE struct cox_umt_said *said_by(u32 process)
 {
 	struct cox_umt_said *said;
@@ -117,7 +121,7 @@ COX_INLINE s32 ready_on(struct cox_umt_seen *seen, u32 cpu)
 
 /* --- doorbells --------------------------------------------------------------------------------- */
 
-/* `used`: how many queues are looked at. */
+/* Looks at the first `used` queues. */
 COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 {
 	for (u32 i = 0; i < COX_UMT_QUEUES && i < used; i++)
@@ -127,8 +131,9 @@ COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 }
 
 /*
- * One of its threads has left this CPU: rings a standby, if the CPU, or another, has none of its threads now and there is a task. Where
- * the standby will run is the scheduler's to say, which wakes threads on idle CPUs. Looks at `used` queues. Verified by itself, not at each call.
+ * Called when a thread of the process has left this CPU. Rings a standby if there is a task, and this CPU or another one has none of the
+ * process's threads now. The scheduler decides where the standby will run; it wakes threads on idle CPUs. Looks at the first `used` queues.
+ * Verified by itself, not at each call.
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
@@ -144,7 +149,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 		return 0;
 	if (!has_ready(said, used))
 		return 0;
-	/* The lowest first, again and again: its memory is in the caches, and the others sleep on. */
+	/* Always prefers the lowest bell: the memory of that standby is in the caches, and the others sleep on. */
 	for (at = 0; at < COX_UMT_BELLS; at++) {
 		u64 bit = 1ull << at;
 
@@ -163,11 +168,11 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 	return 0;
 }
 
-/* --- who is runnable, and where ------------------------------------------------------------------ */
+/* --- runnable threads, by CPU ------------------------------------------------------------------------ */
 
 /*
- * Something was counted on a CPU: rings its bell, if the program wants to hear of it. Wakes only who has read all that was said before, so a
- * program that is behind is not woken again and again. Verified by itself.
+ * Called after a block or unblock was counted on a CPU: rings the CPU's bell if the program wants to know. A ring only wakes a reader that has
+ * read everything before, so that a program that is behind is not woken again and again. Verified by itself.
  */
 __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 {
@@ -179,12 +184,12 @@ __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 
 	if (!said || !seen)
 		return 0;
-	/* Of several that leave a CPU at the same time the last one sees that nobody is left: all have counted themselves before they look. */
+	/* If several threads leave a CPU at the same time, the last one sees that none is left: each counts itself before it looks. */
 	if (what == COX_UMT_TELL_BLOCKS && ready_on(seen, cpu) <= 0)
 		what |= COX_UMT_TELL_IDLE;
 	bell = said->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
 	now = bpf_ktime_get_ns();
-	/* A ring that is full wakes nobody, and need not: it has been rung and nobody has come. */
+	/* A full ring wakes no reader, and need not: it was rung before, and the reader has not come yet. */
 	if (bell)
 		bpf_ringbuf_output(bell, &now, sizeof(now), 0);
 	return 0;
@@ -247,7 +252,7 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 	m->process = process + 1;
 }
 
-/* It counts no more, and rings nobody, until its process asks anew. */
+/* Stops tracking the thread until its process asks again. Rings no standby. */
 COX_INLINE void let_go(struct cox_monitored *m)
 {
 	struct cox_umt_said *said = said_by(m->process - 1);
@@ -263,12 +268,12 @@ COX_INLINE void overlap_newtask(struct task_struct *child, bool is_thread, struc
 {
 	struct cox_monitored *m = monitored_in(creator);
 
-	/* A child process asks for itself. */
+	/* A child process has to ask for doorbells itself. */
 	if (m && is_thread && (!owned || is_owners(child)))
 		take_in(child, m->process - 1);
 }
 
-/* Another program, with more rights or not: it asks anew, and is asked who it is. */
+/* The thread runs another program, with more rights or not. That program has to ask again, and its rights are checked then. */
 COX_INLINE void overlap_exec(struct cox_thread *thread)
 {
 	struct cox_monitored *m = monitored_in(thread);
@@ -277,9 +282,9 @@ COX_INLINE void overlap_exec(struct cox_thread *thread)
 		let_go(m);
 }
 
-/* --- they block and unblock -------------------------------------------------------------------- */
+/* --- threads block and unblock ------------------------------------------------------------------ */
 
-/* Whether the process counts this thread; looked up when its list has changed. */
+/* Whether the process has enlisted this thread. Looked up only if the process's list has changed. */
 COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct cox_umt_said *said,
 		       struct cox_umt_seen *seen)
 {
@@ -289,7 +294,7 @@ COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct co
 
 	if (m->looked == generation)
 		return m->counts;
-	/* The process lists what gettid(2) tells its threads. */
+	/* The list contains the ids that the threads get from gettid(2). */
 	tid = inner_tid_of(p);
 	for (u32 n = 0; n < COX_UMT_PROBES; n++) {
 		place = cox_umt_place(tid, n);
@@ -316,8 +321,8 @@ COX_INLINE void runs_again(struct cox_monitored *m, struct cox_umt_said *said, s
 }
 
 /*
- * Not at sched_waking, which comes before the scheduler has chosen a CPU: whoever is put on another one would unblock here, and then
- * block here to unblock there. Nor can this one come before the switch that it undoes.
+ * Called at sched_wakeup and not at sched_waking, which comes before the scheduler has chosen a CPU: a thread that is put on another CPU would be
+ * counted as unblocked here, and then be moved. Nor can sched_wakeup come before the switch that it undoes.
  */
 COX_INLINE void overlap_wakeup(struct cox_thread *thread)
 {
@@ -347,7 +352,7 @@ COX_INLINE void overlap_migrate(struct cox_thread *thread, u32 to)
 		is_on(m, said, seen, to);
 }
 
-/* A thread of a process that has asked leaves its CPU. */
+/* Called when a thread of a process that has asked for doorbells leaves its CPU. */
 COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, bool preempt, u32 cpu)
 {
 	struct cox_umt_said *said = said_by(m->process - 1);
@@ -359,7 +364,10 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 	is_on(m, said, seen, cpu);
 	if (!counts(m, prev, said, seen))
 		return;
-	/* Switches away from some threads reach no tracepoint (ARCHITECTURE.md), nor do wake-ups beneath them: it was seen to come by neither. */
+	/*
+	 * Switches away from some threads reach no tracepoint (ARCHITECTURE.md), and neither do wake-ups during them: the thread's arrival was
+	 * not seen.
+	 */
 	if (!m->runs)
 		runs_again(m, said, seen, true);
 	if (preempt || !state)
@@ -369,16 +377,17 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		m->counts = false;
 	} else {
 		__sync_fetch_and_add(&seen->blocks, 1);
-		/* Only here, on the CPU that the thread leaves. */
+		/* Not an atomic operation: written only here, on the CPU that the thread leaves. */
 		seen->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
-	/* Also where somebody else gets the CPU: the program's share of it is free. */
+	/* Even if another program's thread gets the CPU: the program's share of it is free. */
 	ring(m->process - 1, cpu, said->queues);
 }
 
 /*
- * An untracked thread leaves this CPU, which goes idle. A process that may use the CPU may have waited for it. Returns how many queues were looked at,
- * or -1: a standby was rung. Who has hung up is not looked at, and costs nobody his turn. Verified by itself.
+ * Called when an untracked thread leaves this CPU, which goes idle. A process that may use the CPU may have waited for it. Returns how many
+ * queues were looked at, or -1 if a standby was rung. A process that has closed its connection is skipped, and costs no other process its turn.
+ * Verified by itself.
  */
 __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 {
@@ -393,7 +402,7 @@ __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 	return ring(process, cpu, used) ? -1 : (int)used;
 }
 
-/* This CPU has gone idle: looks, from one process on, for a standby that could use it. Verified by itself. */
+/* Looks for a standby that could use this CPU, which has gone idle. Begins at `first_looked`. Verified by itself. */
 __attribute__((noinline)) int look_for_tasks(u32 cpu)
 {
 	u32 n, count = processes, first = first_looked, looks = 0;
@@ -421,7 +430,7 @@ COX_INLINE void overlap_switch(bool preempt, struct task_struct *prev, struct ta
 
 	if (!processes)
 		return;
-	/* A thread that runs does not block, whoever woke it: also one that was not seen to be woken. */
+	/* A thread that runs is not blocked, even if its wake-up was not seen. */
 	if (in && in->counts) {
 		struct cox_umt_said *said = said_by(in->process - 1);
 		struct cox_umt_seen *seen = seen_by(in->process - 1);
@@ -432,7 +441,7 @@ COX_INLINE void overlap_switch(bool preempt, struct task_struct *prev, struct ta
 				runs_again(in, said, seen, true);
 		}
 	}
-	/* One that has become another user (setuid(2)) is not this user's to watch any more. */
+	/* A thread that has become another user's (setuid(2)) must no longer be observed. */
 	if (out && owned && !is_owners(prev))
 		let_go(out);
 	else if (out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where in its code a sampled task is: in user mode, or in the system call that it made from there. */
+/* The place of a sampled task in its code: the instruction in user mode, or the system call that it made from there. */
 #ifndef COX_PLACE_BPF_H
 #define COX_PLACE_BPF_H
 

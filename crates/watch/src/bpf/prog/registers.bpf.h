@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The user registers of a task in the kernel: which system call it is in, and its first argument.
+ * The user registers of a task in the kernel: the system call that it is in, and its first argument.
  *
- * They lie at one distance from the start of each task's stack, which bpf_task_pt_regs tells once.
- * After that a load does: a helper call costs mispredicted returns where returns are guarded (13 ns
- * beside 2 on an AMD guest), and both hot paths need the registers. Kernels without bpf_rdonly_cast
- * (before 6.2) go on asking the helper.
+ * They lie at the same distance from the start of each task's stack, which is determined once by bpf_task_pt_regs. After that, one load is
+ * enough. A helper call is slower where returns are guarded, because they are mispredicted (13 ns instead of 2 ns on an AMD guest), and both hot
+ * paths need the registers. Kernels without bpf_rdonly_cast (before 6.2) always use the helper.
  */
 #ifndef COX_REGISTERS_BPF_H
 #define COX_REGISTERS_BPF_H
@@ -20,12 +19,12 @@ struct user_call {
 };
 
 /*
- * Every enrolment comes by here before there is any member. The first task of the walk is the
- * namespace's init, whose stack nobody frees between the two reads.
+ * Every enrolment calls this before any thread is tracked. The first task of the walk is the namespace's init, whose stack is not freed between
+ * the two reads.
  */
 COX_INLINE void learn_regs_distance(struct task_struct *p)
 {
-	/* In 32 bits, or kernels before 6.17 take it for a pointer that leaves its object. */
+	/* In 32 bits, because kernels before 6.17 would otherwise take the difference for a pointer that leaves its object. */
 	if (!regs_distance)
 		regs_distance = (u32)(u64)bpf_task_pt_regs(p) - (u32)(u64)untrusted(p)->stack;
 }

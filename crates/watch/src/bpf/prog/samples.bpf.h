@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Where members' user code is: for clocks a few hundred times a second of each CPU's time, and for the packer as often as it
- * wants to look. The two have events of their own, on other CPUs and at other times.
+ * Samples of tracked threads' user code. For clocks they are taken a few hundred times per second of each CPU's time, for the packer as often as
+ * it wants. The two have separate events, on other CPUs and at other times.
  */
 #ifndef COX_SAMPLES_BPF_H
 #define COX_SAMPLES_BPF_H
@@ -24,7 +24,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	c = p->pid ? clock_of(p) : NULL;
 	if (cpu->kind == COX_CPU_UNSEEN) {
-		/* No switch here yet: the sample is the first word on what this CPU does. */
+		/* No switch has occurred here yet: the sample is the first event that tells what this CPU does. */
 		cpu_first_seen(cpu, number, !p->pid ? COX_CPU_IDLE : c ? COX_CPU_OURS : COX_CPU_OTHERS,
 			       bpf_ktime_get_ns());
 	}
@@ -40,7 +40,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* What packed threads do, seen without taking their CPU: a tick would change what it measures. */
+/* Samples of packed threads, taken without taking their CPU: a tick would change what it measures. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);
@@ -58,7 +58,7 @@ int on_look(struct bpf_perf_event_data *ctx)
 	sample.tid = s->tid;
 	sample.tgid = s->tgid;
 	sample_place(&sample, ctx, p);
-	/* A full ring loses samples, and with them precision, nothing else. */
+	/* If the ring is full, samples are lost, which costs only precision. */
 	bpf_ringbuf_output(&looks, &sample, sizeof(sample), BPF_RB_NO_WAKEUP);
 	return 0;
 }

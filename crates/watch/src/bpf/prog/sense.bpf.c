@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The programs: one per tracepoint, for all parts (threads.bpf.h).
+ * The BPF programs: one per tracepoint, for all parts (threads.bpf.h).
  *
- * Each finds the storage of the threads that the event is about, once, and hands it to the parts in turn. Clocks come last: the verifier then
- * has fewer paths to follow. The time of a switch is read before any part does its work, so what one part takes is in no figure of another's.
+ * Each program looks up the storage of the event's threads once, and passes it to the parts in turn. Clocks come last, because the verifier then
+ * has fewer paths to follow. The time of a switch is read before any part runs, so that the time that one part takes is in no figure of another
+ * part.
  */
 #include "clocks.bpf.h"
 #include "overlap.bpf.h"
@@ -12,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* task_newtask rather than sched_process_fork: io_uring workers pass here too, and no lock is held. */
+/* task_newtask rather than sched_process_fork: it also sees io_uring workers, and no lock is held. */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 {
@@ -70,8 +71,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 }
 
 /*
- * For overlap, and not sched_waking, which comes before the scheduler has chosen a CPU: whoever is put on another one would unblock here, and then
- * block here to unblock there. Nor can this one come before the switch that it undoes.
+ * Overlap uses sched_wakeup and not sched_waking, which comes before the scheduler has chosen a CPU: a thread that is put on another CPU would be
+ * counted as unblocked here, and then be moved. Nor can sched_wakeup come before the switch that it undoes.
  */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
@@ -101,7 +102,7 @@ COX_INLINE void switched(bool clocks, bool preempt, struct task_struct *prev, st
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 t = 0;
 
-	/* Clocks alone read it where they need it: between two strangers they mostly don't. */
+	/* If only clocks are loaded, they read the time where they need it: at a switch between two untracked threads they mostly do not. */
 	if (clocks ? has_overlap || has_snapshots : has_snapshots)
 		t = bpf_ktime_get_ns();
 	if (has_overlap)
@@ -119,7 +120,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-/* The same without clocks, which are nine tenths of it: loading them only for the verifier to remove them would take longer than all the rest. */
+/*
+ * on_switch without clocks, which are nine tenths of it: loading them only for the verifier to remove them would take longer than loading
+ * everything else.
+ */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_plain_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -144,7 +148,7 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		key = tid_of(p);
 		wanted = bpf_map_lookup_elem(&enrol, &key);
 	}
-	/* A leader that has ended while its threads go on is a zombie: nothing more will happen to it. */
+	/* A thread group leader that has ended while its threads go on is a zombie, of which there will be no more events. */
 	if (!wanted || p->__state & TASK_DEAD || !has_no_more_rights(p))
 		return 0;
 	found++;

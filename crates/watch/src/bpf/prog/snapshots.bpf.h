@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part that keeps snapshots, for packing: where each thread is now, on a CPU, queued or blocked, what it has run, and where in
- * its code it left its CPU. A table in memory that the packer maps and reads without system calls.
+ * The snapshots part, for packing: the present state of each thread. A snapshot says whether the thread is on a CPU, queued or blocked, how long
+ * it has run, and where in its code it left its CPU. The table is in memory that the packer maps and reads without system calls.
  *
- * A place in the table is given once and never again: a reader that is late sees a dead thread, not
- * another one. Threads beyond the last place are counted and have none.
+ * A place in the table is never used again, so that a late reader sees a dead thread and not another one. Threads beyond the last place are
+ * counted and get no snapshot.
  */
 #ifndef COX_SNAPSHOTS_BPF_H
 #define COX_SNAPSHOTS_BPF_H
@@ -14,10 +14,13 @@
 
 const volatile u32 places = 65536;
 
-/* Set when the packer ends before the other parts: snapshots stay as they are then. */
+/* Set when the packer ends before the other parts: snapshots then no longer change. */
 bool snapshots_over;
 
-/* What the packer maps, only these programs write: both maps are frozen, for where cox-observe loads them the packer is a process without privilege. */
+/*
+ * The packer maps these tables, and only these programs write them. Both maps are frozen, because the packer is a process without privilege if
+ * cox-observe loads the programs.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -34,7 +37,7 @@ struct {
 	__type(value, struct cox_stand);
 } snapshots SEC(".maps");
 
-/* NULL: the thread has none. */
+/* Returns NULL if the thread has no snapshot. */
 COX_INLINE struct cox_stand *snapshot_of(struct cox_thread *thread)
 {
 	u32 index;
@@ -69,11 +72,11 @@ COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
 	s->state = state;
 	barrier();
 	s->tid = tid_of(p);
-	/* Last: from here on the thread's own CPU may write. */
+	/* Set last: from here on the thread's own CPU may write the snapshot. */
 	thread->place = index + 1;
 }
 
-/* A thread that becomes another user ends, for whoever packs this user's. By the CPU that it runs on. */
+/* Marks a thread that has become another user's as dead, for a packer of this user's threads. Called on the CPU on which the thread runs. */
 COX_INLINE void snapshot_leaves(struct cox_stand *s, struct cox_thread *thread)
 {
 	thread->place = 0;
@@ -100,7 +103,7 @@ COX_INLINE void snapshot_exec(struct task_struct *p, struct linux_binprm *bprm, 
 	if (gains_rights(p, bprm))
 		snapshot_leaves(s, thread);
 	else
-		/* A thread other than the leader takes over the leader's id. */
+		/* A thread other than the group leader takes over the leader's id. */
 		s->tid = tid_of(p);
 }
 
@@ -149,7 +152,7 @@ COX_INLINE void snapshot_in(struct cox_stand *s, u32 cpu, u64 t)
 	s->turn++;
 }
 
-/* `t`: when the switch was. 0: neither has anything of cox's, and the CPU is none of the pack's. */
+/* `t` is the time of the switch. */
 COX_INLINE void snapshot_switch(bool preempt, struct task_struct *prev, struct task_struct *next, struct cox_thread *prevs,
 				struct cox_thread *nexts, u32 cpu, u64 t)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the clocks' part keeps, and the settings it is loaded with. */
+/* The state of the clocks part, and the settings with which it is loaded. */
 #ifndef COX_STATE_BPF_H
 #define COX_STATE_BPF_H
 
 #include "threads.bpf.h"
 
-/* Settings: constant after load, so the verifier drops what is off. */
-const volatile u32 nr_cpus = 1;	    /* CPUs that may be in a mask: one of them all means "anywhere" */
-const volatile u32 mask_words = 1;  /* 64-bit words of an affinity mask to read */
+/* Settings. They are constant after loading, so the verifier drops the code of what is off. */
+const volatile u32 nr_cpus = 1;	    /* number of CPUs in an unrestricted mask: a mask with all of them means "anywhere" */
+const volatile u32 mask_words = 1;  /* number of 64-bit words to read of an affinity mask */
 const volatile u8 cause_of_syscall[512]; /* enum cox_cause or COX_BY_FD; filled from `arch` */
-const volatile u32 finals_wake_bytes = 2 << 20; /* wake the reader at this fill of `finals` */
+const volatile u32 finals_wake_bytes = 2 << 20; /* wake the reader when `finals` holds more than this */
 const volatile u32 nr_sched_yield = 24;
 const volatile u32 nr_io_uring_enter = 426;
 
@@ -27,7 +27,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } samples SEC(".maps");
 
-/* Sums of final clocks that found no room. */
+/* Sum of the final clocks that found no room. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -36,8 +36,8 @@ struct {
 } unlisted SEC(".maps");
 
 /*
- * Allocated beforehand, 5 MB: entries are made where interrupts are off, and the cache for those made on demand runs dry when
- * many threads wake one another for the first time (seen with standby threads: 1 run in 10).
+ * Preallocated, 5 MB: entries are created with interrupts off, and the cache for entries that are created on demand runs dry when many threads
+ * wake one another for the first time (seen with standby threads, in 1 run of 10).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -56,10 +56,10 @@ struct {
 
 #define LOSE(what, n) __sync_fetch_and_add(&crew.lost_##what, n)
 
-/* The clock of a tracked thread; NULL: it has none. */
+/* The clock of a tracked thread; NULL if it has none. */
 COX_INLINE struct cox_clock *clock_in(struct cox_thread *thread)
 {
-	/* Without a start it is being enrolled on another CPU just now: no member yet. */
+	/* A clock without a start time is being enrolled on another CPU: the thread is not tracked yet. */
 	return thread && thread->clock.since_ns ? &thread->clock : NULL;
 }
 
@@ -68,7 +68,7 @@ COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
 	return clock_in(thread_of(p));
 }
 
-/* This CPU's account, or NULL on a CPU we have no room for. */
+/* This CPU's account, or NULL if the CPU's number is too large. */
 COX_INLINE struct cox_cpu *this_cpu(u32 *number)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -82,10 +82,9 @@ COX_INLINE struct cox_cpu *this_cpu(u32 *number)
 }
 
 /*
- * The run queue of the CPU a task is on. By way of the task because many kernels do not list the
- * variable `runqueues` among their symbols; every task has its group's cfs_rq, of any class, where
- * the kernel has group scheduling. Asked of the kernel's types and not of the pointer: each test of
- * a pointer doubles what the verifier has to read.
+ * The run queue of a task's CPU. It is found through the task, because many kernels do not list the variable `runqueues` among their symbols.
+ * Every task, of any scheduling class, has its group's cfs_rq if the kernel has group scheduling. HAVE_RQ tests the kernel's types and not the
+ * pointer, because each test of a pointer doubles what the verifier has to read.
  */
 #define HAVE_RQ bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq)
 
@@ -94,7 +93,7 @@ COX_INLINE struct rq *rq_of(struct task_struct *p)
 	return HAVE_RQ ? untrusted(p)->se.cfs_rq->rq : NULL;
 }
 
-/* How long the hypervisor and interrupts have held a CPU, as far as its scheduler has noticed. */
+/* How long the hypervisor and interrupts have held a CPU, as far as its scheduler has accounted it. */
 COX_INLINE u64 steal_clock(struct rq *rq)
 {
 	return HAVE_RQ && bpf_core_field_exists(rq->prev_steal_time_rq) ? rq->prev_steal_time_rq : 0;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The parts of the programs, and what they keep of each thread.
+ * The parts of the programs, and what each part keeps of a thread.
  *
- * Three parts can be in one loaded object, and any of them alone:
+ * A loaded object can have any combination of three parts:
  *
- *  - clocks (clocks.bpf.h): a thread's account, for `cox run`; with a trace of it (trace.bpf.h) if that is wanted
- *  - snapshots (snapshots.bpf.h): where each thread is now, for whoever packs threads
- *  - overlap (overlap.bpf.h): how many threads of a process are runnable, and the doorbells of its standbys
+ * - clocks (clocks.bpf.h): accounts of threads, for `cox run`; with a trace (trace.bpf.h) if it is wanted
+ * - snapshots (snapshots.bpf.h): the present state of each thread, for a packer
+ * - overlap (overlap.bpf.h): how many threads of a process are runnable, and the doorbells of its standbys
  *
- * They share one program per tracepoint, one storage per thread, and one enrolment walk, since what an event costs is mostly the call of
- * a program and the search for the thread's storage. Which parts there are is known before the programs are loaded. The verifier removes the
- * others as dead code, and their maps are not made. Kernels before 6.8 read every global function, also one that is never called, so those that use a
- * map of their part test first whether the part is there. Each part has its own members: a thread may have a clock and no snapshot.
+ * The parts share one program per tracepoint, one storage per thread, and one enrolment walk, because the cost of an event is mostly that of
+ * calling a program and of finding the thread's storage. It is known before loading which parts are needed. The verifier removes the other parts
+ * as dead code, and their maps are not created. Kernels before 6.8 verify every global function, even one that is never called; a global function
+ * that uses a map of its part therefore tests first whether the part is loaded. Each part tracks its own threads: a thread may have a clock and
+ * no snapshot.
  */
 #ifndef COX_THREADS_BPF_H
 #define COX_THREADS_BPF_H
@@ -22,29 +23,29 @@ const volatile bool has_clocks = false;
 const volatile bool has_snapshots = false;
 const volatile bool has_overlap = false;
 
-/* Clocks and snapshots follow the child processes of their members. Overlap never does: each process asks for itself. */
+/* Clocks and snapshots follow the child processes of tracked processes. Overlap never does: each process has to ask for doorbells itself. */
 const volatile bool clocks_follow_children = true;
 const volatile bool snapshots_follow_children = true;
 
 /* A thread of a process that has asked for overlap. */
 struct cox_monitored {
-	u32 process; /* plus one; 0: being enrolled */
-	u32 looked;  /* `generation` at which it was last looked for */
-	u32 cpu;     /* where it runs or is queued, or ran last */
-	u32 place;   /* if it counts: its place in `tids` */
-	bool counts; /* its process has enlisted it */
-	bool runs;   /* it is not blocked: counted in `runnable`, and as ready on `cpu` */
+	u32 process; /* number of the process + 1; 0: being enrolled */
+	u32 looked;  /* `generation` of the page when the thread was last looked up */
+	u32 cpu;     /* the CPU where the thread runs or is queued, or ran last */
+	u32 place;   /* its place in `tids`, if `counts` is set */
+	bool counts; /* whether its process has enlisted it */
+	bool runs;   /* whether it is not blocked: it is then counted in `runnable`, and as ready on `cpu` */
 };
 
-/* What each part keeps of a thread. Zero: the part does not know it. */
+/* What each part keeps of a thread. All zero: the part does not track it. */
 struct cox_thread {
 	struct cox_monitored monitored;
-	u32 place; /* of its snapshot in the table, plus one */
+	u32 place; /* index of its snapshot in the table + 1 */
 	u32 pad;
 	struct cox_clock clock;
 };
 
-/* It lives with the task: no table to size, gone with the thread. */
+/* Task storage: there is no table to size, and an entry is freed with its thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -57,13 +58,13 @@ COX_INLINE struct cox_thread *thread_of(struct task_struct *p)
 	return has_storage(p) ? bpf_task_storage_get(&threads, p, 0, 0) : NULL;
 }
 
-/* NULL: there is no memory. */
+/* Returns NULL if there is no memory. */
 COX_INLINE struct cox_thread *new_thread(struct task_struct *p)
 {
 	return bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* Whom the enrolment walk takes, and for which part: ENROL_PROCESS | tgid, or a tid. */
+/* The tasks that the enrolment walk enrols, and the part that they are for. The key is ENROL_PROCESS | tgid, or a tid. */
 #define ENROL_PROCESS (1ull << 32)
 #define ENROL_CLOCK 1
 #define ENROL_SNAPSHOT 2
@@ -71,7 +72,7 @@ COX_INLINE struct cox_thread *new_thread(struct task_struct *p)
 
 struct cox_enrolment {
 	u32 part;
-	u32 more; /* flags for the new clock; the number of the process that asks for overlap */
+	u32 more; /* flags of the new clock, or the number of the process that asks for overlap */
 };
 
 struct {
@@ -82,7 +83,7 @@ struct {
 	__type(value, struct cox_enrolment);
 } enrol SEC(".maps");
 
-/* Threads that the last walk has found of those that it was to take. */
+/* Number of requested threads that the last walk has found. */
 u32 found;
 
 #endif

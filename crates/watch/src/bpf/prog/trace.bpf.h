@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Moments into a ring, where a trace is wanted: what happened when, with the times that clocks are kept with. */
+/* Writes trace events into a ring, if a trace is wanted, with the times that the clocks use. */
 #ifndef COX_TRACE_BPF_H
 #define COX_TRACE_BPF_H
 
@@ -7,26 +7,26 @@
 #include "state.bpf.h"
 
 const volatile bool traces = false;
-const volatile u32 moments_wake_bytes = 8 << 20; /* wake the reader at this fill of `moments` */
+const volatile u32 moments_wake_bytes = 8 << 20; /* wake the reader when `moments` holds more than this */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 32 << 20);
 } moments SEC(".maps");
 
-/* Written by each CPU for itself; but a program in a system call may be interrupted by one at a switch or a waking. */
+/* Each CPU writes its own entry; but a program that runs in a system call may be interrupted by a program at a switch or a waking. */
 struct cox_gap gaps[COX_MAX_CPUS];
 
 COX_INLINE int push_moment(struct cox_moment *m)
 {
-	/* The reader looks every 100 ms by itself. */
+	/* The reader reads the ring every 100 ms anyway. */
 	u64 wake = bpf_ringbuf_query(&moments, BPF_RB_AVAIL_DATA) > moments_wake_bytes ? BPF_RB_FORCE_WAKEUP :
 										       BPF_RB_NO_WAKEUP;
 
 	return bpf_ringbuf_output(&moments, m, sizeof(*m), wake);
 }
 
-/* There is room again: where the gap was is said before anything else. Whether that found room. */
+/* Reports the gap of a CPU, before any later event, once the ring has room again. Returns whether that report found room. */
 static __attribute__((noinline)) int tell_gap(u32 cpu)
 {
 	struct cox_gap *gap = &gaps[cpu & (COX_MAX_CPUS - 1)];
@@ -42,7 +42,7 @@ static __attribute__((noinline)) int tell_gap(u32 cpu)
 	return 1;
 }
 
-/* By the CPU on which it runs. Out of line: it is called from many places, and costs nothing where no trace is wanted. */
+/* Writes a trace event of the CPU on which this runs. Out of line: it is called from many places, and costs nothing if no trace is wanted. */
 static __attribute__((noinline)) int put_moment(struct cox_moment *m)
 {
 	u32 cpu = bpf_get_smp_processor_id() & (COX_MAX_CPUS - 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What keeps the verifier's work small. Loading the programs is most of what starting cox takes, and verifying them is most of that: it
- * follows every path through a program, and a path ends early only where all registers hold what they held when it came by before.
+ * Techniques that keep the verifier's work small. Most of cox's start-up time is the loading of the programs, and most of that is verification.
+ * The verifier follows every path through a program; a path ends early only at a place where all registers hold the same as on an earlier visit.
  *
- * To see the paths: load with log level 4 for the number of instructions processed, 2 for each of them.
+ * To see the paths, load with log level 4 for the number of instructions processed, or level 2 for each instruction.
  */
 #ifndef COX_VERIFIER_BPF_H
 #define COX_VERIFIER_BPF_H
@@ -13,42 +13,44 @@
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
 /*
- * Whether this kernel has bpf_rdonly_cast. A setting, and not a test of the symbol, which kernels
- * before 6.4 refuse; and constant, so that the verifier sees one kind of pointer where clang merges
- * the loads of both branches.
+ * Whether this kernel has bpf_rdonly_cast. It is a setting, because kernels before 6.4 refuse a test of the symbol. It is constant, so that the
+ * verifier sees only one kind of pointer where clang merges the loads of both branches.
  */
 const volatile bool casts = false;
 
-/* What is cast to, as the kernel numbers its types. Settings, as libbpf relocates by an excerpt of them, in which they have other numbers. */
+/*
+ * The types to which pointers are cast, as the kernel numbers them. They are settings, because libbpf relocates by an excerpt of the types, in
+ * which they have other numbers.
+ */
 const volatile u32 type_of_task = 0;
 const volatile u32 type_of_registers = 0;
 
 /*
- * The same task, to load pointers from. The verifier trusts the original. For each load of a pointer from a trusted object it searches all
- * types of the kernel, by name, for up to four lists of fields that are trusted too (since Linux 6.2); these searches were a quarter of the
- * time that loading took. Of an object that it does not trust it searches nothing. The cast itself is a move.
+ * Returns the same task as an untrusted pointer, for loading pointers from it. For each load of a pointer from a trusted object, the verifier
+ * searches all types of the kernel by name, for up to four lists of fields that are trusted too (since Linux 6.2); these searches took a quarter
+ * of the loading time. For an untrusted object it searches nothing. The cast itself is a move.
  */
 COX_INLINE struct task_struct *untrusted(struct task_struct *p)
 {
 	return casts ? bpf_rdonly_cast(p, type_of_task) : p;
 }
 
-/* Nearly every thread that is not observed has no storage of any kind: one load instead of a call. */
+/* Nearly every untracked thread has no storage of any kind, which one load finds out instead of a call. */
 COX_INLINE bool has_storage(struct task_struct *p)
 {
 	return untrusted(p)->bpf_storage;
 }
 
 /*
- * Makes the verifier forget the value of a variable, so that paths which differ in it alone become one. `any` is a number whose value the
- * verifier does not know. Constants that are tested later, or added to a pointer, are worth it.
+ * Makes the verifier forget the value of a variable, so that paths that differ only in it become one. `any` is a number whose value the verifier
+ * does not know. This pays for constants that are tested later or added to a pointer.
  */
 #define FORGET(x, any) asm volatile("%0 += %1; %0 -= %1" : "+r"(x) : "r"(any))
 
 /*
- * The address of a task as a number. The verifier reads a global function once, and not for each state of each caller, but as arguments
- * these functions take only numbers and pointers to plain memory. The difference of two pointers is a number, and the running task is
- * to be had as both.
+ * Returns the address of a task as a number. The verifier reads a global function once, and not for each state of each caller, but such functions
+ * take only numbers and pointers to plain memory as arguments. The difference of two pointers is a number, and the running task is available both
+ * as a pointer and as a number.
  */
 COX_INLINE u64 address_of(struct task_struct *p)
 {
