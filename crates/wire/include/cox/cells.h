@@ -48,8 +48,8 @@ COX_INLINE __u64 cox_cell_presence(__u64 cell, __u64 t)
 }
 
 /*
- * Time between two readings. Clocks of different CPUs differ by a little, so that a reading can be
- * just behind an earlier one: what looks like more than half the range is no time at all.
+ * Time between two readings. Clocks of different CPUs differ a little, so a later reading can be slightly before an earlier one. A difference of
+ * more than half the range therefore counts as 0.
  */
 COX_INLINE __u64 cox_cell_since(__u64 later, __u64 earlier)
 {

@@ -2,24 +2,22 @@
 /*
  * A thread's clock: how one scheduler event changes one account.
  *
- * Compiled into BPF and natively; `ledger` holds the same rule in Rust, and a test plays random
- * and impossible event orders into both and wants equal clocks.
+ * Compiled into BPF and natively. `ledger` has the same rule in Rust, and a test plays random and impossible orders of events into both and
+ * requires equal clocks.
  *
  * The protocol, and why it needs no atomic operation:
- *  1. Switch-in and switch-out of a thread happen under its run queue's lock: one writer for the
- *     state words `since_ns`, `in_ns`, `state` and all sums.
- *  2. A waking may run on another CPU at the same time as the switch-out it undoes, and may be
- *     traced *before* it. It therefore stores one word, `wake_ns`, and books nothing.
- *  3. The next switch-in has all three times and divides the absence: blocked until the waking,
- *     wake delay after it. A waking between the last switch-in and the switch-out ("early") means
- *     that the thread was runnable again as soon as it was off the CPU: blocked 0.
- *     An early waking that was consumed before the thread blocked is followed by a real one, whose
- *     time replaces it.
+ * 1. Switch-in and switch-out of a thread happen under its run queue's lock, so there is one writer for the state words `since_ns`, `in_ns` and
+ *    `state`, and for all sums.
+ * 2. A waking may run on another CPU at the same time as the switch-out that it undoes, and may be traced *before* it. It therefore only stores
+ *    its time in `wake_ns`, and books nothing.
+ * 3. The next switch-in has all three times and divides the absence: blocked until the waking, wake delay after it. A waking between the last
+ *    switch-in and the switch-out ("early") means that the thread was runnable again as soon as it was off the CPU: blocked 0. If an early waking
+ *    was consumed before the thread blocked, a real one follows, and its time replaces that of the early one.
  *
- * Invariant, checked on every snapshot: run + wake delay + preempt wait + all blocked + unknown
- * = since_ns - born_ns. A torn copy breaks it and is read again.
+ * Invariant, checked on every snapshot: run + wake delay + preempt wait + all blocked + unknown = since_ns - born_ns. A torn copy violates it and
+ * is read again.
  *
- * Time that runs backwards (clock skew between CPUs) is clamped: an interval is never negative.
+ * If time runs backwards (clock skew between CPUs), the interval is 0, never negative.
  */
 #ifndef COX_CLOCK_H
 #define COX_CLOCK_H
@@ -28,9 +26,9 @@
 
 #ifdef __bpf__
 #define COX_INLINE static __attribute__((always_inline)) inline
-/* Global, so that the verifier reads it once and not again for each state of each caller. */
+/* A global function, so that the verifier reads it once and not again for each state of each caller. */
 #define COX_RARE __attribute__((noinline))
-/* Keeps the compiler from folding a bounds check into a form that the verifier cannot follow. */
+/* Keeps the compiler from changing a bounds check into a form that the verifier cannot follow. */
 #define COX_OPAQUE(x) __asm__ volatile("" : "+r"(x))
 #else
 #define COX_INLINE static inline
@@ -45,7 +43,7 @@ COX_INLINE void cox_clock_born(struct cox_clock *c, __u64 t)
 	c->state = COX_BORN;
 }
 
-/* A waking of a thread that is blocked, or about to be. Only the first since the switch-out counts. */
+/* Records a waking of a thread that is blocked or about to block. Only the first waking since the switch-out counts. */
 COX_INLINE void cox_clock_waking(struct cox_clock *c, __u64 t)
 {
 	if (c->state == COX_BLOCKED && c->wake_ns >= c->since_ns)
@@ -53,7 +51,7 @@ COX_INLINE void cox_clock_waking(struct cox_clock *c, __u64 t)
 	c->wake_ns = t;
 }
 
-/* When the thread, blocked since `since_ns`, became runnable again; `now` if no waking was seen. */
+/* Returns when the thread, blocked since `since_ns`, became runnable again; `now` if no waking was seen. */
 COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
 {
 	__u64 wake = c->wake_ns;
@@ -65,7 +63,7 @@ COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
 	return now;
 }
 
-/* Find or take the slot for `cpu`. Out of line: a thread changes its CPU much less often than its state. */
+/* Finds the slot for `cpu`, or takes a free one. Out of line, because a thread changes its CPU much less often than its state. */
 COX_RARE int cox_clock_seat_anew(struct cox_clock *c, __u16 cpu)
 {
 	__u16 i;
@@ -73,7 +71,7 @@ COX_RARE int cox_clock_seat_anew(struct cox_clock *c, __u16 cpu)
 	if (!c)
 		return 0; /* for the verifier, which checks this function by itself */
 	for (i = 0; i < COX_CPU_SLOTS; i++) {
-		/* An unused slot has no run time; slots fill in order. */
+		/* An unused slot has no run time, and slots are filled in order. */
 		if (c->cpu_id[i] == cpu + 1 || c->cpu_id[i] == 0) {
 			c->cpu_id[i] = cpu + 1;
 			break;
@@ -136,7 +134,7 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 	cox_clock_seat(c, cpu);
 }
 
-/* Book a running stint up to `now`; what the hypervisor or interrupts took of it stays within it. */
+/* Books run time up to `now`. Time that the hypervisor or interrupts took stays a part of it. */
 COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64 irq)
 {
 	__u64 stint = now - c->since_ns;
@@ -159,8 +157,8 @@ COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64
 }
 
 /*
- * Switched out: `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` says that
- * a preempt wait began in sched_yield. The kernel counts a yield as an involuntary switch; so do we.
+ * Books a switch-out. `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` says that a preempt wait began in sched_yield. A
+ * yield counts as an involuntary switch, as in the kernel.
  */
 COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded,
 			      __u64 steal, __u64 irq)
@@ -170,7 +168,7 @@ COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cau
 	if (c->state == COX_RUN) {
 		cox_clock_ran(c, now, steal, irq);
 	} else {
-		/* Running when enrolled, or a switch-in was lost: not guessed. */
+		/* The thread was running when it was enrolled, or a switch-in was lost. The time is unknown, not guessed. */
 		c->unknown_ns += now - c->since_ns;
 		if (c->state != COX_UNSEEN)
 			c->impossible++;
@@ -185,7 +183,7 @@ COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cau
 	c->since_ns = now;
 }
 
-/* What kind of migration this is, from where the thread stands and whether its old CPU still allows it. */
+/* Returns the kind of a migration, from the thread's state and whether its old CPU is still allowed. */
 COX_INLINE __u32 cox_clock_migration(const struct cox_clock *c, __u8 old_cpu_allowed)
 {
 	if (!old_cpu_allowed)
@@ -203,8 +201,8 @@ COX_INLINE void cox_clock_migrate(struct cox_clock *c, __u16 cpu, __u32 kind)
 }
 
 /*
- * Add a final clock to a sum of clocks, in which `since_ns` is the sum of lifetimes and
- * `elsewhere_run_ns` of run times: whose CPUs they were is not kept.
+ * Adds a final clock to a sum of clocks. In the sum, `since_ns` is the sum of lifetimes and `elsewhere_run_ns` the sum of run times, which are
+ * not kept by CPU.
  */
 COX_RARE int cox_clock_add(struct cox_clock *sum, const struct cox_clock *c)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The part that keeps clocks: what each event means for the accounts of threads and CPUs.
+ * The clocks part: what each event means for the accounts of threads and CPUs.
  *
- * A thread is a member when it has a clock; threads and children of members are
- * born members. The hot paths are sched_switch and sched_waking: one clock reading per event, and a
- * switch between two strangers with no member waiting touches nothing.
+ * A thread is tracked if it has a clock; the threads and child processes that a tracked thread creates are tracked from birth. The hot paths are
+ * sched_switch and sched_waking. They read the clock once per event. A switch between two untracked threads while no tracked thread waits changes
+ * nothing.
  */
 #ifndef COX_CLOCKS_BPF_H
 #define COX_CLOCKS_BPF_H
@@ -13,7 +13,7 @@
 #include "cpus.bpf.h"
 #include "trace.bpf.h"
 
-/* --- threads come ------------------------------------------------------------------------------ */
+/* --- births and exec --------------------------------------------------------------------------- */
 
 COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creator)
 {
@@ -35,7 +35,7 @@ COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creat
 COX_INLINE void clock_wakeup_new(struct task_struct *p, struct cox_clock *c)
 {
 	if (c && c->state == COX_BORN) {
-		/* Where it has been queued; not a migration, and not traced as one. */
+		/* The CPU on which it was queued; this is not a migration, and not traced as one. */
 		c->cpu = p->wake_cpu;
 		wait_begins(c, mask_class(p), bpf_ktime_get_ns());
 	}
@@ -51,20 +51,22 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 	c->flags |= COX_EXECED;
 	if (gains_rights(p, bprm))
 		c->flags |= COX_LEFT;
-	/* A thread other than the leader takes over the leader's id. One that has left keeps what it had: it has no name of its own here. */
+	/*
+	 * A thread other than the group leader takes over the leader's id. A thread that leaves the observation keeps its old ids, since its new
+	 * ones must not be shown.
+	 */
 	if (!owned || is_owners(p))
 		set_ids(p, c);
 	if (traces)
 		trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, c->tid, before, c->cpu, 0, 0);
 }
 
-/* --- they wake --------------------------------------------------------------------------------- */
+/* --- wake-ups ---------------------------------------------------------------------------------- */
 
 /*
- * Who wakes: the running thread, or 0 for an interrupt's code. The preempt count is a symbol many
- * kernels do not list, so: interrupts and softirqs run on a stack of their own (the tracepoint's
- * arguments, `ctx`, lie on the running stack; its low half is enough to tell), or on the task's when
- * they hit user mode, and then no system call is in progress.
+ * Returns the waking thread: the running thread, or 0 for interrupt code. Many kernels do not list the symbol of the preempt count, so it is
+ * determined otherwise. Interrupts and softirqs run on a stack of their own (the tracepoint's arguments, `ctx`, lie on the running stack, of
+ * whose address the low half is enough), or on the task's stack if they interrupt user mode, and then no system call is in progress.
  */
 COX_INLINE u32 waker_of(void *ctx)
 {
@@ -91,7 +93,7 @@ COX_RARE int flush_waker(struct cox_clock *c)
 		first.count = 0;
 		first.blocked_ns = 0;
 		bpf_map_update_elem(&pairs, &key, &first, BPF_NOEXIST);
-		/* Another CPU may have been faster: then it is there, too. */
+		/* If another CPU was faster, its entry is found. */
 		sum = bpf_map_lookup_elem(&pairs, &key);
 	}
 	if (sum) {
@@ -110,7 +112,7 @@ COX_INLINE void clock_waking(void *ctx, struct task_struct *p, struct cox_clock 
 	u32 waker;
 	u64 t;
 
-	/* The go that wakes a launched thread comes before its account. */
+	/* The wake-up that lets a launched thread go comes before its account begins. */
 	if (!c || c->flags & COX_LAUNCHED)
 		return;
 	t = bpf_ktime_get_ns();
@@ -164,9 +166,9 @@ COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c
 		trace_moment(t, COX_M_MIGRATION, c->tid, 0, to, kind, from);
 }
 
-/* --- they are switched ------------------------------------------------------------------------- */
+/* --- switches ---------------------------------------------------------------------------------- */
 
-/* How the outgoing thread leaves. */
+/* Books how the outgoing thread leaves its CPU. */
 COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool preempt, u64 t, u64 steal,
 			   u64 irq)
 {
@@ -192,19 +194,22 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 	if (left != COX_DEAD)
 		return;
 	deliver(prev, c);
-	/* No member any more (clock_of). Its storage stays: freeing it may wake a thread, which deadlocks under the run queue's lock. */
+	/*
+	 * The thread is no longer tracked (clock_of). Its storage is kept: freeing it may wake a thread, which would deadlock under the run
+	 * queue's lock.
+	 */
 	if (owned && c->flags & COX_LEFT)
 		c->since_ns = 0;
 }
 
 /*
- * A member leaves a CPU that it was never seen to enter. Some kernels do not trace every switch (seen
- * on a 6.18 guest: those away from one privileged service), but the scheduler keeps the time of the
- * last switch-in itself, on a clock that it has just read: the stint is exact, nothing is guessed.
+ * Recovers the switch-in of a tracked thread that leaves a CPU which it was never seen to enter. Some kernels do not trace every switch (seen on
+ * a 6.18 guest: those away from one privileged service). But the scheduler itself keeps the time of the last switch-in, on a clock that it has
+ * just read, so the run is exact and nothing is guessed.
  */
 COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 {
-	/* Still the one that leaves. */
+	/* The current task is still the one that leaves. */
 	struct task_struct *prev = bpf_get_current_task_btf();
 	struct rq *rq = rq_of(prev);
 	struct cox_cpu *cpu;
@@ -240,7 +245,7 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 }
 
 /*
- * A member comes in that nobody was seen to wake. As some switches, some wakings are not traced; the
+ * Recovers the waking of a tracked thread that comes in although no waking was seen. Like some switches, some wakings are not traced; the
  * scheduler keeps the time of the queueing for its own run_delay.
  */
 COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, struct rq *rq, u64 t)
@@ -257,11 +262,11 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 	__sync_fetch_and_add(&crew.recovered, 1);
 }
 
-/* A switch, as a trace has it. Of strangers it is not known why they leave; who they are is. */
+/* Writes the trace event of a switch. For untracked threads the ids are known, but not why they leave. */
 COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
-	/* As the clocks have them: while a thread other than the leader execs, its id in the kernel has changed already. */
+	/* Ids as in the clocks: while a thread other than the group leader calls exec, its id in the kernel has already changed. */
 	u32 more = COX_M_CAUSE_IN(in_cause);
 	u32 leaves, comes, state;
 	u8 left;
@@ -288,10 +293,10 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	trace_moment(t, COX_M_SWITCH, leaves, comes, number, left, more);
 }
 
-/* This part of the switch handler needs a tenth of this, with every cache line missing. */
+/* Longest time that is counted for this part of the switch handler. It needs a tenth of this even if every access misses the caches. */
 #define HANDLER_LIMIT_NS 4000
 
-/* `t`: when the switch was, where the time has been read already; else 0. */
+/* `t` is the time of the switch if it was already read; else 0. */
 COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task_struct *next, struct cox_clock *out,
 			     struct cox_clock *in, u64 t)
 {
@@ -307,9 +312,9 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	kind = COX_CPU_IDLE;
 	if (next->pid)
 		kind = in ? COX_CPU_OURS : COX_CPU_OTHERS;
-	/* Or clang tests both clocks below by an OR of the pointers, which the verifier refuses. */
+	/* Without this, clang tests both clocks below by an OR of the pointers, which the verifier refuses. */
 	barrier_var(kind);
-	/* Stranger to stranger, nobody waiting: nothing to book. */
+	/* From one untracked thread to another, and no thread is waiting: nothing to book. */
 	if (!out && kind == COX_CPU_OTHERS) {
 		if (cpu->kind == COX_CPU_OTHERS && cpu->waiting == cpu->cell_mark &&
 		    cox_cell_count(cpu->cell_mark) == 0) {
@@ -327,7 +332,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	irq = irq_clock(rq);
 	cpu->events++;
 	began = t;
-	/* Only the time of this part is its cost. */
+	/* The cost is only the time of this part. */
 	if ((has_overlap || has_snapshots) && (cpu->events & 255) == 0)
 		began = bpf_ktime_get_ns();
 
@@ -370,7 +375,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
 		} else {
-			/* Woken while it was leaving, or unseen: whoever ran last kept it waiting. */
+			/* It was woken while it was leaving, or the waking was not seen: the thread that ran last kept it waiting. */
 			waited = in->wake_delay_ns - before;
 			if (waited && !out)
 				charge_outgoing(cpu, waited);
@@ -379,7 +384,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		}
 	}
 	trace_switch(prev, out, preempt, next, in, in_cause, number, t);
-	/* One leaves and one comes: as many members off CPU as before. */
+	/* If one tracked thread leaves and another one comes, as many are off CPU as before. */
 	if (leaves && !in)
 		presence_step(&crew.off, 1, t);
 	else if (in && !leaves)
@@ -393,7 +398,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	if ((cpu->events & 255) == 0) {
 		u64 took = bpf_ktime_get_ns() - began;
 
-		/* Interrupts are off here: what takes longer is the hypervisor's, not ours. */
+		/* Interrupts are off here, so a longer time was taken by the hypervisor and not by this handler. */
 		if (took < HANDLER_LIMIT_NS) {
 			cpu->timed_events++;
 			cpu->timed_ns += took;
@@ -419,15 +424,15 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 	if (!p->on_cpu)
 		presence_step(&crew.off, 1, t);
 	if (!p->on_cpu && p->__state != 0) {
-		/* Asleep, and the kernel says in what: not a guess. */
+		/* The thread is asleep and the kernel says in which call, so the cause is known. */
 		c->cause = cause_of_block(p, c);
 		c->state = COX_BLOCKED;
 	}
 	c->born_ns = t;
-	/* First: what its own CPU tells of it comes behind. */
+	/* Written first: events of the thread's own CPU come after it. */
 	trace_moment(t, COX_M_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
 	barrier();
-	/* Last: from here on the thread's own CPU may book. */
+	/* Set last: from here on the thread's own CPU may book. */
 	c->since_ns = t;
 }
 
@@ -438,7 +443,7 @@ COX_INLINE void dump_clock(struct bpf_iter__task *ctx, struct task_struct *p)
 
 	if (!c || c->state == COX_DEAD)
 		return;
-	/* Not into the clock: another CPU owns it. */
+	/* Not stored in the clock, which another CPU owns. */
 	living.cause = c->cause;
 	if (c->state == COX_BLOCKED && c->cause == COX_BY_FD)
 		living.cause = cause_of_fd(p, c->fd_now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Membership: birth, enrolment of what lives, exec, the final clock. */
+/* Which threads are tracked: birth, enrolment of living threads, exec, and the final clock. */
 #ifndef COX_MEMBERS_BPF_H
 #define COX_MEMBERS_BPF_H
 
@@ -14,15 +14,15 @@ COX_INLINE void set_ids(struct task_struct *p, struct cox_clock *c)
 }
 
 /*
- * A member became another user: by executing a set-user-id program, or by setuid(2). Or it executes one with capabilities of its own, whose user
- * ids stay (COX_LEFT is set then). Its account ends with its present stint.
+ * Whether a tracked thread has become another user's, by executing a set-user-id program or by setuid(2); or whether it has executed a program
+ * with capabilities of its own, which does not change its user ids (COX_LEFT is then set). Its account ends when it leaves its CPU.
  */
 COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
 {
 	return owned && (c->flags & COX_LEFT || !is_owners(p));
 }
 
-/* Whether a thread may have a clock. One that has left does not come again. */
+/* Whether a thread may have a clock. A thread that has left the observation does not come back. */
 COX_INLINE bool may_have_clock(struct task_struct *p)
 {
 	struct cox_thread *thread = owned ? thread_of(p) : NULL;
@@ -50,7 +50,7 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 	return c;
 }
 
-/* The kernel's own account over the clock's span: bases at its start, differences at its end. */
+/* The kernel's own account over the clock's span: the values at its start are subtracted at its end. */
 COX_INLINE void kernel_account_begins(struct task_struct *p, struct cox_clock *c)
 {
 	c->kernel_cpu_ns = p->se.sum_exec_runtime;
@@ -63,7 +63,7 @@ COX_INLINE void kernel_account_ends(struct task_struct *p, struct cox_clock *c)
 	c->kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
 }
 
-/* A launched thread was let go: its account begins here. */
+/* Begins the account of a launched thread, which was let go. */
 COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 t)
 {
 	c->flags &= ~COX_LAUNCHED;
@@ -73,11 +73,11 @@ COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 
 	kernel_account_begins(p, c);
 }
 
-/* A member left its CPU for the last time: hand its clock over. */
+/* Hands over the clock of a tracked thread that has left its CPU for the last time. */
 COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 {
 	u64 waiting = bpf_ringbuf_query(&finals, BPF_RB_AVAIL_DATA);
-	/* Wake the reader only when the ring fills; it looks every 100 ms by itself. */
+	/* Wakes the reader only when the ring fills up; it reads every 100 ms anyway. */
 	u64 wake = waiting > finals_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	struct cox_clock *sum;
 	u32 zero = 0;
