@@ -1,4 +1,4 @@
-//! The page of a comparison is well-formed whatever names say, and says what its text says.
+//! The page of a comparison is well-formed whatever names contain, and agrees with its text.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -1,4 +1,4 @@
-//! The page says what the document says, is well-formed whatever names say, and stays small.
+//! The page agrees with the document, is well-formed whatever names contain, and stays small.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

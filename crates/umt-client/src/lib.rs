@@ -156,8 +156,8 @@ pub fn is_crowded_after_yielding() -> bool {
     })
 }
 
-/// Registers the calling thread as a tracked thread until [`discharge`], and shortens its scheduler slice where that helps. Returns `false` if
-/// there is no session or no free entry.
+/// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the bells, also asks for short scheduler slices for it.
+/// Returns `false` if there is no session or no free entry.
 pub fn enlist() -> bool {
     if !is_live() {
         return false;

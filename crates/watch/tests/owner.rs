@@ -1,4 +1,5 @@
-//! An observation of one user's threads: others do not become members, are not named, and who becomes another user leaves. Needs root.
+//! An observation of one user's threads: threads of other users are neither tracked nor named, and a thread that becomes another user's is no longer
+//! tracked. Needs root.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common_owner;

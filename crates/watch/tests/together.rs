@@ -1,4 +1,4 @@
-//! Parts of the programs that are loaded together: one program per tracepoint, and figures that do not touch one another. Needs root.
+//! Parts that are loaded in one BPF object: there is one program per tracepoint, and no part changes another part's figures. Needs root.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common_owner;

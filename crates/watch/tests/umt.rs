@@ -1,4 +1,4 @@
-//! Doorbells: which threads count, and at whose cost. Needs root.
+//! Doorbells: which threads are counted, and which process bears the cost. Needs root.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common_owner;

@@ -21,7 +21,7 @@ pub struct Moment {
     pub t_ns: u64,
     /// The thread.
     pub tid: u32,
-    /// Another thread, process or CPU; its meaning depends on `kind`.
+    /// Another thread, a process, or a number, depending on `kind`.
     pub other: u32,
     /// The CPU on which the event happened.
     pub cpu: u16,

@@ -1,5 +1,5 @@
-//! Reads a page as strictly as nobody else does: every element is closed, in order, every attribute is quoted and there once, every `&` begins
-//! a character reference.
+//! A strict reader of pages: every element must be closed, in order, every attribute must be quoted and occur once, and every `&` must begin a
+//! character reference.
 
 #![allow(dead_code, reason = "each test file uses its own part")]
 

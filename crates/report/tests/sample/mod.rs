@@ -1,4 +1,4 @@
-//! Documents to print.
+//! Sample documents for tests of reports.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use advise::Facts;

@@ -1,4 +1,4 @@
-//! Against what the kernel counts of the same thread.
+//! Compares the logs with the kernel's own counts for the same thread.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -10,8 +10,7 @@ use crate::observer::WatchError;
 pub(super) const RETRIES: usize = 4;
 
 /// Reads the clocks of all living tracked threads. A clock that its CPU was changing during the copy violates the invariant [`Clock::is_whole`],
-/// and the walk is then repeated. A clock that still violates it after the last walk is returned all the same: the ledger treats the difference as
-/// unknown.
+/// and the walk is then repeated. A clock that still violates it after the last walk is returned as it is.
 pub(super) fn read(programs: &Programs) -> Result<Vec<Living>, WatchError> {
     let mut living = Vec::new();
     for _ in 0..RETRIES {

@@ -24,7 +24,8 @@ use crate::proc::{check, ticks};
 const PAUSE_PER_POLL: u64 = 50;
 /// Longest pause, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
-/// If a thread blocked, it left its CPU this long before the present look, at which another thread that had the CPU since is being stopped.
+/// Assumed time between a thread's block and the look that finds it blocked, nanoseconds. Meanwhile another thread had its CPU, which is now made
+/// to stop.
 const SLEPT_BEFORE_NS: u64 = 50_000;
 
 /// Number of threads whose files stay open. A process may usually have 1024 descriptors.

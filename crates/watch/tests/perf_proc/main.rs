@@ -1,4 +1,4 @@
-//! The perf and proc backends on real programs, held against what the kernel says of their threads.
+//! The perf and proc backends on real programs, compared with the kernel's own figures for their threads.
 
 mod rights;
 mod session;

@@ -1,4 +1,4 @@
-//! The same without privilege, and where perf is forbidden.
+//! The backends without privilege, and where perf is forbidden.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! A session in small: launch the workload, observe it, and make clocks of what was seen.
+//! A small session: launches the workload, observes it, and makes clocks from the events.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
