@@ -1,4 +1,4 @@
-//! What text and page say of how many CPUs were busy with a program at a time, and of POP's metrics.
+//! The words of the text and the page for the number of CPUs in use over time, and for POP's metrics.
 
 use advise::efficiency::{Base, Efficiency};
 use advise::evidence::Evidence;

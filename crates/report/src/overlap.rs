@@ -22,19 +22,19 @@ ledger::figures! {
         tasks: u64, sum;
         /// Times that a thread of the runtime (one of the program's own, or a standby) blocked.
         blocks: u64, sum;
-        /// Doorbells that were rung. With `perf` and `leader`, each wake-up by the kernel is one.
+        /// Doorbells that were rung. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
         rings: u64, sum;
-        /// Of these, rings by the program's own threads, which created tasks while CPUs were idle.
+        /// The part of `rings` by the program's own threads, which created tasks while CPUs were idle.
         own_rings: u64, sum;
-        /// Of these, those that found no task.
+        /// The part of `rings` that found no task.
         empty_rings: u64, sum;
-        /// Times that a standby left tasks to others, since other threads wanted its CPU and its next task did not probably block.
+        /// Times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
         surrenders: u64, sum;
         /// Times that a CPU went idle with tasks pending and no standby was parked.
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
-        /// Times that a scan found a ready task and a free CPU of which no thread was told; 0 unless an event was lost (`perf`, `leader`: or a thread that is not
-        /// tracked has left a CPU).
+        /// Times that a scan found a ready task and a free CPU of which no thread was told; 0 unless an event was lost (with `perf` and `leader`:
+        /// or an untracked thread has left a CPU).
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
         /// Standbys that could not be created.
@@ -45,8 +45,8 @@ ledger::figures! {
 /// A section of a report: the program's OpenMP tasks were run by cox's runtime. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapReport {
-    /// How blocked threads were noticed: `bpf`, by doorbells that eBPF rings; `perf`, by the kernel's records of switches; `leader`, by the same and one
-    /// thread that rings; `standby-idle`, by threads of the idle class; `off`, not at all.
+    /// How blocked threads were noticed: `bpf`, by doorbells that eBPF rings; `perf`, by the kernel's records of switches; `leader`, by these
+    /// records and one thread that rings; `standby-idle`, by threads of the idle class; `off`, not at all.
     pub backend: Noticed,
     /// CPUs that the program had.
     pub cpus: u64,
@@ -57,22 +57,22 @@ pub struct OverlapReport {
     pub wall_ns: u64,
     /// CPU time of all the program's threads, spinning included, but for those of the idle class.
     pub ran_ns: u64,
-    /// The part of it that standbys used: they work while a thread of the program's own is blocked or has left them its tasks.
+    /// The part of `ran_ns` that standbys used. They work while one of the program's own threads is blocked or has left them its tasks.
     pub standby_ns: u64,
     /// Idle time of all CPUs.
     pub idle_ns: u64,
-    /// Time that threads were runnable and had no CPU (wake delay and preempt wait of all threads, as the scheduler saw them). The report divides it by
-    /// the CPUs' time, `wall_ns` × `cpus`. Time that they waited for other programs is in it, and three threads that wait for one CPU count three times:
-    /// it is not the UMT paper's oversubscription, which [`cox bench umt`](bench.md) measures from a trace.
+    /// Time for which threads were runnable and had no CPU (wake delay and preempt wait of all threads, as the scheduler saw them). The report
+    /// divides it by the CPUs' time, `wall_ns` × `cpus`. It includes time spent waiting for other programs, and three threads that wait for one
+    /// CPU count three times: it is not the UMT paper's oversubscription, which [`cox bench umt`](bench.md) measures from a trace.
     #[serde(alias = "crowded_ns")]
     pub runnable_wait_ns: u64,
-    /// Time that all threads together were blocked (`ns`), by `cause`, without futexes (waiting for tasks), and without what standbys wait for by poll,
-    /// select and epoll: doorbells, but also what their tasks poll.
+    /// Time for which all threads together were blocked (`ns`), by `cause`. Not included are futexes (waiting for tasks), and what standbys wait
+    /// for by poll, select and epoll: doorbells, but also what their tasks poll.
     pub blocked_by: Vec<Blocked>,
-    /// From BPF's or the sentinel's ring (`perf`, `leader`: from the block) to the standby's first task, in microseconds: median and 99th percentile, within
-    /// 9 %; what took more than 0.86 ms counts as 0.94 ms.
+    /// Time from BPF's or the sentinel's ring (`perf`, `leader`: from the block) to the standby's first task, in microseconds: median and 99th
+    /// percentile, within 9 %. Times above 0.86 ms count as 0.94 ms.
     pub delay_us: Option<(f64, f64)>,
-    /// Why there were no doorbells, or no standbys.
+    /// Why there were no doorbells, or no standbys, as sentences.
     #[serde(alias = "complaints")]
     pub diagnostics: Vec<String>,
 }

@@ -22,10 +22,10 @@ pub struct PackReport {
     pub cox_version: String,
     /// The program.
     pub command: Vec<String>,
-    /// Where and when it was packed; null in a section of a report, which says it itself.
+    /// Where and when the program was packed; null in a section of a report, which has this itself.
     #[serde(default)]
     pub provenance: Option<Provenance>,
-    /// Its exit code; absent when it was attached to.
+    /// The program's exit code; absent if cox attached to it.
     pub exit_code: Option<i32>,
     /// CPUs of the pack, as a list: `0-3,8`; those at the end if they were changed.
     pub cpus: String,
@@ -48,23 +48,25 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// The part, of 1, of the time of the pack's CPUs that other programs used, by /proc/stat; absent if it was not measured, and below
-    /// 100 ms, because the kernel counts it in ticks of some milliseconds. From 5 % on the report has it, with the efficiency in the time that was left.
+    /// The part (0 to 1) of the time of the pack's CPUs that other programs used, by /proc/stat. Absent if it was not measured, and for runs below
+    /// 100 ms, because the kernel counts this time in ticks of some milliseconds. From 5 % on the report shows it, with the efficiency in the
+    /// remaining time.
     #[serde(default)]
     pub others: Option<f64>,
-    /// The programs that used that time (`comm`, `run_ns`), the largest first, at most ten. With eBPF: each time on the pack's CPUs until its switch-out. With
-    /// /proc: the whole CPU time, in ticks, of the processes that ran meanwhile and have a thread that was last on one of these CPUs. Programs that came
-    /// and went between two readings, or that /proc hides from this user, are missing.
+    /// The programs that used that time (`comm`, `run_ns`), the largest first, at most ten. With eBPF: each program's time on the pack's CPUs, up
+    /// to its last switch-out. With /proc: the whole CPU time, in ticks, of the processes that ran during packing and have a thread that last ran
+    /// on one of these CPUs. Programs that started and ended between two readings, or that /proc hides from this user, are missing.
     #[serde(default)]
     pub other_programs: Vec<OtherProgram>,
-    /// Whether the times in `other_programs` are upper limits, because /proc does not tell CPUs apart. Else eBPF counted the time on these CPUs exactly.
+    /// Whether the times in `other_programs` are upper limits, because /proc does not divide them by CPU. If false, eBPF counted the time on these
+    /// CPUs exactly.
     #[serde(default)]
     pub other_programs_at_most: bool,
     /// How far the figures can be trusted, by `others`: `high`; `medium` if that was more than 5 %; `low` if more than 30 %. Null
     /// if `others` is absent.
     #[serde(default)]
     pub confidence: Option<Confidence>,
-    /// The part of samples, of 1, in which a running thread waited for others in a loop; absent without samples.
+    /// The part (0 to 1) of samples in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
     /// Useful CPU time per CPU time of the pack without rotation, measured before and from time to time; absent if never measured.
     pub efficiency_without: Option<f64>,
@@ -92,9 +94,9 @@ pub struct PackReport {
     pub backend: Option<Backend>,
     /// Why a better backend was not used, if it was tried.
     pub passed_over: Option<String>,
-    /// Processes whose preload library could not be read, and why: it does not tell which threads wait there.
+    /// Processes whose preload library could not be read, and why: cox does not know which of their threads wait at barriers.
     pub unread: Vec<String>,
-    /// What failed.
+    /// What failed, as sentences.
     #[serde(alias = "complaints")]
     pub diagnostics: Vec<String>,
 }

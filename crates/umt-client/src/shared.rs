@@ -91,8 +91,8 @@ pub(crate) fn end() -> bool {
     was_live
 }
 
-/// Reserves the ends of `count` adjacent queues in the page; they stay reserved, and BPF looks at them. Returns `None` if there is no room or no session. The
-/// caller can then put the queue ends elsewhere, where only the program's threads see their tasks.
+/// Reserves the ends of `count` adjacent queues in the page; they stay reserved, and BPF looks at them. Returns `None` if there is no room or no
+/// session. The caller can then put the queue ends elsewhere, where only the program's threads see their tasks.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
     claim(said(), count).filter(|_| is_live())

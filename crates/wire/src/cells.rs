@@ -33,26 +33,26 @@ pub fn since_ns(later: u64, earlier: u64) -> u64 {
     if since > SUM / 2 { 0 } else { since }
 }
 
-/// Levels are read while CPUs go on switching: a level can be off by the time that reading takes.
+/// Tolerance of a level, nanoseconds: levels are read while CPUs go on switching, so a level can be wrong by the time that the reading takes.
 const LEVEL_SLACK_NS: i64 = 100_000_000;
 
-/// For how long how many CPUs were busy: see `cells.h`.
+/// The time for which each number of CPUs was busy: see `cells.h`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
-    /// How many are busy now.
+    /// The present number of busy CPUs.
     pub busy: usize,
-    /// By k: the word of "more than k are busy".
+    /// For each k, the level word of "more than k CPUs are busy".
     pub words: Vec<u64>,
 }
 
 impl Levels {
-    /// Counts one more, which has been busy since `since_ns`.
+    /// Counts one more busy CPU; it has been busy since `since_ns`.
     pub fn come(&mut self, since_ns: u64) {
         self.add(0u64.wrapping_sub(since_ns));
         self.busy += 1;
     }
 
-    /// Counts one less: it was busy until `until_ns`. If none is busy, nothing changes.
+    /// Counts one busy CPU less; it was busy until `until_ns`. If no CPU is busy, nothing changes.
     pub fn leave(&mut self, until_ns: u64) {
         if let Some(busy) = self.busy.checked_sub(1) {
             self.busy = busy;
@@ -68,8 +68,8 @@ impl Levels {
         *word = word.wrapping_add(ns);
     }
 
-    /// Returns for each k how long more than k were busy in a window. `None`: such times are impossible, because the words were read in the middle
-    /// of a change, or because events were lost.
+    /// Returns for each k how long more than k CPUs were busy in a window. Returns `None` if the times are impossible, because the words were read in
+    /// the middle of a change, or because events were lost.
     pub fn more_than_ns(&self, start_ns: u64, end_ns: u64) -> Option<Vec<u64>> {
         let window_ns = i64::try_from(end_ns.checked_sub(start_ns)?).ok()?;
         let times = self.words.iter().enumerate().map(|(k, word)| {

@@ -147,7 +147,7 @@ impl BpfObserver {
     fn read_now(&self, living: Vec<Living>) -> Record {
         let mut record = Record::new(Backend::Bpf, self.start_ns, self.start_ns);
         record.living = living;
-        // Again where a CPU was just turning to a member, or from one.
+        // Repeats the reading if a CPU was just beginning or ending to run a tracked thread.
         for _ in 0..living::RETRIES {
             record.end_ns = arch::monotonic_ns();
             record.cpus = self.programs.cpus();

@@ -481,7 +481,7 @@ mod tests {
             let tids: Vec<u32> = tree.living().into_iter().map(|(_, tid, _)| tid).collect();
             assert_eq!(tids, if follow { vec![10, 30, 31] } else { vec![10] });
             if follow {
-                // Members stay members when their parent is gone.
+                // Tracked processes stay tracked when their parent is gone.
                 machine.remove(machine.process(30));
                 machine.poll(&mut tree, 1150);
                 assert_eq!(machine.clocks(&mut tree)[2], (31, 1060, 8, 10, false));

@@ -7,19 +7,18 @@
  *   thread-time cell   W(t) = S + n t     an arrival adds (-t, +1), a departure (+t, -1)
  *   presence cell      I(t) = S + [n>0] t the same, but only on the edges 0 -> 1 and 1 -> 0
  *
- * How many of several are at a time takes a word per level, and one that counts:
+ * To integrate how many of several are present at a time, there is one word per level k and one word with the count:
  *
  *   level              L_k(t) = S + [n>k] t   the step from k to k+1 adds -t, the step back +t
  *
- * The atomic addition that counts yields k, so no step waits for another one. Σ L_k is the time of all together, to the nanosecond and in
- * whatever order the additions come; L_{k-1} - L_k is the time for which they were k.
+ * The atomic addition to the count returns k, so no step waits for another one. Σ L_k is the sum of all times, to the nanosecond and independent
+ * of the order of the additions. L_{k-1} - L_k is the time for which exactly k were present.
  *
- * S of a cell overflows off the top of the word, so W and I are right modulo 2^44 and a difference of two
- * readings less than 2.4 h apart is exact. The thread-time cell needs one atomic addition per
- * change; the presence cell has to see the old count and takes a compare-and-swap.
+ * The sum S of a cell overflows at the top of the word, so W and I are correct modulo 2^44, and the difference of two readings less than 2.4 h
+ * apart is exact. The thread-time cell needs one atomic addition per change; the presence cell has to read the old count and needs a
+ * compare-and-swap.
  *
- * Two words (count and sum) would tear: a reader between the two additions would be wrong by the
- * time of day.
+ * Two words (count and sum) would tear: a reader between the two additions would be wrong by the present time.
  */
 #ifndef COX_CELLS_H
 #define COX_CELLS_H

@@ -103,8 +103,8 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 }
 
 /*
- * A CPU was busy with a member until `ended`, and is with one since `began`; 0: neither. Where one member follows another, nothing changes. The
- * end comes first, so that no more CPUs count as busy than there are.
+ * Counts a CPU as busy with a tracked thread: until `ended`, since `began`; 0: not. When one tracked thread follows another on a CPU, nothing
+ * changes. The end is counted first, so that never more CPUs count as busy than there are.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {

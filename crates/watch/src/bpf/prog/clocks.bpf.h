@@ -367,7 +367,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			recover_waking(next, in, rq, t);
 			in_cause = in->cause;
 		}
-		/* Its switch-out was lost, and all since its switch-in is unknown. */
+		/* Its switch-out was lost, so all time since its switch-in is unknown. */
 		if (in->state == COX_RUN)
 			busy_changes(in->since_ns, 0);
 		cox_clock_in(in, t, number, steal, irq);
