@@ -18,7 +18,7 @@ use crate::pack::PackReport;
 /// Version of the document's shape.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What `cox run --json` writes and the text report is made from.
+/// The document of `cox run --json`, from which the text report is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
     /// Version of this shape.

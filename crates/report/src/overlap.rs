@@ -50,7 +50,7 @@ pub struct OverlapReport {
     pub backend: Noticed,
     /// CPUs that the program had.
     pub cpus: u64,
-    /// What the runtime counted.
+    /// The counts of the runtime and its standbys.
     #[serde(flatten)]
     pub counts: OverlapCounts,
     /// From the program's start to its end.

@@ -13,7 +13,7 @@ use crate::style::{Style, wrapped};
 /// Version of [`PackReport`]'s shape.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// What `cox pack --json` writes and its text is made from. Times are nanoseconds.
+/// The document of `cox pack --json`, from which its text is made. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PackReport {
     /// Version of this shape.

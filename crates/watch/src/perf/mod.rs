@@ -41,7 +41,7 @@ use ring::Ring;
 use roster::Roster;
 use rounds::Rounds;
 
-/// What to observe.
+/// Which processes an observer tracks.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Whether child processes of tracked processes are tracked. Leaving them out needs Linux 5.13.

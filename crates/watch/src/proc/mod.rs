@@ -36,7 +36,7 @@ use crate::observer::{Intake, Observer, WatchError};
 use now::monotonic_ns;
 use tree::{Ticks, Tree};
 
-/// What to observe.
+/// Which processes an observer tracks.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Whether child processes of tracked processes are tracked.
