@@ -15,11 +15,13 @@ pub struct Ringing {
     bells: Box<dyn Doorbells>,
     /// Processes that have pages and doorbells, by number.
     given: BTreeMap<u32, Held>,
+    /// Numbers of processes that were refused after the walk: their threads may carry them until they end.
+    refused: Vec<(u32, Held)>,
 }
 
 impl Ringing {
     pub(super) fn new(bells: Box<dyn Doorbells>) -> Ringing {
-        Ringing { bells, given: BTreeMap::new() }
+        Ringing { bells, given: BTreeMap::new(), refused: Vec::new() }
     }
 
     /// Sends pages and doorbells for a process that may be observed. cox passes them on. Their holder learns when
@@ -30,6 +32,9 @@ impl Ringing {
         world: &dyn World,
         send: Send<'_>,
     ) -> Result<Result<(), WatchError>, Broken> {
+        for (number, _) in self.refused.extract_if(.., |(_, held)| held.has_ended()) {
+            self.bells.gone(number);
+        }
         let no_target = |why| WatchError::NoTarget { pid, why };
         let held = match world.hold(pid) {
             Ok(held) => held,
@@ -44,6 +49,7 @@ impl Ringing {
         // belong to another process by now; that process would be counted on pages that nobody reads.
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
+            self.refused.push((given.process, held));
             return Ok(Err(no_target(why)));
         }
         self.given.insert(given.process, held);

@@ -263,6 +263,7 @@ struct Meanwhile {
     bells: Rung,
     happens: Box<dyn FnMut() + std::marker::Send>,
     over: Arc<Mutex<Vec<u32>>>,
+    gone: Arc<Mutex<Vec<u32>>>,
 }
 
 impl Doorbells for Meanwhile {
@@ -281,7 +282,7 @@ impl Doorbells for Meanwhile {
     }
 
     fn gone(&mut self, process: u32) {
-        unreachable!("cox was not told of {process}")
+        self.gone.lock().unwrap().push(process);
     }
 
     fn end(&mut self) {}
@@ -318,22 +319,32 @@ fn a_process_is_asked_again_behind_the_walk() {
     for (ends, refusal) in
         [(None, None), (Some(false), Some("another user's by now")), (Some(true), Some("no such process"))]
     {
-        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
         let pid = child.id();
+        let child = Arc::new(Mutex::new(child));
+        let end = move || {
+            let mut child = child.lock().unwrap();
+            child.kill().unwrap();
+            child.wait().unwrap();
+        };
         let (changed, over) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
-        let change = Arc::clone(&changed);
+        let gone = Arc::new(Mutex::new(Vec::new()));
+        let (change, end_early) = (Arc::clone(&changed), end.clone());
         let happens = move || match ends {
             None => {}
             Some(false) => change.store(true, Ordering::Relaxed),
-            Some(true) => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-            }
+            Some(true) => end_early(),
         };
-        let bells = Meanwhile { bells: Rung::default(), happens: Box::new(happens), over: Arc::clone(&over) };
+        let bells = Meanwhile {
+            bells: Rung::default(),
+            happens: Box::new(happens),
+            over: Arc::clone(&over),
+            gone: Arc::clone(&gone),
+        };
         let mut ringing = Ringing::new(Box::new(bells));
         let mut descriptors = Vec::new();
-        let outcome = ringing.give(pid, &Changing(changed), &mut |_, sent| {
+        let world = Changing(changed);
+        let outcome = ringing.give(pid, &world, &mut |_, sent| {
             descriptors.push(sent.len());
             Ok(())
         });
@@ -346,6 +357,14 @@ fn a_process_is_asked_again_behind_the_walk() {
                 assert_eq!(descriptors, [0; 0], "nobody gets its pages");
                 assert_eq!(*over.lock().unwrap(), [0], "none of its standbys is rung");
                 assert!(matches!(ringing.over(0), Err(Broken::Malformed)), "cox does not know its number");
+                let mut next = || ringing.give(std::process::id(), &world, &mut |_, _| Ok(())).unwrap().is_ok();
+                if ends == Some(false) {
+                    next();
+                    assert_eq!(*gone.lock().unwrap(), [0; 0], "its threads carry the number while it lives");
+                }
+                end();
+                next();
+                assert_eq!(*gone.lock().unwrap(), [0], "it has ended: its number is free");
             }
             (outcome, _) => panic!("{ends:?}: {outcome:?}"),
         }
