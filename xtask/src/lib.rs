@@ -8,6 +8,7 @@
 //! - [`lines`]: finds long source files.
 //! - [`btf`]: checks that the BPF programs fit kernels other than the running one.
 //! - [`conformance`]: runs other projects' OpenMP tests plain and under cox.
+//! - [`sample`]: draws comments and messages at random for a reader.
 //! - [`supervise`]: runs a test program with a time limit, and kills the processes that it leaves behind.
 //! - [`walk`]: runs README.md's commands in a fresh Debian, and what newcomers try next.
 
@@ -20,6 +21,7 @@ pub mod conformance;
 mod for_tests;
 pub mod lines;
 pub mod rooms;
+pub mod sample;
 pub mod supervise;
 pub mod walk;
 pub mod words;

@@ -13,7 +13,7 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, btf, circles, lines, rooms, walk, words, workspace};
+use xtask::{arrows, btf, circles, lines, rooms, sample, walk, words, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
@@ -32,6 +32,9 @@ usage: xtask walk [OPTIONS]
 
 usage: xtask btf [--newest]
   resolves what the BPF programs read in the types of Debian's kernels; --help says more
+
+usage: xtask sample [OPTIONS]
+  draws comments and messages at random, for a reader who does not know the code; --help says more
 
 usage: xtask rounds ORDER RESULT
   what conformance starts for each test";
@@ -62,6 +65,9 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|verb| verb == "btf") {
         return told("btf", btf::run(&btf::Options::parse_from(&words)));
+    }
+    if words.first().is_some_and(|verb| verb == "sample") {
+        return told("sample", sample::run(&sample::Options::parse_from(&words)));
     }
     let checks: Vec<String> = env::args().skip(1).collect();
     if checks.is_empty() {

@@ -70,7 +70,7 @@ pub const ROOMS: &[Room] = &[
         pure: false,
     },
     Room { name: "umt", floor: "front doors", uses: these(&["umt-client", "wire"], &[]), pure: false },
-    Room { name: "xtask", floor: "front doors", uses: these(&[], &[]), pure: false },
+    Room { name: "xtask", floor: "front doors", uses: these(&["random"], &[]), pure: false },
     Room {
         name: "observe",
         floor: "engines",
