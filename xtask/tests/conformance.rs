@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use tempfile::TempDir;
+use testkit::built;
 use testkit::skip::{Need, hand_on, skip};
 use xtask::workspace;
 
@@ -196,17 +197,17 @@ fn what_is_finished_is_not_run_again() {
     assert_eq!(conformance(&folder, &["--for", "1"]).status.code(), Some(2));
 }
 
-/// The part of libgomp's tests that `make test` runs, if they and what `make build` makes are there.
+/// The part of libgomp's tests that `make test` runs, if they and what is built before are there.
 #[test]
 fn a_part_of_libgomps_tests_is_the_same_under_cox() {
     let root = workspace::root();
-    let (suite, cox) = (root.join("target/conformance/libgomp"), root.join("target/release/cox"));
+    let suite = root.join("target/conformance/libgomp");
     let lacks = |need, why: &str| skip("a_part_of_libgomps_tests_is_the_same_under_cox", need, why);
     if !suite.is_dir() {
         return lacks(Need::LibgompTests, "libgomp's tests are not there (package gcc-12-source, make suite)");
     }
-    if !cox.exists() {
-        return lacks(Need::Built, "target/release/cox is not there (make build)");
+    if !Path::new(built::COX).exists() {
+        return lacks(Need::Built, "cox is not there (cargo build)");
     }
     for compiler in ["gcc", "g++", "gfortran"] {
         if Command::new(compiler).arg("--version").output().is_err() {
@@ -214,7 +215,7 @@ fn a_part_of_libgomps_tests_is_the_same_under_cox() {
         }
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
-    command.arg("conformance").arg("--suite").arg(&suite).arg("--list").arg(part(&root));
+    command.arg("conformance").arg("--suite").arg(&suite).arg("--list").arg(part(&root)).arg("--cox").arg(built::COX);
     let output = command.args(["--threads", "2,4"]).output().unwrap();
     hand_on(&String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0), "{}\n{}", text(&output), String::from_utf8_lossy(&output.stderr));

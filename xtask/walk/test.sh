@@ -1,5 +1,5 @@
 # `make test` under difficult conditions: in a clone called coxswain, so that all paths contain that name; started by nohup; with two MPIs. TESTS
-# contains the arguments of `cargo test`, if not all tests are wanted.
+# contains the arguments of `cargo nextest run`, if not all tests are wanted.
 
 #: Open MPI beside MPICH
 cd tests/coxswain
@@ -20,7 +20,7 @@ code=0
 nohup make test ${TESTS:+TESTS="$TESTS"} >test.out 2>&1 </dev/null & wait $! || code=$?
 tail -n 60 test.out
 grep -a 'skipped: ' test.out | sort -u || true
-[ "$code" = 0 ] || { grep -aE '^(test .* FAILED|failures:|supervise:)' test.out; fail "exit code $code"; }
+[ "$code" = 0 ] || { grep -aE '^( *(FAIL|TIMEOUT|SIG[A-Z]+) \[|test .* FAILED|supervise:)' test.out; fail "exit code $code"; }
 grep -aqE '^[0-9]+ passed, 0 failed' test.out
 
 #: a report for each rank, of both MPIs

@@ -101,7 +101,7 @@ fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: 
     for number in 0..kills {
         let moment = moments.next(longest);
         let took = in_time(|| {
-            let mut cox = place.fast_cox(&arguments).process_group(0).spawn().unwrap();
+            let mut cox = place.cox(&arguments).process_group(0).spawn().unwrap();
             if number % 4 >= 2 {
                 wait_for("a packed program", || (!runs.is_as(&before)).then_some(()));
             }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::Value;
 use testkit::run::{
-    Account, BpfIds, Ran, both_ways, children, command, end_of, fast_cox, is_root, open_folder, path, run, say, send,
+    Account, BpfIds, COX, Ran, both_ways, children, command, end_of, is_root, open_folder, path, run, say, send,
     shell_code, state, turn, wait_for, workload,
 };
 
@@ -197,7 +197,7 @@ fn cox_inside_cox() {
     let (outer, inner) = (path(&folder, "outer.json"), path(&folder, "inner.json"));
     let storm = [&workload("storm"), "--threads", "1000", "--exec-thread"];
     let plain = run(&mut command(None, &storm));
-    let both = [&[testkit::run::COX, "run", "-q", "--json", &inner, "--"], &storm[..]].concat();
+    let both = [&[COX, "run", "-q", "--json", &inner, "--"], &storm[..]].concat();
     let observed = run(&mut command(Some(&["-q", "--json", &outer]), &both));
     observed.assert_same_as(&plain);
     let (outer, inner) = (Account::read(outer), Account::read(inner));
@@ -244,7 +244,6 @@ fn ratios() {
     }
     const PAIRS: usize = 5;
     let _turn = turn();
-    let cox = fast_cox();
     let storm = workload("storm");
     let fork_exec = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done";
     let cases: [(&str, Vec<&str>); 5] = [
@@ -258,7 +257,7 @@ fn ratios() {
         let (mut plain, mut observed, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..PAIRS {
             let alone = run(&mut command(None, &program)).wall.as_secs_f64();
-            let with = run(Command::new(&cox).arg("run").arg("--").args(&program)).wall.as_secs_f64();
+            let with = run(Command::new(COX).arg("run").arg("--").args(&program)).wall.as_secs_f64();
             plain.push(alone);
             observed.push(with);
             ratios.push(with / alone);

@@ -44,18 +44,11 @@ pub fn temporary() -> PathBuf {
     folder.canonicalize().expect("target/tmp")
 }
 
-/// Returns the release build of cox if it exists, because a debug build is slow.
-#[must_use]
-pub fn fast_cox() -> PathBuf {
-    let release = Path::new(TARGET).join("release/cox");
-    if release.exists() { release } else { COX.into() }
-}
-
 /// Returns the path of the preload library. If it has not been built, skips `test`.
 #[must_use]
 pub fn preload_library(test: &str) -> Option<PathBuf> {
     let folder = Path::new(COX).parent().expect("a folder");
-    let places = ["deps", ".", "../release"].map(|place| folder.join(place).join("libcox_preload.so"));
+    let places = ["deps", "."].map(|place| folder.join(place).join("libcox_preload.so"));
     let library = places.into_iter().find(|place| place.exists());
     if library.is_none() {
         skip(test, Need::Built, "needs libcox_preload.so (cargo build -p preload)");

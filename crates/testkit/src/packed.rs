@@ -1,7 +1,6 @@
 //! Starts `cox pack` on programs, and reads their affinity masks.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +11,7 @@ use machine::{CpuSet, Root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::run::{COX, Ran, fast_cox, innermost, path, root_with_two_cpus, run, wait_for, workload};
+use crate::run::{COX, Ran, innermost, path, root_with_two_cpus, run, wait_for, workload};
 
 /// A folder for the journals of one test, so that tests do not see each other's journals.
 pub struct Place(pub TempDir);
@@ -31,11 +30,7 @@ impl Place {
 
     /// Returns the command `cox VERB ARGUMENTS`.
     pub fn verb(&self, verb: &str, arguments: &[&str]) -> Command {
-        self.command(COX, verb, arguments)
-    }
-
-    fn command(&self, cox: impl AsRef<OsStr>, verb: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(cox);
+        let mut command = Command::new(COX);
         command.arg(verb).args(arguments).env("COX_CHANGES", self.folder()).stdin(Stdio::null());
         command
     }
@@ -43,11 +38,6 @@ impl Place {
     /// Returns the command `cox pack ARGUMENTS`.
     pub fn cox(&self, arguments: &[&str]) -> Command {
         self.verb("pack", arguments)
-    }
-
-    /// Returns the command `cox pack ARGUMENTS` with the release build if it exists. For tests of how long cox takes: a debug build may be slow.
-    pub fn fast_cox(&self, arguments: &[&str]) -> Command {
-        self.command(fast_cox(), "pack", arguments)
     }
 
     /// Runs `cox pack ARGUMENTS` to its end.

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::built::without_make;
-pub use crate::built::{COX, fast_cox, preload_library, turn, workload};
+pub use crate::built::{COX, preload_library, turn, workload};
 pub use crate::skip::is_root;
 use crate::skip::{Need, has};
 pub use crate::user::{NOBODY, as_user};

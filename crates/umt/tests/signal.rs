@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use testkit::skip::{Need, is_root, skip};
+use testkit::built::COX;
+use testkit::skip::{Need, has, is_root, skip};
 
-/// What is built here.
-const TARGET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
 /// Seconds after which a case hangs.
 const PATIENCE: &str = "120";
 
@@ -73,12 +72,10 @@ fn start(test: &str, backend: Backend, program: &Path) -> Option<Command> {
     if !is_root(test) {
         return None;
     }
-    let cox = ["release/cox", "debug/cox"].map(|name| Path::new(TARGET).join(name));
-    let Some(cox) = cox.iter().find(|cox| cox.exists()) else {
-        skip(test, Need::Built, "needs target/release/cox (make build)");
+    if !has(Path::new(COX).exists(), test, Need::Built, "needs cox (cargo build)") {
         return None;
-    };
-    command.arg(cox).args(["run", "-q", "--overlap=bpf", "--output", "/dev/null", "--"]).arg(program);
+    }
+    command.arg(COX).args(["run", "-q", "--overlap=bpf", "--output", "/dev/null", "--"]).arg(program);
     Some(command)
 }
 

@@ -23,7 +23,7 @@ pub struct Options {
     /// Only steps whose names contain one of these words; README.md's steps always run
     #[arg(long, value_delimiter = ',', value_name = "WORD")]
     pub steps: Vec<String>,
-    /// In part test: run `make test` with these arguments for `cargo test` instead of --workspace
+    /// In part test: run `make test` with these arguments for `cargo nextest run` instead of --workspace
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub tests: Option<String>,
     /// Keep the root file system

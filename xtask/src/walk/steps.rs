@@ -53,7 +53,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(120);
 /// Time limit for `make test`, whose own limit is 75 minutes without its builds.
 const TEST_LIMIT: Duration = Duration::from_secs(3 * 3600);
 
-/// Returns all steps of a part. `tests` are arguments for `cargo test` instead of --workspace.
+/// Returns all steps of a part. `tests` are arguments for `cargo nextest run` instead of --workspace.
 ///
 /// # Errors
 /// When README.md has no commands, or a script is not a list of steps.
