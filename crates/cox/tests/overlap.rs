@@ -48,7 +48,7 @@ fn tasks_that_ask_for_a_number_need_no_member() {
 fn openmps_promises_are_kept() {
     let suite = "../preload/tests/programs/tasks.c";
     let Some(place) = with_program("openmps_promises_are_kept", suite, &[]) else { return };
-    let rounds = rounds(15);
+    let rounds = rounds(3);
     for (threads, way) in threads_and_ways() {
         let output = place.run(way, &[&rounds], threads);
         assert_eq!(String::from_utf8_lossy(&output.stdout), "kept\n", "{way}, {threads} threads: {output:?}");
