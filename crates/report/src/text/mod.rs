@@ -1,9 +1,9 @@
-//! The report on the terminal: an answer first, its evidence below, the cost and the doubt stated.
+//! The report on the terminal: the answer first, its evidence below, then the cost and the doubts.
 //!
-//! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
-//! or programs (`threads`, `groups`), what programs took from one another (`co_run`), who took the CPUs and what each CPU did (`cpus`), who waits for
-//! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
-//! program was packed too, what that did; the same for overlap.
+//! The order of the sections: what ran (`header`), where thread time went (`states`), what it means (`verdict`), threads or programs (`threads`,
+//! `groups`), what programs took from one another (`co_run`), which threads held the CPUs and what each CPU did (`cpus`), which thread waits for which
+//! and where run time went (`details`), and checks, processes left behind and losses (`footer`). Last come the results of packing and of overlap, if
+//! the program was packed or overlapped.
 
 pub(crate) mod co_run;
 pub(crate) mod cpus;
