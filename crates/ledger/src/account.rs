@@ -10,6 +10,7 @@ use wire::{Backend, Cause};
 use crate::co_run::CoRun;
 use crate::figures;
 use crate::figures::{ByCause, ByMigration, RunByCpu, Seen, Value};
+use crate::latency::Latencies;
 use crate::provenance::Provenance;
 use crate::sees::Sees;
 
@@ -110,6 +111,9 @@ pub struct Program {
     /// Wall time in which 0, 1, 2, … CPUs were busy with the program's threads. Absent if that is not known, or if there are several programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_cpus_ns: Option<Vec<u64>>,
+    /// How long single waits and slices of all its threads took; absent where they are not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Latencies>,
 }
 
 /// A process.
@@ -125,6 +129,9 @@ pub struct Process {
     pub exit_code: Option<i32>,
     /// Its threads, in order of birth.
     pub threads: Vec<Thread>,
+    /// With `--latency`: how long single waits and slices of its threads took, those that have ended too; without threads that have no `latencies`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Latencies>,
 }
 
 figures! {
@@ -150,6 +157,9 @@ figures! {
         pub changed_user: bool,
         /// Who ended this thread's blocks, largest time first, at most eight.
         pub woken_by: Vec<WokenBy>,
+        /// With `--latency`: how long its single waits and slices took; absent for threads beyond the memory for histograms.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub latencies: Option<Box<Latencies>>,
     }
     figures of thread {
         /// From its creation (fork or clone), or the time it was first seen, to its last switch-out, or the end of the window.

@@ -3,6 +3,7 @@
 //! - [`transition`]: how one event changes one thread's clock. BPF follows the same rules.
 //! - [`close`]: closes a clock that is still open when it is read.
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep clocks in the kernel.
+//! - [`latency`]: how long single waits and slices took → quantiles.
 //! - [`moments`]: trace events → events for the replay. [`stretch`]: what a thread did in an interval.
 //! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.
 //! - [`accounts`]: an observer's record → the [`Account`].
@@ -20,6 +21,7 @@ pub mod check;
 pub mod close;
 pub mod co_run;
 pub mod figures;
+pub mod latency;
 pub mod moments;
 pub mod provenance;
 pub mod replay;
@@ -31,5 +33,6 @@ pub mod timeline;
 pub mod transition;
 
 pub use account::*;
+pub use latency::{Latencies, Quantiles};
 pub use provenance::Provenance;
 pub use sees::{Delays, Sees};

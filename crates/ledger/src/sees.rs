@@ -19,6 +19,9 @@ pub struct Sees {
     /// How many CPUs were busy with the program at a time.
     #[serde(default)]
     pub busy_cpus: bool,
+    /// How long each single wait and slice took.
+    #[serde(default)]
+    pub latencies: bool,
 }
 
 /// Where the time from a wake-up to the switch-in is booked.
@@ -43,6 +46,7 @@ impl Sees {
             Backend::Perf => Delays::InBlocked,
             Backend::Proc => Delays::InPreemptWait,
         };
-        Sees { causes: traced, preemptors: traced, delays, spin, busy_cpus: backend != Backend::Proc }
+        let events = backend != Backend::Proc;
+        Sees { causes: traced, preemptors: traced, delays, spin, busy_cpus: events, latencies: events }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Levels;
-use crate::{Clock, Cpu, Crew, Pair, PairSum, Taker};
+use crate::{Clock, Cpu, Crew, LatencyCount, Pair, PairSum, Taker};
 
 /// The backend that observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,6 +146,10 @@ pub struct Record {
     pub pairs: Vec<(Pair, PairSum)>,
     /// Sum of the clocks that found no room (see [`Losses::finals`]).
     pub unlisted: Clock,
+    /// Histograms of how long single waits and slices took: of threads that have a [place](Clock::place), and of all others by program.
+    pub latencies: Vec<LatencyCount>,
+    /// Whether threads were to have histograms of their own.
+    pub latencies_of_threads: bool,
     /// Sampled places, symbolised.
     pub sample_sites: Vec<SampleSite>,
     /// Time between samples on a CPU, nanoseconds; 0 if no samples were taken.
@@ -180,6 +184,8 @@ impl Record {
             takers: Vec::new(),
             pairs: Vec::new(),
             unlisted: Clock::default(),
+            latencies: Vec::new(),
+            latencies_of_threads: false,
             sample_sites: Vec::new(),
             sample_period_ns: 0,
             events: 0,

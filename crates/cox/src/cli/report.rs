@@ -59,6 +59,9 @@ pub struct Report {
     /// List all threads, not only the ten that lost most time
     #[arg(long)]
     pub threads: bool,
+    /// Of a recording of perf: report how long single wake delays, preempt waits, blocks and time slices took, as `cox run --latency` does
+    #[arg(long, conflicts_with_all = ["timehist", "kuhn2022"])]
+    pub latency: bool,
     /// Write the report to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -1,9 +1,9 @@
 //! The report on the terminal: the answer first, its evidence below, then the cost and the doubts.
 //!
 //! The order of the sections: what ran (`header`), where thread time went (`states`), what it means (`verdict`), threads or programs (`threads`,
-//! `groups`), what programs took from one another (`co_run`), which threads held the CPUs and what each CPU did (`cpus`), which thread waits for which
-//! and where run time went (`details`), and checks, processes left behind and losses (`footer`). Last come the results of packing and of overlap, if
-//! the program was packed or overlapped.
+//! `groups`), how long single waits took (`latency`), what programs took from one another (`co_run`), which threads held the CPUs and what each CPU did
+//! (`cpus`), which thread waits for which and where run time went (`details`), and checks, processes left behind and losses (`footer`). Last come the
+//! results of packing and of overlap, if the program was packed or overlapped.
 
 pub(crate) mod co_run;
 pub(crate) mod cpus;
@@ -11,6 +11,7 @@ mod details;
 pub(crate) mod footer;
 pub(crate) mod groups;
 pub(crate) mod header;
+pub(crate) mod latency;
 mod page;
 pub(crate) mod rows;
 pub(crate) mod states;
@@ -49,6 +50,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
             threads::write(&mut page, program, &co_run::of_program("thread", programs, at));
         }
     }
+    latency::write(&mut page);
     co_run::write(&mut page);
     cpus::write(&mut page);
     details::write(&mut page);

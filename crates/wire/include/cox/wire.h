@@ -78,6 +78,15 @@ enum cox_migration {
 	COX_MIGRATIONS,
 };
 
+/* The kinds of intervals whose single lengths are counted, for quantiles (latency.h). */
+enum cox_interval {
+	COX_INTERVAL_WAKE_DELAY = 0,
+	COX_INTERVAL_PREEMPT_WAIT,
+	COX_INTERVAL_BLOCKED,
+	COX_INTERVAL_SLICE, /* from switch-in to switch-out */
+	COX_INTERVALS,
+};
+
 /*
  * One thread's account, kept by BPF in task storage, and by `ledger` where it is made from events. The fields that every switch and waking
  * touches come first: the cost of an event is mostly that of cache lines.
@@ -148,6 +157,10 @@ struct cox_clock {
 #define COX_LAUNCHED 8u
 /* The thread became another user's, or got capabilities by exec: its account ends there. */
 #define COX_LEFT 16u
+/* Above the flags: the number of the program that the thread belongs to, and the place of its histograms from 1 on; 0: it has none. */
+#define COX_PROGRAM_SHIFT 8
+#define COX_PROGRAM_MASK 0xff00u
+#define COX_PLACE_SHIFT 16
 
 /* One thread in a walk over living threads; its clock follows. Contains what the clock does not have until it is final. */
 struct cox_living {
