@@ -24,7 +24,8 @@ grep -a 'skipped: ' test.out | sort -u || true
 grep -aqE '^[0-9]+ passed, 0 failed' test.out
 
 #: a report for each rank, of both MPIs
-PATH=~/tests/coxswain/target/release:$PATH
+# As `make test` has built it.
+PATH=~/tests/coxswain/target/debug:$PATH
 cat >ranks.c <<'END'
 #include <mpi.h>
 int main(int count, char **words) {
