@@ -278,8 +278,8 @@ impl<'p> Machine<'p> {
         self.events.push(Reverse((at_ns, self.serial, event)));
     }
 
-    /// Counts what the running thread has done up to now.
-    fn journals(&mut self, number: usize) {
+    /// Charges the running thread with its run time up to now, and takes it off the work that is left.
+    fn charge(&mut self, number: usize) {
         let cpu = &mut self.cpus[number];
         let Some(current) = cpu.current else { return };
         let ran_ns = self.now_ns.saturating_sub(cpu.since_ns);
@@ -322,7 +322,7 @@ impl<'p> Machine<'p> {
     /// Lets the kernel choose the thread that the CPU runs. If the queue is empty, the CPU pulls a thread from
     /// another one.
     fn choose(&mut self, number: usize) {
-        self.journals(number);
+        self.charge(number);
         let before = self.cpus[number].current;
         let next = self.cpus[number].queue.pick(&self.entities).or_else(|| self.pull(number));
         if next != before {
@@ -352,7 +352,7 @@ impl<'p> Machine<'p> {
         let mut queued = self.cpus[from].queue.members().iter().copied();
         let taken =
             queued.find(|&thread| self.cpus[from].current != Some(thread) && self.threads[thread].pinned.is_none())?;
-        self.journals(from);
+        self.charge(from);
         self.cpus[from].queue.leave(taken, &mut self.entities);
         self.arrive_at(taken, number);
         Some(taken)
@@ -360,7 +360,7 @@ impl<'p> Machine<'p> {
 
     /// Adds a thread to a CPU's queue.
     fn arrive_at(&mut self, thread: usize, number: usize) {
-        self.journals(number);
+        self.charge(number);
         if self.threads[thread].cpu != number {
             self.threads[thread].cpu = number;
             self.threads[thread].refill_ns = self.costs.move_ns;
@@ -375,7 +375,7 @@ impl<'p> Machine<'p> {
     /// Removes a thread from its queue, and from its CPU if it runs.
     fn depart(&mut self, thread: usize) {
         let number = self.threads[thread].cpu;
-        self.journals(number);
+        self.charge(number);
         self.cpus[number].queue.leave(thread, &mut self.entities);
         if self.cpus[number].current == Some(thread) {
             self.threads[thread].seen_spinning = self.threads[thread].act.is_spinning();
@@ -403,7 +403,7 @@ impl<'p> Machine<'p> {
         if self.cpus[number].version != version {
             return;
         }
-        self.journals(number);
+        self.charge(number);
         let Some(current) = self.cpus[number].current else { return };
         match self.threads[current].act {
             Act::Work(0) => self.work_is_done(current, number),
@@ -460,7 +460,7 @@ impl<'p> Machine<'p> {
                 self.ends(thread);
                 continue;
             }
-            self.journals(cpu);
+            self.charge(cpu);
             let slept = self.threads[thread].act == Act::Sleep;
             self.threads[thread].act = Act::Work(self.next_work());
             if slept {
@@ -486,7 +486,7 @@ impl<'p> Machine<'p> {
 
     fn kernel_tick(&mut self, number: usize) {
         self.push(self.now_ns + KERNEL_TICK_NS, Event::Tick { cpu: number });
-        self.journals(number);
+        self.charge(number);
         if self.cpus[number].slice_over || self.cpus[number].current.is_none() {
             self.choose(number);
         }
@@ -543,7 +543,7 @@ impl<'p> Machine<'p> {
 
     fn slot_tick(&mut self, slot: Slot, controller: &mut Controller, orders: &mut Vec<Order>) {
         let version = self.slot_version;
-        self.journals(slot);
+        self.charge(slot);
         // The ticker takes the CPU, so the thread that ran is switched out.
         if let Some(current) = self.cpus[slot].current.take() {
             let thread = &mut self.threads[current];
@@ -562,7 +562,7 @@ impl<'p> Machine<'p> {
 
     /// Uses a CPU for the controller.
     fn spend(&mut self, number: usize, ns: u64) {
-        self.journals(number);
+        self.charge(number);
         self.own_ns += ns;
         let cpu = &mut self.cpus[number];
         cpu.since_ns = cpu.since_ns.max(self.now_ns) + ns;
