@@ -29,16 +29,13 @@ pub(crate) fn bars(program: &Program) -> Vec<Bar> {
     };
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let ranges: Vec<_> = starts.zip(&ends).map(|(start, end)| start..*end).collect();
-    let sums: Vec<u64> = ranges.iter().map(|range| times[range.clone()].iter().fold(0, add)).collect();
+    let sums: Vec<u64> =
+        ranges.iter().map(|range| times[range.clone()].iter().copied().fold(0, u64::saturating_add)).collect();
     let name = |range: &std::ops::Range<usize>| match range.len() {
         1 => range.start.to_string(),
         _ => format!("{}–{}", range.start, range.end - 1),
     };
     ranges.iter().zip(permille(&sums)).map(|(range, permille)| Bar { cpus: name(range), permille }).collect()
-}
-
-fn add(sum: u64, ns: &u64) -> u64 {
-    sum.saturating_add(*ns)
 }
 
 /// Returns `CPUs in use: 0 for 1.2 % of the time, 1 for 98.8 %`, without what would be printed as 0.0 %.

@@ -14,9 +14,8 @@ const SLACK_PARTS: u64 = 100;
 /// Returns the time with 0, 1, 2, … CPUs busy. The times sum to the program's wall time, or to more if its threads go on after its end.
 pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> {
     let more_than_ns = record.busy_more_than_ns()?;
-    let sum = |sum: u64, ns: u64| sum.saturating_add(ns);
-    let busy_ns = more_than_ns.iter().copied().fold(0, sum);
-    let run_ns = threads_of(program).chain(&program.unlisted).map(|thread| thread.run_ns).fold(0, sum);
+    let busy_ns = more_than_ns.iter().copied().fold(0, u64::saturating_add);
+    let run_ns = threads_of(program).chain(&program.unlisted).map(|thread| thread.run_ns).fold(0, u64::saturating_add);
     if busy_ns.abs_diff(run_ns) > SLACK_NS.saturating_add(run_ns / SLACK_PARTS) {
         return None;
     }
