@@ -125,7 +125,7 @@ python-packages: test-packages
 
 # Runs the tests. If the package index has no build for this processor, cargo builds it from source.
 nextest: test-packages
-	if [ "$$(cargo-nextest --version 2>/dev/null | head -n1 | cut -d' ' -f2)" = $(CARGO_NEXTEST) ]; then exit 0; fi
+	if [ "$$(cargo-nextest --version 2>/dev/null | sed -n '1s/^[^ ]* \([^ ]*\).*/\1/p')" = $(CARGO_NEXTEST) ]; then exit 0; fi
 	echo "make: installing cargo-nextest $(CARGO_NEXTEST) into target/tools"
 	wanted=$$(mktemp)
 	trap 'rm "$$wanted"' EXIT
@@ -215,7 +215,8 @@ test: test-packages python-packages nextest suite workloads
 	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee target/loom.log || status=$$?
 	printf '\nThe slowest tests:\n'
-	sed -nE 's/^ +(PASS|FAIL|TIMEOUT|LEAK|SIG[A-Z]+) \[ *([0-9.]+s)\] +(\([^)]*\) +)?/\2 /p' target/test.log | sort -rnu | head -n 20
+	sed -nE 's/^ +(PASS|FAIL|TIMEOUT|LEAK|SIG[A-Z]+) \[ *([0-9.]+s)\] +(\([^)]*\) +)?/\2 /p' target/test.log | sort -rnu |
+		sed -n 1,20p
 	printf '\n'
 	sort -u $(SKIPPED)
 	if [ -e target/again.log ]; then

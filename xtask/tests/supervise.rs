@@ -50,12 +50,17 @@ fn a_program_that_never_ends_is_ended() {
 /// As nextest says that a test's time is over: to all of the process group.
 #[test]
 fn a_program_that_is_to_end_ends_with_all_it_started() {
-    let script = "setsid sleep 1000 & echo $!; trap '' TERM; while :; do sleep 1; done";
+    // The program that it started says its own number, so that it is in a session of its own when the signal comes.
+    let script = "trap '' TERM; setsid sh -c 'echo $$; exec sleep 1000' & while :; do sleep 1; done";
     let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
     command.args(["supervise", "600", "sh", "-c", script]).process_group(0);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let name = format!("/proc/{}/comm", line.trim());
+    while fs::read_to_string(&name).unwrap() != "sleep\n" {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     rustix::process::kill_process_group(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .unwrap();
     let output = child.wait_with_output().unwrap();
