@@ -91,7 +91,7 @@ impl Caller {
     }
 }
 
-/// Returns the message for files of a process that could not be read. Only a process that does not exist has gone.
+/// Returns the message for files of a process that could not be read. `is_gone`: the process no longer exists.
 fn unread(is_gone: bool, why: &dyn std::fmt::Display) -> String {
     if is_gone { GONE.to_owned() } else { why.to_string() }
 }

@@ -29,11 +29,12 @@ pub const FILE: &str = "cox-observe";
 const INSTALLED: &str = "../libexec/coxswain";
 /// Maximum size of an answer, bytes.
 const MAX_ANSWER: usize = 1 << 30;
-/// Time limit for the next message of an answer, seconds. If it passes, the helper or the machine is stopped.
+/// Time limit for the next message of an answer, seconds. If no message arrives for so long, the helper or the machine
+/// has been stopped.
 const PATIENCE_S: i64 = 60;
 /// Time limit for the next message, seconds, if processes of the session also wait for the answer.
 const SHORT_PATIENCE_S: i64 = 10;
-/// Time limit for the end of the helper after its socket is closed.
+/// Time limit for the helper to exit after its socket is closed.
 const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
 /// Returns the path of `cox-observe` for this cox: the installed one, else the one built next to cox.
@@ -273,8 +274,8 @@ impl Helper {
         }
     }
 
-    /// Closes the connection: the helper ends, and later requests fail at once. A thread that polls this socket sees
-    /// the same as if the helper had ended.
+    /// Closes the connection: the helper ends, and later requests fail immediately. A thread that polls this socket
+    /// sees the same as if the helper had ended.
     fn hang_up(&self) {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }

@@ -54,7 +54,8 @@ impl World for Kernel {
 
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
         self.may_load()?;
-        // End the previous session first: a finished observation takes no memory any more.
+        // End the previous session first, so that it does not count against the limits: the finished observation has
+        // freed its memory.
         self.session = None;
         self.session = Some(Session::begin(self.caller.uid, BELLS_MIB).map_err(unavailable)?);
         Ok(Box::new(Umt::new(self.caller.owner())?))
@@ -84,8 +85,8 @@ impl Kernel {
     }
 }
 
-/// Converts the caller's wishes to settings. The caller chooses what is observed. Memory sizes are fixed, except that
-/// of one ring buffer.
+/// Converts the caller's request to settings. The caller chooses what is observed. Memory sizes are fixed, except the
+/// size of one ring buffer.
 fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
     if let Some(bytes) = wanted.moments_bytes {
         if !bytes.is_power_of_two() || bytes < 4096 {
@@ -133,7 +134,7 @@ pub fn main() -> ExitCode {
     match ready {
         Ok((socket, caller)) => {
             let mut world = Kernel { caller, session: None };
-            // The result is ignored: either cox was told, or cox has gone.
+            // An error is ignored: the connection is then closed, or cox has violated the protocol.
             let _ = converse(&socket, &mut world);
             ExitCode::SUCCESS
         }
@@ -161,7 +162,8 @@ fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
     }
 }
 
-/// Waits for a message or, unless cox was already told, until a ring buffer fills. Returns whether there is a message.
+/// Waits for a message from cox, or until a ring buffer fills. `is_told`: cox already knows that a ring buffer fills;
+/// then waits only for a message. Returns whether there is a message.
 fn wait(socket: &OwnedFd, dialogue: &Dialogue, is_told: bool) -> io::Result<bool> {
     let rings = match dialogue {
         Dialogue::Observing { source, .. } if !is_told => source.readiness(),

@@ -63,7 +63,7 @@ pub enum Request {
         /// Layout hash, [`LAYOUT`].
         layout: u32,
     },
-    /// Load and attach the programs that observe.
+    /// Load and attach the observing eBPF programs.
     Observe(Wanted),
     /// Track the threads of a freshly forked child, which waits before its exec.
     Launched(u32),
@@ -71,7 +71,7 @@ pub enum Request {
     Process(u32),
     /// Track these threads.
     Threads(Vec<u32>),
-    /// Load the programs that keep thread snapshots, and send the maps of their table.
+    /// Load the eBPF programs that keep thread snapshots, and send the maps of their table.
     Stands {
         /// Whether to follow the child processes of tracked threads.
         children: bool,
@@ -91,7 +91,7 @@ pub enum Request {
     Snapshot,
     /// Stop observing, and send the whole record.
     Finish,
-    /// Load the programs that count runnable threads and ring doorbells (`watch::umt`).
+    /// Load the eBPF programs that count runnable threads and ring doorbells (`watch::umt`).
     Doorbells,
     /// Count the runnable threads of this process, and send pages and doorbells for it.
     Give(u32),

@@ -1,6 +1,6 @@
 //! The server side, in `cox-observe`: a state machine that answers one request at a time. The only state that grows is
-//! the pidfds of at most 128 processes. Data is sent with the tick that asks for it. If cox is slow or stopped, this
-//! process blocks in a send, and the kernel's ring buffers count the events they lose.
+//! the pidfds of at most 128 processes. Data is sent only when cox asks for it. If cox is slow or stopped, this process
+//! blocks in a send, and the kernel's ring buffers count the events they lose.
 
 mod ringing;
 
@@ -50,7 +50,7 @@ impl Table for Traced {
 
 /// The interface of the state machine to the system. Tests replace it.
 pub trait World {
-    /// Loads and attaches the programs that observe.
+    /// Loads and attaches the observing eBPF programs.
     ///
     /// # Errors
     /// When the kernel or a limit refuses.
@@ -87,16 +87,16 @@ pub enum Dialogue {
     New,
     /// The versions agree.
     Greeted,
-    /// The programs that observe are attached.
+    /// The observing eBPF programs are attached.
     Observing {
         /// The observer.
         source: Box<dyn Source>,
         /// CPU time of this thread before the observation started, nanoseconds.
         cpu_before_ns: u64,
     },
-    /// The programs that keep thread snapshots are attached.
+    /// The eBPF programs that keep thread snapshots are attached.
     Standing(Box<dyn Table>),
-    /// The programs that ring doorbells are attached.
+    /// The eBPF programs that ring doorbells are attached.
     Ringing(Ringing),
     /// The record was sent.
     Finished,
@@ -150,7 +150,7 @@ impl Dialogue {
             (Dialogue::Observing { source, .. }, Request::Process(pid)) => {
                 allowed(world, pid).and_then(|()| source.enrol(pid))
             }
-            // eBPF skips threads of other users: a control group may contain both.
+            // A control group may also contain threads of other users: the eBPF programs skip them.
             (Dialogue::Observing { source, .. }, Request::Threads(tids)) => source.enrol_threads(&tids).map(|_| ()),
             (Dialogue::Observing { source, .. }, Request::Tick) => {
                 let mut intake = Intake::default();
@@ -199,8 +199,8 @@ impl Dialogue {
                 }
                 Err(error) => Err(error),
             },
-            // cox doctor tries both kinds of programs in one process. At this point the kernel has removed the first
-            // ones.
+            // cox doctor tries both kinds of eBPF programs in one helper process. When the second kind is requested,
+            // the kernel has already removed the first.
             (Dialogue::Greeted | Dialogue::Finished, Request::Doorbells) => world.ring().map(|bells| {
                 *self = Dialogue::Ringing(Ringing::new(bells));
             }),

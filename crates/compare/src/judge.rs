@@ -8,7 +8,7 @@
 //!    detectable.
 //! 2. The other figures share the rest by Holm's rule (1979): the figure with the smallest p-value is tested at budget
 //!    ÷ figures, the next at budget ÷ (figures − 1), and so on to the first that fails. If a scheduler figure changes,
-//!    it mostly changes by a factor, which ten runs show at any level.
+//!    it mostly changes by a factor. Ten runs are enough to find such a change, even with a small share of the budget.
 //! 3. If wall time has changed, its budget passes to the other figures (fallback, Wiens 2003), because the reader then
 //!    wants to know the reason.
 //!
@@ -59,7 +59,7 @@ pub struct Change {
     /// p-value: the probability of a difference at least as large if there is no real one, without correction for the
     /// other figures.
     pub p_value: f64,
-    /// The p-value required for a change, with correction for the other figures.
+    /// The p-value must be at most this to count as a change; corrected for the number of figures.
     pub p_needed: f64,
     /// Smallest detectable change: the smallest relative change that these runs would show more often than not. Absent
     /// if there are too few runs for any.
@@ -192,7 +192,8 @@ impl Test {
 
 /// Returns the number of runs per group that are needed before any difference can be significant at this level.
 pub fn runs_needed(level: f64) -> usize {
-    // Of the C(2n, n) choices, 2 do not overlap. n = 15 reaches 1e-8.
+    // The smallest possible p-value is 2 / C(2n, n): of all ways to divide the 2n runs, 2 give groups that do not
+    // overlap. For n = 15, it is 1e-8.
     let mut p = 1.0;
     (1..=30)
         .find(|n| {

@@ -19,7 +19,8 @@ pub fn is_higher(first: &[f64], second: &[f64]) -> bool {
 
 /// Returns the p-value: the probability that groups without a real difference differ at least as much as these.
 pub fn p_value(first: &[f64], second: &[f64]) -> f64 {
-    // Count the choices for the smaller group: there are fewer.
+    // Count the choices for the smaller group. There are as many as for the larger group, but the table for counting
+    // them is smaller.
     let (chosen, rest) = if second.len() <= first.len() { (second, first) } else { (first, second) };
     let pooled: Vec<f64> = chosen.iter().chain(rest).copied().collect();
     let ranks = doubled_ranks(&pooled);
@@ -51,7 +52,7 @@ impl Reach {
     pub fn new(first: usize, second: usize) -> Reach {
         let smaller = first.min(second);
         let ranks: Vec<usize> = (0..first + second).collect();
-        // U counts from the smallest possible rank sum.
+        // U is the rank sum minus the smallest possible rank sum.
         let least = smaller * smaller.saturating_sub(1) / 2;
         let counts = counts(&ranks, smaller).split_off(least);
         let all: f64 = counts.iter().sum();
@@ -67,11 +68,12 @@ impl Reach {
     /// the true difference with at most the probability `missed`; `None` if even the whole range misses it more often.
     pub fn left_out(&self, missed: f64) -> Option<usize> {
         let within = |chance: &&f64| 2.0 * **chance <= missed * (1.0 + 1e-9);
-        // The counts 0..=n are rejected. Their number, n + 1, is the first count that is not rejected.
+        // The test rejects the counts 0..=n. The number of these counts, n + 1, is also the first count that it does
+        // not reject.
         Some(self.at_most.iter().take_while(within).count()).filter(|out| *out > 0)
     }
 
-    /// Returns the smallest p-value that the test can give: that of groups which do not overlap.
+    /// Returns the smallest p-value that the test can give: the p-value of groups that do not overlap.
     pub fn least_p(&self) -> f64 {
         (2.0 * self.at_most.first().copied().unwrap_or(1.0)).min(1.0)
     }

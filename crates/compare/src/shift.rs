@@ -4,8 +4,8 @@
 //! that the rank-sum test would not reject (Moses 1965), so the interval and the test agree. The only assumption about
 //! the noise is that it has the same shape in both groups.
 //!
-//! If all values are above 0, the differences are taken of logarithms, because a disturbance takes a share of a
-//! program's time: 3 % more is 3 % of any length.
+//! If all values are above 0, the differences are those of logarithms, because a disturbance takes a share of a
+//! program's time: 3 % of a short run as of a long one.
 
 use crate::ranks::Reach;
 use crate::stats::{median, quantile, sorted};
@@ -18,7 +18,7 @@ pub struct Shift {
     scale: Scale,
 }
 
-/// The quantity that the differences are taken of.
+/// What is subtracted: the values or their logarithms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
     Logarithms,
@@ -58,7 +58,8 @@ impl Shift {
     fn relative(&self, difference: f64) -> f64 {
         match self.scale {
             Scale::Logarithms => difference.exp_m1(),
-            // A value cannot decrease by more than 100 %; a difference between single runs could suggest it.
+            // A value cannot decrease by more than 100 %, but a difference between two runs can be larger than the
+            // median.
             Scale::Values(middle) => (difference / middle).max(-1.0),
         }
     }

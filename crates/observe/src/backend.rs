@@ -1,4 +1,4 @@
-//! The choice of the backend that observes: the best that works, and why better ones were passed over.
+//! Chooses the backend that observes: the best one that works here. Records why better ones were passed over.
 
 use anyhow::{Context, Result, bail};
 use arch::laps::{self, Part};
@@ -17,7 +17,7 @@ pub enum Choice {
     /// The best that works: bpf, then perf, then proc.
     #[default]
     Auto,
-    /// eBPF on the scheduler's tracepoints: sees everything.
+    /// eBPF on the scheduler's tracepoints: complete observation.
     Bpf,
     /// perf's context-switch records: no wake-ups, no causes of blocking.
     Perf,
@@ -31,9 +31,9 @@ pub(crate) struct Asked {
     pub(crate) choice: Choice,
     /// Whether child processes are observed too.
     pub(crate) children: bool,
-    /// Why perf would see nothing of the target, if that is known beforehand.
+    /// The reason why perf cannot observe the target, if this is known before the start.
     pub(crate) hidden: Option<String>,
-    /// Size of the buffer for trace events, in bytes, if a trace is wanted. Only eBPF delivers them.
+    /// Size of the buffer for trace events, in bytes, if a trace is wanted. Only eBPF delivers trace events.
     pub(crate) moments_bytes: Option<u32>,
 }
 
@@ -46,7 +46,7 @@ impl Asked {
     /// work.
     ///
     /// # Errors
-    /// The named backend cannot be used here, or none can.
+    /// The named backend cannot be used here; for `auto`: no backend can be used here.
     pub(crate) fn load(&self, passed_over: &mut Vec<String>) -> Result<Box<dyn Observer>> {
         Ok(match self.choice {
             Choice::Perf | Choice::Proc if self.moments_bytes.is_some() => bail!(NEEDS_BPF),
@@ -67,11 +67,11 @@ impl Asked {
         })
     }
 
-    /// Loads the next weaker backend than `failed`, if the user leaves the choice to cox and eBPF is not required. Otherwise the failure
-    /// stands. `why`: why `failed` sees nothing of this target; added to `passed_over`.
+    /// Loads the next weaker backend after `failed`, if the choice is `auto` and eBPF is not required. Otherwise returns the error `why`. `why`: the
+    /// reason why `failed` cannot observe this target; it is added to `passed_over`.
     ///
     /// # Errors
-    /// `why`, or why the weaker backend cannot be used.
+    /// `why`, or the reason why no weaker backend can be used.
     pub(crate) fn load_weaker(
         &self,
         failed: Backend,
@@ -90,7 +90,7 @@ impl Asked {
         Ok(weaker)
     }
 
-    /// Loads eBPF in this process if it has the rights, otherwise by the helper program that has them.
+    /// Loads eBPF in this process if it has the rights, otherwise in the helper process, which has them.
     fn bpf(&self) -> Result<Box<dyn Observer>, WatchError> {
         laps::done(Part::Preparing);
         let Asked { children, moments_bytes, .. } = *self;

@@ -37,7 +37,7 @@ pub struct Observing {
     intake: Intake,
     cgroup: Option<Cgroup>,
     enrolled: BTreeSet<u32>,
-    /// The main process of each program, and the CPUs that the program's threads were allowed to use at the last look.
+    /// The main process of each program, and the CPUs that the program's threads were allowed to use when last read.
     mains: Vec<(u32, Option<CpuSet>)>,
     record: Option<Record>,
     recorder: Option<Recorder>,
@@ -49,16 +49,16 @@ pub struct Observed {
     pub record: Record,
     /// Why better backends were passed over, the best first.
     pub passed_over: Vec<String>,
-    /// Why a thread waited at each sampled place, by number of the place.
+    /// For each sampled place, by its number: why a thread waits there; `None` if it works there.
     pub waits: Vec<Option<Waiting>>,
     /// The recorder, with the trace events.
     pub recorder: Option<Recorder>,
-    /// The CPUs that the threads of each program were allowed to use, at the last look at its main process. A program may narrow them
-    /// itself, or be started by taskset(1). In the order in which the programs were named.
+    /// The CPUs that the threads of each program's main process were allowed to use when last read. A program may narrow its own affinity mask, or be
+    /// started by taskset(1). In the order in which the user named the programs.
     pub allowed: Vec<Option<CpuSet>>,
     /// The OpenMP runtime that a sampled process had mapped.
     pub openmp_runtime: Option<String>,
-    /// CPU time of another process that observed for this one.
+    /// CPU time of the helper process that observed for this one, in nanoseconds; 0 if this process observed itself.
     pub cpu_elsewhere_ns: u64,
 }
 
@@ -87,7 +87,7 @@ impl Observing {
         loaded(&mut self.observer)
     }
 
-    /// Calls the observer, and hands on the events and samples that it delivers besides its answer.
+    /// Calls `ask` with the observer, and then hands on the events and samples that the observer delivered during the call.
     fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Observer, &mut Intake) -> Result<T, WatchError>) -> Result<T> {
         let answer = ask(loaded(&mut self.observer)?.as_mut(), &mut self.intake)?;
         self.hand_on();
@@ -98,14 +98,14 @@ impl Observing {
         let root = Root::live();
         for (pid, allowed) in &mut self.mains {
             let main = Task::process(&root, *pid);
-            // Of a zombie only the leader is left, which may be bound more narrowly than the other threads were.
+            // In a zombie, only the main thread is left. Its mask may be narrower than those of the threads that have ended, so keep the last value.
             if main.stat().is_ok_and(|stat| stat.state == 'Z') {
                 continue;
             }
-            // A program with more threads than this has hardly pinned all the others to CPUs that the first ones may not use.
+            // The first threads are enough: a program with more threads is unlikely to pin all the others to CPUs that the first ones may not use.
             let threads = main.threads().unwrap_or_default().into_iter().take(MASKS_READ);
             let masks = threads.filter_map(|tid| allowed_cpus(&root, Who::Task(tid)).ok());
-            // If the threads are gone, the last answer stands.
+            // If all threads have ended, keep the last value.
             *allowed = masks.reduce(|a, b| a.union(&b)).or(allowed.take());
         }
     }
@@ -144,7 +144,7 @@ impl Observing {
         })
     }
 
-    /// Enrols the threads or processes that have entered the watched control group since the last look.
+    /// Enrols the threads or processes that have entered the watched control group since the last call.
     fn enrol_newcomers(&mut self) -> Result<()> {
         let (Some(cgroup), Some(observer)) = (&self.cgroup, &mut self.observer) else { return Ok(()) };
         let root = Root::live();
@@ -158,7 +158,7 @@ impl Observing {
         for pid in cgroup.pids(&root)? {
             if self.enrolled.insert(pid) {
                 match observer.enrol(pid) {
-                    // The process has come and gone since the list was read.
+                    // The process has ended since the list was read.
                     Ok(()) | Err(WatchError::NoTarget { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
@@ -235,7 +235,7 @@ impl Engine for Observing {
         self.enrol_newcomers()
     }
 
-    /// The recorder stays with the engine.
+    /// Returns the results so far, without the recorder, which continues.
     fn snapshot(&mut self) -> Result<Option<Observed>> {
         let mut record = self.ask(|observer, intake| observer.snapshot(intake))?;
         let end_ns = record.end_ns;

@@ -12,7 +12,8 @@ use session::launch::file_of;
 /// The set-user-id and set-group-id bits, as in stat(2).
 const SET_ID: u32 = 0o6000;
 
-/// Returns why perf loses this program as soon as it begins. `None` also if there is no such file: its start will report that.
+/// Returns why perf cannot observe this program once it has been executed; `None` if perf can. Also `None` if there is no such file: starting the
+/// program will report that.
 #[must_use]
 pub fn why_hidden_from_perf(program: &OsStr) -> Option<String> {
     let file = file_of(program)?;

@@ -37,7 +37,7 @@ impl Recorder {
         Ok(Recorder { moments, folder, looked_up, untracked, buffer, failed: None })
     }
 
-    /// Keeps trace events, as long as there is room.
+    /// Keeps trace events. After the first write error, they are dropped.
     pub fn take(&mut self, moments: &mut Vec<Moment>) {
         for moment in moments.drain(..) {
             if self.failed.is_some() {
@@ -67,8 +67,8 @@ impl Recorder {
         }
     }
 
-    /// Returns the recording, once the session is over. `record`: what was observed meanwhile. `waits`: why threads waited at the sampled
-    /// places.
+    /// Returns the recording, once the session is over. `record`: the observation of the same session. `waits`: for each sampled place, by its
+    /// number, why threads waited there.
     ///
     /// # Errors
     /// Some events could not be kept.
@@ -106,7 +106,8 @@ fn cannot(folder: &Path) -> String {
     format!("cannot keep the trace in '{}'", folder.display())
 }
 
-/// Returns why a thread is blocked, if it still is. If the cause depends on a descriptor, that was looked up only now.
+/// Returns why a thread is blocked; `None` if it is not blocked. The trace has no event for this cause if it depends on a descriptor, which is looked
+/// up only at the end.
 fn open_cause(clock: &Clock) -> Option<Cause> {
     let is_blocked = State::from_wire(clock.state) == State::Blocked;
     Cause::ALL.get(usize::from(clock.cause)).copied().filter(|_| is_blocked)

@@ -1,5 +1,5 @@
 //! The project's only generator of pseudorandom numbers, for random orders, resampling, simulated programs and tests.
-//! The same seed gives the same numbers on every machine, so the same figures give the same intervals.
+//! The same seed gives the same numbers on every machine, so the same input figures give the same confidence intervals.
 #![forbid(unsafe_code)]
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).

@@ -51,7 +51,7 @@ pub enum ElfError {
 pub struct Function {
     /// Virtual address in the file.
     pub start: u64,
-    /// First virtual address behind the function.
+    /// First virtual address after the function.
     pub end: u64,
     /// Name in source form; `None` if only the bounds are known.
     pub name: Option<String>,
@@ -81,19 +81,19 @@ pub struct Image {
     symbols: Table,
     /// Function bounds of `.eh_frame`, ascending.
     frames: Vec<(u64, u64)>,
-    /// Names of imported functions, by the address of the entry that the dynamic linker fills with them.
+    /// Names of imported functions, by the address of their entry in the global offset table.
     imports: HashMap<u64, String>,
     callees: RefCell<HashMap<u64, Callee>>,
 }
 
-/// Offset of the processor's number in an ELF file, for both widths of addresses.
+/// Offset of `e_machine`, the processor type, in an ELF file. It is the same in 32-bit and 64-bit files.
 const E_MACHINE_AT: u64 = 18;
 
-/// Functions that give the CPU away: sched_yield(2), thrd_yield(3), and the old pthread_yield(3).
+/// Functions that yield the CPU: sched_yield(2), thrd_yield(3), and the old pthread_yield(3).
 const YIELDS: [&str; 4] = ["sched_yield", "__sched_yield", "thrd_yield", "pthread_yield"];
 
 impl Image {
-    /// Reads `file`, whose name was `path` where it was mapped. Debug files are looked up below `root`.
+    /// Reads `file`, which a process had mapped from `path`. Debug files are looked up below `root`.
     ///
     /// # Errors
     /// The file cannot be read, or is not an ELF file. Damaged parts of an ELF file are left out.
@@ -149,7 +149,7 @@ impl Image {
         })
     }
 
-    /// Returns whether the file is for this processor, so that its machine code can be judged.
+    /// Returns whether the file is for the processor type that cox runs on. Only then can its machine code be analysed.
     pub fn is_of_this_processor(&self) -> bool {
         self.is_of_this_processor
     }
@@ -183,7 +183,7 @@ impl Image {
         Some(Function { start: symbol.address, end, name, guessed: true })
     }
 
-    /// Returns the bytes of a function, as far as the file has them, and at most 1 MiB.
+    /// Returns the machine code of a function: the part that the file contains, and at most 1 MiB.
     pub fn code(&self, function: &Function) -> Vec<u8> {
         const MAX: u64 = 1 << 20;
         let found = self.loads.iter().find_map(|load| {
@@ -243,9 +243,8 @@ impl Image {
     }
 }
 
-/// Reads a whole file, unless it is too long. Its names are in thousands of places. Reading each name separately takes two system calls: 24
-/// ms for the C library, where one read of the whole file takes 10 ms. *Turned down:* mapping the file, because another process could
-/// truncate it, which would kill cox.
+/// Reads a whole file, unless it is too long. To read each of its thousands of names separately would take two system calls per name: 24 ms for the C
+/// library. One read of the whole file takes 10 ms. *Turned down:* mapping the file, because another process could truncate it, which would kill cox.
 fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     const MAX: u64 = 64 << 20;
     let len = file.metadata()?.len();

@@ -1,7 +1,7 @@
 //! Decides, while a program runs, whether the code at an address waits for other threads.
 //!
-//! Uses the rules of [`crate::Symboliser`], but answers for each address at once instead of counting samples and looking them up at the
-//! end. Files are read once and stay open; a program has some dozens.
+//! Uses the rules of [`crate::Symboliser`], but answers for each address immediately, instead of counting samples and looking them up at the end.
+//! Files are read once and stay open; a program has some dozens.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -11,9 +11,9 @@ use wire::Waiting;
 enum Name {
     Is(&'static str),
     Starts(&'static str),
-    /// Beginning and end.
+    /// The name begins with the first string and ends with the second.
     Frames(&'static str, &'static str),
-    /// Beginning, and a part that follows anywhere after it.
+    /// The name begins with the first string, and the second follows anywhere after it.
     Has(&'static str, &'static str),
 }
 
@@ -30,7 +30,7 @@ impl Name {
     }
 }
 
-/// Functions whose own time is waiting, by project; a comment names the source file that shows it. The time of functions that they call
+/// Functions whose own time is waiting, grouped by project. A comment names the project's source files. The time in the functions that they call
 /// (tasks run while waiting, messages copied) is judged separately.
 const FUNCTIONS: &[(Name, Waiting)] = &[
     // GCC libgomp: config/linux/wait.h
@@ -58,8 +58,7 @@ const FUNCTIONS: &[(Name, Waiting)] = &[
     // z_Linux_util.cpp, z_Linux_asm.S
     (Name::Is("__kmp_yield"), Waiting::OpenMp),
     (Name::Is("__kmp_x86_pause"), Waiting::OpenMp),
-    // MPICH: src/mpid/ch3/channels/nemesis/src/ch3_progress.c, src/mpid/ch4/src/ch4_progress.c and the
-    // netmods' own
+    // MPICH: src/mpid/ch3/channels/nemesis/src/ch3_progress.c, src/mpid/ch4/src/ch4_progress.c, and the progress functions of the netmods
     (Name::Has("MPID", "rogress"), Waiting::Mpi),
     (Name::Has("MPIR_", "rogress_hook"), Waiting::Mpi),
     (Name::Is("MPIR_Wait_state"), Waiting::Mpi),
@@ -86,7 +85,7 @@ const FUNCTIONS: &[(Name, Waiting)] = &[
     (Name::Is("__sched_yield"), Waiting::Yield),
     (Name::Is("thrd_yield"), Waiting::Yield),
     (Name::Is("std::thread::yield_now"), Waiting::Yield),
-    // OpenBLAS: driver/others/blas_server.c; kernels run in functions of their own
+    // OpenBLAS: driver/others/blas_server.c; the compute kernels are separate functions
     (Name::Is("blas_thread_server"), Waiting::TightLoop),
     (Name::Is("exec_blas_async_wait"), Waiting::TightLoop),
     // Go: src/runtime/asm_amd64.s; rayon: rayon-core/src/sleep/mod.rs; HotSpot: os_linux_x86.cpp
@@ -95,7 +94,7 @@ const FUNCTIONS: &[(Name, Waiting)] = &[
     (Name::Is("SpinPause"), Waiting::TightLoop),
 ];
 
-/// A known library: its code can be judged by more than the machine instructions.
+/// A known library. The rules for its code use more than the machine instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Library {
     /// GCC's OpenMP runtime.
@@ -104,13 +103,14 @@ enum Library {
     Kmp,
     /// An MPI library, its plugins, or its network libraries.
     Mpi,
-    /// The C library or its threads.
+    /// The C library or its thread library (libpthread).
     C,
     /// oneTBB.
     Tbb,
 }
 
-/// File names of libraries: their beginning, and the characters that may follow. The latter keep `libompitrace` from counting as `libomp`.
+/// File names of libraries: the beginning, and the characters of which one must follow (empty: anything). With them, `libompitrace` does not count as
+/// `libomp`.
 const LIBRARIES: &[(&str, &str, Library)] = &[
     ("libgomp", ".-", Library::Gomp),
     ("libomp", ".-5", Library::Kmp),
@@ -156,17 +156,17 @@ pub(crate) fn by_name(name: &str) -> Option<Waiting> {
         .map(|&(_, waiting)| waiting)
 }
 
-/// Returns the reason to wait that the machine code around an instruction implies in this module. `named`: the function has a name.
+/// Returns the reason to wait that the machine code around an instruction implies, by the rules for this module. `named`: the function has a name.
 pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Verdict) -> Option<Waiting> {
     let waits = verdict == Verdict::Waits;
     let gives_way = loops.pauses() || loops.yields();
     match Library::of(module) {
         Some(Library::Gomp) if waits => Some(Waiting::OpenMp),
-        // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks, sleep. No other function of
-        // the runtime pauses, except its locks. The flag test and the clock that it calls are the short functions without a name.
+        // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks, sleep. No other function of the runtime
+        // pauses, except its locks. The template's short functions without a name are the flag test and the clock function that the flag test calls.
         Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only()) => Some(Waiting::OpenMp),
-        // MPI progress is spread over many short functions, which have no names in distributions' builds. Other code without names that
-        // costs time packs, copies and reduces, in loops that move data.
+        // MPI progress is spread over many short functions, which have no names in distributions' builds. The other nameless functions that take time
+        // pack, copy and reduce: they have loops that move data.
         Some(Library::Mpi) if waits || (!named && verdict != Verdict::Moves) => Some(Waiting::Mpi),
         // The adaptive mutex: nptl/pthread_mutex_lock.c. All spinning code of the C library has `pause`.
         Some(Library::C) => (waits && loops.pauses()).then_some(Waiting::PthreadSpin),

@@ -3,7 +3,7 @@
 //! 1. While the processes live, [`Symboliser::observe`] counts samples by address. It also keeps what is needed to interpret them later:
 //!    which file was mapped where, and the open files.
 //! 2. At the end, [`Symboliser::sample_sites`] reads the files: [`elf`] finds the function of each address. The first of these rules that applies
-//!    decides whether it waits:
+//!    decides whether the code there waits:
 //!    - in the kernel: sched_yield counts as waiting, every other system call as work, because sleeping threads are not sampled;
 //!    - a function whose name is known to wait (OpenMP runtimes, MPI progress, pthread spin locks, …);
 //!    - the machine code of a known library, for libraries without symbol names;

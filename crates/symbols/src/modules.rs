@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use machine::Root;
 use machine::process::{Backing, Mapping};
 
-/// Largest number of files held open: half of the usual limit of 1024 descriptors. Of further files only the path is kept.
+/// Largest number of files held open: half of the usual limit of 1024 descriptors. For further files, only the path is kept.
 const MAX_OPEN: usize = 512;
 
 /// Index into [`Modules`].

@@ -17,8 +17,8 @@ use crate::modules::{Mapped, ModuleId, Modules};
 /// of a program that runs code which no map shows.
 const MIN_BETWEEN_READS: Duration = Duration::from_millis(200);
 
-/// Number of generations kept per process. After that, changes replace ranges in the last one. Only programs that keep mapping code over
-/// code get here.
+/// Number of generations kept per process. After that, changes replace ranges in the last one. Only programs that map new code over old code again
+/// and again reach this limit.
 const MAX_GENERATIONS: usize = 64;
 
 /// A range of executable memory.
@@ -54,7 +54,7 @@ impl Range {
 
 /// A sampled process.
 struct Process {
-    /// The oldest generation comes first; there is always one. The ranges in it ascend.
+    /// The generations, the oldest first; never empty. In each, the ranges are in ascending order.
     generations: Vec<Vec<Range>>,
     /// Device and inode of the program file.
     program: Option<(u64, u64)>,
@@ -78,8 +78,8 @@ impl Processes {
         self.known.contains_key(&tgid)
     }
 
-    /// Reads the maps of a new process, and of one that executes another program now. To be called once per batch of samples for each
-    /// process in it.
+    /// Reads the maps of a process that is new or has executed another program. Must be called once per batch of samples for each process in the
+    /// batch.
     pub fn look(&mut self, tgid: u32, now: Instant, root: &Root, modules: &mut Modules) {
         let program = program_of(root, tgid);
         match self.known.get_mut(&tgid) {
@@ -116,7 +116,7 @@ impl Processes {
         let last = process.generations.len() - 1;
         let found = match range {
             Some(range) => (last, Some(range)),
-            // The sample was taken before an exec in the same batch.
+            // The sample may be older than an exec in the same batch: search the earlier generations.
             None => (0..last)
                 .rev()
                 .find_map(|generation| Some((generation, Some(find(&process.generations[generation], ip)?))))
@@ -188,7 +188,7 @@ fn find(ranges: &[Range], ip: u64) -> Option<Range> {
     ranges.get(behind.checked_sub(1)?).copied().filter(|range| range.contains(ip))
 }
 
-/// Returns device and inode of the program file. They change with exec, and one system call returns them.
+/// Returns device and inode of the program file, which show an exec: they change with it, and cost only one system call.
 fn program_of(root: &Root, tgid: u32) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(root.path(format!("/proc/{tgid}/exe"))).ok()?;
     Some((metadata.dev(), metadata.ino()))

@@ -12,11 +12,11 @@ use crate::modules::{ModuleId, Modules};
 use crate::processes::Processes;
 use crate::reader::{Meaning, Reader};
 
-/// Limit of distinct places (process, thread, generation, address, system call): 40 MB. A program has some thousands of hot addresses,
-/// times its threads.
+/// Maximum number of distinct places (process, thread, generation, address, system call); they take 40 MB. A program has some thousands of hot
+/// addresses per thread.
 const MAX_PLACES: usize = 1 << 20;
 
-/// Limit of processes. The maps of one take about 1 KB.
+/// Maximum number of processes. The maps of a process take about 1 KB.
 const MAX_PROCESSES: usize = 1 << 16;
 
 /// Module name for code of a process that was gone before its maps could be read.
@@ -124,8 +124,8 @@ impl Symboliser {
         &self.waits
     }
 
-    /// Returns everything observed so far, by thread, module, function and reason to wait. Threads ascend, and the spots of each thread
-    /// descend by samples. Reads the ELF files, even of processes that are gone.
+    /// Returns everything observed so far, by thread, module, function and reason to wait. Sorted by thread, and within a thread by number of
+    /// samples, the largest first. Reads the ELF files, even of processes that are gone.
     pub fn sample_sites(&mut self) -> Vec<SampleSite> {
         let meanings = self.meanings();
         let mut sums: HashMap<_, (u64, u64)> = HashMap::new();

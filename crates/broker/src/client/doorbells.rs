@@ -50,8 +50,8 @@ impl Doorbells for RemoteDoorbells {
         Ok(())
     }
 
-    // Errors are ignored: if the helper has ended, no doorbell is rung any more, and the next process that registers
-    // gets the error.
+    // Errors are ignored: if the helper has ended, no doorbell rings anyway, and the next process that registers gets
+    // the error.
     fn over(&mut self, process: u32) {
         let _ = self.ask(&Request::Over(process), None);
     }

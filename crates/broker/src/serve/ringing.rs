@@ -10,12 +10,13 @@ use super::{Broken, Send, World};
 use crate::caller::Held;
 use crate::protocol::Reply;
 
-/// The programs that ring doorbells, and the processes they serve.
+/// The eBPF programs that ring doorbells, and the processes that they serve.
 pub struct Ringing {
     bells: Box<dyn Doorbells>,
     /// Processes that have pages and doorbells, by number.
     given: BTreeMap<u32, Held>,
-    /// Numbers of processes that were refused after the walk: their threads may carry them until they end.
+    /// Processes that were refused after eBPF had tagged their threads with the number. The threads may keep the tag
+    /// until the process ends, so the number cannot be reused before.
     refused: Vec<(u32, Held)>,
 }
 
@@ -24,8 +25,8 @@ impl Ringing {
         Ringing { bells, given: BTreeMap::new(), refused: Vec::new() }
     }
 
-    /// Sends pages and doorbells for a process that may be observed. cox passes them on. Their holder learns when
-    /// threads of the process block.
+    /// Sends pages and doorbells for a process that may be observed. cox passes them on to the process, which thereby
+    /// learns when its threads block.
     pub(super) fn give(
         &mut self,
         pid: u32,
@@ -44,9 +45,10 @@ impl Ringing {
             Ok(given) => given,
             Err(error) => return Ok(Err(error)),
         };
-        // Check again, because the process may have executed another program. The walk over its threads is over: eBPF
-        // stops tracking a process that executes later, and this check finds one that executed before. The pid may
-        // belong to another process by now; that process would be counted on pages that nobody reads.
+        // Check again, because the process may have executed a program that may not be observed. `give` has visited all
+        // threads of the process. If the process executes a program after that, eBPF stops tracking it. If it did so
+        // before, this check finds it. The pid may also belong to another process by now. That process would be counted
+        // on pages that nobody reads.
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
             self.refused.push((given.process, held));
@@ -67,7 +69,7 @@ impl Ringing {
         Ok(())
     }
 
-    /// Handles a message of cox that a process has ended. The number becomes free only if the process has really ended.
+    /// Handles cox's message that a process has ended. The number becomes free only if the process has really ended.
     pub(super) fn gone(&mut self, process: u32) -> Result<Result<(), WatchError>, Broken> {
         let held = self.given.get(&process).ok_or(Broken::Malformed)?;
         if !held.has_ended() {

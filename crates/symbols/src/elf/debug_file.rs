@@ -1,6 +1,6 @@
 //! Separate debug files: distributions strip programs and put `.symtab` into debug files.
 //!
-//! Where these are: GDB manual, "Debugging Information in Separate Files".
+//! The GDB manual says where debug files are stored: "Debugging Information in Separate Files".
 
 use std::fs::File;
 use std::io::Read;

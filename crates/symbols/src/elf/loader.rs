@@ -15,7 +15,7 @@ use object::{LittleEndian, Object, ObjectSymbol, StringTable};
 pub struct Dynamic {
     /// Path of the program's dynamic loader.
     pub loader: PathBuf,
-    /// Libraries that the program needs directly, without those that these need.
+    /// Libraries that the program itself needs; the dependencies of these libraries are not included.
     pub libraries: Vec<String>,
     /// Names that the program imports from libraries; some may be optional.
     pub imports: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Dynamic {
 const LE: LittleEndian = LittleEndian;
 
 impl Dynamic {
-    /// Reads a 64-bit little-endian program. `None`: it is static, of another kind, or cannot be read.
+    /// Reads a 64-bit little-endian program. `None`: the program is statically linked, not of this kind, or cannot be read.
     #[must_use]
     pub fn read(program: &Path) -> Option<Dynamic> {
         let data = &ReadCache::new(File::open(program).ok()?);

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use object::{ObjectSymbol, SymbolKind};
 
-/// A function symbol; its name is in the table's text.
+/// A function symbol. Its name is stored in the table, in `text`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Symbol {
     pub address: u64,
@@ -24,7 +24,7 @@ impl Symbol {
 #[derive(Default)]
 pub(super) struct Table {
     symbols: Vec<Symbol>,
-    /// The greatest end among the symbols up to each index. A backward search may stop when this is too low.
+    /// For each index, the greatest end of the symbols up to this index. A backward search may stop when this end is not above the address.
     furthest_end: Vec<u64>,
     text: Vec<u8>,
 }
@@ -35,7 +35,7 @@ impl Table {
         for symbol in symbols {
             let is_code = match symbol.kind() {
                 SymbolKind::Text => true,
-                // Assembly without `.type`. Other symbols of this kind are marks for the linker.
+                // A symbol in a section is a function in assembly code without `.type`. Other symbols of unknown kind are linker symbols.
                 SymbolKind::Unknown => symbol.section_index().is_some(),
                 _ => false,
             };
@@ -55,7 +55,8 @@ impl Table {
         }
     }
 
-    /// Sorts the table. To be called after the last `add`. Of several names for one address the best one comes last, where searches begin.
+    /// Sorts the table. Must be called after the last `add`. If an address has several names, the best one comes last, because searches run
+    /// backwards.
     pub fn sort(&mut self) {
         let text = std::mem::take(&mut self.text);
         let name = |symbol: &Symbol| &text[symbol.name.0 as usize..][..symbol.name.1 as usize];
