@@ -1,6 +1,6 @@
 //! Reads the packed time integrals of `include/cox/cells.h` from a snapshot.
 //!
-//! Only BPF changes cells. User space only adds the interval that is still open when it reads one. Levels are also computed from events.
+//! Only BPF changes cells. When user space reads a cell, it only adds the interval that is still open. Levels are also computed from events.
 
 const SHIFT: u32 = 20;
 const COUNT: u64 = (1 << SHIFT) - 1;
@@ -36,7 +36,7 @@ pub fn since_ns(later: u64, earlier: u64) -> u64 {
 /// Tolerance of a level, nanoseconds: levels are read while CPUs go on switching, so a level can be wrong by the time that the reading takes.
 const LEVEL_SLACK_NS: i64 = 100_000_000;
 
-/// The time for which each number of CPUs was busy: see `cells.h`.
+/// The times for which 1, 2, 3, … CPUs were busy: see `cells.h`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     /// The present number of busy CPUs.

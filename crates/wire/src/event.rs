@@ -16,12 +16,12 @@ pub struct Event {
 /// How a thread left its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Off {
-    /// The thread could go on.
+    /// The thread was still runnable.
     Preempted {
-        /// Whether the switch began in sched_yield.
+        /// Whether the thread called sched_yield.
         yielded: bool,
     },
-    /// The thread could not go on.
+    /// The thread was not runnable, for this reason.
     Blocked(Cause),
     /// The thread has left its CPU for the last time.
     Dead,
@@ -37,7 +37,7 @@ pub enum EventKind {
         /// The creator's process.
         parent_tgid: u32,
     },
-    /// The thread was found alive: nothing is known of the time before.
+    /// The thread existed before it was enrolled; nothing is known of that time.
     Enrolled {
         /// The thread's process.
         tgid: u32,
@@ -49,7 +49,7 @@ pub enum EventKind {
         /// The cause.
         cause: Cause,
     },
-    /// The thread's process runs another program from here on.
+    /// The thread's process has executed another program.
     Exec {
         /// The previous id of the thread that called exec.
         caller: u32,
@@ -59,8 +59,8 @@ pub enum EventKind {
         /// The waking thread; 0: an interrupt, the idle task, or unknown.
         waker: u32,
     },
-    /// The thread had `cpu` until now, according to a switch, so no other thread had it. Also reported for untracked threads, and for the idle
-    /// task (0).
+    /// A switch record shows that the thread leaves `cpu`, so it had this CPU until now. Also reported for untracked threads and for the idle task
+    /// (0).
     Had {
         /// The CPU.
         cpu: u16,

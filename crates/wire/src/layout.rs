@@ -7,13 +7,13 @@ use std::mem::{offset_of, size_of};
 use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
-/// CPUs with a number at or above this limit are not accounted.
+/// CPUs with a number at or above this limit have no account.
 pub const MAX_CPUS: usize = 1024;
 /// 64-bit words of an affinity mask.
 pub const MASK_WORDS: usize = MAX_CPUS / 64;
-/// Maximum number of distinct partial affinity masks that a session distinguishes.
+/// Number of classes of affinity masks that a session distinguishes; see `COX_MASK_CLASSES`.
 pub const MASK_CLASSES: usize = 8;
-/// Number of CPUs for which a thread's run time is kept separately.
+/// Number of CPUs for which a thread's run time is kept separately; its run time on further CPUs is one sum.
 pub const CPU_SLOTS: usize = 16;
 /// Number of [`Cause`]s.
 pub const CAUSES: usize = 12;
@@ -87,37 +87,37 @@ impl Cause {
     }
 }
 
-/// Bit of a thread id: the thread is outside cox's PID namespace, and the other bits are its id on the machine.
+/// Bit of a thread id, set if the thread is outside cox's PID namespace; the other bits are then its id on the machine.
 pub const OUTSIDE: u32 = 0x4000_0000;
 
-/// The id of all threads of other users, in an observation of one user's threads.
+/// The id that stands for every thread of another user, if only one user's threads are observed.
 pub const ANOTHER_USERS: u32 = 0x2000_0000;
-/// The name of all threads of other users.
+/// The name that goes with [`ANOTHER_USERS`].
 pub const ANOTHER_USERS_NAME: &str = "another user's";
 
-/// In the system-call table only: the cause depends on the type of the file descriptor.
+/// Only in the system-call table: the cause depends on the type of the file descriptor.
 pub const CAUSE_BY_FD: u8 = 0xff;
 
 /// What a thread is doing, according to its clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// The thread was enrolled while alive; no event has occurred yet.
+    /// The thread existed before it was enrolled; no event of it has occurred since.
     Unseen = 0,
     /// The thread was created and not yet switched in.
     Born,
     /// The thread is on a CPU.
     Run,
-    /// The thread was switched out although it could go on.
+    /// The thread was switched out while still runnable.
     Preempt,
-    /// The thread was switched out because it could not go on.
+    /// The thread was switched out because it was not runnable.
     Blocked,
     /// The thread was switched out for the last time.
     Dead,
 }
 
 impl State {
-    /// Returns the state of a wire byte; an unknown byte is `Unseen`.
+    /// Decodes a state byte. An unknown byte becomes `Unseen`.
     pub fn from_wire(byte: u8) -> State {
         match byte {
             1 => State::Born,
@@ -210,7 +210,7 @@ pub struct Clock {
     pub kernel_delay_ns: u64,
 }
 
-/// [`Clock::flags`]: the thread existed before the session found it.
+/// [`Clock::flags`]: the thread existed before it was enrolled.
 pub const ENROLLED_ALIVE: u32 = 1;
 /// [`Clock::flags`]: the thread has called exec during the session.
 pub const EXECED: u32 = 2;
@@ -218,11 +218,11 @@ pub const EXECED: u32 = 2;
 pub const IO_WORKER: u32 = 4;
 /// [`Clock::flags`]: the account begins when the thread is next switched in.
 pub const LAUNCHED: u32 = 8;
-/// [`Clock::flags`]: the thread became another user's, or got capabilities by exec; its account ends there.
+/// [`Clock::flags`]: the thread's account has ended, because the thread changed to another user, or got capabilities by exec.
 pub const LEFT: u32 = 16;
 
 impl Clock {
-    /// Returns the blocked time of all causes.
+    /// Returns the blocked time, summed over all causes.
     pub fn blocked_total_ns(&self) -> u64 {
         self.blocked_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
@@ -367,7 +367,7 @@ pub struct Sample {
 pub struct Stand {
     /// A sequence counter: odd while the snapshot is being written.
     pub turn: u32,
-    /// The thread's id; 0 if the place has not been given out yet.
+    /// The thread's id; 0 while the snapshot belongs to no thread.
     pub tid: u32,
     /// The thread's process.
     pub tgid: u32,
@@ -375,15 +375,15 @@ pub struct Stand {
     pub creator_tid: u32,
     /// Time on CPUs up to the last switch-out.
     pub run_ns: u64,
-    /// When the thread was switched in, if it has been running since; 0 if it is not running.
+    /// Time of the last switch-in, if the thread is still running; 0 if it is not running.
     pub since_ns: u64,
     /// User instruction pointer at the last switch-out.
     pub ip: u64,
     /// The system call in which the last switch-out occurred; -1: none.
     pub call: i32,
-    /// Number of times that the thread left its CPU because it could not go on.
+    /// Number of times that the thread was switched out because it was not runnable.
     pub blocks: u32,
-    /// Number of times that the thread was switched out although it could go on.
+    /// Number of times that the thread was switched out while still runnable.
     pub preempts: u32,
     /// The CPU on which the thread runs or ran last.
     pub cpu: u16,
@@ -391,7 +391,7 @@ pub struct Stand {
     pub state: u8,
     /// Unused.
     pub spare: u8,
-    /// When the thread was last switched out.
+    /// Time of the last switch-out.
     pub out_ns: u64,
 }
 
@@ -404,7 +404,7 @@ pub struct Pair {
     pub wakee: u32,
 }
 
-/// How often one thread woke the other, and how long the woken thread had been blocked in sum.
+/// How often one thread woke the other, and the total time for which the woken thread had been blocked before these wake-ups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]

@@ -7,10 +7,10 @@ use bytemuck::{Pod, Zeroable};
 use crate::{Cause, Migration, State, Waiting};
 
 /// Maximum number of CPUs in a recording: the largest for which a Linux kernel can be built (`NR_CPUS_RANGE_END` of `arch/x86/Kconfig`). An event
-/// on a CPU beyond that is damaged data. The limit matters because traces and pictures reserve room for each CPU up to the highest. perf records
-/// on all CPUs; [`MAX_CPUS`](crate::MAX_CPUS) is the limit for BPF.
+/// on a CPU with a higher number is treated as damaged data. The limit matters because traces and charts reserve room for each CPU up to the
+/// highest. It applies to recordings of perf, which records all CPUs; the limit for BPF is [`MAX_CPUS`](crate::MAX_CPUS).
 pub const MOST_CPUS: u32 = 8192;
-/// The latest time that readers of files accept: half of the range, 290 years. Many places add two times, which must not overflow.
+/// The latest time that readers of files accept: half of the range, 290 years. Many functions add two times, and the sum must not overflow.
 pub const LATEST_NS: u64 = u64::MAX / 2;
 
 /// A trace event, as BPF writes it and as files store it. [`Moment::what`] decodes it.
@@ -33,11 +33,11 @@ pub struct Moment {
     pub more: u32,
 }
 
-/// Trace events of a CPU that found no room.
+/// A gap in a CPU's trace: events that were lost because the ring was full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct Gap {
-    /// Time of the first one.
+    /// Time of the first lost event, nanoseconds.
     pub since_ns: u64,
     /// Their number.
     pub count: u64,
@@ -51,12 +51,12 @@ const _: () = {
 /// The state in which a thread leaves its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// The thread could go on.
+    /// The thread is still runnable.
     Preempted {
-        /// Whether it called sched_yield.
+        /// Whether the thread called sched_yield.
         yielded: bool,
     },
-    /// The thread could not go on. If the cause becomes known only later, the switch that ends the block has it.
+    /// The thread is not runnable. `None`: the cause is not known yet; the switch that ends the block has it.
     Blocked(Option<Cause>),
     /// The thread has ended.
     Dead,
@@ -65,19 +65,19 @@ pub enum Left {
 /// The decoded contents of a [`Moment`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A thread leaves a CPU, and another one comes; id 0: the idle task.
+    /// A CPU switches from one thread to another; id 0 is the idle task.
     Switch {
         /// The thread that leaves.
         out: u32,
         /// The state in which it leaves.
         left: Left,
-        /// Whether it is tracked.
+        /// Whether the thread that leaves is tracked.
         out_is_member: bool,
         /// The thread that comes.
         into: u32,
-        /// Whether it is tracked.
+        /// Whether the thread that comes is tracked.
         in_is_member: bool,
-        /// The cause of the block that ends here, if one does.
+        /// Why `into` was blocked, if this switch ends its block.
         in_cause: Option<Cause>,
     },
     /// A thread is woken.
@@ -107,7 +107,7 @@ pub enum What {
         /// The process that created it.
         parent_tgid: u32,
     },
-    /// A thread that existed before is enrolled.
+    /// A thread is enrolled that existed before.
     Enrolled {
         /// The thread.
         tid: u32,
@@ -116,19 +116,19 @@ pub enum What {
         /// Why the thread is asleep, if the kernel says that it is.
         blocked: Option<Cause>,
     },
-    /// A process runs another program from here on.
+    /// A process executes another program.
     Exec {
-        /// The process's thread from now on.
+        /// The thread's id after the exec: that of the process's main thread.
         tid: u32,
         /// The thread that called exec.
         caller: u32,
     },
-    /// A thread was found on this CPU without an event of its arrival. Reported when it leaves.
+    /// A thread came to this CPU at this time, but no event reported its arrival. Recorded when the thread leaves.
     Arrived {
         /// The thread.
         tid: u32,
     },
-    /// The cause of a thread's present block.
+    /// The cause of a thread's present block, if no switch event contains it.
     Why {
         /// The thread.
         tid: u32,
@@ -154,11 +154,11 @@ const MEMBER_OUT: u32 = 1 << 16;
 const MEMBER_IN: u32 = 1 << 17;
 const YIELDED: u32 = 1 << 18;
 
-/// The kind of a sample, which cox itself writes, and its `detail` as long as cox does not know what the thread was doing.
+/// The `kind` of a sample, which cox itself writes; and its `detail` while cox has not yet determined what the thread was doing.
 const SAMPLE: u8 = 10;
 const UNRESOLVED: u8 = 0xff;
 
-/// The byte for no cause.
+/// The byte that means "no cause".
 const NO_CAUSE: u8 = 0xff;
 
 fn cause(byte: u32) -> Option<Cause> {
@@ -232,14 +232,14 @@ impl Moment {
         Moment { t_ns, tid, other, cpu, kind, detail, more }
     }
 
-    /// Makes a sample of which cox does not know yet whether the thread was spinning: the code at `place` is analysed at the end of the session.
-    /// [`what`](Moment::what) returns `None` for it until it is [`resolved`](Moment::resolved).
+    /// Makes a sample whose place in the code is analysed only at the end of the session; until then it is not known whether the thread was
+    /// spinning. [`what`](Moment::what) returns `None` for the sample until it is [`resolved`](Moment::resolved).
     #[must_use]
     pub fn sampled(t_ns: u64, tid: u32, place: u32) -> Moment {
         Moment { t_ns, tid, other: place, cpu: 0, kind: SAMPLE, detail: UNRESOLVED, more: 0 }
     }
 
-    /// Completes a sample with what is now known about its place. Other events stay unchanged.
+    /// Returns a sample with the result of the analysis of its place: `waits` has the result for each place. Returns other events unchanged.
     #[must_use]
     pub fn resolved(self, waits: &[Option<Waiting>]) -> Moment {
         if self.kind != SAMPLE || self.detail != UNRESOLVED {

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Name of the memfd; /proc/PID/maps shows it as `/memfd:coxswain-preload`.
 pub const NAME: &std::ffi::CStr = c"coxswain-preload";
-/// Smallest number for the descriptor of the memory that is kept for a cox of the same user. Programs rely on small numbers only; most may have up
-/// to 1024 descriptors.
+/// Smallest number of the descriptor through which the library keeps the memory open for a cox of the same user. Programs rely on small numbers
+/// only, and most may have up to 1024 descriptors.
 pub const KEPT_FROM: i32 = 1000;
 /// The magic number: `coxprlpg` in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxprlpg");
@@ -41,7 +41,7 @@ pub const TASKS: u32 = 8;
 pub const AS_IT_WAS: u32 = 0;
 /// [`PreloadPage::throttle`]: libgomp's threads soon go to sleep at barriers.
 pub const THROTTLED: u32 = 1;
-/// [`PreloadPage::throttle`]: the threads that this takes could not be created, or would be visible to the program.
+/// [`PreloadPage::throttle`]: the throttle is not possible: the threads that it needs could not be created, or would be visible to the program.
 pub const REFUSED: u32 = 2;
 
 /// [`Slot::role`]: any thread.
@@ -68,7 +68,7 @@ pub struct PreloadPage {
     pub pad: u32,
 }
 
-/// cox's page; see `struct cox_preload_orders`.
+/// The page that cox writes; see `struct cox_preload_orders`.
 #[derive(Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -78,7 +78,7 @@ pub struct Orders {
     pub until_ns: AtomicU64,
 }
 
-/// A thread's words; see `struct cox_preload_slot`.
+/// A thread's slot in the table; see `struct cox_preload_slot`.
 #[derive(Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]

@@ -11,11 +11,11 @@ use crate::{Clock, Cpu, Crew, Pair, PairSum, Taker};
 pub enum Backend {
     /// eBPF programs on the scheduler's tracepoints: everything is seen.
     Bpf,
-    /// perf's context-switch records: no wake-ups (wake delay is part of blocked), no causes, no CPUs.
+    /// perf's context-switch records: no wake-ups (wake delay is part of blocked), no causes, no accounts of CPUs.
     Perf,
-    /// Polling of /proc: run time and run delay of threads that live long enough; the delay is not divided.
+    /// Polling of /proc: run time and run delay of threads that live long enough; run delay is not split into wake delay and preempt wait.
     Proc,
-    /// A recording of `perf sched record`: switches and wake-ups; no causes, and of CPUs only what threads did on them.
+    /// A recording of `perf sched record`: switches and wake-ups. No causes; of a CPU, only the threads that ran on it are known.
     PerfData,
 }
 
@@ -98,9 +98,10 @@ pub struct Losses {
     pub pairs: u64,
     /// Thread time spent waiting for untracked threads whose names found no room, nanoseconds.
     pub takers_ns: u64,
-    /// Updates of the idle split that were given up because of contention, or because there were too many distinct affinity masks.
+    /// Updates of the split of CPUs' idle time (idle while a tracked thread waited, or blocked) that were given up, because of contention or
+    /// because there were too many distinct affinity masks.
     pub idle_split: u64,
-    /// Trace events that found no room.
+    /// Trace events that were lost, because the ring was full.
     pub moments: u64,
 }
 
@@ -111,12 +112,12 @@ impl Losses {
     }
 }
 
-/// A living thread's clock. Its open interval ends at `until_ns`, when it was read.
+/// A living thread's clock. Its open interval ends at `until_ns`, the time at which the clock was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Living {
     /// The clock.
     pub clock: Clock,
-    /// When it was read.
+    /// Time at which the clock was read.
     pub until_ns: u64,
 }
 
@@ -125,20 +126,20 @@ pub struct Living {
 pub struct Record {
     /// The backend that observed.
     pub backend: Backend,
-    /// Begin of the window, nanoseconds on CLOCK_MONOTONIC.
+    /// Start of the window, nanoseconds on CLOCK_MONOTONIC.
     pub start_ns: u64,
     /// End of the window, nanoseconds on CLOCK_MONOTONIC.
     pub end_ns: u64,
-    /// Final clocks of threads that died, and clocks that the observer itself has closed.
+    /// Clocks without an open interval: those of threads that died, and those that the backend itself has brought up to `end_ns`.
     pub clocks: Vec<Clock>,
-    /// Clocks of living threads, each with the time when it was read.
+    /// Clocks of living threads, each with an open interval, and the time at which it was read.
     pub living: Vec<Living>,
     /// The accounts of CPUs, by number; empty if the backend does not see CPUs.
     pub cpus: Vec<Cpu>,
-    /// The state of all tracked threads together: cells that are open at `end_ns`, and loss counters.
+    /// The state of all tracked threads together at `end_ns`: cells and loss counters.
     pub crew: Crew,
-    /// For each number of CPUs, the time for which more CPUs were busy with tracked threads: from a backend that sees events but not CPUs.
-    /// Otherwise `cpus` and `crew` have these times.
+    /// For each number of CPUs, the time for which more CPUs than that were busy with tracked threads. Filled by backends that report events but
+    /// have no accounts of CPUs; for the others, `cpus` and `crew` contain these times.
     pub levels: Levels,
     /// Untracked threads that held CPUs for which tracked threads waited, by tid.
     pub takers: Vec<(u32, Taker)>,

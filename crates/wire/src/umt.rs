@@ -16,7 +16,7 @@ pub const VERSION: u32 = 4;
 pub const BELLS: usize = 16;
 /// Size of the table of threads.
 pub const TABLE: usize = 2048;
-/// Number of places in the table in which a thread may be.
+/// Number of consecutive places in the table in which a thread may be (linear probing).
 pub const PROBES: u32 = 16;
 /// Number of queues of ready tasks.
 pub const QUEUES: usize = 192;
@@ -105,7 +105,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// Returns the number of ready threads on the CPU, if these are all blocks and unblocks since the start.
+    /// Returns the number of ready threads on the CPU. Only valid for counts since the start, not for a difference of counts.
     #[inline]
     #[must_use]
     pub fn ready(self) -> i32 {
@@ -155,7 +155,7 @@ pub struct Seen {
     pub thread_blocks: [AtomicU32; TABLE],
 }
 
-/// The request by which a process asks for its pages.
+/// The request that a process sends to get its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -163,11 +163,11 @@ pub struct Hello {
     pub magic: u64,
     pub version: u32,
     pub pad: u32,
-    /// The number by which cox recognises the program.
+    /// The nonce from the program's environment, by which cox recognises its own programs.
     pub nonce: [u8; 16],
 }
 
-/// The answer. Descriptors of the process's two pages and of its bells come with it.
+/// The answer to a [`Hello`]. It comes with descriptors of the process's two pages and of its bells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -184,11 +184,11 @@ pub struct Welcome {
 pub enum How {
     /// By BPF, which rings the standbys.
     Bpf,
-    /// By threads of the idle class.
+    /// By sentinels: threads of the idle class, which run when no other thread wants their CPU, and then ring the standbys.
     Sentinels,
-    /// By standbys that the kernel's records of switches wake.
+    /// By the kernel's records of switches: each switch-out wakes a parked standby directly.
     Records,
-    /// By one leader thread that these records wake and that rings the standbys.
+    /// By the same records, but they wake one leader thread, and the leader rings the standbys.
     Leader,
 }
 
@@ -229,7 +229,7 @@ impl Welcome {
     }
 }
 
-/// Returns the n-th place in the table in which a thread is looked for.
+/// Returns the n-th place of the table in which the thread `tid` may be.
 #[must_use]
 pub const fn place(tid: u32, n: u32) -> usize {
     ((tid.wrapping_mul(2_654_435_761) >> 16).wrapping_add(n)) as usize & (TABLE - 1)

@@ -7,18 +7,18 @@
  *   thread-time cell   W(t) = S + n t     an arrival adds (-t, +1), a departure (+t, -1)
  *   presence cell      I(t) = S + [n>0] t the same, but only on the edges 0 -> 1 and 1 -> 0
  *
- * To integrate how many of several are present at a time, there is one word per level k and one word with the count:
+ * To measure for how long k of several CPUs are busy at the same time, there is one word per level k, and one word with the count of busy CPUs:
  *
  *   level              L_k(t) = S + [n>k] t   the step from k to k+1 adds -t, the step back +t
  *
- * The atomic addition to the count returns k, so no step waits for another one. Σ L_k is the sum of all times, to the nanosecond and independent
- * of the order of the additions. L_{k-1} - L_k is the time for which exactly k were present.
+ * The atomic addition to the count returns k, so no step waits for another one. Σ L_k is the sum of all busy times, to the nanosecond and
+ * independent of the order of the additions. L_{k-1} - L_k is the time for which exactly k were busy.
  *
  * The sum S of a cell overflows at the top of the word, so W and I are correct modulo 2^44, and the difference of two readings less than 2.4 h
  * apart is exact. The thread-time cell needs one atomic addition per change; the presence cell has to read the old count and needs a
  * compare-and-swap.
  *
- * Two words (count and sum) would tear: a reader between the two additions would be wrong by the present time.
+ * With count and sum in two words, a reader between the two additions would get a value that is wrong by t.
  */
 #ifndef COX_CELLS_H
 #define COX_CELLS_H
@@ -34,21 +34,21 @@ COX_INLINE __u64 cox_cell_count(__u64 cell)
 	return cell & COX_CELL_COUNT;
 }
 
-/* W(t), modulo 2^44. */
+/* Returns the thread-time integral W(t), modulo 2^44 ns. */
 COX_INLINE __u64 cox_cell_thread_time(__u64 cell, __u64 t)
 {
 	return ((cell >> COX_CELL_SHIFT) + cox_cell_count(cell) * t) & COX_CELL_SUM;
 }
 
-/* I(t), modulo 2^44. */
+/* Returns the presence integral I(t), modulo 2^44 ns. */
 COX_INLINE __u64 cox_cell_presence(__u64 cell, __u64 t)
 {
 	return ((cell >> COX_CELL_SHIFT) + (cox_cell_count(cell) ? t : 0)) & COX_CELL_SUM;
 }
 
 /*
- * Time between two readings. Clocks of different CPUs differ a little, so a later reading can be slightly before an earlier one. A difference of
- * more than half the range therefore counts as 0.
+ * Returns the time between two readings. Clocks of different CPUs differ a little, so a later reading can be slightly before an earlier one. A
+ * difference of more than half the range therefore counts as 0.
  */
 COX_INLINE __u64 cox_cell_since(__u64 later, __u64 earlier)
 {
@@ -57,13 +57,13 @@ COX_INLINE __u64 cox_cell_since(__u64 later, __u64 earlier)
 	return since > COX_CELL_SUM / 2 ? 0 : since;
 }
 
-/* What to add to a thread-time cell for an arrival; a departure subtracts the same expression. */
+/* Returns the number that an arrival at time t adds to a thread-time cell; a departure subtracts it. */
 COX_INLINE __u64 cox_cell_arrival(__u64 t)
 {
 	return ((0 - t) << COX_CELL_SHIFT) + 1;
 }
 
-/* The presence cell after `delta` (+1 or -1) at t. A count never goes below zero. */
+/* Returns a presence cell after its count has changed by `delta` (+1 or -1) at time t. A count never goes below zero. */
 COX_INLINE __u64 cox_cell_step(__u64 cell, __s32 delta, __u64 t)
 {
 	__u64 n = cox_cell_count(cell);

@@ -8,11 +8,11 @@
  * The protocol, and why it needs no atomic operation:
  * 1. Switch-in and switch-out of a thread happen under its run queue's lock, so there is one writer for the state words `since_ns`, `in_ns` and
  *    `state`, and for all sums.
- * 2. A waking may run on another CPU at the same time as the switch-out that it undoes, and may be traced *before* it. It therefore only stores
- *    its time in `wake_ns`, and books nothing.
- * 3. The next switch-in has all three times and divides the absence: blocked until the waking, wake delay after it. A waking between the last
- *    switch-in and the switch-out ("early") means that the thread was runnable again as soon as it was off the CPU: blocked 0. If an early waking
- *    was consumed before the thread blocked, a real one follows, and its time replaces that of the early one.
+ * 2. The handler of a waking may run on another CPU at the same time as that of the switch-out that it undoes, or even *before* it. It therefore
+ *    only stores its time in `wake_ns`, and books nothing.
+ * 3. The next switch-in knows all three times and splits the time off the CPU: blocked until the waking, wake delay after it. A waking between the
+ *    last switch-in and the switch-out ("early") means that the thread was runnable again as soon as it was off the CPU: blocked 0. If an early
+ *    waking was consumed before the thread blocked, a real one follows, and its time replaces that of the early one.
  *
  * Invariant, checked on every snapshot: run + wake delay + preempt wait + all blocked + unknown = since_ns - born_ns. A torn copy violates it and
  * is read again.
@@ -26,7 +26,7 @@
 
 #ifdef __bpf__
 #define COX_INLINE static __attribute__((always_inline)) inline
-/* A global function, so that the verifier reads it once and not again for each state of each caller. */
+/* A global function: the verifier checks it once, and not again for each state of each caller. */
 #define COX_RARE __attribute__((noinline))
 /* Keeps the compiler from changing a bounds check into a form that the verifier cannot follow. */
 #define COX_OPAQUE(x) __asm__ volatile("" : "+r"(x))
@@ -134,7 +134,7 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 	cox_clock_seat(c, cpu);
 }
 
-/* Books run time up to `now`. Time that the hypervisor or interrupts took stays a part of it. */
+/* Books run time up to `now`. Time that the hypervisor or interrupts took is a part of run time. */
 COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64 irq)
 {
 	__u64 stint = now - c->since_ns;
@@ -157,8 +157,8 @@ COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64
 }
 
 /*
- * Books a switch-out. `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` says that a preempt wait began in sched_yield. A
- * yield counts as an involuntary switch, as in the kernel.
+ * Books a switch-out. `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` is true if the thread called sched_yield. A yield
+ * counts as an involuntary switch, as in the kernel.
  */
 COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded,
 			      __u64 steal, __u64 irq)

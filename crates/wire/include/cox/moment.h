@@ -16,16 +16,16 @@ enum cox_moment_kind {
 	COX_M_WAKING,	  /* `tid`, last on CPU `more`, is woken by `other` (0: an interrupt, the idle task, or unknown) on `cpu` */
 	COX_M_MIGRATION,  /* `tid` is moved from CPU `more` to `cpu`; `detail`: enum cox_migration */
 	COX_M_BORN,	  /* `tid` is a new thread of process `other`, created by process `more` */
-	COX_M_ENROLLED,	  /* `tid` of process `other` existed before; it is in state `detail`, and if blocked by cause `more` */
+	COX_M_ENROLLED,	  /* `tid` of process `other` existed before; it is in state `detail`; if blocked, `more` is the cause */
 	COX_M_EXEC,	  /* `tid` runs a new program; the thread that called exec was `other` */
 	COX_M_ARRIVED,	  /* `tid` came to `cpu` at this time without an event; reported when it leaves */
 	COX_M_WHY,	  /* the cause of the present block of `tid` is `detail`: for a thread that came without an event; also written by cox for
 	          	   * threads that are blocked at the end */
-	COX_M_LOST,	  /* from this time until the next event of `cpu`, `other` trace events of it found no room */
+	COX_M_LOST,	  /* from this time until the next event of `cpu`, `other` of its trace events were lost, because the ring was full */
 	COX_M_SAMPLE,	  /* written by cox: a sample found `tid` working, or spinning for reason `detail` (0: working) */
 };
 
-/* `more` of a switch: the cause by which `tid` blocks, and the cause of the block of `other` that ends, in one byte each. */
+/* `more` of a switch holds two causes, in one byte each: why `tid` blocks, and why `other` was blocked until this switch. */
 #define COX_M_CAUSE_OUT(cause) ((__u32)(__u8)(cause))
 #define COX_M_CAUSE_IN(cause) ((__u32)(__u8)(cause) << 8)
 #define COX_M_MEMBER_OUT (1u << 16) /* `tid` is tracked */
@@ -42,7 +42,7 @@ struct cox_moment {
 	__u32 more;
 };
 
-/* Trace events of a CPU that found no room and are not yet reported by a COX_M_LOST. */
+/* A gap in a CPU's trace, not yet reported by a COX_M_LOST: when events were first lost because the ring was full, and how many. */
 struct cox_gap {
 	__u64 since_ns;
 	__u64 count;

@@ -23,7 +23,7 @@
 #define COX_PRELOAD_PAGE 4096
 #define COX_PRELOAD_SLOTS 1024
 #define COX_PRELOAD_HELPERS 4
-/* The descriptor that is kept for a cox of the same user has this number or a larger one. */
+/* The library keeps the memory open for a cox of the same user, through a descriptor with this number or a larger one. */
 #define COX_PRELOAD_KEPT_FROM 1000
 #define COX_PRELOAD_BYTES (2 * COX_PRELOAD_PAGE + COX_PRELOAD_SLOTS * 64)
 
@@ -33,11 +33,11 @@
 #define COX_PRELOAD_PTHREAD 4u
 #define COX_PRELOAD_TASKS 8u /* threads in a barrier may be running tasks */
 
-/* cox_preload.throttle: the spin throttle of libgomp, while the program is packed onto fewer CPUs than libgomp counted at its start. */
+/* cox_preload.throttle: state of the spin throttle, which is on while the program is packed onto fewer CPUs than libgomp counted at its start. */
 enum cox_preload_throttle {
 	COX_PRELOAD_AS_IT_WAS = 0,
 	COX_PRELOAD_THROTTLED, /* threads soon go to sleep at barriers */
-	COX_PRELOAD_REFUSED,   /* the threads that this takes could not be created, or would be visible to the program */
+	COX_PRELOAD_REFUSED,   /* the threads that the throttle needs could not be created, or would be visible to the program */
 };
 
 struct cox_preload {
@@ -46,12 +46,12 @@ struct cox_preload {
 	__u32 bytes; /* size of the whole memory */
 	__u32 pid;   /* the program's own process id */
 	__u32 slots; /* number of slots in the table */
-	__u32 given; /* threads that asked for a slot: more than there are slots if some threads have none */
+	__u32 given; /* number of threads that have asked for a slot; above `slots` if some threads got none */
 	__u32 seen;
 	__u32 cpus_at_start; /* number of CPUs allowed when the program began, which its libgomp has counted */
 	__u32 team_threads; /* living threads that have worked in libgomp's teams */
 	__u32 throttle;	     /* enum cox_preload_throttle */
-	__u32 helpers[COX_PRELOAD_HELPERS]; /* threads of the library's own; threads that they create also belong to the library */
+	__u32 helpers[COX_PRELOAD_HELPERS]; /* ids of the library's own threads; threads that these create belong to the library too */
 	__u32 pad;
 };
 
@@ -67,7 +67,7 @@ enum cox_preload_role {
 	COX_PRELOAD_TEAM, /* has worked in a team of libgomp */
 };
 
-/* On a cache line of its own, since its thread writes it at each barrier. */
+/* A thread's slot, on a cache line of its own, since the thread writes it at each barrier. */
 struct cox_preload_slot {
 	__u32 tid;	  /* id of the thread within the program; written last, 0: slot not given out yet */
 	__u32 in_barrier; /* true while the thread waits at a barrier, or for the next parallel region */

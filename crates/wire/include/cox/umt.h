@@ -2,13 +2,13 @@
 /*
  * The memory by which a runtime inside a program and the kernel exchange what they know about blocking (user-monitored threads).
  *
- * Each process has two pages, BPF arrays of one element that both sides map. It has no descriptors of other processes' pages:
+ * Each process has two pages, BPF arrays of one element that both sides map. No process has descriptors of another process's pages:
  *
  * - struct cox_umt_said: the program page, written by the program, except for `parked`. BPF reads it and trusts no number in it.
  * - struct cox_umt_seen: the kernel page, written by BPF. User space only reads it.
  *
- * It also has COX_UMT_BELLS doorbells: ring buffers, at each of which one parked standby waits. The protocol, and why no task is left while a
- * standby could be woken on an idle CPU, are explained in crates/umt-client/src/lib.rs.
+ * Each process also has COX_UMT_BELLS doorbells: ring buffers, at each of which one parked standby waits. crates/umt-client/src/lib.rs explains
+ * the protocol, and why no task stays pending while a standby could run it on an idle CPU.
  *
  * The layout is defined twice, in this header and in ../../src/umt.rs, with the same assertions.
  */
@@ -21,14 +21,14 @@
 #define COX_UMT_VERSION 4
 #define COX_UMT_BELLS 16    /* doorbells of a process */
 #define COX_UMT_TABLE 2048  /* places for threads; a power of two */
-#define COX_UMT_PROBES 16   /* places in which a thread may be, beginning with its first one */
+#define COX_UMT_PROBES 16   /* number of consecutive places in which a thread may be (linear probing) */
 #define COX_UMT_QUEUES 192  /* queues of ready tasks */
 #define COX_UMT_DELAYS 40
 #define COX_UMT_CPU_WORDS 16
 #define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
 #define COX_UMT_PROCESSES 128 /* maximum number of processes of a session at the same time */
 
-/* Bits of `tells`: BPF rings bell `cpu % COX_UMT_BELLS`, without taking a standby, when on that CPU */
+/* Bits of `tells`: events on a CPU for which BPF rings bell `cpu % COX_UMT_BELLS`. Such a ring leaves `parked` unchanged. */
 #define COX_UMT_TELL_BLOCKS 1	/* a thread is no longer ready */
 #define COX_UMT_TELL_UNBLOCKS 2 /* a thread becomes ready */
 #define COX_UMT_TELL_IDLE 4	/* the last ready thread is no longer ready */
@@ -43,11 +43,11 @@ struct cox_umt_queue {
 
 struct cox_umt_said {
 	__u32 version;		 /* COX_UMT_VERSION; BPF ignores a page with another value */
-	__u32 cpus;		 /* number of CPUs that the process may use: more runnable threads are too many */
+	__u32 cpus;		 /* number of CPUs that the process may use; with more runnable threads, these CPUs are oversubscribed */
 	__u32 queues;		 /* number of queues in use, from the first one on */
 	__u32 generation;	 /* incremented after each change of `tids` */
 	__u64 allowed[COX_UMT_CPU_WORDS]; /* CPUs that the process may use */
-	__u32 tells;		 /* the events, other than pending tasks, for which bells are rung */
+	__u32 tells;		 /* the events for which bells are rung, in addition to pending tasks */
 	__u32 pad0;
 	__u64 pad1[13];
 	__u64 parked;		 /* bit n: a standby is parked at bell n. BPF clears the bit when it rings the bell */
@@ -55,20 +55,20 @@ struct cox_umt_said {
 	/* Counters for the report. */
 	__u64 standbys;		 /* standby threads created */
 	__u64 ran;		 /* tasks run by standbys */
-	__u64 empty;		 /* rings that found no task */
-	__u64 surrendered;	 /* standbys that left tasks to others because too many were runnable */
+	__u64 empty;		 /* rings after which the standby found no task */
+	__u64 surrendered;	 /* times that a standby surrendered its CPU because of oversubscription */
 	__u64 own_rings;	 /* rings by the program itself, which saw an idle CPU */
 	__u64 failed;		 /* standby threads that could not be created */
-	__u64 thread_data;	 /* 1: no standbys, because the program has thread-local data of its own */
+	__u64 thread_data;	 /* 1: no standbys, because the program has thread-local variables */
 	__u64 shared_numbers;	 /* times that the same thread number was given to two tasks */
-	__u64 bound;		 /* 1: no standbys, because threads are bound to places */
-	__u64 unseen;		 /* 1: BPF does not see this process, because it has other process ids */
+	__u64 bound;		 /* 1: no standbys, because the program's threads are bound to places */
+	__u64 unseen;		 /* 1: no standbys, because the kernel side did not count a test block of the program */
 	__u64 unshared;		 /* teams whose queues found no room in this page */
-	__u64 scan_rescues;	 /* times that a scan found a task and a free CPU of which no thread was told */
+	__u64 scan_rescues;	 /* times that the safety scan found a pending task and a free CPU that no thread had been notified of */
 	__u64 at_limit;		 /* part of `failed`: the process already had its maximum number of standbys */
 	__u64 error;		 /* errno of the last other failure; 0: none */
 	__u64 pad4[2];
-	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, by the time until the first task: class n begins at 2^(n/4) us */
+	__u64 heard[COX_UMT_DELAYS]; /* rings by BPF, counted by the time from the ring to the first task: class n begins at 2^(n/4) us */
 	__u64 pad5[8];
 	__u32 tids[COX_UMT_TABLE]; /* ids of the tracked threads, 0: unused; see cox_umt_place */
 	struct cox_umt_queue queue[COX_UMT_QUEUES];
@@ -101,7 +101,7 @@ struct cox_umt_seen {
 	__u32 thread_blocks[COX_UMT_TABLE]; /* voluntary blocks of the thread in each place of `tids`; wraps around */
 };
 
-/* The n-th place in which a thread is looked for. */
+/* Returns the n-th place of the table in which the thread `tid` may be. */
 static inline __u32 cox_umt_place(__u32 tid, __u32 n)
 {
 	return ((tid * 2654435761u >> 16) + n) & (COX_UMT_TABLE - 1);

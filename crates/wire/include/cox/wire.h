@@ -23,26 +23,26 @@ typedef long long __s64;
 
 #define COX_WIRE_VERSION 1
 
-/* CPUs with a number at or above this are not accounted; cox refuses to run on such a machine, with a message. */
+/* CPUs with a number at or above this have no account. On a machine with such CPUs, cox prints a message and does not run. */
 #define COX_MAX_CPUS 1024
 #define COX_MASK_WORDS (COX_MAX_CPUS / 64)
-/* Maximum number of distinct partial affinity masks that a session distinguishes; "all CPUs" and "one CPU" need none. */
+/* Number of classes of affinity masks: class 0 is "all CPUs", the others are partial masks. A mask of one CPU needs no class. */
 #define COX_MASK_CLASSES 8
-/* Number of CPUs for which a thread's run time is kept separately. If a thread runs on more, the rest is one sum. */
+/* Number of CPUs for which a thread's run time is kept separately. Its run time on further CPUs is one sum. */
 #define COX_CPU_SLOTS 16
 #define COX_COMM_LEN 16
 
 /*
- * Bit of a thread id: the thread is outside cox's PID namespace, and the other bits are its id on the machine. Above all ids that Linux gives
- * (2^22).
+ * Bit of a thread id, set if the thread is outside cox's PID namespace; the other bits are then its id on the machine. Linux assigns ids up to
+ * 2^22, which is below this bit.
  */
 #define COX_OUTSIDE 0x40000000u
 
-/* The id and the name of all threads of other users, in an observation of one user's threads. */
+/* Id and name that stand for every thread of another user, if only one user's threads are observed. */
 #define COX_ANOTHER_USERS 0x20000000u
 #define COX_ANOTHER_USERS_NAME "another user's\0"
 
-/* Why a thread left its CPU and could not go on. The order is the wire order; the names are in Rust. */
+/* Why a thread left its CPU not runnable. The order is the wire order; the names are in Rust. */
 enum cox_cause {
 	COX_FUTEX = 0,
 	COX_DISK,
@@ -57,17 +57,17 @@ enum cox_cause {
 	COX_OTHER,
 	COX_UNSPECIFIED, /* the backend cannot see causes */
 	COX_CAUSES,
-	/* In the system-call table only: the cause depends on the type of the file descriptor. */
+	/* Only in the system-call table: the cause depends on the type of the file descriptor. */
 	COX_BY_FD = 0xff,
 };
 
 /* What a thread is doing, according to its clock. */
 enum cox_state {
-	COX_UNSEEN = 0, /* enrolled while alive, no event yet */
+	COX_UNSEEN = 0, /* existed before it was enrolled; no event yet */
 	COX_BORN,	/* created, not yet switched in */
 	COX_RUN,
-	COX_PREEMPT, /* switched out although it could go on */
-	COX_BLOCKED, /* switched out because it could not go on; woken if wake_ns >= since_ns */
+	COX_PREEMPT, /* switched out while still runnable */
+	COX_BLOCKED, /* switched out, not runnable; woken since then if wake_ns >= since_ns */
 	COX_DEAD,
 };
 
@@ -79,7 +79,7 @@ enum cox_migration {
 };
 
 /*
- * One thread's account, kept by BPF in task storage, and by `ledger` where it is made from events. The fields that every switch and waking
+ * One thread's account, kept by BPF in task storage, or by `ledger` for backends that report events. The fields that every switch and waking
  * touches come first: the cost of an event is mostly that of cache lines.
  */
 struct cox_clock {
@@ -98,7 +98,7 @@ struct cox_clock {
 	__u64 took_ns; /* thread time for which other tracked threads waited while this thread held their CPU */
 	__u32 flags;   /* COX_ENROLLED_ALIVE ... */
 
-	/* The last waker of this thread, with the number of its wake-ups in a row: written to the pair map when the waker changes. */
+	/* The thread that last woke this one, and how often in a row. Written to the pair map when another thread wakes this one. */
 	__u32 waker_tid;
 	__u32 waker_count;
 	__u32 impossible; /* transitions that cannot follow one another, because events were lost */
@@ -136,20 +136,20 @@ struct cox_clock {
 	__u32 inner_tid; /* in the thread's own PID namespace; 0: unknown */
 	__u32 pad;
 
-	/* The kernel's own account over the same span, for the self-checks. */
+	/* The kernel's own figures for the same time span, for the self-checks. */
 	__u64 kernel_cpu_ns;   /* sum_exec_runtime: run without steal */
 	__u64 kernel_delay_ns; /* sched_info.run_delay */
 };
 
-#define COX_ENROLLED_ALIVE 1u /* existed before the session found it */
+#define COX_ENROLLED_ALIVE 1u /* the thread existed before it was enrolled */
 #define COX_EXECED 2u
 #define COX_IO_WORKER 4u
-/* The account begins when the thread is next switched in: a launched thread waits before its exec. */
+/* The account begins at the thread's next switch-in, so that the wait of a launched thread before its exec is not counted. */
 #define COX_LAUNCHED 8u
-/* The thread became another user's, or got capabilities by exec: its account ends there. */
+/* The thread's account has ended, because the thread changed to another user, or got capabilities by exec. */
 #define COX_LEFT 16u
 
-/* One thread in a walk over living threads; its clock follows. Contains what the clock does not have until it is final. */
+/* Record of a walk over living threads: one thread, followed by its clock. Has the values that the clock itself only gets at the end. */
 struct cox_living {
 	__u64 t_ns;
 	__u64 kernel_cpu_ns;
@@ -158,7 +158,7 @@ struct cox_living {
 	char comm[COX_COMM_LEN];
 };
 
-/* One CPU's account. Only that CPU writes the first part; any CPU writes `waiting` and `pinned`. */
+/* The account of one CPU. Only that CPU writes the first part; every CPU may write the second part, from `waiting` on. */
 enum cox_cpu_kind { COX_CPU_UNSEEN = 0, COX_CPU_IDLE, COX_CPU_OURS, COX_CPU_OTHERS, COX_CPU_KINDS };
 
 struct cox_cpu {
@@ -180,18 +180,18 @@ struct cox_cpu {
 	/* --- written by any CPU: on a cache line of its own --- */
 	__u64 waiting; /* thread-time cell of tracked threads queued here */
 	__u64 pinned;  /* presence cell of waiting tracked threads that are allowed only here */
-	__u64 level;   /* level: more CPUs than this one's number are busy with tracked threads */
+	__u64 level;   /* level word k of `cox_crew.busy`, where k is this CPU's number (cells.h) */
 	__u64 pad2[5];
 };
 
-/* The state of all tracked threads together. Cells as in cells.h, each on a cache line of its own. */
+/* A cell (cells.h) on a cache line of its own. Below: the state of all tracked threads together. */
 struct cox_cell_line {
 	__u64 cell;
 	__u64 pad[7];
 };
 
 struct cox_crew {
-	/* Both change when a CPU begins or ends running tracked threads, so they share a cache line. */
+	/* Both change when a CPU starts or stops running tracked threads, so they share a cache line. */
 	__u64 off;  /* presence of tracked threads off CPU */
 	__u64 busy; /* number of CPUs that are busy with tracked threads; the levels are in `cox_cpu` */
 	__u64 off_pad[6];
@@ -201,7 +201,7 @@ struct cox_crew {
 	__u64 classes;
 	__u64 members; /* threads born or enrolled so far */
 	__u64 alive;
-	__u64 lost_members;	/* threads that could not be enrolled for want of memory */
+	__u64 lost_members;	/* threads that could not be enrolled because memory ran out */
 	__u64 lost_finals;	/* final clocks that found no room; their sums are in `unlisted` */
 	__u64 lost_samples;
 	__u64 lost_pairs;	/* wake-ups whose pair found no room */
@@ -232,7 +232,7 @@ struct cox_pair {
 
 struct cox_pair_sum {
 	__u64 count;
-	__u64 blocked_ns; /* how long the woken thread had been blocked when this waker woke it, in sum */
+	__u64 blocked_ns; /* total time for which the woken thread had been blocked before these wake-ups */
 };
 
 struct cox_taker {
@@ -250,18 +250,18 @@ struct cox_stand {
 	__u32 tgid;
 	__u32 creator_tid; /* the creating thread; 0: enrolled alive */
 	__u64 run_ns;	   /* run time up to the last switch-out */
-	__u64 since_ns;	   /* when the thread was switched in, if it is still running; 0: not running */
+	__u64 since_ns;	   /* time of the last switch-in, if the thread is still running; 0: not running */
 	__u64 ip;	   /* user instruction pointer at the last switch-out */
 	__s32 call;	   /* system call of the last switch-out, -1: none */
-	__u32 blocks;	   /* switch-outs because it could not go on */
-	__u32 preempts;	   /* switch-outs although it could go on */
+	__u32 blocks;	   /* switch-outs of the thread while not runnable */
+	__u32 preempts;	   /* switch-outs of the thread while runnable */
 	__u16 cpu;	   /* the CPU on which it runs or ran last */
 	__u8 state;	   /* enum cox_state */
 	__u8 spare;
 	__u64 out_ns;	   /* time of the last switch-out */
 };
 
-/* The number of snapshots given out, and the number of threads that got none. */
+/* The number of snapshots given out, and the number of threads that got none because the table was full. */
 struct cox_stand_counts {
 	__u32 given;
 	__u32 without_place;
