@@ -3,7 +3,7 @@
 
 use crate::bytes::Rest;
 
-/// Numbers of the features that are read.
+/// Numbers of the feature sections that this module reads.
 pub(crate) const FEATURES: [u64; 6] = [HOSTNAME, OSRELEASE, VERSION, NRCPUS, CPUDESC, COMMAND];
 const HOSTNAME: u64 = 3;
 const OSRELEASE: u64 = 4;
@@ -12,7 +12,8 @@ const NRCPUS: u64 = 7;
 const CPUDESC: u64 = 8;
 const COMMAND: u64 = 11;
 
-/// Maximum length of a name, characters. Kernel names have 64 bytes; CPU model names are a little longer.
+/// Maximum length of a name, in characters. A host name or kernel release has at most 64 bytes; a CPU model name can be
+/// a little longer.
 const LONGEST_NAME: usize = 256;
 /// Maximum number of words of a command line.
 const MOST_WORDS: u32 = 4096;
@@ -35,7 +36,7 @@ pub struct About {
 }
 
 impl About {
-    /// Reads a feature. Ignores other features and damaged ones.
+    /// Reads one feature section. Ignores a section that is damaged or not needed here.
     pub(crate) fn take(&mut self, feature: u64, bytes: &[u8]) {
         let mut rest = Rest(bytes);
         match feature {

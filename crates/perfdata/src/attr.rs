@@ -5,7 +5,7 @@ use crate::bytes::{Rest, u32_at, u64_at};
 use crate::shape::Shape;
 use crate::stamp::Stamp;
 
-/// Bits of `sample_type` that shift the fields after them.
+/// Bits of `sample_type`. Each adds a field to a sample, which shifts the fields after it.
 const IP: u64 = 1 << 0;
 const TID: u64 = 1 << 1;
 const TIME: u64 = 1 << 2;
@@ -18,7 +18,8 @@ const PERIOD: u64 = 1 << 8;
 const STREAM_ID: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
-/// Bits of `read_format`: times, id of the event, a group of events, and lost samples.
+/// Bits of `read_format`: enabled time, running time, the event's id, all events of a group, and the number of lost
+/// samples.
 const READ_ENABLED: u64 = 1 << 0;
 const READ_RUNNING: u64 = 1 << 1;
 const READ_ID: u64 = 1 << 2;
@@ -28,7 +29,8 @@ const READ_LOST: u64 = 1 << 4;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 /// Event type: a tracepoint.
 const TRACEPOINT: u32 = 2;
-/// Maximum number of calls in a call chain. The kernel's default limit is 127 and can be raised.
+/// Maximum number of calls in a call chain, and of events in a group. The kernel's default limit for call chains is 127
+/// and can be raised.
 const DEEPEST: u64 = 8192;
 
 /// The attributes that one event was recorded with.
@@ -79,8 +81,8 @@ impl Attr {
         u64_at(body, body.len().checked_sub(8)?)
     }
 
-    /// Returns the offsets of a sample's fields; `None` if there is no payload, or if a field of variable length comes
-    /// before it.
+    /// Returns the offsets of a sample's fields; `None` if the sample has no payload, or if a field of variable length
+    /// precedes the payload.
     pub(crate) fn shape(&self) -> Option<Shape> {
         if self.has(READ) || self.has(CALLCHAIN) || !self.has(RAW) {
             return None;
@@ -95,7 +97,7 @@ impl Attr {
         })
     }
 
-    /// Returns the stamp and the payload of a sample.
+    /// Returns a sample's stamp (time, CPU and thread) and its payload.
     pub(crate) fn sample<'b>(&self, body: &'b [u8]) -> Option<(Stamp, &'b [u8])> {
         let mut rest = Rest(body);
         let mut stamp = Stamp::default();

@@ -19,7 +19,7 @@ fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
-/// Bytes that are consumed from the front.
+/// The bytes that are left to read. Reading consumes them from the front.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest<'b>(pub(crate) &'b [u8]);
 

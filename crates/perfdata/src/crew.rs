@@ -8,8 +8,8 @@
 //!   fault.
 //! - The reason for a migration is derived: if the thread was blocked, the wake-up chose the CPU; otherwise the load
 //!   balancer or the affinity mask did.
-//! - If only the scheduler's tracepoint reports a fork, the process is unknown, and the thread counts as its own
-//!   process.
+//! - A thread's process is known only from perf's own records (FORK, COMM). If the recording has only the scheduler's
+//!   tracepoints, the thread counts as its own process.
 //!
 //! Some kernels lose switches *from* the idle task, on some CPUs all of them. A thread then leaves a CPU without a
 //! recorded arrival. `sched_stat_runtime` reports the run time that the scheduler charged to the thread, and the
@@ -43,7 +43,7 @@ struct Life {
     comm: Comm,
 }
 
-/// The threads that had one id, and the state of the current one.
+/// All threads that had one id, one after another, and the state of the latest.
 #[derive(Clone, Debug, Default)]
 struct Person {
     /// In order of start time; see [`Person::begin`].
@@ -131,8 +131,8 @@ impl Crew {
         lives.get(later.saturating_sub(1))
     }
 
-    /// Passes on the trace events of a perf event. They are in order of time, except for an arrival that is derived when the
-    /// thread leaves its CPU.
+    /// Converts one perf event, and passes the resulting trace events to `hand_on`. Trace events are in order of time,
+    /// except for a derived arrival: it is passed on only when the thread leaves its CPU.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let mut cpus = self.cpus;
         self.tell(event, |moment| {
@@ -249,7 +249,8 @@ impl Crew {
 
     fn born(&mut self, t_ns: u64, cpu: u16, tid: u32, life: Life) {
         let person = self.people.entry(tid).or_default();
-        // A name that was reported before the id's first event belongs to this thread.
+        // The id has had no event so far: a record that came earlier is about this same thread, not about a previous
+        // one.
         if person.stand == Stand::Unmet {
             person.lives.clear();
         }
@@ -273,7 +274,7 @@ impl Crew {
     }
 }
 
-/// Converts a CPU number. A trace event has room for 65,536 CPUs.
+/// Converts a CPU number to the 16 bits that a trace event has for it. Larger numbers become 65,535.
 fn small(cpu: u32) -> u16 {
     u16::try_from(cpu).unwrap_or(u16::MAX)
 }

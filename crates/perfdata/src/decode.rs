@@ -28,11 +28,12 @@ const FINISHED_ROUND: u32 = 68;
 const HEADER_FEATURE: u32 = 80;
 /// Flag of a COMM record: the name was set by an exec.
 const BY_EXEC: u16 = 1 << 13;
-/// Flag of a LOST_SAMPLES record: a filter of the user dropped the samples.
+/// Flag of a LOST_SAMPLES record: the user's BPF filter dropped these samples, so they are not lost.
 const BY_FILTER: u16 = 1 << 15;
 /// Common flags of a tracepoint: recorded in a hardware interrupt or in a soft interrupt.
 const IN_INTERRUPT: i64 = 0x08 | 0x10;
-/// Maximum number of events in a recording, and of their ids. 10 events on 1024 CPUs have 10,240 ids.
+/// Maximum number of event descriptions (`perf_event_attr`) in a recording, and of event ids. 10 events on 1024 CPUs
+/// have 10,240 ids.
 pub(crate) const MOST_ATTRS: usize = 4096;
 pub(crate) const MOST_IDS: usize = 1 << 20;
 
@@ -127,7 +128,8 @@ pub(crate) struct Decoder<'k> {
     formats: Vec<Format>,
     /// Formats of this machine's tracepoints, for a recording that lacks its own.
     known: &'k [Format],
-    /// One entry per event; filled when the first sample arrives.
+    /// One entry per event, computed when the first sample arrives; an entry is `None` if this crate does not decode
+    /// the event.
     points: Option<Vec<Option<Known>>>,
     /// Losses that the kernel reported, and losses that perf reported at its end; see [`Ending::lost`].
     lost: u64,
@@ -274,7 +276,7 @@ impl<'k> Decoder<'k> {
             LOST => Kind::Lost { count: u64_at(body, 8)? },
             _ => return None,
         };
-        // Fork and exit records also contain a time of their own.
+        // The body of a fork or exit record contains the time, too; it is used if the record has no stamp.
         let own_ns = matches!(head.kind, FORK | EXIT).then(|| u64_at(body, 16)).flatten().unwrap_or(0);
         let stamp = stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() });
         // All bits set: time and CPU are unknown.

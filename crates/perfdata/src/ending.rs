@@ -14,14 +14,14 @@ pub struct Cut {
 /// The summary of a recording that was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// Set if the recording was truncated or damaged; the events are those before that point.
+    /// Set if the recording was truncated or damaged. Only events before that point were read.
     pub cut: Option<Cut>,
     /// Number of scheduler events passed on.
     pub events: u64,
     /// Number of events that perf lost while it recorded.
     ///
-    /// Two kinds of records report losses. The kernel writes `PERF_RECORD_LOST` when a buffer has room again. `perf
-    /// record` (since 6.1) writes `PERF_RECORD_LOST_SAMPLES` at its end, from the kernel's count per event
+    /// Two kinds of records report losses. When a full buffer has room again, the kernel writes `PERF_RECORD_LOST`.
+    /// `perf record` (since 6.1) writes `PERF_RECORD_LOST_SAMPLES` at its end, from the kernel's count per event
     /// (`PERF_FORMAT_LOST`). The kernel counts both in the same place (`__perf_output_begin` in
     /// `kernel/events/ring_buffer.c`), so their sum would count each loss twice. The first kind lacks losses after a
     /// buffer's last record, and older recordings lack the second kind. This field is therefore the larger of the two
@@ -29,9 +29,10 @@ pub struct Ending {
     pub lost: u64,
     /// Number of switches among the events.
     pub switches: u64,
-    /// Number of wakings or wake-ups among the events, without the first wake-ups of new threads.
+    /// Number of wake-ups among the events: `sched_waking`, or `sched_wakeup` in a recording without it. The first
+    /// wake-ups of new threads are not counted.
     pub wakings: u64,
-    /// Number of text lines about a switch or a wake-up in an unknown form.
+    /// Number of lines of text that report a switch or a wake-up in a form that this crate does not know.
     pub unclear: u64,
     /// Number of records and lines that are not scheduler events, plus those that could not be decoded.
     pub skipped: u64,

@@ -8,14 +8,14 @@ pub type Comm = [u8; 16];
 /// One recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Time on perf's clock, nanoseconds; 0 if perf reported it at the start of the recording, for a thread that
-    /// already existed.
+    /// Time on perf's clock, nanoseconds; 0 for an event that perf wrote at the start of the recording about a thread
+    /// that already existed.
     pub t_ns: u64,
     /// CPU that the event was recorded on.
     pub cpu: u32,
-    /// Process that the event was recorded in; -1 if it had already gone.
+    /// Process in which the event was recorded; -1 if it is unknown or had already ended.
     pub pid: i32,
-    /// Thread that the event was recorded in; -1 if it had already gone.
+    /// Thread in which the event was recorded; -1 if it had already ended.
     pub tid: i32,
     /// Kind of event, with its data.
     pub kind: Kind,
@@ -29,12 +29,12 @@ impl Event {
     }
 }
 
-/// A thread's state, with the distinctions that perf's `timehist` makes.
+/// A thread's state, as far as perf's `timehist` distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
     /// State 0.
     Running,
-    /// Runnable, but not zero: newer kernels mark a preempted thread.
+    /// Runnable, with a state number other than 0: newer kernels mark a preempted thread.
     Preempted,
     /// Blocked and not interruptible by signals.
     Uninterruptible,
@@ -53,7 +53,7 @@ pub enum Kind {
         prev_comm: Comm,
         /// Reason for leaving.
         left: Left,
-        /// The leaving thread's state, with the distinctions of `timehist`.
+        /// The leaving thread's state, as far as `timehist` distinguishes it.
         raw: Raw,
         /// The thread that arrives.
         next: u32,
@@ -68,7 +68,7 @@ pub enum Kind {
         comm: Comm,
         /// Whether this is the thread's first wake-up.
         is_new: bool,
-        /// Whether an interrupt woke it.
+        /// Whether an interrupt woke the thread.
         by_interrupt: bool,
     },
     /// A thread moves to another CPU.
@@ -87,7 +87,7 @@ pub enum Kind {
         /// Run time, nanoseconds.
         run_ns: u64,
     },
-    /// A thread is created, reported by the scheduler's tracepoint.
+    /// A thread is created: the tracepoint `sched_process_fork`.
     Forked {
         /// The creating thread.
         parent: u32,
@@ -108,7 +108,7 @@ pub enum Kind {
         /// The thread that ends.
         tid: u32,
     },
-    /// A thread has a name, reported by perf's own record.
+    /// perf's own record of a thread's name.
     Comm {
         /// Process of the thread.
         pid: u32,
@@ -119,7 +119,7 @@ pub enum Kind {
         /// Whether an exec set the name.
         exec: bool,
     },
-    /// A thread is created or already existed, reported by perf's own record.
+    /// perf's own record of a new thread, or of a thread that existed before the recording.
     Fork {
         /// Process of the thread.
         pid: u32,
@@ -130,7 +130,7 @@ pub enum Kind {
         /// The creating thread.
         parent: u32,
     },
-    /// A thread has ended, reported by perf's own record.
+    /// perf's own record of a thread's end.
     Exit {
         /// The thread that ended.
         tid: u32,

@@ -24,12 +24,12 @@ enum Place {
     Here,
     /// The field holds a reference: length in the upper half, offset from the start of the payload in the lower half.
     Located,
-    /// The same, but with the offset counted from the end of the field.
+    /// The field holds a reference as in `Located`, but the offset starts at the end of the field.
     LocatedBehind,
 }
 
 impl Field {
-    /// Returns a number of 1, 2, 4 or 8 bytes.
+    /// Returns the field's value: a number of 1, 2, 4 or 8 bytes.
     #[inline]
     pub(crate) fn number(&self, payload: &[u8]) -> Option<i64> {
         let bytes = payload.get(self.offset..self.offset.checked_add(self.size)?)?;
@@ -47,13 +47,13 @@ impl Field {
         Some(i64::from_le_bytes(wide))
     }
 
-    /// Returns a thread id or a CPU number.
+    /// Returns the field's value as a thread id or CPU number.
     #[inline]
     pub(crate) fn id(&self, payload: &[u8]) -> Option<u32> {
         self.number(payload).and_then(|number| u32::try_from(number).ok())
     }
 
-    /// Returns a name.
+    /// Returns the field's value as a thread name.
     pub(crate) fn comm(&self, payload: &[u8]) -> Option<Comm> {
         let (offset, size) = match self.place {
             Place::Here => (self.offset, self.size),
@@ -126,7 +126,8 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
     };
     let name = declared.rsplit([' ', '\t', '*']).next()?;
     let name = name.split('[').next()?.to_owned();
-    // In `char name[LENGTH + 1]` blanks follow the name. No field used here has such a declaration.
+    // A declaration such as `char name[LENGTH + 1]` would give a wrong name, because of its blanks; no field used here
+    // has one.
     Some((name, Field { offset, size, is_signed, place }))
 }
 
@@ -168,8 +169,8 @@ impl States {
         if letters.is_empty() { States { blocked: 0xff, dead: 0x30, stopped: 0x0c } } else { states }
     }
 
-    /// Returns the reason for leaving the CPU in this state. State D can be a disk or a kernel lock, so its cause stays
-    /// unspecified.
+    /// Returns why a thread that has this state left its CPU. State D can mean a disk or a kernel lock, so its cause
+    /// stays unspecified.
     pub(crate) fn left(&self, state: u64) -> Left {
         if state & self.dead != 0 {
             Left::Dead
@@ -182,7 +183,8 @@ impl States {
         }
     }
 
-    /// Returns the state with the distinctions of perf's `timehist`, which compares with 0 and with 2.
+    /// Returns the state as far as perf's `timehist` distinguishes it: perf compares the state number with 0 and with
+    /// 2.
     pub(crate) fn raw(&self, state: u64) -> Raw {
         match state {
             0 => Raw::Running,

@@ -1,8 +1,8 @@
 //! Reads a perf file from its header to its end.
 //!
 //! In file mode, the header gives the location of the other parts: event descriptions with their ids, records, and a
-//! table of features after the records. Of the features, the tracepoint formats and the facts about the machine are
-//! read. In pipe mode, everything is a record.
+//! table of features after the records. Of the features, only the tracepoint formats and the facts about the machine
+//! are read. In pipe mode, all of this is in records.
 
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 
@@ -38,7 +38,7 @@ impl Section {
         Some(Section { offset: u64_at(bytes, at)?, size: u64_at(bytes, at + 8)? })
     }
 
-    /// Reads at most `most` bytes of the section, or fewer if the file ends. The buffer grows with the bytes that
+    /// Reads at most `most` bytes of the section; fewer if the file ends before. The buffer grows with the bytes that
     /// arrive, not with the size that the file claims.
     fn read(&self, input: &mut (impl Read + Seek), most: u64) -> io::Result<Vec<u8>> {
         input.seek(SeekFrom::Start(self.offset))?;

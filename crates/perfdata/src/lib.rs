@@ -6,13 +6,13 @@
 //!    assumes no fixed positions.
 //! 3. `attr` locates time, CPU and payload in a record; `records` cuts the stream into records and decompresses the
 //!    compressed ones.
-//! 4. `decode` converts records to events, using the sample layout that `shape` found. `rounds` sorts the events: the
-//!    per-CPU buffers are in order up to a mark that perf writes, so only a window of events is held. `relay` lets a
-//!    second thread read a long file ahead.
+//! 4. `decode` converts records to events, using the sample layout that `shape` found. `rounds` sorts the events. It
+//!    holds only those of the last two rounds; a round ends with a mark, which perf writes after it has emptied the
+//!    buffers of all CPUs. `relay` reads and decodes a long file in a second thread.
 //! 5. [`crew`] converts events to [`wire::Moment`]s, for accounting.
 //!
-//! Files are not trusted: each length is checked against a limit before use. A truncated or damaged file ends the
-//! reading, not the program.
+//! Files are not trusted: each length is checked against a limit before use. If a file is truncated or damaged, reading
+//! ends there, without a panic.
 #![forbid(unsafe_code)]
 
 mod about;
@@ -53,8 +53,8 @@ pub fn is_perf_data(start: &[u8]) -> bool {
     start.starts_with(MAGIC) || start.starts_with(OTHER_ENDIAN)
 }
 
-/// Reads a recording and passes its scheduler events to `each` in order of time. `known` holds the event formats of
-/// this machine, for a recording that was truncated before its own.
+/// Reads a recording and passes its scheduler events to `each` in order of time. `known` has the event formats of this
+/// machine; they are used if the recording was truncated before its own formats.
 ///
 /// # Errors
 /// See [`Error`]. An error of `each` ends the reading and is returned.

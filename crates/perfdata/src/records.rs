@@ -13,7 +13,7 @@ use crate::ending::Cut;
 
 /// Size of a record header, bytes: type, two bytes of flags, and the record's size including the header.
 const HEAD: usize = 8;
-/// Record types: compressed data up to the end of the record, and compressed data with a length before it.
+/// Record types: compressed data up to the end of the record, and compressed data that is preceded by its length.
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 /// Record type: in pipe mode, tracepoint formats follow the record.
@@ -25,15 +25,15 @@ pub(crate) const MOST_TRACING_DATA: u64 = 64 << 20;
 /// Record type: a sample.
 const SAMPLE: u32 = 9;
 /// Maximum number of decompressed bytes for each compressed byte. [`FREE_UNPACKED`] bytes are allowed in addition. A
-/// recording of two processes that only wake each other reaches 17. The limit bounds the reading time; memory is
-/// bounded anyway.
+/// recording of two processes that only wake each other has a ratio of 17. The limit bounds the reading time; memory
+/// use does not depend on it.
 const MOST_UNPACKED: u64 = 256;
-/// Maximum number of bytes that a sample counts towards the limit. A sample may contain a copy of the stack of up to 64
-/// KB (`--call-graph dwarf`), which is nearly the same as in the sample before and compresses to thousands of times
-/// less. The time of a sample is new information and takes at least a byte.
+/// Maximum number of bytes of a sample that count towards the limit. A sample may contain a copy of the stack of up to
+/// 64 KB (`--call-graph dwarf`). It differs little from the copy in the sample before, so compression can make it
+/// thousands of times smaller. But the time differs in each sample and takes at least one compressed byte.
 const COUNTED_OF_SAMPLE: usize = 256;
 const FREE_UNPACKED: u64 = 64 << 20;
-/// Number of bytes that are decompressed at once.
+/// Size of the buffer that one decompression step fills, bytes.
 const PIECE: usize = 128 << 10;
 
 /// The header of a record. The body is in [`Records::body`].
@@ -55,7 +55,7 @@ impl Head {
 /// Cuts a stream into records.
 pub(crate) struct Records<R> {
     input: R,
-    /// Bytes that are left of the section with records; `None` if the section extends to the end of the file.
+    /// Number of bytes left in the section with the records; `None` if the section extends to the end of the file.
     left: Option<u64>,
     at_bytes: u64,
     /// `Some(size)` if the last record is still in the input's buffer; `None` if its body is in `body`.
@@ -92,7 +92,7 @@ impl<R: BufRead> Records<R> {
         })
     }
 
-    /// Returns the next record; `None` at the end of the stream, regular or premature.
+    /// Returns the next record; `None` at the end of the stream, whether or not the stream is complete.
     #[inline]
     pub(crate) fn next(&mut self) -> io::Result<Option<Head>> {
         if let Some(size) = self.in_buffer.take() {
@@ -108,8 +108,9 @@ impl<R: BufRead> Records<R> {
         self.next_in_pieces()
     }
 
-    /// Returns the next record if it can be read in place: no compression, no data behind it, and all bytes in the
-    /// buffer. Otherwise returns `None` without an error; [`Records::next_in_pieces`] then reports what is wrong.
+    /// Returns the next record if it can be read in place: it is not compressed, no data follows it, and the buffer
+    /// contains all of it. Otherwise, and on an error, returns `None`; then [`Records::next_in_pieces`] reads the
+    /// record or reports the error.
     #[inline]
     fn whole_in_buffer(&mut self) -> Option<(Head, usize)> {
         if self.left == Some(0) {
@@ -205,7 +206,8 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// Fills `bytes` from the input. Returns the number of bytes read, which is smaller only at the end of the input.
+/// Fills `bytes` from the input. Returns the number of bytes read; it is less than the length of `bytes` only if the
+/// input ends.
 pub(crate) fn fill(input: &mut impl Read, bytes: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < bytes.len() {
@@ -227,7 +229,7 @@ struct Unpacking {
     plain: Vec<u8>,
     plain_at: usize,
     piece: Vec<u8>,
-    /// Bytes that the compressed input so far may still produce.
+    /// Number of decompressed bytes still allowed for the compressed input so far.
     allowed: u64,
     /// Whether the decoder filled its output buffer and may hold more bytes.
     is_full: bool,
@@ -247,7 +249,7 @@ impl Unpacking {
         })
     }
 
-    /// Takes the data of the next compressed record. All data before it must be used up.
+    /// Takes the data of the next compressed record. The data of the previous one must have been used up.
     fn feed(&mut self, packed: &[u8]) {
         self.packed.clear();
         self.packed.extend_from_slice(packed);

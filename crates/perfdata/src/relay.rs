@@ -11,8 +11,8 @@
 //! 4. If the caller fails, it closes the channel, and the reader ends at its next batch. If the reader fails, its error
 //!    is returned after all earlier events were passed on, as with one thread.
 //!
-//! The caller alone reads an input that cannot seek, such as a pipe. A pipe can block the reader for hours, and the
-//! caller could not end meanwhile.
+//! If the input cannot seek, it may be a pipe, and the caller reads it without a second thread. A pipe can block a
+//! reader for hours; the caller would have to wait for the reader thread, and could not end meanwhile.
 
 use std::io::{self, BufRead};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
@@ -29,8 +29,9 @@ use crate::rounds::{Rounds, Told};
 pub(crate) const AT_FIRST: usize = 16 << 10;
 /// Number of decoded records in a batch: 300 KB.
 const BATCH: usize = 4096;
-/// Maximum number of batches that wait: 5 MB. perf's marks release thousands of events at once, so the two threads
-/// drift apart, and a waiting thread takes a while to wake up.
+/// Maximum number of batches that wait for the caller: 5 MB. The queue is long because the caller works in bursts,
+/// since each of perf's marks lets it pass on thousands of events, and because a sleeping thread takes a while to wake
+/// up.
 const UNDER_WAY: usize = 16;
 
 type Batch = Vec<Told>;

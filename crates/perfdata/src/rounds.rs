@@ -2,8 +2,8 @@
 //!
 //! perf empties the buffers one after another and then writes a mark; the events between two marks are a round. Events
 //! of one round may be later than events of the next round. But no event of the round after next is earlier than the
-//! last event of this round. At each mark, all events are therefore passed on that are not later than the last event
-//! before the *previous* mark.
+//! last event of this round. Therefore each mark passes on all events that are not later than the last event before the
+//! *previous* mark.
 
 use std::io;
 
@@ -44,7 +44,7 @@ impl Rounds {
     /// Takes the content of a record, and passes on the events whose order is now certain.
     pub(crate) fn take(&mut self, told: Told, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         match told {
-            // Time 0: perf reported it at the start, for a thread that already existed.
+            // Time 0: perf wrote this event at the start of the recording, about a thread that already existed.
             Told::Event(event) if event.t_ns == 0 => each(&event),
             Told::Event(event) => self.push(event, each),
             Told::Mark => self.mark(each),

@@ -1,8 +1,8 @@
 //! Reads the text that `perf script` prints about a scheduler recording.
 //!
 //! A line is `comm tid [cpu] seconds: system:event: fields`, where names may contain blanks. The text has process
-//! records only with `--show-task-events`, and losses only with `--show-lost-events`. It does not mark events in
-//! interrupts. Times are in microseconds, with `--ns` in nanoseconds.
+//! records only with `--show-task-events`, and losses only with `--show-lost-events`. It does not show which events
+//! were recorded in interrupts. Times are in microseconds, with `--ns` in nanoseconds.
 //!
 //! Fields have two forms: the kernel's (`comm=a pid=7 prio=120 target_cpu=002`), and for switches and wake-ups the form
 //! of a libtraceevent plugin (`a:7 [120] CPU:002`; `plugin_sched_switch.c`), which perf uses if it is installed. Lines
@@ -200,7 +200,7 @@ fn with_plugin(text: &str) -> Option<(Comm, u32)> {
     Some((comm(name.as_bytes()), tid.parse().ok()?))
 }
 
-/// Returns the meaning of a state's letters.
+/// Returns why a thread left its CPU, and its state for `timehist`, from the letters of `prev_state`.
 fn stand(state: &str) -> Option<(Left, Raw)> {
     let blocked = |cause| Left::Blocked(Some(cause));
     Some(match state.bytes().next()? {
