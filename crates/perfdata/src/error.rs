@@ -10,7 +10,7 @@ pub enum Error {
     Foreign,
     /// Recorded on a machine with the other byte order.
     #[error(
-        "this was recorded on a big-endian machine, which cox does not read; perf script there makes text of it that cox reads"
+        "this was recorded on a big-endian machine, which cox cannot read; run perf script on that machine and give cox its output"
     )]
     OtherEndian,
     /// The contents are inconsistent.
@@ -18,7 +18,7 @@ pub enum Error {
     Damaged(&'static str),
     /// The formats of the recording's events are missing.
     #[error(
-        "this recording was cut off before the layouts of its events, which perf writes last; perf sched record -o - | cat >FILE writes them first"
+        "this recording ends before the layouts of its events, which perf writes last; perf sched record -o - | cat >FILE writes them first"
     )]
     NoFormats,
     /// A perf recording without scheduler events.
@@ -26,12 +26,12 @@ pub enum Error {
     NoEvents,
     /// The recording contains events, but none of them could be decoded.
     #[error(
-        "the events in this text are in a form that cox does not know; cox report reads the recording itself, and perf script -F comm,tid,cpu,time,event,trace a form that it knows"
+        "cox does not know the form of the events in this text; give cox report the recording itself, or the output of perf script -F comm,tid,cpu,time,event,trace"
     )]
     UnknownForm,
     /// A recording in perf's file mode, which needs seeking, from an input that cannot seek.
     #[error(
-        "this recording is in perf's file format, whose contents are described only at its end, so that it cannot be read from a pipe; give the file's name, or record with perf sched record -o -"
+        "this recording cannot be read from a pipe, because it is in perf's file format, which describes its contents only at the end; give the file's name, or record with perf sched record -o -"
     )]
     NotSeekable,
     /// The input cannot be read.

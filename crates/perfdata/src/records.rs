@@ -259,7 +259,7 @@ impl Unpacking {
 
     /// Returns the next complete record; `None` if more compressed data is needed.
     fn next(&mut self, body: &mut Vec<u8>) -> Result<Option<Head>, &'static str> {
-        const TOO_MUCH: &str = "more comes out of compressed records than perf puts in";
+        const TOO_MUCH: &str = "its compressed records expand to an impossible size";
         loop {
             let plain = &self.plain[self.plain_at..];
             if let Some(parsed) = Head::parse(plain) {

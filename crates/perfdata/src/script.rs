@@ -37,7 +37,7 @@ pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io:
         match parsed {
             // A truncated line is not used: its last number may be truncated too.
             _ if !is_whole && got < LONGEST => {
-                ending.cut = Some(Cut { at_bytes, why: "the last line is not whole" });
+                ending.cut = Some(Cut { at_bytes, why: "the last line is incomplete" });
             }
             // If the text has sched_waking, sched_wakeup is ignored: it reports the same wake-up, later.
             Some((_, Name::Wakeup)) if has_waking => ending.skipped += 1,
