@@ -34,12 +34,12 @@ const MIGRATED: u32 = 91_000_001;
 /// Event type: trace events of a CPU were lost from this time on. The value is their number.
 const LOST: u32 = 91_000_002;
 
-/// Event type: a sample. Value 1 is work; from 2 on, spinning, by the reason to wait.
+/// Event type: a sample. Value 1 means work; values from 2 on mean spinning, one value for each reason to wait.
 const SAMPLED: u32 = 91_000_003;
 /// Name of the event type [`SAMPLED`].
 const SAMPLES: &str = "Sampled: work or spinning";
 
-/// State of a thread that is blocked by the first cause.
+/// State of a thread that is blocked by the first cause. The other causes have the next numbers.
 const BLOCKED: u32 = 10;
 
 /// The output files.
@@ -61,10 +61,10 @@ const EVENT: u64 = u64::MAX;
 #[repr(C)]
 struct Line {
     at_ns: u64,
-    /// End of a stretch; [`EVENT`] if the line is an event, which has no end.
+    /// End of the state; [`EVENT`] if the line is an event, which has no end.
     until_ns: u64,
     life: u32,
-    /// CPU number, counted from one; 0 if there is no CPU.
+    /// CPU number, counted from one; 0 if the line belongs to no CPU.
     cpu: u32,
     /// A state, or the type of an event.
     what: u32,
@@ -84,7 +84,7 @@ impl Keyed for Line {
 pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Path) -> io::Result<()> {
     let mut lines = Sorter::new(folder)?;
     let since_start = |t_ns: u64| t_ns.saturating_sub(recording.start_ns);
-    // Lives in ascending order of their numbers, which the replay assigns.
+    // Process and thread ids by life. The replay numbers the lives in order of creation.
     let mut threads = BTreeMap::new();
     recording.play(|stretch| -> io::Result<()> {
         threads.insert(stretch.life, (stretch.tgid, stretch.tid));
@@ -153,7 +153,7 @@ impl Rows {
     }
 }
 
-/// Adds the migrations, samples and losses.
+/// Adds the lines of migrations, samples and lost trace events.
 fn events(recording: &Recording, threads: &BTreeMap<u32, (u32, u32)>, lines: &mut Sorter<Line>) -> io::Result<()> {
     // A migration gives only a thread id. If the id was reused, the migration is attributed to the later thread.
     let lives: BTreeMap<u32, u32> = threads.iter().map(|(life, (_, tid))| (*tid, *life)).collect();

@@ -12,7 +12,7 @@ use wire::{Clock, Moment, Waiting};
 
 use crate::sorter::Sorted;
 
-/// Number of trace events after which the replay advances.
+/// The replay advances each time it has been given this number of trace events.
 const PLAYED_AT_ONCE: usize = 4096;
 
 /// Names of threads and processes.
@@ -20,7 +20,7 @@ const PLAYED_AT_ONCE: usize = 4096;
 pub struct ThreadTable {
     /// Processes of the session, by process id.
     pub processes: BTreeMap<u32, Process>,
-    /// Threads of the session, by thread id. If an id was reused, the later thread.
+    /// Threads of the session, by thread id. If an id was reused, the entry is the later thread.
     pub threads: BTreeMap<u32, Thread>,
     /// Names of untracked threads that were seen on CPUs.
     #[serde(alias = "strangers")]
@@ -48,7 +48,8 @@ pub struct Thread {
 }
 
 impl ThreadTable {
-    /// Collects the names from an account, and those of untracked threads by their ids.
+    /// Collects the names of processes and tracked threads from an account. `untracked` has the names of the other
+    /// threads, by id.
     #[must_use]
     pub fn of(account: &Account, untracked: BTreeMap<u32, String>) -> ThreadTable {
         let mut thread_table = ThreadTable { untracked, ..ThreadTable::default() };

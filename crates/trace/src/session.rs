@@ -26,21 +26,21 @@ pub const FIRST_BYTE: u8 = 1 << 3 | 2;
 const VERSION: u32 = 1;
 /// Maximum number of trace events in a part.
 const MOMENTS: usize = 1 << 16;
-/// zstd compression level, its default. The next levels are slower and hardly compress columns better.
+/// zstd compression level: zstd's default. The next levels are slower and hardly compress columns better.
 const LEVEL: i32 = 3;
 /// Maximum size of a packet, bytes. The head of 100,000 threads has 20 MB.
 const PACKET: u64 = 256 << 20;
 /// Maximum size of a decompressed head, bytes.
 const HEAD: u64 = 256 << 20;
 /// Maximum number of decompressed bytes for each compressed byte of a head; [`HEAD_FREE`] bytes are allowed in
-/// addition. A head with 3,000 processes of the same program reaches 20.
+/// addition. A head with 3,000 processes of the same program has a ratio of 20.
 const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
 /// Maximum number of trace events for each compressed byte. [`MOMENTS_FREE`] trace events, as many as are held in
-/// memory, are allowed in addition. The time of a trace event is new information and takes more than a bit. Two
-/// processes that only wake each other take 1.4 bytes per event. The temporary files are therefore at most 192 times as
-/// large as the recording. With a coarse clock, many events may have the same time and take less; the writer then pads
-/// the part.
+/// memory, are allowed in addition. The time differs in each trace event, so a compressed event takes more than one
+/// bit; in a recording of two processes that only wake each other, it takes 1.4 bytes. Because of the limit, the
+/// temporary files are at most 192 times as large as the recording. With a coarse clock, many events may have the same
+/// time, and a part may be compressed further than the limit allows; the writer then pads the part.
 const MOMENTS_FROM_BYTE: u64 = 8;
 const MOMENTS_FREE: u64 = 1 << 20;
 
@@ -138,7 +138,7 @@ fn columns(moments: &[Moment]) -> Vec<u8> {
     bytes
 }
 
-/// Decodes columns into trace events; `None` if the number of bytes does not fit.
+/// Decodes columns into trace events; `None` if the number of bytes is not a multiple of a trace event's size.
 fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
     let size: usize = COLUMNS.iter().sum();
     let count = bytes.len() / size;
@@ -222,7 +222,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
 }
 
 fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
-    /// The field that all versions have.
+    /// The field of a head that all versions have.
     #[derive(Deserialize)]
     struct Version {
         version: u32,
@@ -236,7 +236,7 @@ fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
     serde_json::from_slice(&text).map_err(damaged)
 }
 
-/// Compresses, and pads the result to `least` bytes: [`read`] rejects a higher compression ratio.
+/// Compresses, and pads the result to at least `least` bytes, because [`read`] rejects a higher compression ratio.
 fn deflate(bytes: &[u8], least: u64) -> io::Result<Vec<u8>> {
     /// Start of a frame that decoders skip (RFC 8878, 3.1.2). Four bytes with the length follow, then any bytes.
     const SKIPPED: [u8; 4] = 0x184d_2a50u32.to_le_bytes();

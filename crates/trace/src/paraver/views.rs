@@ -103,7 +103,8 @@ struct Window<'w> {
     /// The only event type that counts.
     event: Option<u32>,
     flags: bool,
-    /// Whether values are amounts, shown as a gradient, and not codes.
+    /// Whether the values are amounts, shown as a gradient. Otherwise they are codes, each shown in a colour of its
+    /// own.
     gradient: bool,
 }
 
@@ -113,7 +114,7 @@ struct Histogram<'h> {
     statistic: &'h str,
     /// First value, last value and step.
     columns: (u32, u32, u32),
-    /// Whether Paraver chooses the columns by the data.
+    /// Whether Paraver chooses the columns from the data.
     scale: bool,
 }
 

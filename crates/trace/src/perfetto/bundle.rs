@@ -10,7 +10,8 @@ use crate::recording::{Recording, ThreadTable};
 
 /// Approximate number of events in a packet.
 const EVENTS: usize = 2000;
-/// Age at which a packet is written even if it is not full: readers sort within time windows.
+/// Age at which a packet is written even if it is not full, nanoseconds. Readers sort events within a window of time
+/// only.
 const OLD_NS: u64 = 500_000_000;
 
 /// Thread states at a switch, with the tracepoint's numbers (include/trace/events/sched.h).

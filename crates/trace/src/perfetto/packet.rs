@@ -7,7 +7,7 @@ use wire::Cause;
 
 use super::proto::TracePacket;
 
-/// Packet sequence of everything but the thread tracks.
+/// Number of the packet sequence that contains everything but the thread tracks.
 const SEQUENCE: u32 = 1;
 
 /// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`: names are defined once, in the first packet.
@@ -17,9 +17,9 @@ pub(super) const NEEDED: u32 = 2;
 /// The number of CLOCK_BOOTTIME (`common/builtin_clock.proto`).
 pub(super) const BOOTTIME: u32 = 6;
 
-/// Writes a packet as field 1 of the trace, which is one message without an end.
+/// Writes a packet. A trace is one protobuf message in which each packet is a field with number 1.
 pub(crate) fn put(out: &mut impl Write, packet: &TracePacket) -> io::Result<()> {
-    // Field 1, of a type with a length.
+    // The field's tag: number 1, wire type 2 (a length, then that number of bytes).
     let mut bytes = vec![1 << 3 | 2];
     prost::encoding::encode_varint(packet.encoded_len() as u64, &mut bytes);
     packet.encode(&mut bytes).map_err(io::Error::other)?;

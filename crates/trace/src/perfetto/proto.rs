@@ -3,7 +3,7 @@
 
 use prost::Message;
 
-/// A packet (`trace_packet.proto`). A trace is a sequence of packets, each of them field 1 of a message without an end.
+/// A packet (`trace_packet.proto`). A trace is one message in which each packet is a field with number 1.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     #[prost(message, optional, tag = "1")]

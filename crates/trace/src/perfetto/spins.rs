@@ -1,8 +1,8 @@
 //! Derives intervals of spinning from samples. A series of samples with the same result counts as an interval, from the
 //! first to the last.
 //!
-//! A stretch is an interval in which a thread has one state. It is reported when it ends, so its samples arrive
-//! earlier. Until then, a series takes as much memory as one sample.
+//! A stretch is an interval in which a thread has one state. It is reported when it ends, after its samples. Until then
+//! its series are kept in memory, each in the space of one sample.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,7 +13,7 @@ use wire::Waiting;
 const NEAR_NS: u64 = 12_500_000;
 
 /// Maximum number of held series: 32 MB. A damaged file may contain samples outside all stretches. Series beyond the
-/// limit are not marked.
+/// limit are not marked as spinning.
 const MOST: usize = 1 << 20;
 
 /// Returns the name of a spinning slice.
@@ -37,7 +37,7 @@ struct Series {
     waiting: Option<Waiting>,
 }
 
-/// The series that no stretch has claimed yet, by thread id.
+/// The series whose stretch has not been reported yet, by thread id.
 #[derive(Default)]
 pub struct Spins {
     series: HashMap<u32, VecDeque<Series>>,
@@ -59,8 +59,8 @@ impl Spins {
         }
     }
 
-    /// Returns the spinning of a thread that ran in this interval. Calls for one thread must be in order of time:
-    /// earlier series are dropped.
+    /// Returns the intervals of spinning within an interval in which a thread ran. Calls for one thread must be in
+    /// order of time, because each call drops the earlier series.
     pub fn within(&mut self, tid: u32, from_ns: u64, until_ns: u64) -> Vec<Spin> {
         let Some(all) = self.series.get_mut(&tid) else { return Vec::new() };
         let mut spins = Vec::new();

@@ -2,9 +2,10 @@
 //! derive states from switches, but they do not distinguish cox's causes, nor a wait after a wake-up from a wait after
 //! a preemption. The `running` slices contain the spinning that samples saw ([`spins`](super::spins)).
 //!
-//! A slice is two packets. Packets are small because each thread has its own sequence: the track is the default, names
-//! are defined once, and times are differences. They are written compressed, as Perfetto's own service can do. They
-//! form most of the output, so [`append`] encodes them byte by byte.
+//! Each slice takes two packets: its start and its end. Packets are small, because each thread has a packet sequence of
+//! its own: its track is the default of the sequence, names are defined once, and times are differences. They are
+//! written compressed, as Perfetto's own service can do. They form most of the output, so [`append`] encodes them byte
+//! by byte.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -32,16 +33,16 @@ const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
 const INSTANT: i32 = 3;
 
-/// Number of bytes that are compressed at once.
+/// Packets are collected until they have this number of bytes; then they are compressed together.
 const BATCH: usize = 256 << 10;
 
-/// Names of slices other than blocks.
+/// Names of slices, except those of blocked threads: number and text.
 const RUNNING: (u64, &str) = (1, "running");
 const WOKEN: (u64, &str) = (2, "runnable (woken)");
 const PREEMPTED: (u64, &str) = (3, "runnable (preempted)");
 const YIELDED: (u64, &str) = (4, "runnable (yielded)");
 const UNKNOWN: (u64, &str) = (5, "unknown");
-/// Number of the first cause's name.
+/// Number of the name `blocked (…)` with the first cause.
 const BLOCKED: u64 = 10;
 /// Number of the name of the first reason to spin.
 const SPINNING: u64 = 48;
@@ -50,7 +51,7 @@ const SPINNING: u64 = 48;
 pub struct States<'r> {
     thread_table: &'r ThreadTable,
     boot_ns: u64,
-    /// Threads by life number.
+    /// Output state of each thread, by life number: threads that had the same id one after another are different lives.
     lives: BTreeMap<u32, Life>,
     spins: Spins,
     batch: Vec<u8>,
