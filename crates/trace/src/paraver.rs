@@ -214,7 +214,7 @@ fn meanings(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     Waiting::ALL
         .iter()
         .try_for_each(|waiting| writeln!(out, "{}    Spinning: {}", sample(Some(*waiting)), waiting.name()))?;
-    writeln!(out, "\nEVENT_TYPE\n0    {LOST}    Moments lost")
+    writeln!(out, "\nEVENT_TYPE\n0    {LOST}    Trace events lost")
 }
 
 fn names(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result<()> {

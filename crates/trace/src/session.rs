@@ -48,7 +48,7 @@ const MOMENTS_FREE: u64 = 1 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// A Perfetto trace without a recording of cox.
-    #[error("this trace has no recording of cox in it")]
+    #[error("this trace contains no recording of cox")]
     Foreign,
     /// Not a Perfetto trace.
     #[error("not a Perfetto trace")]
@@ -57,7 +57,7 @@ pub enum ReadError {
     #[error("the recording is damaged: {0}")]
     Damaged(&'static str),
     /// Written by a later version of cox.
-    #[error("the recording is of version {0}; this cox knows {VERSION}")]
+    #[error("the recording has version {0}; this cox reads version {VERSION}")]
     Version(u32),
     /// The file cannot be read, or there is no room to sort it.
     #[error(transparent)]
@@ -200,7 +200,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
             let some = moments(&bytes).ok_or(ReadError::Damaged("a block of trace events has a wrong length"))?;
             count += some.len() as u64;
             if count > most_moments {
-                return Err(ReadError::Damaged("more moments come out of it than can have gone in"));
+                return Err(ReadError::Damaged("its trace events expand to an impossible number"));
             }
             some.into_iter().try_for_each(|moment| sorter.push(moment))?;
         }
@@ -212,7 +212,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     }
     let Head { start_ns, end_ns, boot_ns, epoch_ns, cpus, thread_table, report, .. } = head;
     if end_ns < start_ns {
-        return Err(ReadError::Damaged("it ends before it begins"));
+        return Err(ReadError::Damaged("its end is before its start"));
     }
     if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus > MOST_CPUS {
         return Err(ReadError::Damaged("its times or CPUs are out of range"));

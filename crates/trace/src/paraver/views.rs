@@ -43,7 +43,7 @@ pub fn views() -> [View; 7] {
             None,
         ),
         configuration(
-            "The CPU that each thread was moved to last; flags stand where it was moved.",
+            "The CPU to which each thread migrated last; flags mark the migrations.",
             &[&Window {
                 name: "Migrations",
                 thread: "Last Evt Val",
@@ -70,7 +70,7 @@ pub fn views() -> [View; 7] {
             Some(&Histogram { name: "Time by state", statistic: "Time", columns: (0, last, 1), scale: false }),
         ),
         configuration(
-            "How long states lasted, by thread: how many stretches of each length. States are chosen in the window’s semantic of the thread.",
+            "How long states lasted: for each thread, the number of intervals of each length. To choose the states, change the window’s semantic function for threads.",
             &[&Window {
                 name: "Lengths of states",
                 thread: "State Record Dur.",
