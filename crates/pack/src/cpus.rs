@@ -1,4 +1,4 @@
-//! Chooses the CPUs of a pack, and tells the capacity of each.
+//! Chooses the CPUs of a pack, and computes the capacity of each.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,15 @@ use machine::topology::{Cpu, Topology};
 
 use crate::policy::assignment::FULL_CAPACITY;
 
-/// Capacity of a hardware thread whose sibling is in the pack too, in percent. Both siblings together do about a
-/// quarter more than one alone (usually 10 to 40 % with numerical codes).
+/// Capacity of a hardware thread whose SMT sibling is in the pack too, in percent of its capacity without the sibling.
+/// Both siblings together do about a quarter more work than one alone (usually 10 to 40 % with numerical codes).
 const SIBLING_PERCENT: u64 = 62;
 
-/// Returns `count` of the allowed CPUs: first those of the last-level cache that has most of them; there one CPU of
-/// each core before any core's second, and fast ones first. `None` if fewer CPUs are allowed.
+/// Chooses `count` of the allowed CPUs; returns `None` if fewer are allowed. The order of preference is:
+///
+/// 1. CPUs of the last-level cache that has the most allowed CPUs;
+/// 2. one CPU of each core, before the second CPU of any core;
+/// 3. CPUs with the highest capacity.
 #[must_use]
 pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<CpuSet> {
     if allowed.len() < count {
@@ -23,7 +26,7 @@ pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<Cpu
     for cpu in &cpus {
         *in_cache.entry(cpu.last_level_cache).or_default() += 1;
     }
-    // The CPU's position among the allowed CPUs of its core; 0 is taken first.
+    // The CPU's position among the allowed CPUs of its core; CPUs at position 0 are chosen first.
     let place = |cpu: &Cpu| cpu.smt_siblings.iter().filter(|id| allowed.contains(*id) && *id < cpu.id).count();
     let mut order: Vec<_> = cpus
         .iter()

@@ -6,7 +6,7 @@
 //! - [`sim`]: runs the policy on a simulated machine.
 //! - [`trial`]: lets the kernel and the policy place the threads in turn, within one run, to compare the two.
 //! - [`engine`]: packing as an engine of a session.
-//! - [`live`]: sensors, the threads that end periods, and the code that moves real threads.
+//! - [`live`]: observes and moves the threads of a running program.
 //!
 //! The idea of packing, its progress and locality awareness and its control of the period are PALM's (Park et al.,
 //! IPDPS 2021). CPU slots, counting spinning as waiting instead of progress, and the rule *do no harm* are ours.

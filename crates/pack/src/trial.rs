@@ -3,10 +3,10 @@
 //! other. The code is pure, like the policy that it tests.
 //!
 //! 1. The kernel places the threads until it has had time to spread them. This window does not count.
-//! 2. The kernel places them for some windows more; for further windows if threads wait so much that hardly any work
-//!    is sampled.
+//! 2. The kernel still places the threads, for some windows. If threads wait so much that hardly any work is sampled,
+//!    more windows follow.
 //! 3. If packing might help, the threads are packed for as many windows, and the period is searched for as in normal
-//!    packing. Else step 2 is repeated.
+//!    packing. Otherwise step 2 is repeated.
 //! 4. Back to step 1, with twice as many windows, up to eight.
 //!
 //! All windows are sampled at the same rate, so the cost and the errors of sampling are the same for both.
@@ -25,9 +25,9 @@ const WINDOW_PERIODS: u64 = 40;
 const SETTLE_NS: u64 = 80_000_000;
 /// Windows of each kind in the first round, and the most in later ones.
 const WINDOWS: (u32, u32) = (2, 8);
-/// Samples of work that are wanted before the next kind of window: 16 % standard error.
+/// Samples of work that are needed before the trial goes on to packed windows: a standard error of 16 %.
 const LEAST_WORK: u64 = 40;
-/// The most windows that are spent on them: 6 s.
+/// Maximum number of windows in which these samples are collected: 6 s.
 const MOST_WINDOWS: u32 = 75;
 /// Time between two samples of a CPU, ns. A sample takes up to 26 us on a virtual machine.
 const LOOK_NS: u64 = 2_000_000;
@@ -76,8 +76,8 @@ pub struct Tried {
     pub run_ns: u64,
     /// Samples of running threads.
     pub samples: u64,
-    /// The samples in which a thread waited for others: it was spinning, going to sleep or waking up. In packed
-    /// windows, ticks may have observed more waiting; then their fraction is used.
+    /// The samples in which a thread waited for others: it was spinning, going to sleep or waking up. If the ticks of a
+    /// packed window observed a larger fraction of waiting, that fraction is used.
     pub waiting: u64,
     /// The samples in which a thread waited in a loop of an OpenMP runtime.
     pub in_runtime: u64,
@@ -110,7 +110,7 @@ pub struct Trial {
     in_runtime: u64,
     worked: BTreeMap<u32, u64>,
     may_gain: bool,
-    /// Samples of work, and windows, since the kernel has placed the threads.
+    /// Samples of work, and windows, since the kernel last began to place the threads.
     placed: (u64, u32),
     seen: Seen,
 }
@@ -152,8 +152,8 @@ impl Trial {
         }
     }
 
-    /// Ends a window if its time is over, and begins the next. Replaces [`Controller::look`] during a trial; returns
-    /// true if the action changed.
+    /// Ends a window if its time is over, and begins the next one. During a trial, called instead of
+    /// [`Controller::look`]. Returns true if the action changed.
     pub fn look(
         &mut self,
         controller: &mut Controller,
@@ -196,8 +196,8 @@ impl Trial {
             self.placed.0 += samples - waiting;
             self.placed.1 += 1;
         }
-        // Ticks observe threads on their way out of the CPU, hundreds of times per window. With very short phases,
-        // samples show twice as much useful time in packed windows as there is.
+        // Ticks observe threads as they leave the CPU, hundreds of times per window. With very short phases, samples
+        // alone would show twice the useful time that packed windows have.
         let waiting = if way == Way::Packed { waiting.max(by_ticks(window, samples)) } else { waiting };
         let (run_ns, active) = (window.run_ns, window.active);
         self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
@@ -238,7 +238,7 @@ impl Trial {
     }
 }
 
-/// Returns how many of `samples` would have been waiting if samples saw what ticks saw.
+/// Returns the number of waiting samples that corresponds to the fraction of waiting that ticks observed.
 fn by_ticks(window: &Window, samples: u64) -> u64 {
     (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
 }

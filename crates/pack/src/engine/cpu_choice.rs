@@ -12,7 +12,7 @@ use crate::cpus;
 pub enum Wanted {
     /// A list of CPUs.
     Named {
-        /// The option that names them, for messages.
+        /// The option that the list was given to, for messages.
         option: &'static str,
         /// The CPUs.
         cpus: CpuSet,

@@ -24,11 +24,11 @@ pub struct How {
     pub children: bool,
     /// Settings of the policy.
     pub settings: Settings,
-    /// How threads are observed.
+    /// How cox observes threads.
     pub sight: Sight,
     /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
     pub trial: bool,
-    /// Log each order.
+    /// Log each order: the thread, its new CPU and the reason.
     pub log: bool,
     /// Start the program with the preload library, if the program can load it.
     pub preload: bool,
@@ -62,11 +62,11 @@ pub struct Packing {
     ended: Option<String>,
     /// The result of packing until now.
     summary: Option<Summary>,
-    /// The changes of CPUs, in order.
+    /// Changes of the pack's CPUs, in order of time.
     repacked: Vec<Repacked>,
     /// CPU time of other programs on the pack's CPUs, ns; `None` if it was not measured.
     others_ns: Option<u64>,
-    /// CPU times of the machine when the present packing began.
+    /// The machine's CPU times when packing on the present CPUs began.
     times: Option<CpuTimes>,
 }
 
@@ -169,8 +169,8 @@ impl Packing {
         self.plan.cpus.iter().copied().collect()
     }
 
-    /// Packs the same processes on other CPUs. For some tens of milliseconds in between, the processes have their own
-    /// masks.
+    /// Packs the same processes on other CPUs. For some tens of milliseconds in between, the processes have their
+    /// original masks.
     fn repack(&mut self, wanted: &Wanted) -> Result<CpuSet> {
         let cpu_choice = self.cpu_choice.as_ref().context("the CPUs of this session cannot be changed")?;
         let cpus = cpu_choice.choose(wanted)?;
@@ -241,13 +241,13 @@ impl Engine for Packing {
             }
             Target::Machine => bail!("threads are packed of a program or a process"),
         };
-        // This comes first, because the masks of a packed program do not show which CPUs it may use.
+        // Refuse packed processes before their masks are read: those masks do not show which CPUs a program may use.
         for &pid in pids {
             if is_packed(pid)? {
                 return Err(live::Error::PackedAlready(pid).into());
             }
         }
-        // The CPUs of the first process; for a program to be launched, cox's own CPUs, which it inherits.
+        // The CPUs of the first process; a program that cox launches inherits cox's own CPUs.
         let cpu_choice = CpuChoice::of(pids.first().map_or(Who::Own, |pid| Who::Task(*pid)))?;
         let cpus = cpu_choice.choose(&self.wanted)?;
         self.plan.began = if pids.is_empty() { Began::Here } else { Began::Outside };

@@ -10,10 +10,10 @@ use watch::stands::Other;
 
 use crate::live::{Summary, Wasteful};
 
-/// How many other programs the report lists at most.
+/// Maximum number of other programs in the report.
 const OTHERS_AT_MOST: usize = 10;
 
-/// Makes the report of packing `command`; `cpus` are the last CPUs of the pack.
+/// Makes the report of packing `command`. `cpus` are the CPUs of the pack at the end.
 pub(super) fn report(
     command: Vec<String>,
     cpus: &CpuSet,

@@ -11,7 +11,7 @@ use super::cpu_choice::Wanted;
 use super::packing::{How, Packing};
 use crate::live::Summary;
 
-/// After this many ticks the program's maps are not searched for a runtime any more.
+/// Number of ticks in which the program's maps are searched for an OpenMP runtime.
 const ASKED: u32 = 50;
 
 /// The trial engine.

@@ -1,9 +1,9 @@
-//! Waits for one point in time after the other, and sets the CPU's timer as seldom as possible.
+//! Waits for a sequence of times, and makes the kernel program the CPU's timer as seldom as possible.
 //!
-//! Two timers alternate: the time after next is set before the next one comes. The kernel programs the CPU's timer
-//! only for the earliest timer, and when that one expires, it programs the next one anyway. So a timer that is not
-//! the earliest needs no extra programming. In a virtual machine, each programming exits to the hypervisor, which
-//! takes 5 to 8 us of a tick's 11.
+//! Two timers alternate: while the first one still runs, the second one is set to the time after that. The kernel
+//! programs the CPU's timer for the earliest of all timers, and again whenever that one expires. So setting a timer
+//! that is not the earliest programs nothing. In a virtual machine, programming the timer exits to the hypervisor,
+//! which takes 5 to 8 of the 11 us of a tick.
 
 use std::io;
 
@@ -40,7 +40,7 @@ impl Alarm {
         self.timers.iter().zip(at_ns).try_for_each(|(timer, at_ns)| set(timer, at_ns))
     }
 
-    /// Sleeps until the next time. Returns at once if that has passed.
+    /// Sleeps until the earlier time. Returns immediately if that time has passed.
     ///
     /// # Errors
     /// `EINTR` after a signal. Other errors of the kernel are not expected.
@@ -50,7 +50,7 @@ impl Alarm {
         Ok(())
     }
 
-    /// Returns the next time, which is already set. To be called after [`Alarm::wait`].
+    /// Returns the later time, for which the next [`Alarm::wait`] will wait. Call it after [`Alarm::wait`].
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.at_ns[1]

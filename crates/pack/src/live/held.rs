@@ -21,9 +21,9 @@ const ENGINE: &str = "pack";
 
 /// A managed thread: the session may change its affinity mask, and restores it at the end.
 pub struct Held {
-    /// The number of its snapshot in the table of thread snapshots.
+    /// Index of the thread's snapshot in the table of thread snapshots.
     pub stand: usize,
-    /// Its id.
+    /// Thread id.
     pub tid: u32,
     handle: KnobHandle,
     /// Prepared masks: one for each CPU of the pack, and one for all of them.
@@ -31,13 +31,13 @@ pub struct Held {
     anywhere: Setting,
     /// The slot that the thread is bound to now; `None`: it may use the whole pack.
     now: Option<Slot>,
-    /// True if the thread was found outside the pack. It is left alone until [`Holder::keeps`] has found out why.
+    /// True if the thread was found outside the pack. Then it is not moved until [`Holder::keeps`] has found out why.
     strayed: bool,
 }
 
 impl Held {
     /// Carries out an order, unless the program has changed the thread's mask meanwhile: the program's mask has
-    /// priority. Reading the mask costs a small part of the move.
+    /// priority. Reading the mask costs little compared with the move.
     ///
     /// # Errors
     /// [`changes::Error::Gone`] if the thread has ended; else the kernel's error.
@@ -154,8 +154,8 @@ impl<'h> Holder<'h> {
         let requests: Vec<ChangeRequest> =
             threads.iter().map(|(_, stand, thread)| self.request(*thread, self.ancestors(stand))).collect();
         if self.session.take(requests.clone()).is_err() {
-            // One of the requests was refused. They are made one by one to find out which; those already granted are
-            // not repeated.
+            // One of the requests was refused. To find out which, make each request singly. A thread that the session
+            // has already taken is not taken again.
             let mut taken = requests.into_iter().map(|request| self.session.take([request]));
             let left = &mut self.left;
             threads.retain(|_| match taken.next() {
@@ -175,7 +175,8 @@ impl<'h> Holder<'h> {
             .collect())
     }
 
-    /// Notes a thread that ended before cox could manage it: threads it created count as created by its own creator.
+    /// Notes a thread that ended before cox could manage it: the threads that it created count as created by its own
+    /// creator.
     pub fn passed(&mut self, stand: &Stand) {
         if let Some(origin) = self.origin.get(&stand.creator_tid).copied() {
             self.origin.insert(stand.tid, origin);
@@ -189,14 +190,15 @@ impl<'h> Holder<'h> {
         self.adopted.remove(&tid);
     }
 
-    /// Finds out why a thread is outside the pack. Returns false if the program or somebody else has set its mask;
-    /// that mask stays. If the kernel has changed the mask because CPUs of the pack went offline, binds the thread to
-    /// the rest of the pack and returns true.
+    /// Finds out why a thread is outside the pack. Returns false if the program or somebody else has set its mask; that
+    /// mask stays. If the kernel has changed the mask because CPUs of the pack went offline, sets the thread's mask to
+    /// the pack again and returns true.
     pub fn keeps(&self, held: &mut Held) -> bool {
         if !self.session.has(held.handle.knob()).unwrap_or(false) {
             return false;
         }
-        // If no CPU of the pack is left, the thread stays where it is, and is found outside again at the next order.
+        // If no CPU of the pack is left, the thread stays where it is, and is found outside the pack again at the next
+        // order.
         let _ = held.handle.apply(&held.anywhere);
         (held.now, held.strayed) = (None, false);
         true
@@ -207,7 +209,7 @@ impl<'h> Holder<'h> {
         &self.left
     }
 
-    /// Returns what killed sessions have changed and this session could not restore.
+    /// Returns the changes of killed sessions that this session could not restore.
     pub fn inherited(&self) -> &[String] {
         self.session.inherited()
     }
@@ -273,7 +275,7 @@ pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
     JournalFolder::of_user().is_held(pid)
 }
 
-/// Starts the guardian, which restores everything if this process is killed: cox itself, as
+/// Starts the guardian, which restores everything if this process is killed. The guardian is a second cox process:
 /// `cox changes guard JOURNAL`.
 fn post(journal: &Path) -> Result<Guardian, changes::Error> {
     let mut command = Command::new("/proc/self/exe");

@@ -1,4 +1,4 @@
-//! The manager: notices new and ended threads, has their code judged, and ends windows.
+//! The manager: notices new and ended threads, checks whether their code spins, and ends windows.
 
 mod ending;
 
@@ -107,13 +107,13 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     manager.run(arch::monotonic_ns())
 }
 
-/// Converts a sample into what a trial needs of it.
+/// Converts a sample to the form that a trial uses.
 fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
     let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
     let did = match waits {
-        // A caller of sched_yield cannot be told from its code position; OpenMP runtimes call it when there are many
-        // threads.
+        // In sched_yield(2), the code position does not show who called it. OpenMP runtimes call it if there are many
+        // threads, so the sample counts as waiting in the runtime.
         Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
         Some(_) => Did::Waited,
         None if calls => Did::Called,
@@ -149,8 +149,8 @@ struct Newcomer {
 }
 
 struct Living {
-    /// `None`: the thread is not a member, or not yet. Helpers of the preload library never are; they are managed
-    /// only so that their masks are restored.
+    /// `None`: the thread is not a member, or not yet. Helpers of the preload library never become members. They are
+    /// managed only so that their masks are restored.
     member: Option<Member>,
     stand: usize,
     tgid: u32,
@@ -159,16 +159,16 @@ struct Living {
 impl Manager<'_> {
     /// Starts the tickers, and takes control of all threads that exist now.
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
-        // Tickers are started first because they inherit the shortest slice, but must not inherit the priority that
-        // is set below. If cox is killed, it has only ended, and masks are only restored, once each of its threads
-        // has had a CPU, however busy the CPUs are.
+        // Start the tickers first: they must inherit the shortest slice, but not the priority that is set below. If cox
+        // is killed, the masks are restored only after each of cox's threads has had a CPU to exit. On busy CPUs, the
+        // short slice brings that forward.
         for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
             self.tickers.push(ticker.spawn(move || ticker::run(&ours, slot)).map_err(super::Error::Thread)?);
         }
-        // From here on masks change and tickers want the manager's lock, so the manager must not wait behind the
-        // program's threads.
+        // From here on masks change and tickers want the manager's lock, so the manager must not wait for a CPU that
+        // the program's threads use.
         let _ = realtime::become_punctual(realtime::MANAGER);
         for pid in &plan.pids {
             self.stands.enrol(*pid)?;
@@ -182,7 +182,7 @@ impl Manager<'_> {
         if let Ok(mut core) = self.shared.core.lock() {
             core.controller.start(start_ns, own_before_ns);
         }
-        // Before any measurement, because a program whose libgomp stops spinning behaves differently.
+        // This comes before any measurement, because a program whose libgomp stops spinning behaves differently.
         self.preload_pages.look(start_ns, &self.shared.sensors.preload_pages);
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
@@ -215,8 +215,8 @@ impl Manager<'_> {
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.stands.take_samples()?;
         if !samples.is_empty() {
-            // All samples are looked up before any code is judged, because the first look-up of an unknown address
-            // only queues it.
+            // Look all samples up once before the code is judged: the first look-up of an unknown address only queues
+            // it.
             for sample in &samples {
                 self.shared.sensors.spins.waited_in(sample);
             }
@@ -260,7 +260,7 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
-    /// Returns samples and spinning samples from polls, if the backend takes no samples.
+    /// Returns how many samples, and how many spinning samples, the polls stand for; 0 if the backend takes samples.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
@@ -275,12 +275,12 @@ impl Manager<'_> {
                 phases,
             })
         };
-        // If there are more threads, these stand for all: reading further ones takes several times as long.
+        // Reads at most `STAY_OPEN` threads, which stand for all: reading further ones takes several times as long.
         let threads: Vec<Sighting> = members.filter_map(sighting).take(STAY_OPEN).collect();
         polls.look(&threads, Duration::from_nanos(arch::clock::thread_cpu_ns() - before_ns))
     }
 
-    /// Has new code judged: does it wait for other threads?
+    /// Determines which newly found code waits for other threads.
     fn settle(&mut self) {
         self.own.while_judging(|| self.shared.sensors.spins.settle(&mut self.judge));
     }

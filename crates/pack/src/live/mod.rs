@@ -4,8 +4,8 @@
 //!   where in its code it was switched out. Without privileges, /proc gives the first two, and only the preload
 //!   library gives the third.
 //! - Each slot has a **ticker** (`ticker`): a thread on the slot's CPU, real-time if that is allowed. At the end of a
-//!   period its timer makes it replace the running thread, whose snapshot is thereby up to date. The ticker asks the
-//!   policy, carries out the orders and sleeps again.
+//!   period its timer wakes it, and it preempts the running thread. This switch brings the thread's snapshot up to
+//!   date. The ticker asks the policy, carries out the policy's orders and sleeps again.
 //! - One **manager** (`manager`) notices new and ended threads, finds out which code spins (`spins`), and at the end
 //!   of each window asks the mode what to do next.
 //! - `preload_pages` talks to the preload library inside the program, if there is one. It reads which threads wait at

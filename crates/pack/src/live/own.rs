@@ -34,8 +34,8 @@ impl OwnTime {
         arch::clock::process_cpu_ns().saturating_sub(self.session_ns)
     }
 
-    /// Returns the time to charge to windows: all but the judging of code, ns. It never decreases, although two
-    /// clocks are read one after the other.
+    /// Returns the CPU time to charge to windows, ns: all of it except the time that [`OwnTime::while_judging`] left
+    /// out. It never decreases, although two clocks are read one after the other.
     pub fn charged_ns(&mut self) -> u64 {
         self.charged_ns = self.charged_ns.max(self.ns().saturating_sub(self.judging_ns));
         self.charged_ns

@@ -25,8 +25,8 @@ impl Packer {
     /// # Errors
     /// Fails before anything was changed, or after everything was restored.
     pub fn start(plan: Plan) -> Result<Packer, super::Error> {
-        // The program has been forked already, so it does not inherit the slice. If cox is killed, it has ended, and
-        // masks are restored, only after each of its threads has had a CPU; a short slice brings that forward.
+        // The program has been forked already, so it does not inherit the slice. If cox is killed, the masks are
+        // restored only after each of cox's threads has had a CPU to exit; a short slice brings that forward.
         let _ = realtime::take_shortest_slice();
         let (ready, is_ready) = sync_channel(1);
         let own = OwnTime::of_all_but_caller();

@@ -5,7 +5,8 @@ use watch::stands::Helping;
 
 use crate::policy::controller::Settings;
 
-/// Where the processes started. OpenMP runtimes count their allowed CPUs at start, and choose how to wait from that.
+/// Where the processes started. An OpenMP runtime counts its allowed CPUs when it starts, and this number decides
+/// whether its threads spin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Began {
     /// In the pack: the processes have not started yet.
@@ -31,13 +32,13 @@ pub struct Plan {
     pub capacities: Vec<u64>,
     /// Settings of the policy.
     pub settings: Settings,
-    /// How threads are observed.
+    /// How cox observes threads.
     pub sight: Sight,
     /// The helper that traces threads if this process may not.
     pub helping: Option<Helping>,
     /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
     pub trial: bool,
-    /// Log each order.
+    /// Log each order: the thread, its new CPU and the reason.
     pub log: bool,
     /// cox's command line, for the journal.
     pub command: String,

@@ -1,4 +1,4 @@
-//! Estimates what threads do if the backend takes no samples: polls their run time and their state.
+//! Estimates samples if the backend takes none, by polling the run time and the state of threads.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,9 +18,9 @@ pub struct Polls {
     pause: Option<Duration>,
     /// CPU time of the last poll.
     took: Duration,
-    /// Tallies by the number of the thread's snapshot.
+    /// Tallies, by the index of the thread's snapshot in the table.
     tallies: HashMap<usize, Tally>,
-    /// Run time left over from whole samples: all of it, and the spinning part, ns.
+    /// Run time that does not fill a whole sample yet: in total, and the part spent spinning, ns.
     rest_ns: (u64, u64),
 }
 
@@ -31,23 +31,23 @@ struct Tally {
     run_ns: u64,
     /// CPU time that has been counted already, ns.
     counted_ns: u64,
-    /// Polls since then that found the thread runnable, and those of them that found it spinning.
+    /// Polls since `counted_ns` was set that found the thread runnable, and those of them that found it spinning.
     looks: u64,
     spinning: u64,
-    /// The most barriers that a thread of the process had passed when this thread's CPU time last grew.
+    /// The highest number of barriers that any thread of the process had passed when this thread's CPU time last grew.
     latest: u64,
 }
 
 /// A thread as a poll finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sighting {
-    /// The number of its snapshot in the table.
+    /// Index of the thread's snapshot in the table.
     pub place: usize,
-    /// Its process.
+    /// Process id.
     pub tgid: u32,
-    /// Its observation.
+    /// The thread's observation.
     pub observation: Observation,
-    /// Barriers it has passed, if the preload library counts them.
+    /// Number of barriers that the thread has passed; `None` if no preload library counts them.
     pub phases: Option<u64>,
 }
 
@@ -71,13 +71,15 @@ impl Polls {
         }
     }
 
-    /// Returns how many samples, and how many spinning samples, the time since the last poll amounts to. Threads that
-    /// are not in `threads` are forgotten. `took` is the CPU time that reading them took.
+    /// Converts the run time since the last poll to samples. Returns how many samples it amounts to, and how many of
+    /// them are spinning samples. Threads that are not in `threads` are forgotten. `took` is the CPU time that reading
+    /// `threads` took.
     ///
-    /// Only polls that find a thread runnable count: it is at a random place in its code. A thread that sleeps has
-    /// finished its loop, so its place tells nothing about the time before. A thread that was released and has not
-    /// run since would work, although it still looks as if it spins. The kernel updates a thread's run time some
-    /// milliseconds late, so all polls since the last update count.
+    /// Only a poll that finds the thread runnable counts, because the thread is then at a random place in its code. A
+    /// sleeping thread has left its loop, so its place tells nothing about the time before. A thread that was released
+    /// from a barrier and has not run since does not count either: it would work, but its last place is still in the
+    /// spin loop. The kernel updates a thread's run time some milliseconds late, so all polls since the last update
+    /// count.
     pub fn look(&mut self, threads: &[Sighting], took: Duration) -> (u64, u64) {
         self.took = took;
         let mut latest: HashMap<u32, u64> = HashMap::new();
@@ -93,8 +95,8 @@ impl Polls {
             if run_ns > tally.run_ns {
                 (tally.run_ns, tally.latest) = (run_ns, latest);
             }
-            // A thread that has run since then and still spins waits for other threads than those that have
-            // continued.
+            // The thread still seems to spin, but other threads have passed its barrier, and it has not run since: it
+            // was released. If it has run since then and still spins, it waits for something else.
             let was_let_go = observation.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
             if matches!(observation.doing, Doing::Queued | Doing::Runs) && !was_let_go {
                 tally.looks += 1;

@@ -1,8 +1,9 @@
 //! Communication with the preload libraries inside the program.
 //!
 //! A preload library shares a page of memory with cox. The manager looks for such pages in the maps of the program's
-//! processes from time to time: a library creates its page when threads first meet at a barrier, and a process that
-//! calls exec loses it. The page has a slot for each thread. Tickers look slots up by thread.
+//! processes from time to time, because a library creates its page only when threads first meet at a barrier, and exec
+//! removes the page. The page has a slot for each thread, in which tickers read whether the thread waits at a barrier.
+//! cox writes *orders* into the page: the number of CPUs of the pack.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,13 +14,13 @@ use machine::process::{Backing, Mapping, Task};
 use watch::preload_page::{BarrierState, Page, SpinThrottle, is_page};
 use wire::Stand;
 
-/// How long orders to a library are valid unless they are renewed, ns. They expire because cox may be killed.
+/// Validity of orders that cox does not renew, ns. Orders expire, because a killed cox cannot cancel them.
 const ORDERS_NS: u64 = 1_000_000_000;
-/// Orders are renewed when this much of their time is left, ns.
+/// Remaining validity at which cox renews orders, ns.
 const RENEW_NS: u64 = 600_000_000;
 /// Time between two looks at a process's maps, ns: the first pause, which doubles each time, and the longest.
 const PAUSE_NS: (u64, u64) = (20_000_000, 1_000_000_000);
-/// How often cox tries to open a page that cannot be read; it may only just be being created.
+/// Maximum number of attempts to open a page. The first ones can fail because the library is still creating the page.
 const REFUSALS: u32 = 5;
 /// File name of the library.
 const LIBRARY: &str = "libcox_preload.so";
@@ -44,12 +45,12 @@ impl Places {
     }
 }
 
-/// What the preload libraries did about waiting, over the session.
+/// Effects of the preload libraries over the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreloadSummary {
     /// Processes that have used their preload library.
     pub preloaded: u64,
-    /// Of these, processes whose libgomp was kept from spinning.
+    /// How many of these processes have a libgomp that the library kept from spinning.
     pub throttled: u64,
     /// Processes whose libgomp spins for milliseconds at each barrier.
     pub wasteful: Vec<Wasteful>,
@@ -81,7 +82,7 @@ pub struct Wasteful {
     pub pid: u32,
     /// CPUs that the process was allowed when cox attached to it.
     pub cpus_at_start: u64,
-    /// True if the preload library is inside but could not stop the spinning.
+    /// True if the preload library is loaded in the process but could not stop the spinning.
     pub refused: bool,
 }
 
@@ -98,15 +99,15 @@ struct Process {
     page: Option<Arc<Page>>,
     /// The inode of a page that could not be opened, and the number of attempts.
     refused: (u64, u32),
-    /// Slots that have been read.
+    /// Number of slots of the page that have been read.
     entered: usize,
     ordered_until_ns: u64,
     next_ns: u64,
     pause_ns: u64,
     /// True once the library has reported whether it throttles spinning.
     judged: bool,
-    /// CPUs that the process was allowed before it was packed, if these were more than the pack's and its environment
-    /// does not tell libgomp how to wait.
+    /// CPUs that the process was allowed before it was packed. `None` unless these were more than the pack's, and the
+    /// environment does not tell libgomp how to wait.
     wide: Option<u64>,
 }
 
@@ -145,7 +146,7 @@ impl PreloadPages {
         page.is_some_and(|page| page.is_helper(tid, creator_tid))
     }
 
-    /// Does what is due: opens new libraries' pages, reads new slots, renews orders.
+    /// Does the regular work: opens the pages of new libraries, reads new slots, renews orders.
     pub fn look(&mut self, now_ns: u64, places: &Places) {
         for (&pid, process) in &mut self.processes {
             if now_ns >= process.next_ns {
@@ -195,8 +196,8 @@ impl Process {
     }
 }
 
-/// Opens the page of a new library or of a program after exec; notes a libgomp that spins and has no library to stop
-/// it.
+/// Opens the page if a library has been loaded, or the program has been replaced by exec. Without a library, records
+/// that a libgomp spins, because nothing can stop it.
 fn look_at_maps(
     root: &Root,
     pid: u32,
@@ -221,11 +222,11 @@ fn look_at_maps(
     }
     let Some(cpus_at_start) = process.wide else { return };
     if maps.iter().any(|mapping| is_library(mapping, LIBRARY)) {
-        // The library itself reports when it has something to say.
+        // The library itself reports whether libgomp spins.
         process.wide = None;
         return;
     }
-    // libgomp's rule: with more threads than counted CPUs, it does not spin.
+    // libgomp does not spin if there are more threads than CPUs that it has counted.
     let threads = task.threads().map_or(0, |threads| threads.len() as u64);
     if maps.iter().any(|mapping| is_library(mapping, "libgomp"))
         && threads > u64::from(cpus)
@@ -256,8 +257,8 @@ fn open(
     None
 }
 
-/// Enters slots that were assigned since the last look. A later slot with the same thread id belongs to a later
-/// thread.
+/// Adds the slots that were assigned since the last look to `places`. A later slot with the same thread id belongs to a
+/// later thread.
 fn enter(pid: u32, process: &mut Process, page: &Arc<Page>, places: &Places) {
     let given = page.given();
     if process.entered == given {
@@ -265,7 +266,7 @@ fn enter(pid: u32, process: &mut Process, page: &Arc<Page>, places: &Places) {
     }
     let Ok(mut by_thread) = places.by_thread.lock() else { return };
     while process.entered < given {
-        // A slot that is just being assigned is entered at the next look.
+        // A slot that is just being assigned is added at the next look.
         let Some(barrier_state) = page.slot(process.entered) else { break };
         if !barrier_state.has_ended {
             by_thread.insert((pid, barrier_state.tid), Place { page: Arc::clone(page), slot: process.entered });

@@ -13,7 +13,7 @@ use super::summary::Placed;
 use crate::policy::controller::Controller;
 use crate::policy::{Doing, Member, Observation, Order, Sense};
 
-/// The lock around policy and members, and what is read without it.
+/// State that the tickers and the manager share: the policy and the members under a lock, all other fields without one.
 pub struct Shared {
     /// Policy and members.
     pub core: Mutex<Core>,
@@ -35,7 +35,7 @@ pub struct Core {
     pub members: Vec<Held>,
     /// Orders that could not be carried out, except for threads that had ended.
     pub failures: u64,
-    /// The first such failure.
+    /// The first of these failures.
     pub failure: Option<String>,
     /// The log of orders, if one is wanted.
     pub log: Option<Vec<Placed>>,
@@ -104,7 +104,7 @@ impl Core {
     }
 }
 
-/// The sensors, together with the members at one time.
+/// Observes members: the sensors with the members, at one time.
 pub struct Seeing<'a> {
     sensors: &'a Sensors,
     members: &'a [Held],
@@ -112,7 +112,7 @@ pub struct Seeing<'a> {
 }
 
 impl Sensors {
-    /// Returns the observation that a snapshot shows.
+    /// Derives a thread's observation from its snapshot.
     pub fn observation(&self, stand: &Stand, now_ns: u64) -> Observation {
         let doing = match State::from_wire(stand.state) {
             State::Run => Doing::Runs,

@@ -1,7 +1,8 @@
 //! Finds out which code of the program spins, that is, waits for other threads in a loop.
 //!
 //! Tickers must not read binaries. They look addresses up in a table, and queue those that are not in it. The manager
-//! has the queued addresses judged. Until then code counts as work, which costs one period at most.
+//! *judges* the queued addresses: it finds out from the binaries whether the code there waits. Until then the code
+//! counts as work, which costs one period at most.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
@@ -9,9 +10,10 @@ use std::sync::Mutex;
 use symbols::Judge;
 use wire::{Sample, Stand, Waiting};
 
-/// The most addresses that are kept; a program has some thousands of hot ones. Further code counts as work.
+/// Maximum number of addresses that are kept; a program has some thousands of hot ones. Code beyond this number counts
+/// as work.
 const MAX_KNOWN: usize = 1 << 16;
-/// The most addresses judged at once, because reading symbols takes time.
+/// Maximum number of addresses judged in one pass, because reading symbols takes time.
 const MAX_BATCH: usize = 512;
 
 /// The judged addresses. All methods take a short lock.

@@ -19,7 +19,7 @@ pub struct Summary {
     pub slots_ns: u64,
     /// Threads that were packed.
     pub threads: usize,
-    /// How many of them still existed at the end, by process.
+    /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
     /// The policy's sums.
     pub totals: Totals,
@@ -33,7 +33,7 @@ pub struct Summary {
     pub restored: usize,
     /// What the preload libraries did, and notes on libgomp's waiting.
     pub preloads: PreloadSummary,
-    /// What other programs ran on the pack's CPUs, by name, most CPU time first. Without BPF, as far as /proc tells.
+    /// What other programs ran on the pack's CPUs, by name, most CPU time first. Without BPF, only what /proc shows.
     pub others: Others,
     /// The backend that observed the threads; `None` if the manager has failed.
     pub backend: Option<Backend>,

@@ -57,8 +57,8 @@ fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
             controller.next_tick_ns(next_ns)
         });
         drop(core);
-        // The length of periods varies. Otherwise, if a program's phases are as long as a period, every tick would
-        // find it at the same place.
+        // The length of periods varies. Otherwise, if a program's phases are as long as a period, every tick would find
+        // the program at the same place.
         let period_ns = period_of_turn_ns(period_ns.unwrap_or(tick_ns), number);
         let now_ns = arch::monotonic_ns();
         if next_ns > now_ns {

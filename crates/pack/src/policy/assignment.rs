@@ -13,9 +13,9 @@
 //!    it runs often enough even if it shares a CPU with other waiting threads. If one spinning thread is observed
 //!    working again, all others were most likely released at the same time.
 //! 4. **A thread that waits with sched_yield(2) counts as working.** It takes no time from its co-runners, so it need
-//!    not be moved away. It also hardly runs beside them, so if it counted as waiting it would never be observed
-//!    working again. If it is alone on a CPU, its yielding counts as progress, so it is served after the others
-//!    later.
+//!    not be moved away. It also hardly runs while it has co-runners, so if it counted as waiting it would never be
+//!    observed working again. If it is alone on a CPU, its yielding counts as progress, and later the other threads are
+//!    served first.
 //! 5. **A blocked thread does not count** among the threads of a slot.
 //! 6. **Periods become short towards the end of a phase**, where they matter most ([`phases`]).
 //!
@@ -110,7 +110,7 @@ pub struct Assignment {
     threads: Vec<Thread>,
     /// When each slot's period ended last, ns.
     ticked_ns: Vec<u64>,
-    /// Start of the pack's present period, and how many threads were moved in it to equalise progress.
+    /// Start of the pack's present period, and how many moves in this period served only to equalise progress.
     period_began_ns: u64,
     moved: usize,
     phases: Phases,
@@ -151,8 +151,8 @@ impl Assignment {
         self.slots.iter().map(Vec::len).sum()
     }
 
-    /// Counts `moving` more moves that only equalise progress, and returns whether this period of the pack allows
-    /// them: equal progress needs no more than [`Shape::moves_per_slice`].
+    /// Adds `moving` to the moves of the pack's present period that only equalise progress. Returns whether the period
+    /// allows them all: equal progress needs no more than [`Shape::moves_per_slice`].
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.period_began_ns + self.rules.period_ns {
             (self.period_began_ns, self.moved) = (now_ns, 0);
@@ -203,16 +203,16 @@ impl Assignment {
         let thread = &mut self.threads[member];
         (thread.runs, thread.runnable) = (observation.doing == Doing::Runs, is_runnable(observation));
         let ran_ns = observation.run_ns.saturating_sub(thread.run_ns);
-        // Run time never goes back: if a thread's snapshot cannot be read, it shows 0, and all time would be counted
-        // again later.
+        // A snapshot that cannot be read shows a run time of 0. The stored run time must not decrease then, or the
+        // thread's whole run time would be counted again at the next observation.
         thread.run_ns = thread.run_ns.max(observation.run_ns);
         if ran_ns == 0 {
             return;
         }
         let spun = observation.spins && !observation.yields;
         let spins = spun && observation.out_ns >= self.let_go_ns;
-        // The thread arrived at a barrier, or was released, somewhere in this stretch: half of it is the best
-        // estimate.
+        // The thread arrived at a barrier, or was released, at an unknown time since its last observation: count half
+        // of the time as useful.
         let useful_ns = match (thread.spins, spun) {
             (false, false) => ran_ns,
             (true, true) => 0,
@@ -250,7 +250,7 @@ impl Assignment {
         thread.progress_ns = thread.progress_ns.max(furthest_ns.unwrap_or(0));
     }
 
-    /// Notes that all waiting threads were released: one was, and most likely the others with it.
+    /// Notes that no thread waits any more: one waiting thread was released, and most likely all others with it.
     fn let_go(&mut self) {
         let waiting: Vec<Member> = self.members().filter(|&member| self.threads[member].spins).collect();
         for &member in &waiting {
@@ -392,8 +392,9 @@ impl Arrange for Assignment {
     fn calm_ns(&self, now_ns: u64) -> u64 {
         let fullest = self.slots.iter().map(Vec::len).max().unwrap_or(0);
         let full = self.slots.iter().filter(|slot| slot.len() == fullest).count();
-        // All threads take turns on the CPUs that have the most threads; each of these CPUs runs one thread at a
-        // time.
+        // The CPUs with the most threads run one thread each at a time, and all threads take turns on them. So the
+        // number of periods until each thread had its share is the number of threads divided by the number of these
+        // CPUs.
         self.phases.calm_ns(now_ns, self.assigned() as f64 / full.max(1) as f64)
     }
 

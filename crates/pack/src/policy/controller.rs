@@ -14,7 +14,7 @@ pub enum Policy {
     /// The rules of [`assignment`](super::assignment).
     #[default]
     Slots,
-    /// Other rules, made for slots of these capacities, for comparison.
+    /// Other rules, for comparison. The function makes them for slots of the given capacities.
     Other(fn(Vec<u64>) -> Box<dyn Arrange>),
 }
 
@@ -165,7 +165,7 @@ impl Controller {
         }
     }
 
-    /// Adds samples of running threads, as [`Action::Measure`] wants them: `spinning` of them were spinning, and
+    /// Adds samples of running threads, which [`Action::Measure`] requests: `spinning` of them were spinning, and
     /// `yielding` of these call sched_yield(2) in their loop.
     pub fn sampled(&mut self, samples: u64, spinning: u64, yielding: u64) {
         let seen = self.arrange.seen();
@@ -184,7 +184,7 @@ impl Controller {
         self.take_up(self.mode.action(), now_ns, sense, orders)
     }
 
-    /// Makes the slots do this from now on, whatever the mode wants. Returns true if it differs from before.
+    /// Makes the slots do `is` from now on, whatever the mode has decided. Returns true if that is a change.
     pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let was = self.action;
         if was == is {

@@ -12,6 +12,8 @@
 //! - **assignment**: which thread has which slot.
 //! - **mode**: rest, measure or rotate. To *rotate* is to change the assignment at the end of periods.
 //! - **observation**: what the sensors know about a thread at one time.
+//! - **order**: the policy's decision on one thread: bind it to the CPU of a slot, or let the kernel place it in the
+//!   pack.
 //!
 //! Modules:
 //!
@@ -58,7 +60,7 @@ pub trait Arrange: std::fmt::Debug + Send {
     fn seen(&mut self) -> &mut Seen;
 }
 
-/// What the policy wants done with a thread.
+/// The policy's decision on one thread, which changes the thread's affinity mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// The thread may run on this slot's CPU only.

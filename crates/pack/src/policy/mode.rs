@@ -5,14 +5,14 @@
 //! 1. **Measure**: the kernel places the threads, and samples show what they do. *Efficiency* is useful CPU time
 //!    (work without spinning) divided by the CPU time of all slots. Rotation is tried only if more threads are
 //!    runnable than there are slots, and efficiency leaves something to gain; else the mode rests.
-//! 2. **Rotate** with periods of 0.5 ms, and measure efficiency the same way. CPU time of the controller is missing
-//!    from it anyway, because no thread runs at that time. Half of this time is subtracted in addition, for what its
-//!    interrupts cost the threads.
-//! 3. **Search the period**: periods are doubled and halved to find the best efficiency, except where their cost
-//!    alone shows that they cannot be better. Neighbouring periods are tried again from time to time, because
-//!    programs change. If nearly all time is spent spinning, periods are much too long and the window shows only
-//!    noise; then periods become short at once. In long phases the controller should take at most 2 % of the CPUs'
-//!    time. Some efficiency is given up for that, but not so much that rotation is no longer worth it.
+//! 2. **Rotate** with periods of 0.5 ms, and measure efficiency the same way. While the controller uses a CPU, no
+//!    thread of the program runs there, so its CPU time lowers efficiency by itself. Half of that time is subtracted in
+//!    addition, because its interrupts slow the threads.
+//! 3. **Search the period**: periods are doubled and halved to find the best efficiency, except where their cost alone
+//!    shows that they cannot be better. Neighbouring periods are tried again from time to time, because programs
+//!    change. If nearly all time is spent spinning, periods are much too long and the window shows only noise; then
+//!    periods become short immediately. In long phases the controller should take at most 2 % of the CPUs' time. Some
+//!    efficiency is given up for that, but not so much that rotation is no longer worth it.
 //! 4. **Back out** if even the best period does not gain 5 % over the kernel. The mode rests, and the next rest is
 //!    twice as long.
 //! 5. **Spread** threads whose number is a multiple of the number of slots. The kernel may leave three threads on one
@@ -44,14 +44,14 @@ const LOOK_SELDOM_NS: u64 = 4_000_000;
 const SETTLE_NS: u64 = 80_000_000;
 
 /// The settling time is cut short if spinning takes more than 1 - `NO_DOUBT` of the slots' time: the gain is then
-/// beyond doubt, and the program should not suffer up to 13 times slower barriers for an exact figure.
+/// beyond doubt, and the program should not suffer up to 13 times slower barriers only to make the figure exact.
 const NO_DOUBT: f64 = 0.75;
 
 /// The value of `NO_DOUBT` for the first half of the settling time.
 const NO_DOUBT_SOON: f64 = 0.6;
 
-/// How long efficiency is measured after that: 160 samples per slot if threads spin, a standard error of 3 % with two
-/// slots.
+/// How long efficiency is measured after the settling time: 160 samples per slot if threads spin, which gives a
+/// standard error of 3 % with two slots.
 const MEASURE_NS: u64 = 160_000_000;
 
 /// The shortest window while threads are rotated, in periods.
@@ -60,10 +60,10 @@ const WINDOW_PERIODS: u64 = 40;
 /// How long a program is observed before its first rotation, unless the gain is beyond doubt.
 pub const FIRST_LOOK_NS: u64 = SETTLE_NS + MEASURE_NS;
 
-/// Above this efficiency nothing worth gaining is left.
+/// Above this efficiency rotation has nothing worth gaining.
 const GOOD_ENOUGH: f64 = 0.97;
 
-/// The gain that rotation must reach to be kept: more than the errors of both figures.
+/// The gain that rotation must reach to be kept; it is larger than the errors of both efficiencies.
 pub const WORTH: f64 = 1.05;
 
 /// Above this gain there is no doubt, and verification can wait.
@@ -85,7 +85,8 @@ const SPINS: f64 = 0.02;
 /// ms.
 const LONG_BURST_NS: u64 = 2_000_000;
 
-/// Phases from this length on count as long: the controller should then take less than 5 % of one CPU of two.
+/// Phases from this length on count as long: with two CPUs, the controller should then take less than 5 % of one of
+/// them.
 const LONG_PHASE_NS: u64 = 5_000_000;
 
 /// Threads that block less often than this in a window do not wait for each other.
@@ -104,7 +105,7 @@ pub enum Action {
     /// The kernel places the threads, and nothing is sampled.
     Rest,
     /// The kernel places the threads, and each slot is sampled at this interval. There are no ticks: a tick makes the
-    /// kernel choose a thread anew, so a kernel better than the real one would be measured.
+    /// kernel choose a thread anew, so the measured efficiency would be better than without packing.
     Measure {
         /// Time between two samples of a slot, ns.
         look_ns: u64,
@@ -155,7 +156,7 @@ impl Kind {
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
             Kind::Spinning
         } else if efficiency(window) > GOOD_ENOUGH || window.blocks < window.active as u64 * SELDOM {
-            // The time missing from the CPUs went to other programs; the threads did not wait for each other.
+            // Other programs used the missing CPU time; the threads did not wait for each other.
             Kind::Free
         } else {
             Kind::Blocking(window.run_ns / window.blocks.max(1))
@@ -193,7 +194,7 @@ pub struct Mode {
     without: Option<f64>,
     /// True while threads are rotated for one window in order to spread them evenly.
     spreading: bool,
-    /// True if this was done since the last rest.
+    /// True if threads were spread in this way since the last rest.
     spread: bool,
     rotated_windows: u32,
     verify_at_ns: u64,
@@ -242,8 +243,8 @@ impl Mode {
         self.until_ns
     }
 
-    /// Returns the efficiency without rotation, if the kernel had time to settle while it was measured; and the
-    /// efficiency with rotation, of the period in use.
+    /// Returns the efficiencies without and with rotation. The first is `None` if the kernel had no time to spread the
+    /// threads while it was measured; the second is that of the period in use.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
         (self.without.filter(|_| self.settled), self.search.efficiency())
@@ -299,7 +300,8 @@ impl Mode {
         }
     }
 
-    /// Returns whether rotation can gain enough over this efficiency, as far as is known.
+    /// Returns whether rotation can gain enough over the efficiency `without` rotation, judging by what is known so
+    /// far.
     fn may_win(&self, without: f64) -> bool {
         self.search.best_lately().unwrap_or(1.0 - LEAST_COST) >= without * WORTH
     }
@@ -330,8 +332,8 @@ impl Mode {
         let best = self.search.best_lately().unwrap_or(0.0);
         if self.rotated_windows >= 4 && best < needed || self.rotated_windows >= 2 && best < without {
             if !self.settled && std::mem::take(&mut self.starting) {
-                // Settling was cut short because the gain was beyond doubt, but the program may only have been
-                // starting: measure again, in full.
+                // Settling was cut short because the gain seemed beyond doubt. But the program may only have been
+                // starting, so measure again for the full time.
                 self.without = None;
                 return self.measure(now_ns);
             }
@@ -376,8 +378,8 @@ impl Mode {
     }
 }
 
-/// Returns the time between samples after such a window, ns. With few threads nothing is known yet: the program may
-/// be starting.
+/// Returns the time between samples that suits what `window` shows, ns. If few threads were runnable, the program may
+/// only be starting, so samples stay frequent.
 fn look_ns(window: &Window, slots: usize) -> u64 {
     let asleep = window.active > slots && Kind::of(window, slots) != Kind::Spinning;
     if asleep { LOOK_SELDOM_NS } else { LOOK_NS }

@@ -21,7 +21,7 @@ pub struct Seen {
     /// The part of `stretches_ns` that was spent spinning, estimated from the thread's state at both ends of each
     /// stretch, ns.
     pub spun_ns: u64,
-    /// Ends of periods after which threads changed their CPUs.
+    /// Number of period ends at which threads changed their CPUs.
     pub exchanges: u64,
     /// Threads that changed their CPU.
     pub moves: u64,
@@ -32,9 +32,9 @@ const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
     /// Counts the thread that the tick switched out, as one sample for each of `periods`. `here` are the observations
-    /// of all threads of the slot. Ticks come at irregular times and stand for the time before them, so the fraction
-    /// of ticks that find a spinning thread is the fraction of CPU time spent spinning. This holds also for time that
-    /// ends in a sleep, where the end of a stretch tells nothing about its middle.
+    /// of all threads of the slot. Ticks come at irregular times and stand for the time before them, so the fraction of
+    /// ticks that find a spinning thread is the fraction of CPU time spent spinning. This holds also if a thread sleeps
+    /// at the end of a stretch (see [`Seen::stretches_ns`]), where its state tells nothing about the time before.
     pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
         let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
@@ -59,9 +59,9 @@ impl Seen {
     /// Returns the fraction of CPU time that was spent spinning, from 0 to 1. `burst_ns` is how long threads run on
     /// average before they block.
     ///
-    /// Stretches give this with a fourth of the noise of samples, but not always. A thread that spins and then sleeps
-    /// ends its stretch asleep, so its spinning is not observed. A thread that yields may have been released in the
-    /// middle of the stretch and not have run since. In these cases samples are used.
+    /// `spun_ns` gives this fraction with a fourth of the noise of samples, but it is not always valid. A thread that
+    /// spins and then sleeps ends its stretch asleep, so its spinning is not observed. A thread that yields may have
+    /// been released in the middle of the stretch and not have run since. In these cases samples are used.
     #[must_use]
     pub fn spinning_part(&self, burst_ns: u64) -> f64 {
         let yields = self.yielding * 2 > self.spinning;

@@ -17,7 +17,7 @@ use crate::trial::{Did, Look, Seen, Trial};
 const KERNEL_TICK_NS: u64 = 4_000_000;
 /// Time of one sched_yield(2) that finds no other thread, with the loop around it, ns.
 const YIELD_NS: u64 = 700;
-/// How often the controller checks whether a window is over, ns.
+/// Time between two checks of the controller whether a window is over, ns.
 const LOOK_NS: u64 = 10_000_000;
 /// CPU time that actions cost, ns. The defaults were measured on a virtual machine with 2 CPUs.
 #[derive(Clone, Copy, Debug)]
@@ -96,8 +96,8 @@ struct Cpu {
     capacity: u64,
     queue: Queue,
     current: Option<usize>,
-    /// The running thread's time is counted up to here, ns. In the future while the controller or a switch uses the
-    /// CPU.
+    /// The running thread's time is counted up to this time, ns. While the controller or a switch uses the CPU, this
+    /// time is in the future.
     since_ns: u64,
     version: u64,
     slice_over: bool,
@@ -278,7 +278,7 @@ impl<'p> Machine<'p> {
         self.events.push(Reverse((at_ns, self.serial, event)));
     }
 
-    /// Charges the running thread with its run time up to now, and takes it off the work that is left.
+    /// Charges the running thread for its run time up to now, and subtracts that time from its remaining work.
     fn charge(&mut self, number: usize) {
         let cpu = &mut self.cpus[number];
         let Some(current) = cpu.current else { return };
@@ -344,7 +344,8 @@ impl<'p> Machine<'p> {
         self.arm(number);
     }
 
-    /// Moves a waiting thread that may run here from the longest queue, and returns it.
+    /// Takes a waiting thread that is not pinned from the longest queue of another CPU, and moves it to this one.
+    /// Returns the thread.
     fn pull(&mut self, number: usize) -> Option<usize> {
         let from = (0..self.cpus.len())
             .filter(|&other| other != number)
@@ -366,7 +367,7 @@ impl<'p> Machine<'p> {
             self.threads[thread].refill_ns = self.costs.move_ns;
         }
         self.cpus[number].queue.enter(thread, &mut self.entities);
-        // A yielding thread is no longer alone on its CPU.
+        // A yielding thread is no longer alone on its CPU, so its next sched_yield(2) switches to the new thread.
         if self.cpus[number].current.is_some_and(|current| self.threads[current].act == Act::Yield) {
             self.arm(number);
         }
@@ -412,7 +413,7 @@ impl<'p> Machine<'p> {
                 Queue::yields(current, &mut self.entities);
                 self.choose(number);
             }
-            // A tick or a wake-up came in between: some of the action is left.
+            // A tick or a wake-up came in between, so a part of the action remains.
             _ => self.arm(number),
         }
     }
@@ -560,7 +561,7 @@ impl<'p> Machine<'p> {
         self.choose(slot);
     }
 
-    /// Uses a CPU for the controller.
+    /// Charges the controller for `ns` of a CPU's time.
     fn spend(&mut self, number: usize, ns: u64) {
         self.charge(number);
         self.own_ns += ns;

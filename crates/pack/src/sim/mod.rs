@@ -4,10 +4,10 @@
 //! - [`queue`]: the run queue of one CPU, after the kernel's EEVDF.
 //! - [`machine`]: CPUs and events; carries out the policy's orders.
 //!
-//! The simulator models what decides the gain of packing: threads that wait by spinning, by yielding, asleep, or
-//! first spinning and then asleep; a scheduler with ticks that owes threads time; idle CPUs that pull threads; the
-//! cost of switches, of the controller's ticks and orders, and of moving a thread to another cache. It does not model
-//! memory bandwidth, interrupts and other programs.
+//! The simulator models what decides the gain of packing: threads that wait by spinning, by yielding, asleep, or first
+//! spinning and then asleep; a scheduler with ticks, which owes time to threads that had less than their share; idle
+//! CPUs that pull threads; the cost of switches, of the controller's ticks and orders, and of moving a thread to
+//! another cache. It does not model memory bandwidth, interrupts and other programs.
 
 pub mod machine;
 pub mod program;

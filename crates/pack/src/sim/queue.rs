@@ -1,10 +1,10 @@
 //! The run queue of one CPU, after the kernel's EEVDF (kernel/sched/fair.c, Linux 6.12 to 6.18): of the threads that
 //! are owed time, the one with the earliest deadline runs.
 //!
-//! This is modelled because it affects packing: a thread keeps what it is owed when it moves, and the kernel chooses
-//! anew whenever something else has had the CPU. All threads have nice value 0, so virtual time equals CPU time.
+//! This is modelled because it affects packing: a thread keeps the time it is owed when it moves, and after each tick
+//! of the controller the kernel chooses a thread anew. All threads have nice value 0, so virtual time equals CPU time.
 
-/// The time a thread requests at once, ns: base_slice_ns of a machine with two to three CPUs, as measured there.
+/// The slice that a thread requests, ns: base_slice_ns of a machine with two to three CPUs, as measured there.
 pub const SLICE_NS: i128 = 2_800_000;
 
 /// The scheduling state of a thread, as in the kernel's `sched_entity`.
@@ -41,19 +41,20 @@ impl Queue {
         }
     }
 
-    /// Adds a thread, and places it by what it was owed when it left its last queue.
+    /// Adds a thread. Its position follows from the time that it was owed when it left its last queue.
     pub fn enter(&mut self, member: usize, entities: &mut [Entity]) {
         let now = self.virtual_time(entities);
         let load = self.members.len() as i128;
         let entity = &mut entities[member];
-        // Adding the thread moves the mean. The lag is scaled up so that the thread has it afterwards.
+        // Adding the thread moves the mean virtual time. The lag is scaled up so that the thread is still owed the same
+        // time afterwards.
         let lag = if load == 0 { 0 } else { entity.lag * (load + 1) / load };
         entity.vruntime = now - lag;
         entity.deadline = entity.vruntime + SLICE_NS;
         self.members.push(member);
     }
 
-    /// Removes a thread, and stores what it is owed.
+    /// Removes a thread, and stores the time that it is owed.
     pub fn leave(&mut self, member: usize, entities: &mut [Entity]) {
         let now = self.virtual_time(entities);
         let entity = &mut entities[member];
@@ -69,7 +70,8 @@ impl Queue {
     pub fn pick(&self, entities: &[Entity]) -> Option<usize> {
         let now = self.virtual_time(entities);
         let owed = self.members.iter().copied().filter(|&member| entities[member].vruntime <= now);
-        // Rounding may leave no thread owed. Then the thread with the least virtual run time is taken.
+        // Because of rounding, it can happen that no thread is owed time. Then take the thread with the least virtual
+        // run time.
         owed.min_by_key(|&member| (entities[member].deadline, member))
             .or_else(|| self.members.iter().copied().min_by_key(|&member| (entities[member].vruntime, member)))
     }

@@ -6,26 +6,26 @@ pub const PERIODS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 
 /// Index of the first period: within a factor of four of the optimum for phases from 0.2 to 50 ms.
 pub(super) const FIRST_PERIOD: usize = 3;
 
-/// Index of the first and shortest period of the paper's search: 0.125 ms.
+/// Index of the first and shortest period of the search in the PALM paper: 0.125 ms.
 const PALM_FIRST_PERIOD: usize = 1;
 
 /// A period must be better by 1 %; less is noise.
 const BETTER: f64 = 1.01;
 
 /// If useful time is less than this fraction of one CPU, and more than half of all time is spent spinning, no thread
-/// works. There is nearly always a thread for which the others wait, so that thread does not get a CPU: periods are
-/// too long. The efficiency of such a window is so small that it is mostly noise.
+/// works. Nearly always the others wait for one thread, and this thread does not get a CPU: periods are too long. The
+/// efficiency of such a window is so small that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// In long phases, periods should not cost more than this fraction of the slots' time, with the cost of interrupts.
-/// The controller itself then takes 2 %, which is 4 % of one CPU of two.
+/// In long phases, periods should not cost more than this fraction of the slots' time, with the cost of interrupts. The
+/// controller itself then takes 2 % of that time: with two CPUs, 4 % of one CPU.
 const DEAR: f64 = 0.030;
 
 /// How much efficiency may be given up to keep the cost below `DEAR`.
 const SPARED: f64 = 0.05;
 
-/// How many times as much periods of half the length cost in long phases, where periods become short only towards the
-/// end; found by trial in the simulator.
+/// Factor by which the cost grows in long phases if the period is halved. It is less than 2, because periods become
+/// short only towards the end of a phase. Found by trial in the simulator.
 const HALVED_COSTS: f64 = 1.5;
 
 /// After this many windows the efficiency of a period is outdated: the program may have changed.
@@ -74,7 +74,7 @@ impl Gave {
     }
 }
 
-/// The result of a period when it was used last.
+/// The result of the last use of a period.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     gave: Gave,
@@ -138,8 +138,8 @@ impl Search {
         self.age(1);
         self.stalled = if self.periods == Periods::Adapted && gave.nobody_works() { self.stalled + 1 } else { 0 };
         let tried = &mut self.tried[self.period];
-        // From time to time the thread for which all others wait is asleep. That does not make a good period a bad
-        // one.
+        // Sometimes the thread for which all others wait is asleep. One such window does not make a good period a bad
+        // one, so it is ignored.
         let passes = self.stalled == 1 && tried.is_known();
         self.too_long = self.stalled > 0 && !passes && self.period > 0;
         if passes {
@@ -182,7 +182,8 @@ impl Search {
         };
     }
 
-    /// Returns a neighbouring period without a recent result, else the best of the three.
+    /// Returns the best of the present period and its two neighbours. If that is the present one, returns a neighbour
+    /// that has no recent result and could be better.
     fn adapted(&self, needed: f64) -> usize {
         let worth = |period: usize| self.tried[period].gave.worth(needed);
         let neighbours = [self.period.checked_sub(1), (self.period + 1 < PERIODS_NS.len()).then_some(self.period + 1)];
@@ -199,9 +200,10 @@ impl Search {
             .unwrap_or(best)
     }
 
-    /// Returns whether a neighbour of the present period could be better. Halving the period at most doubles its
-    /// cost. If phases are longer than periods, spinning halves too, as measured and simulated. To miss nothing good,
-    /// the estimate is generous: halving saves three quarters of the spinning, and doubling adds only half of it.
+    /// Returns whether a neighbour of the present period could be better. Halving the period at most doubles its cost.
+    /// If phases are longer than periods, spinning halves too, as measured and simulated. The estimate is deliberately
+    /// optimistic, so that no good period is missed: halving saves three quarters of the spinning, and doubling adds
+    /// only half of it.
     fn may_be_better(&self, period: usize, needed: f64) -> bool {
         let gave = self.tried[self.period].gave;
         let Gave { efficiency, cost, spun, .. } = gave;
