@@ -1,4 +1,4 @@
-//! A journal in the owner's folder, and what is wrong with it.
+//! A journal in the owner's folder, and the problem with it, if there is one.
 
 use std::path::PathBuf;
 
@@ -25,9 +25,9 @@ pub enum Problem {
     Damaged(String),
     /// The journal cannot be read at all; the text says why.
     Unreadable(String),
-    /// A later version of this program has written it, in this format.
+    /// A later version of this program has written the journal, in this format.
     Newer(u32),
-    /// The journal was damaged; what could be read of it has been undone.
+    /// The journal was damaged, and has been undone as far as it could be read.
     SetAside,
 }
 

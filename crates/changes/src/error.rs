@@ -9,14 +9,15 @@ use crate::knob::{Knob, Value};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Two engines of one session want different values, or an engine changes its request when it is too late.
+    /// Two engines of one session want different values, or an engine changes a request that the session has already
+    /// carried out.
     #[error("{knob}: {one} wants {one_wants}, {other} wants {other_wants}; leave one of them out")]
     Conflict {
         /// The knob that both want to change.
         knob: Box<Knob>,
         /// The engine that asked first.
         one: String,
-        /// The value it wants.
+        /// The value that this engine wants.
         one_wants: String,
         /// The other engine.
         other: String,
@@ -88,12 +89,12 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
-    /// The journals' folder contains a file that this program has not made.
+    /// The journals' folder contains a file that cox has not created.
     #[error("{} was not made by cox ({why}): COX_CHANGES must name a folder that has only files of cox", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
-        /// Why it is not a file of this program.
+        /// Why the file is not one of cox's.
         why: String,
     },
     /// A session of a later version of this program is running.

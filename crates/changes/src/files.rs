@@ -78,7 +78,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Returns `None` for a name that this program gives to no file.
+    /// Returns the kind of a file by its name; `None` if cox gives no file such a name.
     pub(crate) fn of(path: &Path) -> Option<Kind> {
         let name = path.file_name()?.to_str()?;
         if name == LOCK || name == RIGHTS {

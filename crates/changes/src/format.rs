@@ -15,7 +15,7 @@ pub(crate) const FIRST_WORDS: &str = "coxswain journal ";
 pub struct Header {
     /// The format of the journal, see [`FORMAT`].
     pub format: u32,
-    /// The boot in which it was written.
+    /// Id of the boot in which the journal was written.
     pub boot_id: String,
     /// The session's process.
     pub pid: u32,

@@ -59,7 +59,7 @@ impl Guardian {
 impl Drop for Guardian {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
-        // The guardian ends by itself. If it cannot be waited for, it has ended already.
+        // The guardian ends by itself. An error means that it has ended already.
         let _ = self.process.wait();
     }
 }

@@ -14,7 +14,8 @@ use crate::knob::{Knob, Value};
 use crate::knob_io::{KnobIo, Writer};
 use crate::setting::{Setting, Terms};
 
-/// A gate that is open while the session lasts. Handles pass it for each write; shutting it waits for those inside.
+/// A gate that is open until the session begins to restore. A handle passes the gate for each write. Shutting the gate
+/// waits for handles that are writing.
 #[derive(Debug)]
 pub(crate) struct Gate(RwLock<bool>);
 
@@ -96,7 +97,7 @@ impl KnobHandle {
         self.writer.write(setting).map_err(|source| Error::of(&self.knob, source))
     }
 
-    /// Returns whether the thread's affinity is within that of `bounds`, a setting of this handle. If not, either
+    /// Returns whether the thread's affinity is within the affinity `bounds`, a setting of this handle. If not, either
     /// somebody else has set it, or the kernel has removed CPUs. Makes one system call; allocates no memory and waits
     /// for no thread, unless it fails.
     ///

@@ -1,10 +1,10 @@
 //! The journal of a session: records each change on disk before it is made.
 //!
 //! The first line identifies the file ([`crate::reading`]). The other lines are one JSON object each: first the
-//! session, then its changes in order. A change of a process's leader can also stand for the threads that will be
-//! *born* in that process and inherit its value. Lines are fsync'ed before the change is made, so a missing or
-//! incomplete line stands for a change that never happened. Changes that are made together are announced together,
-//! with one fsync.
+//! session, then its changes in order. A line can also announce *births*: a value that new threads of a process may
+//! inherit, written as a change of the process's leader (its first thread). Lines are fsync'ed before the change is
+//! made, so a missing or incomplete line stands for a change that never happened. Changes that are made together are
+//! announced together, with one fsync.
 //!
 //! If a line cannot be written completely, its beginning is cut off again: lines written later, when the disk has
 //! space again, must not follow half a line. Restoring needs no disk space: it only reads and removes files.
@@ -50,7 +50,8 @@ impl Journal {
         match begun {
             Ok(()) => Ok(journal),
             Err(error) => {
-                // An empty file does no harm, and whatever made the journal fail may make the removal fail too.
+                // The error is ignored: an empty file does no harm, and the removal may fail for the same reason as the
+                // writing.
                 let _ = files::remove(&journal.path, &journal.file);
                 Err(error)
             }
@@ -83,7 +84,7 @@ impl Journal {
         self.append(Vec::new(), changes.iter().map(Line::Change))
     }
 
-    /// Announces what new threads of adopted processes may inherit, as changes of the leaders' knobs.
+    /// Announces what new threads of adopted processes may inherit, as changes of the knobs of their leaders.
     ///
     /// # Errors
     /// The same as [`Journal::announce`]; no thread of these processes may be changed then.

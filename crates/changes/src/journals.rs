@@ -26,8 +26,8 @@ use crate::rights::{self, Right};
 use crate::settling::{left_behind, put_back_all, settle_one};
 use crate::undo::Undone;
 
-/// How many times, and at which interval, a right is requested again while another process has it. A guardian's
-/// process has the right for a moment between fork and exec.
+/// How many times, and at which interval, cox tries again to take a right that another process has. A guardian's
+/// process has a copy of the right for a moment, from fork to exec.
 const ASKS: usize = 10;
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
@@ -298,7 +298,7 @@ fn foreign(path: &Path) -> Option<String> {
     }
 }
 
-/// Returns whether the file still exists after this error: journals of other sessions come and go.
+/// Returns false if the error means that the file has been removed: journals of other sessions come and go.
 fn is_there(error: &io::Error) -> bool {
     error.kind() != io::ErrorKind::NotFound
 }
@@ -331,7 +331,7 @@ fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>
         }
     };
     match content(path, &name) {
-        // The session ended after the folder was listed.
+        // The session ended and removed its journal after the folder was listed.
         Err(error) if !is_there(&error) => Ok(None),
         Err(error) => Err(error.to_string()),
         Ok(Content::Foreign(why)) => Err(why.to_owned()),
@@ -341,7 +341,7 @@ fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>
         Ok(Content::Record(record, damage)) => {
             let is_now = record.header.boot_id == boot_id;
             let alive = is_now && knob_io.started_ns(record.header.pid) == Some(record.header.start_ns);
-            // Changes made in another boot do not exist any more.
+            // A reboot has undone the changes of an earlier boot.
             if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
         }
     }

@@ -136,9 +136,9 @@ pub enum Claim {
 impl Claim {
     /// Returns whether the session may have set this value.
     ///
-    /// For a scheduling that is claimed at times, class, priority and flags decide. Its nice value and slice remain
-    /// the thread's own: if somebody changes them meanwhile, the session's class is still recognised
-    /// ([`Claim::without`]).
+    /// For a scheduling with [`Claim::AtTimes`], only class, priority and flags are compared. The nice value and the
+    /// slice still belong to the thread: if somebody changes them meanwhile, the session's class is still recognised
+    /// (see [`Claim::without`]).
     pub fn covers(&self, value: &Value) -> bool {
         match (self, value) {
             (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),

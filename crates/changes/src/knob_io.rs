@@ -28,8 +28,8 @@ pub trait KnobIo {
     /// [`Error::Gone`] as above, or [`Error::Knob`] with the kernel's error.
     fn write(&self, knob: &Knob, value: &Value) -> Result<(), Error>;
 
-    /// Reads a value, and sets what `decide` makes of it, if anything. The thread's identity is checked once for
-    /// both. Returns the value before.
+    /// Reads a value and passes it to `decide`. If `decide` returns a value, sets that value. The thread's identity is
+    /// checked only once. Returns the value that was read.
     ///
     /// # Errors
     /// The same as [`KnobIo::read`] and [`KnobIo::write`].
@@ -48,7 +48,7 @@ pub trait KnobIo {
     /// [`Error::OneWay`] if it could not.
     fn way_back(&self, knob: &Knob, original: &Value, wanted: &Value) -> Result<(), Error>;
 
-    /// Returns the CPUs that a thread could use whatever its affinity: those of its cpuset that are online.
+    /// Returns the CPUs that a thread could use with any affinity mask: the online CPUs of its cpuset.
     ///
     /// # Errors
     /// [`Error::Gone`] if the thread has ended; also fails if the machine's files cannot be read.
@@ -78,7 +78,7 @@ pub trait Writer: Send + Sync {
     /// The kernel's error; ESRCH if the thread has ended.
     fn write(&self, setting: &Setting) -> io::Result<()>;
 
-    /// Returns whether the thread's affinity is within that of `bounds`. Must not allocate memory or wait.
+    /// Returns whether the thread's affinity is within the affinity `bounds`. Must not allocate memory or wait.
     ///
     /// # Errors
     /// The kernel's error; ESRCH if the thread has ended, EINVAL if `bounds` is not an affinity.

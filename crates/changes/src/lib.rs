@@ -10,6 +10,8 @@
 //!   *holds* the knob.
 //! - **restore**: to set a knob back to its original.
 //! - **settle**: to restore all knobs of a session and remove its journal.
+//! - **adopt**: to journal, before any thread of a process is changed, which values its new threads may inherit. These
+//!   values are the process's *births*.
 //!
 //! Engines ask for changes ([`ChangeRequest`]), and a [`Session`] makes them. When the session ends, the session
 //! itself, its guardian or a later session restores everything. This is safe because of the order of the steps:
@@ -27,9 +29,9 @@
 //!    that somebody else has set meanwhile stays.
 //! 8. **Forget**: the journal is removed last. Doing step 7 twice changes nothing.
 //!
-//! If a journal's last line is incomplete, its write (step 5) had not begun. A journal of another boot is void,
-//! because no change made here survives a reboot. Journals are settled one by one: a damaged one is undone as far as
-//! it can be read, and reported. Undoing needs no disk space.
+//! If a journal's last line is incomplete, the change that it announces (step 5) has not been made. A journal of
+//! another boot is void, because no change made here survives a reboot. Journals are settled one by one: a damaged one
+//! is undone as far as it can be read, and reported. Undoing needs no disk space.
 //!
 //! A claim may cover a *set* of values ([`Claim::Within`]) or a value that is set only *at times*
 //! ([`Claim::AtTimes`]). A packer moves threads thousands of times per second, and the file system would be busier
@@ -39,7 +41,8 @@
 //! A new thread inherits the mask and the scheduling of its creator, including values that a session has set. So a
 //! process is *adopted* before its threads are changed ([`Session::adopt`]): the originals of its leader (its first
 //! thread) and the claims are journaled. A new thread that is taken later gets its creator's original
-//! ([`ChangeRequest::heir_of`]). The undo ends with a sweep through the process for threads that were never taken.
+//! ([`ChangeRequest::heir_of`]). At the end of the undo, a sweep through the process finds the threads that were never
+//! taken, and restores them.
 
 #![deny(unsafe_code)]
 

@@ -1,10 +1,11 @@
-//! Ownership of a value: whether the session has set it, or the kernel because it could not keep the session's value,
+//! Ownership of a value: whether the session has set it; or the kernel, because it could not keep the session's value;
 //! or somebody else.
 
 use crate::knob::{Claim, Knob, Value};
 use crate::knob_io::KnobIo;
 
-/// Returns whether a knob with this claim, of the session itself or inherited, reads `now` because of the session.
+/// Returns whether a knob reads `now` because of the session. `claim` is the session's claim on this knob, or on the
+/// knob from which its thread inherited the value.
 ///
 /// A mask that the session has set may lose all its CPUs: the cpuset has shrunk, or the CPUs went offline. The kernel
 /// then lets the thread use all possible CPUs, and remembers the mask, which applies again when the cpuset grows

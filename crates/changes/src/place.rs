@@ -69,7 +69,7 @@ impl Environment {
         }
     }
 
-    /// Returns the folder that follows from user and environment alone, whatever exists.
+    /// Returns the folder that follows from user and environment alone, whether it exists or not.
     fn fixed(&self) -> Option<PathBuf> {
         let is_machines_root = || self.uid == 0 && self.root.parent().is_some_and(|run| self.is_own(run, 0o022));
         self.changes.clone().or_else(|| is_machines_root().then(|| self.root.clone()))
@@ -145,7 +145,7 @@ impl Environment {
         // Another session of this user may have created a folder at the same time.
         match self.own_in_tmp().into_iter().next() {
             Some(first) if first != mine => {
-                // Fails if the folder is not empty; then it stays.
+                // Fails, and keeps the folder, if it is not empty.
                 let _ = fs::remove_dir(&mine);
                 first
             }

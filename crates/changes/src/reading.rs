@@ -34,7 +34,7 @@ pub struct Record {
 /// The result of reading a file with a journal's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// The session was killed before its own line was complete, so nothing was changed.
+    /// The session was killed before the line about the session was complete, so nothing was changed.
     Torn,
     /// The journal's content, and which parts could not be read. An incomplete last line is not damage: the change
     /// that it announces had not begun.
@@ -124,8 +124,8 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
             Piece::Torn(_) => break,
             Piece::TooLong => Err("it is too long".to_owned()),
             Piece::Line(line) => announced(&mut record, &line).inspect_err(|_| {
-                // Earlier versions continued after a line that was cut short because the disk was full. The
-                // announcement that follows such a half line in the same line is read.
+                // If a full disk had cut a line short, earlier versions continued in the same line. Then read the
+                // announcement that follows the half line.
                 if let Some(start) = last_start(&line) {
                     let _ = announced(&mut record, &line[start..]);
                 }
@@ -158,7 +158,7 @@ fn last_start(line: &[u8]) -> Option<usize> {
 }
 
 enum Piece {
-    /// A line without its end.
+    /// A line, without its line end.
     Line(Vec<u8>),
     /// The text after the last line end; may be empty.
     Torn(Vec<u8>),

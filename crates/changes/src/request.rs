@@ -17,9 +17,9 @@ pub struct ChangeRequest {
     /// For a thread created after its process was adopted: the threads from which it may have inherited a session's
     /// value, nearest first: its creator, then the leader of its process. Empty for a thread that existed before.
     ///
-    /// The first of these threads that a session has a claim on decides. If that claim covers the value the new
-    /// thread reads, the new thread's original is that thread's original. Otherwise the program has set the value, or
-    /// it never was a session's: then the value read is the original.
+    /// The first of these threads on which a session has a claim decides. If the claim covers the value that the new
+    /// thread has, the new thread has inherited it from the session, and gets the same original as that thread.
+    /// Otherwise the value does not come from a session, and is itself the original.
     pub heir_of: Vec<Thread>,
 }
 

@@ -29,8 +29,8 @@ pub struct Session<'h> {
     births: Vec<Change>,
     gate: Arc<Gate>,
     inherited: Vec<String>,
-    // Last field: dropping the guardian closes its lifeline, and it then looks for the journal. It must not find one
-    // that is being settled.
+    // This must be the last field. Dropping the guardian closes its lifeline, and it then looks for the journal, which
+    // the session must have settled by then.
     _guardian: Option<Guardian>,
     ended: bool,
 }
@@ -50,7 +50,8 @@ impl<'h> Session<'h> {
         command: &str,
         guardian: impl FnOnce(&Path) -> Result<Option<Guardian>, Error>,
     ) -> Result<Session<'h>, Error> {
-        // The guardian comes before the journal: a kill between the two would leave a journal without guardian.
+        // The guardian is started before the journal is created: otherwise, a kill between the two would leave a
+        // journal without a guardian.
         journals.refuse_foreign()?;
         let path = journals.journal(pid);
         let guardian = guardian(&path)?;
@@ -82,11 +83,11 @@ impl<'h> Session<'h> {
     }
 
     /// Announces that threads of these processes will be changed. Each change request names a knob of a process's
-    /// *leader*, and the claim on the same knob of all its threads. To be called before the first of them is taken.
-    /// Changes nothing itself; the leader must be taken like any other thread.
+    /// *leader*, and the claim on the same knob of all its threads. Must be called before a thread of the process is
+    /// taken. Changes nothing: the leader must be taken like any other thread.
     ///
     /// Values that later threads inherit are restored too: to the original of the creator if the thread is taken
-    /// ([`ChangeRequest::heir_of`]), else to that of the leader.
+    /// ([`ChangeRequest::heir_of`]), else to the original of the leader.
     ///
     /// # Errors
     /// [`Error::Conflict`], also for a claim that differs from an earlier one; [`Error::Held`] and [`Error::OneWay`]
@@ -182,7 +183,7 @@ impl<'h> Session<'h> {
         self.taken.values()
     }
 
-    /// Returns which changes of dead sessions could not be restored when this session began, one line each.
+    /// Returns the changes of dead sessions that could not be restored when this session began, one line each.
     #[must_use]
     pub fn inherited(&self) -> &[String] {
         &self.inherited

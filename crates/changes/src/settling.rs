@@ -50,7 +50,8 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 }
 
 /// Restores changes, and the values that new threads inherited from them, except for knobs that other sessions hold.
-/// Dead sessions count too: they have inherited the original value, and whoever settles them restores it.
+/// Dead sessions that are not settled yet count too: their journals have the same original value, and settling them
+/// restores it.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
     let mut undone = undo(knob_io, changes, &known);

@@ -12,13 +12,13 @@ use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::undo::{Found, Left, Undone, put_back};
 
-/// The most passes over a process. A thread with the session's value may create another one before it is restored;
-/// the next pass finds that one. Only threads that end right after they have created another can go on like that, and
-/// each pass is a new chance to be faster. A pass over known threads costs one listing.
+/// Maximum number of passes over a process. A thread with the session's value may create another one before it is
+/// restored; the next pass finds the new one. Further passes are needed only while threads end right after they have
+/// created another one. A pass over known threads costs one listing.
 const LOOKS: usize = 50;
 
-/// Restores what threads of the processes of `births` have inherited. Knobs in `known` are left alone: they were
-/// announced, or another session holds them.
+/// Restores the values that threads of the processes of `births` have inherited from the session. Knobs in `known` are
+/// left alone: they were announced, or another session holds them.
 pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, undone: &mut Undone) {
     let leaders: BTreeSet<Thread> = births.iter().filter_map(|births| births.knob.thread()).collect();
     for leader in leaders {

@@ -24,13 +24,13 @@ pub struct Undone {
     pub inherited: usize,
     /// Knobs that were not restored, and why.
     pub left: Vec<Left>,
-    /// Problems with the journal or its folder, one line each. There may be more to restore.
+    /// Problems with the journal or its folder, one line each. Some changes may not have been restored.
     pub troubles: Vec<String>,
 }
 
 impl Undone {
-    /// Returns what should have been restored and was not, or may not have been, one line each. A value that somebody
-    /// else has set is not a failure.
+    /// Returns the knobs that could not be restored, and the problems because of which others may not have been, one
+    /// line each. A value that somebody else has set is not a failure.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         let left = self.left.iter().filter(|left| !left.is_theirs).map(ToString::to_string);
         left.chain(self.troubles.iter().cloned())

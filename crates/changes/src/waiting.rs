@@ -1,4 +1,4 @@
-//! Waits for a lock, and tells the user which process holds it if that takes long.
+//! Waits for a lock. If that takes long, tells the user which process holds the lock.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 static SAY: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Sets the function that tells the user about a wait for a lock, once per process. Without it the user is not told.
+/// Sets the function that tells the user about a wait for a lock, once per process. Without this function the user is
+/// not told.
 pub fn tell_by(say: fn(&str)) {
     // A second call would set the same function.
     let _ = SAY.set(say);

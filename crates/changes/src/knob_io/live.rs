@@ -31,8 +31,7 @@ impl Writer for LiveWriter {
     fn is_within(&self, bounds: &Setting) -> io::Result<bool> {
         let Value::Cpus(bounds) = bounds.value() else { return Err(io::ErrorKind::InvalidInput.into()) };
         let now = match sched_getaffinity(Some(self.pid)) {
-            // The fixed-size mask is too short for a kernel with more than 1,024 CPUs, so its mask cannot be read
-            // this way.
+            // The fixed-size mask is too short for a kernel with more than 1,024 CPUs, so the check is left out.
             Err(Errno::INVAL) => return Ok(true),
             now => now?,
         };
@@ -124,7 +123,8 @@ impl LiveKnobIo {
     }
 }
 
-/// Returns whether a file is one of the kernel's settings, and not an ordinary file. A journal may name any file.
+/// Returns whether a file is one of the kernel's settings, and not an ordinary file. Only settings may be written, but
+/// a journal may name any file.
 fn is_setting(path: &Path) -> bool {
     let is_below = ["/proc/sys", "/sys"].iter().any(|folder| path.starts_with(folder));
     is_below && !path.components().any(|part| part == Component::ParentDir)
@@ -136,7 +136,7 @@ fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
             KernelValue::of(value).and_then(|value| value.write(*pid))
         }
         (Place::File(path), Value::Text(text)) => {
-            // Written at once, as sysfs and procfs require. The file is never created.
+            // Written in one call, as sysfs and procfs require. The file is never created.
             let file = OpenOptions::new().write(true).truncate(true).open(path);
             file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
         }

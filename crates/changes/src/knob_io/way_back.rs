@@ -9,7 +9,7 @@ use crate::knob::Scheduling;
 /// The capability to set any scheduling of any thread, see capabilities(7).
 const CAP_SYS_NICE: u32 = 23;
 
-/// Returns whether this process is not subject to the limits.
+/// Returns whether this process has CAP_SYS_NICE, so that the limits do not apply to it.
 pub(super) fn may_set_all(root: &Root) -> bool {
     Task::own(root).status().is_ok_and(|status| status.effective.has(CAP_SYS_NICE))
 }
