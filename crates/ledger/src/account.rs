@@ -22,14 +22,14 @@ pub struct Account {
     /// What the backend could see; absent in reports of older versions.
     #[serde(default)]
     pub sees: Option<Sees>,
-    /// Where, when and of which program it was measured; absent in reports of older versions.
+    /// Where and when the account was measured, and of which program; absent in reports of older versions.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// Length of the window: from the start of the session to its end.
     pub window_ns: u64,
     /// Number of scheduler events.
     pub events: u64,
-    /// What was lost, by kind; all zero if nothing was.
+    /// Losses, by kind; all zero if nothing was lost.
     pub lost: Lost,
     /// The overhead of observing.
     pub own_cost: OwnCost,
@@ -37,7 +37,7 @@ pub struct Account {
     pub programs: Vec<Program>,
     /// One entry per CPU; empty if the backend cannot see CPUs.
     pub cpus: Vec<CpuAccount>,
-    /// Preemptors: what ran on CPUs for which tracked threads waited, largest first.
+    /// Preemptors: the threads that held CPUs while tracked threads waited for them; longest wait first.
     #[serde(alias = "took_cpu")]
     pub preemptors: Vec<Preemptor>,
     /// Hot user functions, largest first.
@@ -59,12 +59,12 @@ pub struct Lost {
     pub finals: u64,
     /// Number of instruction-pointer samples for which there was no space.
     pub samples: u64,
-    /// Number of wake-ups for whose waker there was no space.
+    /// Number of wake-ups whose waker was not recorded, because there was no space.
     pub pairs: u64,
-    /// Thread time waited behind untracked threads for whose name there was no space.
+    /// Thread time of waits behind untracked threads whose names were not recorded, because there was no space.
     #[serde(alias = "takers_ns")]
     pub preemptors_ns: u64,
-    /// Number of abandoned updates of the division of idle time.
+    /// Number of updates of the division of idle time that were abandoned.
     pub idle_split: u64,
     /// Number of trace events for which there was no space: the trace has gaps, the account has none.
     #[serde(default)]
@@ -79,7 +79,7 @@ impl Lost {
             .fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
-    /// Returns whether the times of a thread may be wrong or unlisted.
+    /// Returns whether, because of these losses, a thread's times may be wrong or a thread may have no entry.
     pub fn spoil_accounts(&self) -> bool {
         self.events > 0 || self.members > 0 || self.finals > 0
     }
@@ -105,7 +105,7 @@ pub struct Program {
     pub wall_ns: u64,
     /// Processes of the program, in order of creation.
     pub processes: Vec<Process>,
-    /// Sum of the threads whose final account found no room.
+    /// Sum over the threads for whose final account there was no space.
     pub unlisted: Option<Thread>,
     /// Wall time in which 0, 1, 2, … CPUs were busy with the program's threads. Absent if that is not known, or if there are several programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -123,7 +123,7 @@ pub struct Process {
     pub comm: String,
     /// Exit code as a shell shows it; absent while the process runs.
     pub exit_code: Option<i32>,
-    /// Its threads, in order of birth.
+    /// The process's threads, in order of creation.
     pub threads: Vec<Thread>,
 }
 
@@ -141,14 +141,14 @@ figures! {
         pub inner_tid: Option<u32>,
         /// Last name of the thread.
         pub comm: String,
-        /// Time of the thread's creation, or when it was first seen, from the start of the window.
+        /// Time from the start of the window to the thread's creation, or to when it was first seen.
         pub born_ns: u64,
         /// True if the thread lived at the end of the window.
         pub alive: bool,
-        /// True if the thread changed its user, or got capabilities by exec, and was not observed any more.
+        /// True if cox stopped observing the thread, because it changed its user or got capabilities by exec.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub changed_user: bool,
-        /// Who ended this thread's blocks, largest time first, at most eight.
+        /// The threads that ended this thread's blocks, longest blocked time first; at most eight.
         pub woken_by: Vec<WokenBy>,
     }
     figures of thread {
@@ -156,17 +156,17 @@ figures! {
         wall_ns: u64, sum, "wall", Seen::ALWAYS;
         /// From switch-in to switch-out.
         run_ns: u64, sum, "run", Seen { proc: "sum only", ..Seen::ALWAYS };
-        /// The part of run time in which the hypervisor ran something else. Thread CPU clocks leave it out, run time does not.
+        /// The part of run time in which the hypervisor ran something else. The kernel's CPU clocks of threads do not include it.
         steal_ns: u64, sum, "hypervisor steal", Seen::BY_BPF;
-        /// The part of run time taken by interrupts, where the kernel accounts them.
+        /// The part of run time taken by interrupts, if the kernel measures it.
         irq_ns: u64, sum, "interrupts", Seen::BY_BPF;
         /// The part of run time spent waiting in a loop: in OpenMP runtimes, MPI progress, pthread spin locks, loops that only test memory, sched_yield.
         spin_ns: u64, sum, "spin", Seen { perf: "where permitted", ..Seen::BY_BPF };
-        /// How `spin_ns` is known: `sampled`, `preload`, or `none`: not measured, so spinning counts as work.
+        /// Source of `spin_ns`: `sampled`, `preload`, or `none`. With `none`, spinning was not measured and counts as work.
         spin_basis: SpinBasis, best, "", Seen { perf: "where permitted", ..Seen::BY_BPF };
-        /// One standard error of `spin_ns`; in the report, in points of a percent of thread time.
+        /// Standard error of `spin_ns`. The report shows it in percentage points of thread time.
         spin_error_ns: u64, quadrature, "±", Seen { perf: "where permitted", ..Seen::BY_BPF };
-        /// User instruction pointers sampled on the thread.
+        /// Number of samples of the thread's user instruction pointer.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// From wake-up (sched_waking), or creation, to switch-in.
         wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "in preempt wait" };
@@ -178,52 +178,54 @@ figures! {
         blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "up to switch-in", proc: "the rest" };
         /// `blocked_ns` by cause.
         blocked_by: ByCause, sum, "", Seen::BY_BPF;
-        /// Before the first and after the last event, and where events contradict one another. It is never guessed and never divided among the others.
+        /// Time before the first and after the last event, and where events contradict one another. cox does not guess it, and does not divide it
+        /// among the other states.
         unknown_ns: u64, sum, "unknown", Seen::ALWAYS;
-        /// Switches-out not runnable.
+        /// Switches-out of the thread while it was not runnable.
         switches_voluntary: u64, sum, "voluntary switches", Seen::ALWAYS;
-        /// Switches-out runnable, yields included, as the kernel counts them.
+        /// Switches-out of the thread while it was runnable, including yields, as the kernel counts them.
         switches_involuntary: u64, sum, "involuntary switches", Seen::ALWAYS;
-        /// Ends of blocks, and the first start.
+        /// Switches-in after a block, and the first switch-in after the thread's creation.
         wakeups: u64, sum, "wake-ups", Seen { perf: "ends of a block", ..Seen::BY_BPF };
-        /// Switches-in on another CPU than before, by kind: `at_wakeup`, the wake-up chose another CPU; `while_queued`, the load balancer moved
-        /// a runnable thread; `by_affinity`, the CPU it was on is no longer allowed.
+        /// Migrations, by kind: `at_wakeup`, the wake-up chose another CPU; `while_queued`, the load balancer moved a runnable thread; `by_affinity`,
+        /// the thread's old CPU is no longer allowed.
         migrations: ByMigration, sum, "migr.", Seen::BY_BPF;
-        /// Run time by CPU; `other` for CPUs beyond the sixteen kept apart.
+        /// Run time by CPU, for the first sixteen CPUs on which the thread ran; `other` is its run time on all further CPUs.
         cpus: RunByCpu, sum, "CPUs", Seen { proc: "no", ..Seen::ALWAYS };
-        /// Thread time for which other threads of the program waited while this one held their CPU.
+        /// Thread time for which other threads of the program waited in the run queue of a CPU that this thread held.
         took_ns: u64, sum, "", Seen::BY_BPF;
-        /// The kernel's own CPU clock of this thread over the same span; absent when not read.
+        /// This thread's CPU time over the same span, as the kernel counts it; absent if it was not read.
         kernel_cpu_ns: Option<u64>, sum, "", Seen::ALWAYS;
-        /// The kernel's own run_delay over the same span; absent when not read.
+        /// This thread's run_delay over the same span, as the kernel counts it; absent if it was not read.
         kernel_run_delay_ns: Option<u64>, sum, "", Seen::ALWAYS;
-        /// Events that contradict others: a thread comes to a CPU that another one has, leaves one that it did not come to, and the like.
+        /// Events that contradict others: for example, a thread is switched in on a CPU that another thread has, or is switched out on a CPU on which
+        /// it was not switched in.
         impossible: u64, sum, "contradictions", Seen { proc: "no", ..Seen::ALWAYS };
     }
     derived {
         /// Run time that was not spent spinning. Waiting for memory is work.
         work_ns, "work", Seen::ALWAYS, |thread| thread.run_ns.saturating_sub(thread.spin_ns);
-        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex. One class, because a runtime's
-        /// waiting policy decides which of the three it is.
+        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex. The three are one class, because the runtime's
+        /// waiting policy decides which of them occurs.
         waiting_for_threads_ns, "waited for other threads", Seen::BY_BPF, |thread| {
             thread.spin_ns.saturating_add(thread.yield_wait_ns).saturating_add(thread.blocked_by[Cause::Futex])
         };
-        /// Preempted against its will: preempt wait without what began in sched_yield.
+        /// Waiting for a CPU after an involuntary preemption: preempt wait without the waits after sched_yield.
         preempted_ns, "preempted", Seen { proc: "with wake delay", ..Seen::ALWAYS }, |thread| {
             thread.preempt_wait_ns.saturating_sub(thread.yield_wait_ns)
         };
-        /// Waiting for a CPU: wake delay, and preempt wait without what began in sched_yield.
+        /// Waiting for a CPU: wake delay, and preempt wait without the waits after sched_yield.
         waiting_for_cpu_ns, "waited for a CPU", Seen { perf: "preempt wait", ..Seen::ALWAYS }, |thread| {
             thread.wake_delay_ns.saturating_add(thread.preempted_ns())
         };
     }
 }
 
-/// How spin time is known, from worst to best.
+/// Source of the spin time, from worst to best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpinBasis {
-    /// Spinning was not seen.
+    /// Not measured: spinning counts as work.
     #[default]
     None,
     /// From samples of user instruction pointers.
@@ -248,7 +250,7 @@ pub struct WokenBy {
     pub host_tid: Option<u32>,
     /// Name of the thread, if it is tracked.
     pub comm: Option<String>,
-    /// Number of blocks that it ended.
+    /// Number of blocks that the waker ended.
     pub count: u64,
     /// Sum of the lengths of these blocks.
     pub blocked_ns: u64,
@@ -262,21 +264,21 @@ figures! {
         pub cpu: u32,
     }
     figures of cpu {
-        /// Ran threads of the program.
+        /// Time in which the CPU ran threads of the program.
         busy_program_ns: u64, sum, "busy ours", Seen::BY_BPF;
-        /// Ran any other thread, also of the kernel.
+        /// Time in which the CPU ran other threads, including threads of the kernel.
         busy_others_ns: u64, sum, "others", Seen::BY_BPF;
-        /// Ran the idle task.
+        /// Time in which the CPU ran the idle task.
         idle_ns: u64, sum, "idle", Seen::BY_BPF;
-        /// The part of idle in which a thread of the program that may use this CPU waited for a CPU.
+        /// The part of idle time in which a thread of the program waited for a CPU although it may use this one.
         idle_while_waiting_ns: u64, sum, "idle/waited", Seen::BY_BPF;
-        /// The part of idle in which no thread of the program waited for a CPU, and at least one was off CPU.
+        /// The part of idle time, outside `idle_while_waiting_ns`, in which at least one thread of the program was not on a CPU.
         idle_while_blocked_ns: u64, sum, "idle/blocked", Seen::BY_BPF;
-        /// Before the first event on this CPU.
+        /// Time before the first event on this CPU.
         unknown_ns: u64, sum, "not seen", Seen::BY_BPF;
     }
     derived {
-        /// What is known of it: busy with anything, or idle.
+        /// Known time: the CPU was busy or idle.
         known_ns, "", Seen::BY_BPF, |cpu| {
             cpu.busy_program_ns.saturating_add(cpu.busy_others_ns).saturating_add(cpu.idle_ns)
         };
@@ -288,7 +290,7 @@ figures! {
 pub struct Preemptor {
     /// Name of the threads.
     pub comm: String,
-    /// Id of the thread that took most under this name; 0 for `idle`, and for a thread outside the container of cox.
+    /// Id of the thread of this name for which tracked threads waited longest; 0 for `idle`, and for a thread outside the container of cox.
     pub tid: u32,
     /// Thread id on the host, for a thread outside the container of cox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -297,7 +299,7 @@ pub struct Preemptor {
     pub threads: u64,
     /// `sibling`: a tracked thread; `other`: an untracked thread; `idle`: the CPU was idle (leaving its idle state).
     pub kind: PreemptorKind,
-    /// Thread time that tracked threads waited for the CPU it held.
+    /// Thread time for which tracked threads waited for CPUs that the preemptor held.
     pub wait_ns: u64,
 }
 
@@ -319,7 +321,7 @@ pub enum PreemptorKind {
 pub struct HotFunction {
     /// File name of the mapping.
     pub module: String,
-    /// Name of the function, if the file contains it.
+    /// Name of the function, if the file has a symbol for it.
     pub function: Option<String>,
     /// Run time estimated from samples, over all threads.
     pub run_ns: u64,

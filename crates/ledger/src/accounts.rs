@@ -1,12 +1,12 @@
 //! Builds the [`Account`] that users read from an observer's record.
 //!
 //! - `family`: groups clocks into processes, and processes into programs.
-//! - `life`: closes the clocks.
-//! - `thread`: converts a clock into a thread's account, and adds who woke the thread.
+//! - `life`: closes the clocks: books each thread's time from its last event to the end of the window.
+//! - `thread`: converts a clock into a thread's account, and adds the thread's wakers.
 //! - `spin`: converts sample sites into spin time and hot functions.
 //! - `cpus`: computes what each CPU did, including the interval that is open at the end of the window.
-//! - `busy`: computes how many CPUs were busy with the program at a time.
-//! - `preemptors`: computes who held the CPUs that tracked threads waited for.
+//! - `busy`: computes how many CPUs were busy with the program at the same time.
+//! - `preemptors`: computes which threads held the CPUs that tracked threads waited for.
 //!
 //! Samples, wakers and preemptors are recorded by thread id. If several threads of a session had the same id (a reused id, a thread that called
 //! exec), they are attributed to the thread that ran longest.
@@ -44,7 +44,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     let hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
     let sees = Sees::of(record.backend, is_spin_seen(&threads));
 
-    // Only the BPF side reads wait statuses.
+    // Only the BPF programs read the exit statuses of all processes.
     let waited_for = record.backend == Backend::Bpf;
     let processes = family::processes(&lives);
     let program_of = family::programs(&processes, programs);

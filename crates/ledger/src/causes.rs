@@ -36,5 +36,5 @@ pub fn wording(cause: Cause) -> Wording {
     Wording { label, meaning }
 }
 
-/// Causes of waiting that a program intends, which is no loss.
+/// Causes of blocking that the program intends; this time does not count as lost.
 pub const INTENDED: [Cause; 5] = [Cause::Sleep, Cause::Poll, Cause::Pipe, Cause::ChildWait, Cause::Stopped];

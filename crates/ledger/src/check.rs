@@ -13,21 +13,21 @@ pub struct Check {
     pub worst_gap: f64,
     /// The thread with the largest gap; 0 if every thread's states sum to its wall time.
     pub worst_gap_tid: u32,
-    /// Σ (wake delay + preempt wait) against the kernel's run_delay; absent if run_delay was not read.
+    /// Σ (wake delay + preempt wait) compared with the kernel's run_delay; absent if run_delay was not read.
     pub run_delay: Option<Agreement>,
-    /// Σ (run − steal − interrupts) against the kernel's CPU clocks; absent if they were not read.
+    /// Σ (run − steal − interrupts) compared with the kernel's CPU clocks; absent if they were not read.
     pub cpu_time: Option<Agreement>,
 }
 
-/// A sum of cox and the kernel's, over the threads whose kernel account was read.
+/// The same sum by cox and by the kernel, over the threads whose kernel account was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// The sum of cox.
+    /// The sum by cox.
     pub ours_ns: u64,
-    /// The sum of the kernel.
+    /// The sum by the kernel.
     pub kernel_ns: u64,
     /// Number of wake-ups of these threads. A waking is traced some microseconds before the kernel's delay begins, so the tolerance for delays grows
-    /// with it.
+    /// with this number.
     pub wakeups: u64,
     /// Time of these threads that is unknown to cox and that the kernel may have counted.
     pub unknown_ns: u64,
@@ -60,7 +60,7 @@ fn states_ns(thread: &Thread) -> u64 {
 }
 
 /// Largest delay between the end of the window and the reading of a clock. The `proc` backend reads threads one after another, which takes some
-/// milliseconds for many threads; the other backends get the time together with the clock.
+/// milliseconds for many threads; the other backends read the time together with the clock.
 const LATE_NS: u64 = 20_000_000;
 const LATE_BACKEND: Backend = Backend::Proc;
 
@@ -78,7 +78,7 @@ pub struct Capacity {
     pub busiest_ns: u64,
     /// Length of the window.
     pub window_ns: u64,
-    /// How much clocks that are read late may add, for each CPU.
+    /// Tolerance for each CPU: run time that a clock may have in excess, because it was read late or because the clocks of CPUs differ.
     slack_ns: u64,
 }
 

@@ -1,6 +1,8 @@
-//! Closes a clock that is still open when the window ends.
+//! Closes a clock that is still open when the window ends. A thread's [`Clock`] has the time that the thread spent in each state, up to its last
+//! event; closing the clock adds the time after it.
 //!
-//! A snapshot contains the thread's state and since when it lasts. The time from there to the end of the window goes to that state:
+//! A snapshot of the clock contains the thread's state and the time when the state began. The time from then to the end of the window is booked for
+//! that state:
 //!
 //! | state found          | booked                                                            |
 //! |----------------------|-------------------------------------------------------------------|
@@ -12,15 +14,16 @@
 //! | `Blocked`, not woken | blocked                                                           |
 //! | `Dead`               | nothing: it ended at its last switch-out                          |
 //!
-//! A waking *before* the switch-out proves less here than at a switch-in: if it had made the thread runnable, the thread would be running by now, so
-//! the thread consumed the waking and then blocked. Wake-ups and switches are not counted, because they have not happened yet.
+//! A waking *before* the switch-out does not count here, unlike at a switch-in. If it had made the thread runnable, the thread would be running by
+//! now. So the thread must have consumed the waking before it blocked. Wake-ups and switches are not counted, because they have not happened yet.
 
 use wire::{Clock, State};
 
 use crate::transition::{book_block, book_preempt, book_run, is_woken};
 
-/// Returns the clock at `end_ns`, whole if `clock` was. A clock that was read later than `end_ns` stays as it is. The state is kept, so `Dead` still
-/// tells which threads had ended. No events may be applied afterwards; closing again at the same time changes nothing.
+/// Returns the clock with its time up to `end_ns` booked. If `clock` was [whole](Clock::is_whole), the result is, too. A clock that was read later
+/// than `end_ns` stays as it is. The state is kept, so `Dead` still tells which threads had ended. No events may be applied afterwards; closing again
+/// at the same time changes nothing.
 #[must_use]
 pub fn closed(clock: &Clock, end_ns: u64) -> Clock {
     let mut clock = *clock;

@@ -8,10 +8,10 @@
 //! - that several could have used belongs to them together: which of them should have used it is not guessed,
 //! - that none could have used belongs to no program, for example after the end of the only program that was allowed on the CPU.
 //!
-//! A thread waits from its waking, creation or preemption until it is switched in. The thread that holds the CPU on whose run queue it is takes that
-//! time from it. For a new thread, a recording gives the CPU of its creator rather than the run queue: its first wait is attributed to that CPU until
-//! the thread migrates or is switched in. The parts of a [`Phase`] sum to its length times the number of CPUs; a program's waits sum to its threads'
-//! wake delay and preempt wait.
+//! A thread waits from its waking, creation or preemption until it is switched in. That time is charged to the thread that holds the CPU in whose run
+//! queue the waiting thread is. For a new thread, a recording contains the CPU of its creator, not the CPU in whose run queue it waits. Its first
+//! wait is attributed to the creator's CPU until the thread migrates or is switched in. The parts of a [`Phase`] sum to its length times the number
+//! of CPUs; a program's waits sum to its threads' wake delay and preempt wait.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -38,7 +38,7 @@ pub struct CoRun {
     pub waited: Vec<Waited>,
 }
 
-/// The time during which exactly these programs ran.
+/// The time during which one set of programs ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {
     /// The programs that ran.
@@ -113,7 +113,7 @@ struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Does {
     Run,
-    /// Running, but woken before it is switched out, so that it will not block.
+    /// Running, and already woken again, so that it will not block at its next switch-out.
     RunWoken,
     Wait,
     Block,
@@ -227,7 +227,7 @@ impl Player {
             }
             Some(What::Born { tid, tgid, parent_tgid }) => self.born(tid, tgid, parent_tgid, cpu, t_ns),
             Some(What::Exec { tid, caller }) if tid != caller => {
-                // The calling thread continues under the process id, whose own thread has ended.
+                // The calling thread continues under the process id; the thread that had this id has ended.
                 if let Some(thread) = self.threads.remove(&caller) {
                     self.gone(tid, t_ns);
                     self.threads.insert(tid, thread);

@@ -1,7 +1,7 @@
 //! Scheduler events or clocks → where each thread's time went. The crate is pure: no I/O, no clock, no unsafe.
 //!
 //! - [`transition`]: how one event changes one thread's clock. BPF follows the same rules.
-//! - [`close`]: closes a clock that is still open when it is read.
+//! - [`close`]: closes a clock, that is, books the time from its last event to the end of the window.
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep clocks in the kernel.
 //! - [`moments`]: trace events → events for the replay. [`stretch`]: what a thread did in an interval.
 //! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.

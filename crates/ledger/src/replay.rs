@@ -6,14 +6,15 @@
 //!    earliest of the buffers' last times.
 //! 3. [`Replay::finish`] applies the rest and closes the open clocks.
 //!
-//! An event that arrives after its time was passed is still applied, late. The clock limits its effect on time, and [`Replay::late`] counts it.
+//! An event that arrives after the replay has advanced beyond its time is still applied. The clock limits how much time it can change, and
+//! [`Replay::late`] counts it.
 //!
 //! Events are attributed to threads as follows:
-//! - An unknown thread id starts a clock like that of a thread enrolled alive. If its process never becomes known, the thread is reported as a
-//!   process of its own.
-//! - A creation under a known id starts a new clock, because ids are reused. Exception: if an event of an unknown thread started the clock, the
-//!   creation was seen too late, and it only completes that clock.
-//! - A switch-in of a dead thread, after its death, also belongs to a new thread whose creation was lost. Other events of dead threads are late
+//! - The first event of an unknown thread id starts a clock, as for a thread that was found alive. If its process never becomes known, the thread is
+//!   reported as a process of its own.
+//! - A creation under a known id starts a new clock, because ids are reused. Exception: if an event of an unknown thread id started the clock, the
+//!   creation was seen too late, and only completes that clock.
+//! - After a thread's death, a switch-in under its id also belongs to a new thread, whose creation was lost. Other events of dead threads are late
 //!   copies and are counted as impossible.
 //! - After `exec` one thread of the process remains, under the id of the main thread. The clock of the calling thread continues under that id; the
 //!   clocks of all other threads end at their last event.
@@ -43,7 +44,7 @@ use crate::transition;
 #[derive(Clone, Debug)]
 struct Thread {
     clock: Clock,
-    /// True if an event of an unknown thread started the clock: creation and process are not known.
+    /// True if an event of an unknown thread id started the clock: the thread's creation and process are not known.
     implied: bool,
     /// True after the thread's exit; a last switch-out may follow.
     exited: bool,
@@ -80,7 +81,7 @@ impl Thread {
         self.clock.state = State::Dead as u8;
     }
 
-    /// Ends a thread by its exit. An exiting thread is running, whatever its clock says; on which CPU is known only if the switch-in was seen.
+    /// Applies the thread's exit. An exiting thread is running, whatever state its clock has. Its CPU is known only if the switch-in was seen.
     fn exit(&mut self, t_ns: u64) {
         if self.state() != State::Run {
             transition::switch_out(&mut self.clock, t_ns, State::Run, 0, false, 0, 0);
@@ -110,7 +111,7 @@ pub struct Replay {
     pairs: HashMap<Pair, PairSum>,
     cpus: Cpus,
     lives: u32,
-    /// How many threads run.
+    /// How many threads ran at the same time, and for how long.
     levels: Levels,
     /// What threads did since the last call of `take_stretches`, if wanted.
     stretches: Option<Vec<Stretch>>,
@@ -152,8 +153,8 @@ impl Replay {
         self.passed_ns = self.passed_ns.max(until_ns);
     }
 
-    /// Returns how many threads ran at a time, of the events applied so far. If events contradict one another, a stint turns out to be unknown only later.
-    /// It is then taken back from the level that is the highest by then.
+    /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
+    /// switch-in to the switch-out. If a later event contradicts a stint, it is removed from the level that is then the highest.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
@@ -168,7 +169,7 @@ impl Replay {
         self.late
     }
 
-    /// Returns what [`finish`](Replay::finish) would if the window ended at `end_ns`, without ending the replay. It produces no stretches.
+    /// Returns what [`finish`](Replay::finish) would return if the window ended at `end_ns`, without ending the replay. It produces no stretches.
     pub fn snapshot(&self, end_ns: u64) -> Vec<Clock> {
         Replay { stretches: None, ..self.clone() }.finish(end_ns)
     }
@@ -203,7 +204,8 @@ impl Replay {
         clocks
     }
 
-    /// Returns which thread ended whose blocks, how often and of which total length, from the wakings applied so far.
+    /// Returns, for each pair of waker and woken thread, the number and the total length of the blocks that the waker ended, from the wakings applied
+    /// so far.
     pub fn pairs(&self) -> Vec<(Pair, PairSum)> {
         let mut pairs: Vec<_> = self.pairs.iter().map(|(pair, sum)| (*pair, *sum)).collect();
         pairs.sort_unstable_by_key(|(pair, _)| *pair);
@@ -284,14 +286,15 @@ impl Replay {
         self.cpus.come(cpu, tid);
     }
 
-    /// Returns until when a running thread's CPU was given to another thread, if that is later than the thread's switch-in.
+    /// Returns the time up to which a running thread's CPU was given to other threads, if that is later than the thread's switch-in.
     fn overlap_ns(&mut self, tid: u32) -> Option<u64> {
         let thread = self.present.get(&tid).filter(|thread| thread.state() == State::Run)?;
         let given_ns = self.cpus.given_until_ns(thread.on?);
         (thread.clock.since_ns < given_ns).then_some(given_ns)
     }
 
-    /// Until now this thread alone can have had the CPU, and it can have had no other CPU. The cases are in the table in `cpus`.
+    /// Books that thread `tid` had `cpu` until now: no other thread can have had this CPU, and the thread can have had no other CPU. The table in
+    /// `cpus` lists the cases.
     fn had(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         if let Some(other) = self.cpus.held_by_other(cpu, tid) {
             self.contradict(other, t_ns, cpu);
@@ -302,7 +305,7 @@ impl Replay {
         }
     }
 
-    /// Books that a thread is no longer on a CPU to which it was switched in.
+    /// Books that a thread has left a CPU at an unknown time, without a recorded switch-out.
     fn contradict(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         self.cpus.gone(cpu, tid);
         if self.present.get(&tid).is_some_and(|thread| thread.runs_on(cpu)) {
@@ -313,7 +316,7 @@ impl Replay {
         }
     }
 
-    /// Applies a switch-out or an exit, and gives the thread the CPU time that it had.
+    /// Applies a switch-out or an exit, and records that the CPU's time up to now was this thread's.
     fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
         if self.present.get(&tid).is_some_and(|thread| thread.state() == State::Run && thread.on.is_none()) {
             // The thread has been in this state since its exit; on which CPU it ran is unknown.
@@ -333,7 +336,7 @@ impl Replay {
         }
     }
 
-    /// Applies an event to a living thread, and keeps what the thread did until then.
+    /// Applies an event to a living thread, and keeps the stretches that end with the event.
     fn change(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
         let Some(thread) = self.living(tid, t_ns) else { return };
         let before = Before::of(&thread.clock);
@@ -356,7 +359,7 @@ impl Replay {
         Some(thread)
     }
 
-    /// Moves the thread of this id to the past, ended at its last event.
+    /// Ends the thread of this id at its last event, and moves it to `past`.
     fn retire(&mut self, tid: u32) {
         if let Some(mut thread) = self.leave(tid) {
             thread.end(&mut self.levels);
@@ -372,7 +375,8 @@ impl Replay {
         Some(thread)
     }
 
-    /// Enters a thread of process `tgid`: created now, or (`alive`) found alive.
+    /// Adds a thread of process `tgid`. With `alive`, the thread existed before it was first seen; otherwise it is created now. If the id has a clock
+    /// that can be this thread's, that clock is kept.
     fn newcomer(&mut self, tid: u32, t_ns: u64, tgid: u32, alive: bool) -> &mut Thread {
         let known = match self.present.get(&tid) {
             Some(thread) if !thread.is_dead() && !thread.exited && (thread.implied || alive) => self.leave(tid),
@@ -394,7 +398,8 @@ impl Replay {
         self.present.entry(tid).insert_entry(thread).into_mut()
     }
 
-    /// Books a waking, and which thread ended a block of which length. Only the first waking after a switch-out ends a block.
+    /// Books a waking. If it ends a block, adds the block to the sums of this pair of waker and woken thread. Only the first waking after a
+    /// switch-out ends a block.
     fn waking(&mut self, tid: u32, t_ns: u64, waker: u32) {
         let Some(thread) = self.living(tid, t_ns) else { return };
         let clock = &mut thread.clock;
@@ -404,13 +409,13 @@ impl Replay {
             let blocked_ns = t_ns - clock.since_ns;
             let sum = self.pairs.entry(Pair { waker, wakee: tid }).or_default();
             sum.count += 1;
-            // Saturates, because each of several threads with the same id may claim centuries.
+            // Saturates, because in a damaged recording each of several threads with this id may be blocked for centuries.
             sum.blocked_ns = sum.blocked_ns.saturating_add(blocked_ns);
         }
     }
 
-    /// Applies `exec`: one thread of the process remains, under the process id `leader`. It is the caller if known, otherwise the thread that was
-    /// running.
+    /// Applies `exec`: one thread of the process remains, under the process id `leader`. The remaining thread is the caller or, if the caller is
+    /// unknown, the thread that was running.
     fn alone_after_exec(&mut self, leader: u32, caller: Option<u32>) {
         let runs =
             |tid: &u32| self.present.get(tid).is_some_and(|thread| thread.state() == State::Run && !thread.exited);

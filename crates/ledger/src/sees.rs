@@ -9,14 +9,14 @@ use wire::Backend;
 pub struct Sees {
     /// True if the causes of blocking are known.
     pub causes: bool,
-    /// True if the holders of the CPUs that tracked threads waited for are known, and what the CPUs did.
+    /// True if it is known which threads held the CPUs that tracked threads waited for, and what each CPU did.
     #[serde(alias = "takers")]
     pub preemptors: bool,
     /// Where wake delay is booked.
     pub delays: Delays,
     /// True if spinning was seen on at least one thread.
     pub spin: bool,
-    /// How many CPUs were busy with the program at a time.
+    /// True if it is known how many CPUs were busy with the program at the same time.
     #[serde(default)]
     pub busy_cpus: bool,
 }

@@ -1,7 +1,7 @@
 //! What a thread did in an interval, for diagrams and traces.
 //!
-//! A stretch is the time that one transition booked: the difference of two states of the thread's clock. Both follow the same rules, so stretches sum
-//! to the values of the clock by construction.
+//! A stretch is the time that one transition of a thread's clock booked. It is computed from the clock before and after the transition, so the sums
+//! of the stretches always equal the times in the clock.
 
 use wire::cells::Levels;
 use wire::{Cause, Clock, State};
@@ -53,7 +53,7 @@ impl Stretch {
     }
 }
 
-/// The parts of a clock before a transition from which its stretches are computed.
+/// The values of a clock before a transition. They are needed to compute the transition's stretches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     since_ns: u64,
@@ -78,7 +78,8 @@ impl Before {
         }
     }
 
-    /// Counts the stint that ended, and the one that began. A stint that turned out to be unknown is taken back.
+    /// Updates the levels (how many threads ran at the same time) if the thread's time on a CPU ended or began. If the time that ended turned out to
+    /// be unknown, it is removed from the levels.
     pub(crate) fn count(&self, after: &Clock, levels: &mut Levels) {
         if self.state == State::Run {
             levels.leave(if after.unknown_ns > self.unknown_ns { self.since_ns } else { after.since_ns });
@@ -88,7 +89,7 @@ impl Before {
         }
     }
 
-    /// Returns what was booked until the clock became `after`: nothing, one stretch, or a block followed by its wake delay.
+    /// Returns the stretches of the transition that changed the clock to `after`: none, one, or a block followed by its wake delay.
     pub(crate) fn stretches(&self, after: &Clock, life: u32) -> impl Iterator<Item = Stretch> {
         let (from_ns, until_ns) = (self.since_ns, after.since_ns);
         let delay_ns = after.wake_delay_ns - self.wake_delay_ns;

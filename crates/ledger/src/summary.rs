@@ -134,7 +134,7 @@ impl Division {
 /// Average numbers of threads by what they did, and the CPUs they used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Concurrency {
-    /// Time over which the averages are taken: the longest program's wall time, else the window.
+    /// Time over which the averages are taken: the wall time of the longest program, or the window if no program has a wall time.
     pub wall_ns: u64,
     /// Average number of threads on a CPU: Σ run / wall.
     pub running: f64,
@@ -146,7 +146,7 @@ pub struct Concurrency {
     pub cpus_used: usize,
 }
 
-/// Computes the average numbers of threads; `sums` are [`Sums::of`] the account.
+/// Computes the average numbers of threads; `sums` must be [`Sums::of`] the same account.
 pub fn concurrency(account: &Account, sums: &Sums) -> Concurrency {
     let longest_ns = account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0);
     let wall_ns = if longest_ns > 0 { longest_ns } else { account.window_ns };
@@ -217,7 +217,7 @@ impl Behind {
     }
 }
 
-/// Computes the time waited by the kind of the CPU's holder.
+/// Computes how long tracked threads waited for CPUs, by the kind of the CPU's holder.
 pub fn behind(account: &Account) -> Behind {
     let mut behind = Behind::default();
     for preemptor in &account.preemptors {
@@ -231,7 +231,7 @@ pub fn behind(account: &Account) -> Behind {
     behind
 }
 
-/// Returns the sum over all CPUs; the number of the result has no meaning.
+/// Returns the sum over all CPUs; the CPU number in the result has no meaning.
 pub fn cpus(account: &Account) -> CpuAccount {
     let mut sum = CpuAccount::default();
     for cpu in &account.cpus {

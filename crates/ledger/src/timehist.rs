@@ -20,7 +20,7 @@ pub enum Rule {
     /// perf 6.1: a preempted thread has no sch delay. On kernels that mark preempted threads, its wait counts as sleep.
     #[default]
     Perf61,
-    /// Later versions: a preempted thread is ready at once, so its whole wait counts as sch delay, too.
+    /// Later versions: a preempted thread is ready immediately, so its whole wait also counts as sch delay.
     Newer,
 }
 
@@ -37,7 +37,7 @@ pub enum Left {
     Other,
 }
 
-/// The thread of a line.
+/// The thread of an output line of `perf sched timehist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Who {
     /// The idle task of a CPU.
@@ -46,7 +46,7 @@ pub enum Who {
     Thread(i32),
 }
 
-/// The figures of one switch-out.
+/// A line: the figures of one switch-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The thread that was switched out.
@@ -116,13 +116,13 @@ impl Sums {
     }
 }
 
-/// perf's state of a thread.
+/// What perf keeps for each thread.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runtime {
     /// Time of the last switch-out; 0 if there was none.
     out_ns: u64,
     left: Option<Left>,
-    /// Time when the thread became ready; 0 if it is not.
+    /// Time when the thread became ready; 0 if the thread is not ready.
     ready_ns: u64,
     migrated: bool,
     sums: Sums,

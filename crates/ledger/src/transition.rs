@@ -3,7 +3,7 @@
 //! The C version runs inside BPF, the Rust version on the event path. `tests/native_clock.rs` applies random and impossible sequences of events to
 //! both, and requires equal clocks after every step.
 //!
-//! What each event books for the time since the last one, by the state it finds:
+//! Each event books the time since the previous event. The table shows how, by the state of the clock before the event:
 //!
 //! | state found | switch-in                     | switch-out                    |
 //! |-------------|-------------------------------|-------------------------------|
@@ -22,17 +22,19 @@
 //! The interval goes to `unknown_ns`, `impossible` counts it, and the clock continues in the state that the event itself proves. Wakings and
 //! migrations are possible in every state and book no time.
 //!
-//! A time before the start of the present state is replaced by that start, so [`Clock::is_whole`](wire::Clock::is_whole) holds after every event.
+//! If an event's time is before the start of the present state, that start is used instead, so [`Clock::is_whole`](wire::Clock::is_whole) holds after
+//! every event.
 
 use wire::layout::ENROLLED_ALIVE;
 use wire::{CPU_SLOTS, Cause, Clock, Migration, State};
 
-/// Starts a fresh clock at the thread's creation. This is not a transition: a clock that already holds time belongs to another thread.
+/// Starts a fresh clock at the thread's creation. This is not a transition: the caller passes a new clock, because a clock that already holds time
+/// belongs to an earlier thread with the same id.
 pub fn born(clock: &mut Clock, t_ns: u64) {
     start(clock, t_ns, State::Born);
 }
 
-/// Starts a fresh clock for a thread that is first seen alive; what it does is unknown until its next switch.
+/// Starts a fresh clock for a thread that already existed when it was first seen. Its state is unknown until its next switch.
 pub fn enrolled(clock: &mut Clock, t_ns: u64) {
     start(clock, t_ns, State::Unseen);
     clock.flags |= ENROLLED_ALIVE;
@@ -44,8 +46,8 @@ fn start(clock: &mut Clock, t_ns: u64, state: State) {
     clock.state = state as u8;
 }
 
-/// Applies a waking. A waking may be seen before the switch-out that it cancels, so it only stores its time; the next switch-in divides the absence.
-/// If a block has several wakings, the first counts.
+/// Stores the time of a waking. Books no time, because a waking may be seen before the switch-out that it cancels; the next switch-in divides the
+/// time off the CPU. If a block has several wakings, the first counts.
 pub fn waking(clock: &mut Clock, t_ns: u64) {
     if !is_woken(clock) {
         clock.wake_ns = t_ns;
@@ -68,7 +70,7 @@ pub(crate) fn cause_index(clock: &Clock) -> usize {
     if cause < Cause::ALL.len() { cause } else { Cause::Other as usize }
 }
 
-/// Divides a block that lasted from `since_ns` to `now_ns` at the waking `wake_ns`.
+/// Splits a block that lasted from `since_ns` to `now_ns` at the waking `wake_ns`, and books both parts: blocked, then wake delay.
 pub(crate) fn book_block(clock: &mut Clock, wake_ns: u64, now_ns: u64) {
     clock.blocked_ns[cause_index(clock)] += wake_ns - clock.since_ns;
     clock.wake_delay_ns += now_ns - wake_ns;
@@ -82,7 +84,7 @@ pub(crate) fn book_preempt(clock: &mut Clock, gap_ns: u64) {
     }
 }
 
-/// Books a stint on the CPU of the present slot.
+/// Books a stint of run time, also in the clock's slot for the present CPU.
 pub(crate) fn book_run(clock: &mut Clock, stint_ns: u64) {
     clock.run_ns += stint_ns;
     match clock.cpu_run_ns.get_mut(usize::from(clock.slot)) {
@@ -96,8 +98,8 @@ fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
     clock.impossible = clock.impossible.wrapping_add(1);
 }
 
-/// Applies evidence from other events that the thread is no longer in its clock's state. Since when is unknown, and so is its present state. Counts
-/// as a contradiction, like an impossible event.
+/// Books what other events prove: the thread has left its clock's state, at an unknown time. Its present state is unknown. Counts as a contradiction,
+/// like an impossible event.
 pub fn contradicted(clock: &mut Clock, t_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     book_contradiction(clock, now_ns - clock.since_ns);
@@ -113,7 +115,7 @@ pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     clock.since_ns = now_ns;
 }
 
-/// Removes the first part of a stint, up to `until_ns`: the CPU was another thread's at that time. The rest of the stint continues.
+/// Removes the first part of a stint, up to `until_ns`: at that time, another thread had the CPU. The rest of the stint continues.
 pub fn came_later(clock: &mut Clock, until_ns: u64) {
     let until_ns = until_ns.max(clock.since_ns);
     book_contradiction(clock, until_ns - clock.since_ns);

@@ -1,17 +1,20 @@
 //! Divides wall time by how many CPUs were busy with the program at the same time.
 //!
-//! The times come from levels (`wire/include/cox/cells.h`), whose sum is the run time of all threads. If lost events make the two differ, there are none.
+//! The times are computed from levels (`wire/include/cox/cells.h`): level k is the time in which more than k CPUs were busy. The levels sum to the
+//! run time of all threads. If lost events make the two differ, the times are not reported.
 
 use wire::Record;
 
 use crate::account::Program;
 use crate::summary::threads_of;
 
-/// How far the sum of levels may be from run time. Threads that are alive are read one after another, and levels are read after them.
+/// Largest allowed difference between the sum of the levels and the run time. They differ because living threads are read one after another, and the
+/// levels after them.
 const SLACK_NS: u64 = 10_000_000;
 const SLACK_PARTS: u64 = 100;
 
-/// Returns the time with 0, 1, 2, … CPUs busy. The times sum to the program's wall time, or to more if its threads go on after its end.
+/// Returns the time with 0, 1, 2, … CPUs busy. The times sum to the program's wall time, or to more if threads still run after the program's first
+/// process has ended. `None` if the times are not known.
 pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> {
     let more_than_ns = record.busy_more_than_ns()?;
     let busy_ns = more_than_ns.iter().copied().fold(0, u64::saturating_add);

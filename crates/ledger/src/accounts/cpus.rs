@@ -1,11 +1,12 @@
 //! What each CPU did over the window, including the interval that is open at its end.
 //!
-//! A CPU's account in the kernel contains the intervals that ended before its last event. The open interval from there to the end of the window is
-//! added here. If the CPU idled, the interval is divided as the kernel side does it:
+//! A CPU's account in the kernel contains the intervals that ended before its last event. The interval from that event to the end of the window,
+//! which is still open, is added here. If the CPU was idle, the interval is divided by the same rules as in the BPF programs. Cells are words that
+//! sum times (`wire/include/cox/cells.h`); a presence cell sums the time in which at least one thread is in a state.
 //!
-//! - idle while a tracked thread that was allowed on this CPU waited for a CPU: the increase of the waiting threads' presence cells since the idle
-//!   interval began, for the threads bound to this CPU and for each class of affinity masks that contains it. At most the interval, because several
-//!   threads may wait at once.
+//! - idle while a tracked thread that was allowed on this CPU waited for a CPU: the increase of the presence cells of waiting threads since the idle
+//!   interval began. There is a cell for the threads bound to this CPU, and one for each class of affinity masks that contains it. Their sum is
+//!   limited to the interval, because several threads may wait at the same time.
 //! - idle while no tracked thread waited but some were off CPU: the increase of the off-CPU presence cell, less the part above.
 //!
 //! The rest of the window is unknown: what a CPU did before its first event was not seen.
@@ -31,7 +32,7 @@ fn allows(crew: &Crew, class: usize, number: u32) -> bool {
     class == 0 || word >> (number % 64) & 1 == 1
 }
 
-/// Returns the presence of waiting tracked threads that are allowed on the CPU, summed over their cells, modulo 2^44.
+/// Returns the sum of the presence cells of the waiting tracked threads that are allowed on the CPU: nanoseconds, modulo 2^44.
 fn waiting_ns(number: u32, cpu: &Cpu, crew: &Crew, t_ns: u64) -> u64 {
     let classes = (0..MASK_CLASSES).filter(|class| allows(crew, *class, number));
     let waiting = classes.map(|class| cells::presence_ns(crew.waiting[class].cell, t_ns));

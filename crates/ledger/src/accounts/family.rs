@@ -1,10 +1,11 @@
 //! Groups clocks into processes, and processes into programs.
 //!
 //! A process consists of the threads with one process id, unless the id was reused: a main thread created after all earlier threads of that id had
-//! ended belongs to another process. (A living thread creates each further thread of a process, so their lives overlap without a gap.)
+//! ended belongs to another process. (Within a process, each further thread is created by a thread that lives, so there is never a time without a
+//! living thread.)
 //!
 //! With several programs, a process belongs to the program whose root is its nearest ancestor, itself included. A process without known ancestors
-//! belongs to the first program without a root, else to the first program; no thread's time is dropped.
+//! belongs to the first program whose first process is not known, else to the first program, so that no thread's time is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -39,12 +40,12 @@ impl ProgramInfo {
     }
 }
 
-/// The threads of a process, by the index of their life.
+/// The threads of a process.
 pub(super) struct Members {
     pub(super) pid: u32,
     pub(super) parent_pid: u32,
     born_ns: u64,
-    /// In order of creation.
+    /// Index of each thread's life, in order of creation.
     pub(super) lives: Vec<usize>,
 }
 
@@ -55,7 +56,7 @@ impl Members {
         mains.max_by_key(|life| life.clock.since_ns)
     }
 
-    /// Returns the last name of the main thread; if it is unknown, of the earliest known thread.
+    /// Returns the last name of the main thread, or of the earliest known thread if the main thread is unknown.
     pub(super) fn name(&self, lives: &[Life<'_>]) -> String {
         let named = self.main(lives).or_else(|| self.lives.first().map(|i| &lives[*i]));
         named.map_or_else(String::new, |life| life.clock.comm())

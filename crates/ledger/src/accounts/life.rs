@@ -1,4 +1,4 @@
-//! Each thread's clock, closed at the last time for which it is known.
+//! Each thread's clock, closed (see [`crate::close`]) at the last time for which the thread's state is known.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,9 +7,9 @@ use wire::{Clock, Record, State};
 
 use crate::close::closed;
 
-/// One thread's clock, closed at the last time for which it is known.
+/// One thread's clock, closed at the last time for which the thread's state is known.
 pub(super) struct Life<'r> {
-    /// The clock. It borrows from the record unless it had to be closed: pages that are not copied need not be read.
+    /// The clock. It is borrowed from the record unless it had to be closed, so that memory with clocks that are not needed later is never read.
     pub(super) clock: Cow<'r, Clock>,
     /// True if the thread lived at the end of the window.
     pub(super) alive: bool,
@@ -28,7 +28,7 @@ impl<'r> Life<'r> {
     }
 }
 
-/// Returns every clock of the record. Clocks of living threads are closed at the time of their reading, the others stay as they are.
+/// Returns every clock of the record. Clocks of living threads are closed at the time when they were read; the others stay as they are.
 pub(super) fn lives(record: &Record) -> Vec<Life<'_>> {
     let past = record.clocks.iter().map(|clock| Life::of(clock, clock.since_ns));
     let present = record.living.iter().map(|living| Life::of(&living.clock, living.until_ns));

@@ -1,11 +1,12 @@
-//! Preemptors: who held the CPUs that tracked threads waited for.
+//! Preemptors: the threads that held the CPUs that tracked threads waited for.
 //!
 //! The times are thread time: if two tracked threads wait one second behind the same thread, that is two seconds. Each nanosecond of waiting is
 //! booked once, for the holder of the CPU on which the thread was queued: another tracked thread (sibling), an untracked thread (other), or no thread
 //! (idle: the CPU was leaving its idle state, or a quota held the thread back).
 //!
-//! The kernel books when the holder leaves the CPU. A thread that still holds a CPU at the end of the window gets the increase of the CPU's
-//! thread-time cell since its switch-in. The name of an untracked holder is not known then; its part is counted as lost.
+//! The BPF programs book the waiting when the holder leaves the CPU. For a thread that still holds a CPU at the end of the window, this module books
+//! the waiting since its switch-in: the increase of the CPU's thread-time cell (`wire/include/cox/cells.h`). If that thread is untracked, its name is
+//! not known, and the waiting is counted as lost.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ const IDLE: &str = "idle";
 struct Name {
     threads: u64,
     wait_ns: u64,
-    /// The largest waiting behind one thread of this name, and that thread's id.
+    /// The longest waiting behind a single thread of this name, and that thread's id.
     most: (u64, u32),
 }
 
@@ -56,7 +57,7 @@ impl Names {
     }
 }
 
-/// Waiting behind CPU holders without a clock that is open at the end of the window.
+/// Waiting that still goes on at the end of the window, behind holders that have no clock: idle CPUs and untracked threads.
 #[derive(Default)]
 pub(super) struct Open {
     idle_ns: u64,
@@ -64,7 +65,7 @@ pub(super) struct Open {
     pub(super) nameless_ns: u64,
 }
 
-/// Books the waiting that is open at the end of the window: on the clocks of tracked threads that hold a CPU, and in [`Open`] for the others.
+/// Books the waiting that still goes on at the end of the window: in the clock of the holder if it is a tracked thread, otherwise in [`Open`].
 pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     let mut open = Open::default();
     for (number, cpu) in record.cpus.iter().enumerate() {

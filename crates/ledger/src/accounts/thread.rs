@@ -1,4 +1,4 @@
-//! Converts a clock into a thread's account, and adds who woke the thread.
+//! Converts a clock into a thread's account, and adds the thread's wakers.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -57,12 +57,13 @@ pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     }
 }
 
-/// Returns an id if it is known and differs from the one that is used.
+/// Returns `id` if it is known (not 0) and differs from `used`.
 fn other_id(id: u32, used: u32) -> Option<u32> {
     (id != 0 && id != used).then_some(id)
 }
 
-/// Splits an id from the BPF side into the id in cox's PID namespace and, for a thread that the namespace does not show, 0 and the id on the host.
+/// Converts a thread id from the BPF programs. Returns the id in cox's PID namespace; for a thread outside this namespace, returns 0 and the id on
+/// the host.
 pub(super) fn inside_or_host(id: u32) -> (u32, Option<u32>) {
     if id == ANOTHER_USERS {
         return (0, None);
@@ -84,7 +85,8 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
         .then(|| account(&Life { clock: Cow::Borrowed(clock), alive: false, on_cpu: None }, record.start_ns))
 }
 
-/// Books who ended each thread's blocks, from two sources: the recorded pairs, and the wakings by the last waker that each clock still holds.
+/// Books which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and each thread's clock,
+/// which still holds the wakings by the last waker.
 pub(super) fn book_wakers(
     threads: &mut [Thread],
     owners: &HashMap<u32, usize>,

@@ -7,7 +7,7 @@ pub enum Adds {
     Sum,
     /// Independent standard errors: the root of the sum of squares, rounded.
     Quadrature,
-    /// The best of the values.
+    /// The best of the values: the largest by the type's order.
     Best,
 }
 

@@ -26,7 +26,7 @@ pub trait Kind: Copy + PartialEq + 'static {
     /// Returns the kind's position in [`Kind::ALL`].
     fn index(self) -> usize;
 
-    /// Returns the kind that gets the amounts of unknown names; `None` if they are left out.
+    /// Returns the kind that gets the amounts of names that this version does not know, when a report is read; `None` if they are left out.
     fn unknown() -> Option<Self>;
 }
 

@@ -47,7 +47,7 @@ macro_rules! figures {
         }
 
         #[doc = concat!("The figures of [`", stringify!($Name), "`].")]
-        // The constants have the names of the fields. A struct without derived figures does not use the import of `Adds`.
+        // The constants are named like the fields, in lower case. If a struct has no derived figures, the import of `Adds` is not used.
         #[allow(non_upper_case_globals, unused_imports)]
         pub mod $module {
             use super::*;

@@ -24,7 +24,7 @@ pub struct Figure<T: 'static> {
     pub adds: Adds,
     /// How well each backend sees the figure.
     pub seen: Seen,
-    /// Returns the value as a number; for a time by causes, the sum of all. `None` if it is not a number, or not known.
+    /// Returns the value as a number; for a time divided by causes, the sum over all causes. `None` if it is not a number, or not known.
     pub value: fn(&T) -> Option<u64>,
 }
 
@@ -48,7 +48,7 @@ impl<T> Figure<T> {
 pub struct Seen {
     /// Backend eBPF.
     pub bpf: &'static str,
-    /// Backend perf, live.
+    /// The `perf` backend, which observes a running program.
     pub perf: &'static str,
     /// Backend /proc.
     pub proc: &'static str,

@@ -43,7 +43,7 @@ impl Cpus {
         self.at(cpu).holder = Some(tid);
     }
 
-    /// Records that a thread does not have the CPU any longer; gives it no time.
+    /// Records that a thread no longer has the CPU. Does not give the thread any of the CPU's time.
     pub(super) fn gone(&mut self, cpu: u16, tid: u32) {
         let cpu = self.at(cpu);
         cpu.holder = cpu.holder.filter(|holder| *holder != tid);

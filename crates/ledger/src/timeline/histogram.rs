@@ -1,6 +1,6 @@
 //! Histogram of lengths by magnitude.
 
-/// Number of magnitudes of a `u64`.
+/// Number of buckets: one for each power of two in a `u64`.
 pub const BUCKETS: usize = 64;
 
 /// Lengths by magnitude: bucket `n` counts those from 2ⁿ up to, but excluding, 2ⁿ⁺¹ nanoseconds. A length of 0 ns is not counted.

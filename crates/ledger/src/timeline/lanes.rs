@@ -44,7 +44,7 @@ impl Lane {
     }
 }
 
-/// The present holder of each CPU, with its start, and the start of a gap in the CPU's trace events.
+/// The present holder of each CPU and since when it holds the CPU, and the start of a gap in the CPU's trace events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     held: HashMap<u16, (Holder, u64)>,
@@ -52,7 +52,7 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Sets a CPU's holder from now on, and returns the previous one.
+    /// Sets a CPU's holder from `t_ns` on, and returns the previous holder and since when it held the CPU.
     pub(super) fn switch(&mut self, cpu: u16, t_ns: u64, holder: Holder) -> Option<(Holder, u64)> {
         self.held.insert(cpu, (holder, t_ns))
     }
@@ -71,7 +71,7 @@ impl Lanes {
         }
     }
 
-    /// Returns what is open at the end of the window.
+    /// Ends all gaps at the end of the window. Returns each CPU's last holder and since when it held the CPU.
     pub(super) fn close(&mut self, span: &Span, holes: &mut [bool]) -> Vec<(u16, Holder, u64)> {
         let cpus: Vec<u16> = self.gaps.keys().copied().collect();
         cpus.into_iter().for_each(|cpu| self.told(cpu, span.end_ns(), span, holes));

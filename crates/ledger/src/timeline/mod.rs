@@ -97,7 +97,7 @@ impl Cell {
     }
 
     fn add(&mut self, other: &Cell) {
-        // Saturates, because a file may claim lives of centuries.
+        // Saturates, because in a damaged file threads may live for centuries.
         self.ns.iter_mut().zip(other.ns).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
         self.switches += other.switches;
         self.migrations += other.migrations;

@@ -64,7 +64,7 @@ impl Span {
         }
         let near = (u128::from(t_ns - self.start_ns) * self.columns as u128 / u128::from(self.length_ns())) as usize;
         let near = near.min(self.columns - 1);
-        // Borders are rounded down, so `t_ns` may lie at or behind the next border.
+        // Borders are rounded down, so `t_ns` may be at or after the next border.
         Some(if near + 1 < self.columns && self.border_ns(near + 1) <= t_ns { near + 1 } else { near })
     }
 
