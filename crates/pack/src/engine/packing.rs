@@ -126,7 +126,7 @@ pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
         Found::Stranger => bail!("process {pid} is packed by another user"),
         Found::Nobody if is_packed(pid)? => bail!("the session that packs process {pid} cannot be reached"),
         Found::Nobody => {
-            bail!("process {pid} is not packed; `cox pack` does that (for children name the first process)")
+            bail!("process {pid} is not packed; if it is a child of a packed program, name the program's first process")
         }
     }
 }
@@ -198,7 +198,7 @@ impl Packing {
                 Ok(cpus)
             }
             Err(error) => {
-                self.packer = Some(Packer::start(self.plan.clone()).context("packing on the CPUs as before")?);
+                self.packer = Some(Packer::start(self.plan.clone()).context("packing on the previous CPUs again")?);
                 Err(error.into())
             }
         }
@@ -239,7 +239,7 @@ impl Engine for Packing {
             Target::Attach(Attached::Cgroup(_)) => {
                 bail!("control groups cannot be packed yet; name the processes with --pid")
             }
-            Target::Machine => bail!("threads are packed of a program or a process"),
+            Target::Machine => bail!("cox can pack only a program or a process"),
         };
         // Refuse packed processes before their masks are read: those masks do not show which CPUs a program may use.
         for &pid in pids {

@@ -15,15 +15,15 @@ impl Manager<'_> {
                 self.summary.diagnostics.push(format!("{count} {what}"));
             }
         };
-        say(u64::from(self.stands.without_place()), "threads came too late to be steered: there are 65,536 places");
+        say(u64::from(self.stands.without_place()), "threads were not packed: the table has places for 65,536 threads");
         let absent = self.shared.without_ticker.load(Ordering::Relaxed);
         say(
             u64::from(absent),
-            "CPUs of the pack had no rotation: cox could not stay there (offline, or not allowed), or had no timer (too many open files)",
+            "CPUs of the pack had no rotation: cox could not run there (offline, or not allowed), or had no timer (too many open files)",
         );
         let left = self.holder.left();
         if let Some(why) = &left.why {
-            say(left.threads as u64, &format!("threads were left as they are; the first: {why}"));
+            say(left.threads as u64, &format!("threads were not packed; the reason for the first one: {why}"));
         }
     }
 
@@ -54,7 +54,7 @@ impl Manager<'_> {
             (self.summary.without, self.summary.with) = core.controller.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {
-                self.summary.diagnostics.push(format!("{} orders failed; the first: {failure}", core.failures));
+                self.summary.diagnostics.push(format!("{} changes of affinity masks failed; the first one: {failure}", core.failures));
             }
         }
         // Threads created since the last look are taken too, so that their masks are restored.
