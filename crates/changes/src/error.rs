@@ -35,7 +35,7 @@ pub enum Error {
         command: String,
     },
     /// The kernel accepted the write but shows another value.
-    #[error("{knob} was set to {wanted} but reads {found}: it has been put back")]
+    #[error("{knob} was set to {wanted}, but the kernel shows {found}; the original value has been put back")]
     NotTaken {
         /// The knob.
         knob: Box<Knob>,
@@ -64,7 +64,9 @@ pub enum Error {
     #[error("{0}: the session has ended")]
     Ended(Box<Knob>),
     /// The change must not be made, because the original could not be restored.
-    #[error("{knob}: from {wanted} there is no way back without CAP_SYS_NICE or a higher limit ({limit})")]
+    #[error(
+        "{knob}: not set to {wanted}, because it could not be put back without CAP_SYS_NICE or a higher limit ({limit})"
+    )]
     OneWay {
         /// The knob.
         knob: Box<Knob>,
@@ -98,7 +100,7 @@ pub enum Error {
         why: String,
     },
     /// A session of a later version of this program is running.
-    #[error("{} is of a running session of a later version of cox (format {format}): end that session first", path.display())]
+    #[error("{} belongs to a running session of a later version of cox (format {format}): end that session first", path.display())]
     Newer {
         /// The journal of that session.
         path: PathBuf,

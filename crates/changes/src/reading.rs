@@ -64,7 +64,7 @@ pub fn read(text: impl Read, name: &Name) -> io::Result<Content> {
     };
     match header {
         Ok(header) => rest(&mut text, header, at + 1),
-        Err(why) => Ok(Content::Unreadable(format!("line {at} is not the session's: {why}"))),
+        Err(why) => Ok(Content::Unreadable(format!("line {at} does not describe the session: {why}"))),
     }
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn foreign(text: impl Read, name: &Name) -> io::Result<Option<&'stati
 /// Reads the first line; of earlier formats only the beginning, which is always the same. Returns the file's content
 /// if no more of it needs to be read, else `None`.
 fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
-    const OTHER: Content = Content::Foreign("its first line is not that of a journal of this name");
+    const OTHER: Content = Content::Foreign("its first line does not match its name");
     if name.id.is_none() {
         let is_old = text.fill_buf()?.starts_with(OLD_BEGINNING);
         return Ok((!is_old).then_some(Content::Foreign("it does not begin like a journal")));
@@ -107,7 +107,7 @@ fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
 
 fn session(line: &[u8], name: &Name, formats: &RangeInclusive<u32>) -> Result<Header, String> {
     match serde_json::from_slice::<Line<Header, Change>>(line) {
-        Ok(Line::Session(header)) if header.pid != name.pid => Err(format!("it is of process {}", header.pid)),
+        Ok(Line::Session(header)) if header.pid != name.pid => Err(format!("it names process {}", header.pid)),
         Ok(Line::Session(header)) if formats.contains(&header.format) => Ok(header),
         Ok(Line::Session(header)) => Err(format!("format {}", header.format)),
         Ok(_) => Err("it announces a change".to_owned()),

@@ -27,13 +27,13 @@ pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: 
             let moved = renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE);
             let now = if moved.is_ok() { &aside } else { path };
             undone.troubles.push(format!(
-                "{}: {damage}; the rest of it has been put back. Look at that line, and remove the file",
+                "{}: {damage}; the other changes in it have been put back. Check that line, then remove the file",
                 now.display()
             ));
             moved.map_err(io::Error::from)
         }
         Some(Problem::Unreadable(why)) => {
-            undone.troubles.push(format!("{}: {why}: nothing of it has been put back", path.display()));
+            undone.troubles.push(format!("{}: {why}; none of its changes has been put back", path.display()));
             Ok(())
         }
         Some(Problem::Newer(_) | Problem::SetAside) => Ok(()),
@@ -46,7 +46,7 @@ pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: 
 
 /// Returns the message for a journal that was settled but could not be removed.
 pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
-    format!("{} is still there: {error}", path.display())
+    format!("cannot remove {}: {error}", path.display())
 }
 
 /// Restores changes, and the values that new threads inherited from them, except for knobs that other sessions hold.

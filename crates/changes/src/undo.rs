@@ -98,7 +98,7 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> 
         match put_back(knob_io, &change.knob, change) {
             Ok(Found::Original | Found::Ours) => undone.restored += 1,
             Ok(Found::Theirs(theirs)) => {
-                let reason = format!("it reads {theirs}, which cox has not set");
+                let reason = format!("its value is now {theirs}, which was not set by cox");
                 undone.left.push(Left { is_theirs: true, ..Left::of(change.knob.clone(), change, reason) });
             }
             Err(Error::Gone(_)) => undone.gone += 1,

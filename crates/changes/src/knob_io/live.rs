@@ -140,7 +140,7 @@ fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
             let file = OpenOptions::new().write(true).truncate(true).open(path);
             file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
         }
-        _ => Err(io::Error::other(format!("{value} is not one of its values"))),
+        _ => Err(io::Error::other(format!("{value} is not a value of this kind of knob"))),
     };
     done.map_err(|source| Error::of(knob, source))
 }
