@@ -69,7 +69,7 @@ unsafe extern "C" fn cox_umt_read(number: c_int, counts: *mut CCounts) -> c_int 
     let news = enabled().and_then(|monitor| monitor.read(cpu(number)));
     answer(news, |news| {
         let Counts { blocked, unblocked, lost } = news.unwrap_or_default();
-        // SAFETY: null, or the caller's place.
+        // SAFETY: null, or valid for writing, as the caller promises.
         if let Some(place) = unsafe { counts.as_mut() } {
             *place = CCounts { blocked, unblocked, lost };
         }

@@ -1,11 +1,11 @@
 //! The counts from BPF, in a session of `cox run --overlap=bpf`: counters in a page that the kernel side writes, and the session's
 //! doorbells.
 //!
-//! CPU n has doorbell n mod 16. If several CPUs share a doorbell, a read for one of them also takes the others' ring away. So the reader
-//! then checks whether the other CPUs have unread counts, and raises the doorbell again if one has. Only CPUs whose descriptor was
-//! requested matter there, because no program reads the others.
+//! CPU n has doorbell n mod 16. If several CPUs share a doorbell, a read for one of them also clears a ring for the others. So the reader
+//! then checks whether the other CPUs have unread counts, and raises the doorbell again if one has. It checks only the CPUs whose
+//! descriptor the program has requested, because the program waits for no others.
 //!
-//! A process keeps one session for its life, because BPF knows its threads by that session and goes on knowing them.
+//! A process keeps its session as long as it lives, because BPF continues to track the process's threads for that session.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -42,7 +42,8 @@ pub struct Bells {
 }
 
 impl Bells {
-    /// Returns the session that the environment names, if BPF counts there and sees this process. `None`: otherwise.
+    /// Returns the session that the environment names. `None` if there is none, if it does not count by BPF, or if BPF does not count this
+    /// process's threads.
     pub fn find(cpus: usize) -> Option<&'static Bells> {
         // SAFETY: null, or never freed.
         if let Some(kept) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
@@ -52,8 +53,8 @@ impl Bells {
         let (path, nonce) = parse(variable.as_encoded_bytes().strip_prefix(b"on,")?)?;
         let session = connect(path, nonce).ok()?;
         let seen = umt_client::seen().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
-        // BPF does not know this thread's number in two cases: in another PID namespace, or if another runtime of the process has
-        // registered it before.
+        // BPF does not count this thread in two cases: in another PID namespace, or if another runtime of the process has registered
+        // before.
         let seen = seen.filter(|seen| {
             let is_seen = umt_client::register() && umt_client::has_blocked(seen);
             umt_client::discharge();
@@ -157,7 +158,7 @@ impl Bells {
         };
         if (cpu % BELLS..self.cpus).step_by(BELLS).any(|other| is_left(&other)) {
             bell.raise();
-            // After `raise`, so that a thread that sees the flag and lowers the doorbell does so once it is up.
+            // Set after `raise`: a thread that sees the flag lowers the doorbell, so it must be up by then.
             self.raised[cpu % BELLS].store(true, Ordering::Release);
         }
         if moves == Moves::default() && !had_rung && self.is_over() {
@@ -179,7 +180,7 @@ impl Bells {
 
     fn is_over(&self) -> bool {
         let mut socket = libc::pollfd { fd: self.session.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor.
+        // SAFETY: the kernel accesses one `pollfd`, only during the call.
         unsafe { libc::poll(&raw mut socket, 1, 0) > 0 }
     }
 
@@ -200,7 +201,7 @@ pub fn forked() {
     kept.into_iter().for_each(Bells::leave_to_parent);
 }
 
-/// Returns what was counted since the last call. Of several threads that call at the same time, each count goes to one.
+/// Returns what was counted since the last call. If several threads call this at the same time, each count is returned to only one of them.
 fn advance(told: &AtomicU64, now: &Cpu) -> Moves {
     let mut before = told.load(Ordering::Acquire);
     loop {

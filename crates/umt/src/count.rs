@@ -1,6 +1,6 @@
-//! Turns a thread's log of switches into counts for each CPU. Pure; for [`logs`](crate::logs).
+//! Turns a thread's log of switches into counts for each CPU. Pure; used by [`logs`](crate::logs).
 //!
-//! Each record says where the thread was just before it and where it is just after it:
+//! Each record tells the thread's state just before the switch and just after it:
 //!
 //! | record, on CPU c | before | after |
 //! |---|---|---|
@@ -21,7 +21,7 @@ use wire::umt::Moves;
 #[derive(Clone, Debug)]
 pub struct Tally(Vec<Moves>);
 
-/// The place of a thread, as far as its log was read.
+/// Where a thread is, according to the records read so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whereabouts {
     /// Blocked, not yet known, or ended.
@@ -56,7 +56,7 @@ impl Tally {
 }
 
 impl Whereabouts {
-    /// Takes in the thread's next record.
+    /// Counts the thread's next record.
     pub fn goes_on(&mut self, switch: Switch, tally: &mut Tally) {
         self.is_ready(switch.cpu, tally);
         if switch.kind == Kind::Blocked {
@@ -64,7 +64,7 @@ impl Whereabouts {
         }
     }
 
-    /// Ends the thread's records: if the thread was ready, counts a block.
+    /// Marks the thread as away. If it was ready, counts a block.
     pub fn ends(&mut self, tally: &mut Tally) {
         if let Whereabouts::Ready(cpu) = std::mem::take(self) {
             tally.block(cpu);

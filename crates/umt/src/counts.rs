@@ -1,11 +1,11 @@
 //! The counts of a CPU, and the choice of CPUs.
 
-/// The CPUs that a descriptor stands for.
+/// The CPUs whose counts make a descriptor ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// This CPU.
     Cpu(usize),
-    /// All CPUs: the descriptor is ready while one of them has news.
+    /// All CPUs: the descriptor is ready while one of them has unread counts.
     Any,
 }
 
@@ -16,7 +16,7 @@ pub struct Counts {
     pub blocked: u32,
     /// Threads that unblocked, were registered, or moved to this CPU while ready.
     pub unblocked: u32,
-    /// How often a thread, on any CPU, switched more often than its log has room for. The pairs of blocks and unblocks in lost records are
-    /// in neither count; the difference of both counts is right.
+    /// How often records of a thread, on any CPU, were overwritten: the thread switched more often between two reads than its log has room
+    /// for. The pairs of blocks and unblocks in lost records are in neither count; the difference of both counts is right.
     pub lost: u32,
 }

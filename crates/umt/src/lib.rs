@@ -1,9 +1,9 @@
 //! Tells any runtime which of its threads block and unblock, by CPU: `cox_umt.h`.
 //!
-//! The functions mean what `umt_enable` and `umt_thread_ctrl` of *User-Monitored Threads* (A. Roca et al., section III) mean, without the
-//! authors' kernel. For each CPU there is a descriptor that can be polled, and counters of threads that blocked and unblocked there. In a
-//! session of `cox run --overlap=bpf` BPF counts (`bells`); otherwise the library counts from the kernel's records of the program's own
-//! switches (`logs`).
+//! The functions do what `umt_enable` and `umt_thread_ctrl` of *User-Monitored Threads* (A. Roca et al., section III) do, on a stock
+//! kernel. For each CPU there is a descriptor that can be polled, and counters of threads that blocked and unblocked there. In a session of
+//! `cox run --overlap=bpf` BPF counts (`bells`); otherwise the library counts from the kernel's records of the program's own switches
+//! (`logs`).
 //!
 //! [`Monitor`] is the interface for Rust; `abi`, built on it, is the one for C. The counts are defined in `include/cox_umt.h` and
 //! `docs/umt.md`.
@@ -94,7 +94,7 @@ impl Registration {
         let before = self.0.replace(ptr::null());
         match Monitor::current() {
             Some(current) if ptr::eq(current, before) => current.lose(),
-            // The monitor was disabled since: only the thread's own records are left to release.
+            // The monitor has been disabled in the meantime: only the thread's own records are left to release.
             _ if !before.is_null() => umt_client::records::discharge(),
             _ => {}
         }
@@ -122,7 +122,7 @@ impl Monitor {
         };
         let monitor = Box::into_raw(Box::new(Monitor { way, cpus }));
         if CURRENT.compare_exchange(ptr::null_mut(), monitor, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: made above, and no other thread has seen it.
+            // SAFETY: made above; no other thread has a pointer to it.
             drop(unsafe { Box::from_raw(monitor) });
             return Err(error(libc::EBUSY));
         }

@@ -4,11 +4,11 @@
 //!
 //! A log does not say on which CPU its next block will be, so each descriptor watches all logs. But only one descriptor gets the wake-up:
 //! the kernel clears a log's readiness when any thread asks for it (`perf_poll`, kernel/events/core.c), even in a poll(2) that returns for
-//! another reason. The thread that asks first learns of the news, and reads all logs. Then the counts of the other CPUs are known too, and
-//! this raises *their* eventfds. So
+//! another reason. The thread that asks first therefore reads all logs. It then knows the counts of the other CPUs too, and raises *their*
+//! eventfds. So
 //!
-//! 1. a descriptor is ready while a block on its CPU is known and was not read, and
-//! 2. records that are not known yet make at least one descriptor ready, and its reader makes them known.
+//! 1. a descriptor is ready while a block on its CPU is counted but the program has not read the count, and
+//! 2. records that are not counted yet make at least one descriptor ready; the thread that handles it with a read counts these records.
 //!
 //! *Turned down:* one kernel event for each thread and CPU, with a readiness of its own: each switch would write a record for each CPU.
 //! Also turned down: a thread of the library that reads all logs.
@@ -25,14 +25,14 @@ use crate::count::{Tally, Whereabouts};
 use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
 
-/// Logs are watched for edges, because the kernel clears their level when any thread asks.
+/// Logs are watched edge-triggered, because the kernel clears a log's readiness when any thread polls it.
 const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
 
 /// The backend `perf`.
 #[derive(Debug)]
 pub struct Logs {
     state: Mutex<State>,
-    /// Bit mask of the places that are followed, for reads without the lock.
+    /// Bit n: the thread in place n is followed. Can be read without the lock.
     followed: [AtomicU64; PLACES / 64],
     cpus: usize,
 }
@@ -85,7 +85,7 @@ impl Logs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers the calling thread: its log is followed from here on.
+    /// Registers the calling thread, and follows its log from now on.
     pub fn register(&self) -> io::Result<()> {
         let mut state = self.state();
         if !records::enlist() {
@@ -151,7 +151,8 @@ impl Logs {
     /// Returns the counts of a CPU since the last read. `None`: nothing has happened.
     pub fn read(&self, cpu: usize) -> Option<Counts> {
         let mut state = self.state();
-        // Before the logs are read: a switch after this makes the descriptor ready again, and one before it is read now.
+        // Clear the readiness before reading the logs: a switch after this makes the descriptor ready again, and an earlier one is read
+        // below.
         for slot in [cpu, self.cpus] {
             state.watchers[slot].iter().for_each(Watcher::hush);
         }
@@ -199,8 +200,8 @@ impl State {
         }
     }
 
-    /// Makes a descriptor ready if a block on one of its CPUs is known and was not read. Unblocks do not count here, because the kernel
-    /// does not make a log ready for them either.
+    /// Makes each descriptor ready whose CPU, or one of whose CPUs, has a counted block that the program has not read; makes the others not
+    /// ready. Unblocks do not matter here, because the kernel does not make a log ready for them either.
     fn raise(&mut self) {
         let State { tally, told, watchers, .. } = self;
         let mut any = false;

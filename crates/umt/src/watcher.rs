@@ -16,7 +16,7 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Makes a watcher that nothing makes ready yet.
+    /// Makes a watcher that is not ready, and watches no other descriptor yet.
     pub fn new() -> io::Result<Watcher> {
         // SAFETY: makes a descriptor.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
@@ -30,7 +30,7 @@ impl Watcher {
     /// Adds a descriptor that makes the watcher ready. Does nothing if it was added before.
     pub fn watch(&self, what: RawFd, events: libc::c_int) -> io::Result<()> {
         let mut event = libc::epoll_event { events: events as u32, u64: 0 };
-        // SAFETY: an event to be read.
+        // SAFETY: the kernel only reads `event`, during the call.
         let failed = unsafe { libc::epoll_ctl(self.raw(), libc::EPOLL_CTL_ADD, what, &raw mut event) } < 0;
         match failed.then(io::Error::last_os_error) {
             Some(why) if why.raw_os_error() != Some(libc::EEXIST) => Err(why),
@@ -38,7 +38,7 @@ impl Watcher {
         }
     }
 
-    /// Fetches the events of descriptors that are watched for edges, so that these no longer make the watcher ready.
+    /// Fetches the events of edge-triggered descriptors, so that these no longer make the watcher ready.
     pub fn hush(&self) {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
         // SAFETY: the buffer has room for this number of events.
@@ -75,7 +75,7 @@ impl Watcher {
     }
 }
 
-/// Closes descriptors of an object that is then forgotten. Safe in a child after fork.
+/// Closes the descriptors of an object that is not used again. Safe in a child after fork.
 pub fn close(descriptors: impl IntoIterator<Item = RawFd>) {
     for fd in descriptors {
         // SAFETY: the descriptors are the caller's, and no thread uses them after this.
@@ -84,6 +84,6 @@ pub fn close(descriptors: impl IntoIterator<Item = RawFd>) {
 }
 
 fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: just made, if it is one.
+    // SAFETY: not negative, so a descriptor that the kernel has just made, and that no other code owns.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
