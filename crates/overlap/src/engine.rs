@@ -23,13 +23,13 @@ pub enum Backend {
     Auto,
     /// eBPF rings a doorbell when a thread blocks while tasks are pending.
     Bpf,
-    /// The kernel's records of the program's switches wake a standby at each switch-out: without privileges.
+    /// The kernel's records of context switches wake a standby at each switch-out. Needs no privileges.
     Perf,
-    /// A thread of the idle class runs when no other thread wants its CPU, and rings: without privileges.
+    /// On each CPU, a thread of the idle class runs when no other thread wants the CPU, and wakes a standby. Needs no privileges.
     StandbyIdle,
-    /// The kernel wakes one thread at every switch, which rings, as in the UMT paper: for comparison.
+    /// The kernel wakes one leader thread at every switch, and the leader wakes standbys, as in the UMT paper. For comparison.
     Leader,
-    /// cox's runtime runs the tasks, and does not learn of blocked threads: for comparison.
+    /// cox's runtime runs the tasks, but blocked threads are not noticed. For comparison.
     Off,
 }
 
@@ -43,7 +43,7 @@ pub struct Overlapping {
     children: bool,
     source: Option<Arc<Mutex<Source>>>,
     server: Option<RegistrationServer>,
-    /// Why blocked threads are not noticed in a better way.
+    /// Why a better backend is not used; `None` if the best one is used, or if the user has chosen the backend.
     passed_over: Option<String>,
     /// Why the program's tasks cannot be taken over.
     unfit: Option<String>,
@@ -56,7 +56,7 @@ pub struct Counted {
     pub noticed: Noticed,
     /// Whether processes could request doorbells.
     pub has_doorbells: bool,
-    /// Why blocked threads were not noticed in a better way.
+    /// Why a better backend was not used; `None` if the best one was used, or if the user had chosen the backend.
     pub passed_over: Option<String>,
     /// Why the program's tasks could not be taken over.
     pub unfit: Option<String>,
@@ -80,7 +80,7 @@ impl Overlapping {
         })
     }
 
-    /// Returns the variable with which the program is started, besides the preload library's.
+    /// Returns the environment variable that the program gets in addition to those of the preload library.
     fn variable(&self) -> (OsString, OsString) {
         let mut value = OsString::from("off");
         if let Some(server) = &self.server {

@@ -6,11 +6,13 @@ use session::launch::file_of;
 use session::preload;
 use symbols::elf::{Dynamic, Part, has_inside};
 
-/// Functions that compiled programs call for a parallel region: clang's this one, gcc's `GOMP_parallel`. LLVM's runtime has both.
+/// The function that code compiled by clang calls for a parallel region. Code compiled by gcc calls `GOMP_parallel`. LLVM's runtime has
+/// both functions.
 const CLANGS: &str = "__kmpc_fork_call";
 const GCCS: &str = "GOMP_";
 
-/// gcc's runtime. The strings are an environment variable, and the beginning of its messages.
+/// The marks of gcc's runtime in a program's file: a function, and two strings (an environment variable, and the beginning of its
+/// messages).
 const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPINCOUNT", "\nlibgomp: "] };
 /// LLVM's runtime.
 const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
@@ -18,8 +20,8 @@ const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OM
 /// Libraries that contain gcc's functions: gcc's own, LLVM's, and Intel's build of LLVM's.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp", "libiomp5.so"];
 
-/// Returns why the tasks of `program` cannot be taken over; then it runs unchanged. Returns `None` as well if the program's libraries, or
-/// programs that it starts, may have tasks.
+/// Returns why the tasks of `program` cannot be taken over; the program then runs unchanged. Returns `None` also if the program itself has
+/// no tasks, because its libraries, or programs that it starts, may have some.
 #[must_use]
 pub fn why_not(program: &OsStr) -> Option<String> {
     // A missing file is reported when it cannot be executed.
@@ -39,7 +41,7 @@ fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<
             "it is compiled by clang, and its tasks are LLVM's (libomp); those of gcc (libgomp) can be taken over",
         );
     }
-    // The loader uses the first library that has a function.
+    // The loader takes a function from the first library that has it.
     let is_runtime = |name: &&String| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
     match program.libraries.iter().find(is_runtime) {
         Some(runtime) if runtime.starts_with(RUNTIMES[0]) => None,

@@ -1,5 +1,4 @@
-//! Pages to which the kernel side does not write, for processes that notice by themselves when a CPU is left (`umt_client::{records,
-//! sentinel}`).
+//! Pages that the kernel side does not write, for processes that notice blocked threads by themselves (`umt_client::{records, sentinel}`).
 
 use std::os::fd::OwnedFd;
 
@@ -13,7 +12,7 @@ pub fn give(process: u32) -> Result<Given> {
     Ok(Given { process, said: file(size_of::<Said>())?, seen: file(size_of::<Seen>())?, bells: Vec::new() })
 }
 
-/// Makes memory of a fixed size, which no process can shorten.
+/// Makes memory of a fixed size, which no process can shrink.
 fn file(bytes: usize) -> Result<OwnedFd> {
     let file = memfd_create("coxswain-overlap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).context("memory")?;
     ftruncate(&file, bytes as u64).context("memory")?;

@@ -33,13 +33,13 @@ const BACKLOG: i32 = 128;
 /// session.
 const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for which no client is accepted after a failed accept: without free descriptors the next accept would fail at once.
+/// Time for which no client is accepted after a failed accept: without free descriptors the next accept would fail immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Added to a time limit before sleeping, so that the limit has passed at the wake-up.
 const SLACK: Duration = Duration::from_millis(1);
 
-/// Registers registration server. Dropping it closes the socket and all connections.
+/// The registration server. Dropping it closes the socket and all connections.
 pub struct RegistrationServer {
     folder: PathBuf,
     nonce: [u8; 16],
@@ -151,7 +151,7 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The descriptors that end the server.
+/// The descriptors that end the server when they become ready.
 struct Ends {
     close: Arc<OwnedFd>,
     /// Hangs up when the process that rings doorbells has ended.
@@ -170,7 +170,7 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
         let door = [PollFd::new(&*ends.close, PollFlags::IN), PollFd::new(listener, at_door)];
         let inside = clients.iter().map(|client| PollFd::new(&client.0, PollFlags::IN));
         let mut wanted: Vec<PollFd<'_>> = door.into_iter().chain(inside).collect();
-        // The last entry, watched only for a hang-up: data on this descriptor is an answer to another request.
+        // The last entry, the lifeline, is watched only for a hang-up: data on it answers another request, and is read elsewhere.
         wanted.extend(ends.lifeline.iter().map(|line| PollFd::new(line, PollFlags::empty())));
         // Sleep at most until the first silent client exceeds its limit, whatever the others do.
         let silent = clients.iter().filter(|(_, process, _)| process.is_none());
@@ -191,7 +191,8 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
             return;
         }
         if ends.lifeline.is_some() && ready.last() == Some(&true) {
-            // No process rings doorbells any more. The connections are closed here, which tells the clients that the session is over.
+            // The process that rang the doorbells has ended. Returning closes the connections, which tells the clients that the session is
+            // over.
             return source.lock().unwrap_or_else(PoisonError::into_inner).is_lost();
         }
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! The source of processes' pages, and the processes that have them.
+//! Creates the pages of processes, and keeps a list of the processes that have pages.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,15 +15,15 @@ use wire::umt::{How, PROCESSES};
 use crate::memory;
 use crate::sums::Sums;
 
-/// The source of processes' pages.
+/// Creates the pages of each process that requests them, and sums up the counts in them.
 pub struct Source {
     kind: Kind,
     /// How blocked threads are noticed.
     pub how: How,
-    /// Clients that have hung up, and clients that are connected.
+    /// Clients that have hung up (`ended`), and clients that are connected (`clients`).
     ended: Vec<Client>,
     clients: Vec<Client>,
-    /// The sums of processes that are gone, and the number of refused ones.
+    /// Sums over the processes that have ended, and the number of refused requests.
     past: Sums,
 }
 
@@ -38,7 +38,7 @@ struct Client {
     hung_up: Option<Instant>,
 }
 
-/// After a process has ended, its last thread's last switch is counted within less than this.
+/// Upper limit of the time from the end of a process until BPF has counted the last switch of its last thread.
 const LAST_SWITCH: Duration = Duration::from_millis(100);
 
 impl Client {
@@ -59,7 +59,7 @@ impl Client {
 
 enum Kind {
     Bpf(Box<dyn Doorbells>),
-    /// Holds the number of the next process.
+    /// Plain memory, which the processes themselves write. Holds the number of the next process.
     Memory(u32),
 }
 
@@ -124,8 +124,8 @@ impl Source {
                 Ok(given)
             }
             Err(why) => {
-                // eBPF counts the threads of this process already. As for any other process, the number is free again when the process has
-                // ended.
+                // eBPF already counts the threads of this process, so its number stays in use until the process has ended, as for any other
+                // process.
                 self.clients.push(Client::new(given.process, None, pid));
                 self.over(given.process);
                 Err(why).context("mapping a process' pages")
@@ -133,7 +133,7 @@ impl Source {
         }
     }
 
-    /// Ends a process's part: it has hung up, because it has ended or wants nothing more.
+    /// Marks a process as disconnected: it has ended, or wants no more doorbells.
     pub fn over(&mut self, process: u32) {
         if let Kind::Bpf(bells) = &mut self.kind {
             bells.over(process);
@@ -183,7 +183,7 @@ impl Source {
         self.past.reasons.lost = 1;
     }
 
-    /// Prepares for the next process. If there are too many, the next `give` fails.
+    /// Prepares the pages of the next process, so that it gets them sooner. Ignores errors, since the next `give` reports them.
     pub fn prepare(&mut self) {
         if let Kind::Bpf(bells) = &mut self.kind {
             let _ = bells.prepare();

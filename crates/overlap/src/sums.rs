@@ -17,11 +17,11 @@ ledger::figures! {
     figures of reasons {
         /// Standbys that could not be made because a process had as many as it may have.
         at_limit: u64, sum;
-        /// Processes without standbys, since they have thread-local data of their own.
+        /// Processes without standbys, because the program uses thread-local variables.
         thread_data: u64, sum;
-        /// Processes without standbys, since their threads are bound to places.
+        /// Processes without standbys, because their threads are bound to places.
         bound: u64, sum;
-        /// Processes without standbys, since BPF knows their threads by other numbers.
+        /// Processes without standbys, because BPF did not count the test block of their first thread.
         unseen: u64, sum;
         /// Times that two tasks were given the same thread number.
         shared_numbers: u64, sum;
@@ -31,7 +31,7 @@ ledger::figures! {
         refused: u64, sum;
         /// 1 if the process that rings doorbells ended before the session.
         lost: u64, sum;
-        /// Processes that have written impossible numbers to their page, of which nothing is counted.
+        /// Processes that have written impossible numbers to their page; none of the numbers in that page is counted.
         impossible: u64, sum;
     }
 }
@@ -43,11 +43,11 @@ pub struct Sums {
     pub counts: OverlapCounts,
     /// Counts for the report's diagnostics.
     pub reasons: Reasons,
-    /// Error number with which a standby could not be made, if the program reports one.
+    /// Error number of the last failure to create a standby thread, if the program reports one.
     pub error: Option<i32>,
     /// Why the last refused request was refused.
     pub refusal: Option<String>,
-    /// Number of rings by BPF, by the time until the first task: class n begins at 2^(n/4) µs.
+    /// Numbers of rings by BPF, divided by the time from the ring to the first task: class n begins at 2^(n/4) µs.
     pub heard: Vec<u64>,
 }
 
@@ -115,8 +115,8 @@ impl Sums {
         }
     }
 
-    /// Returns whether one process can have these counts, together with the kernel's. No word can be incremented more than once per
-    /// nanosecond.
+    /// Returns whether a process of this age can have these counts, together with the kernel's: no counter is incremented more than once
+    /// per nanosecond.
     fn is_possible(&self, kernel: &OverlapCounts, age: Duration) -> bool {
         let most = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         let mut all = self.counts.clone();
