@@ -1,8 +1,8 @@
 //! A stopwatch for the fixed cost of a session: the time that cox takes for each part of its start and its end.
 //!
-//! The stopwatch is off, and costs one load, unless [`begin`] was called. `cox` calls that if [`VARIABLE`] names a file; `cox-bench
-//! overhead start` reads the file. Code that finishes a part calls [`done`]: the time since the last such call, on any thread, counts for
-//! this part. The parts of a session follow one another, even if different threads do them.
+//! The stopwatch is off, and costs one load, unless [`begin`] was called. `cox` calls [`begin`] if [`VARIABLE`] names a file; `cox-bench
+//! overhead start` reads the file. Code that finishes a part calls [`done`]: the time since the previous call of [`done`], by any thread,
+//! is added to this part. The parts of a session follow one another, even if different threads do them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`blocked_in`], `SYS_*` | what blocking in a system call means, by its number |
 //! | [`wait_loop`], [`import_slot`] | what machine code does: loops that only wait, stubs of the procedure linkage table |
-//! | `doors` (macros) | entry points of the preload library in assembly, and its word in each thread |
+//! | `doors` (macros) | entry points of the preload library in assembly, and the library's thread-local word |
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!

@@ -12,7 +12,7 @@ pub const MAX_LOOP: usize = 32;
 pub enum Verdict {
     /// A loop that only waits.
     Waits,
-    /// A small loop that stores along memory, computes on vectors or floating point, or moves strings.
+    /// A small loop that stores to advancing addresses, computes on vectors or floating point, or moves strings.
     Moves,
     /// A small loop that does anything else.
     Works,
@@ -32,9 +32,9 @@ pub enum CallTarget {
 /// The effect of a called function, as far as waiting is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callee {
-    /// It only executes `pause`.
+    /// The function only executes `pause`.
     Relaxes,
-    /// It gives the CPU away: `sched_yield`.
+    /// The function gives up the CPU: `sched_yield`.
     Yields,
     /// Anything else.
     Other,
@@ -66,7 +66,7 @@ impl WaitLoops {
         self.pauses
     }
 
-    /// Returns whether the function calls one that gives the CPU away.
+    /// Returns whether the function calls a function that gives up the CPU.
     pub fn yields(&self) -> bool {
         self.yields
     }

@@ -27,7 +27,7 @@ struct pt_regs {
 
 #pragma clang attribute pop
 
-/* A program's context, not a kernel object: fixed layout, no relocation. The user ABI of x86-64. */
+/* Indices into the registers of an interrupted program. They are fixed by the user ABI of x86-64, so no relocation is needed. */
 enum { COX_REG_IP = 16, COX_REG_CS = 17, COX_REGS = 21 };
 struct bpf_perf_event_data {
 	__u64 regs[COX_REGS];
@@ -85,7 +85,7 @@ struct pt_regs {
 
 #pragma clang attribute pop
 
-/* Fixed layout: the user ABI of arm64 (struct user_pt_regs). */
+/* Indices into the registers of an interrupted program, fixed by the user ABI of arm64 (struct user_pt_regs). */
 enum { COX_REG_PC = 32, COX_REG_PSTATE = 33, COX_REGS = 34 };
 struct bpf_perf_event_data {
 	__u64 regs[COX_REGS];

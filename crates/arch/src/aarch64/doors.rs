@@ -1,5 +1,5 @@
-//! Entry points of the preload library on this processor. They are not written: cox preloads nothing here. A call prints the reason and
-//! ends the process.
+//! Placeholders for the entry points of the preload library: cox preloads nothing on this processor. A call prints the reason and ends the
+//! process.
 
 /// Defines a function that [`refuse`](crate::refuse)s under the name of an interposed function.
 #[doc(hidden)]
@@ -55,7 +55,7 @@ macro_rules! by_place {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $place;)* } };
 }
 
-/// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. To be used once in a library.
+/// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. Use it at most once in a library.
 #[macro_export]
 macro_rules! own_word {
     () => {

@@ -1,6 +1,6 @@
 //! Entry points of the preload library that need the return address of their caller, or must pass on arguments without looking at them.
-//! They are in assembly, because only assembly sees the return address and leaves any number of arguments in place. Also a word in each
-//! thread, which two instructions read.
+//! They are in assembly, because only assembly sees the return address and leaves any number of arguments in place. This module also
+//! defines a thread-local word that two instructions can read.
 
 /// Defines interposed functions of one argument or none. `$inner` receives the argument, if any, and the return address.
 #[macro_export]
@@ -18,8 +18,8 @@ macro_rules! with_caller {
     )* };
 }
 
-/// Calls `{inner}` with the first integer argument, if there is one, and the return address. Then jumps to the address that it returns,
-/// with all arguments unchanged.
+/// Calls `{inner}` with the first integer argument, if there is one, and the return address. Then jumps to the address that `{inner}`
+/// returns, with all arguments unchanged.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! by_way_asm {
@@ -46,8 +46,8 @@ macro_rules! by_way_asm {
     };
 }
 
-/// Defines interposed functions of any integer arguments. `$inner` receives the first argument, if any, and the return address. It returns
-/// the address at which to continue, with all arguments unchanged.
+/// Defines interposed functions with any integer arguments. `$inner` receives the first argument, if any, and the return address. It
+/// returns the address at which execution continues, with all arguments unchanged.
 #[macro_export]
 macro_rules! by_way_of {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
@@ -63,7 +63,7 @@ macro_rules! by_way_of {
     )* };
 }
 
-/// Defines a function as [`by_way_of`] does, but not an interposed one: other code has its address.
+/// Defines a function as [`by_way_of`] does, but without interposing: other code calls the function through a pointer.
 #[macro_export]
 macro_rules! by_way_of_inside {
     ($name:ident => $inner:path) => {
@@ -120,7 +120,7 @@ macro_rules! by_place {
     )* };
 }
 
-/// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. To be used once in a library.
+/// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. Use it at most once in a library.
 ///
 /// Normally, finding a library's thread-local variable takes a function call (`__tls_get_addr`). This word lies at a fixed distance from
 /// the thread pointer. A library may use such variables if it is loaded at the program's start, but only for few bytes.

@@ -8,7 +8,7 @@ pub const PLT_ENTRY_BYTES: u64 = 16;
 pub const LONGEST_INSTRUCTION_BYTES: u64 = 15;
 
 /// Returns where in memory the target address of a stub is stored. `code`: the stub's machine code, which lies at address `start`: `jmp
-/// *slot(%rip)`, possibly behind `endbr64`.
+/// *slot(%rip)`, possibly after `endbr64`.
 pub fn import_slot(code: &[u8], start: u64) -> Option<u64> {
     Decoder::with_ip(64, code, start, DecoderOptions::NONE)
         .into_iter()

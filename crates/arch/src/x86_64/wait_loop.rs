@@ -16,10 +16,10 @@
 //!    - no address in it depends on a value that changes from one iteration to the next. Reason: copying, scanning and probing advance
 //!      along memory; a list walk makes the next address from the last load;
 //!    - some branch that leaves it tests a value polled from memory at an unchanging address, and nothing else: the test does not also use
-//!      a counter or a time. Reason: `i < *limit` ends by itself. Polling a slot of the own stack frame counts only if the loop counts
-//!      nothing at all, because -O0 code reads its plain variables in this way;
-//!    - no branch in it tests a value that cannot change while the loop runs (registers that it does not write). Reason: compilers leave
-//!      endless loops on paths that are never repeated, as when a list turns out to be empty; these look like polling.
+//!      a counter or a time. Reason: `i < *limit` ends by itself. Polling a slot of the function's own stack frame is accepted only if the
+//!      loop has no counter at all, because -O0 code reads its plain variables in this way;
+//!    - no branch in it tests a value that cannot change while the loop runs (registers that it does not write). Reason: compilers generate
+//!      loops that would be endless but are never repeated, for example for a list that turns out to be empty; these look like polling.
 //!
 //! An address that is itself polled (`shared->flag` at -O0 or with a volatile pointer) is unchanging: this thread does not change it.
 //!
@@ -27,8 +27,8 @@
 //!
 //! # Known limits
 //! - `while (!stop) n++` looks exactly like a bounded spin and counts as waiting, whatever `n` is for.
-//! - A loop that searches by counting while it reads one plain variable looks like a bounded spin as well. Compilers rarely leave one: none
-//!   in CPython and perl, 32 among the 45,201 functions of GCC's cc1.
+//! - A loop that searches by counting while it reads one plain variable looks like a bounded spin as well. Compilers rarely generate one:
+//!   none in CPython and perl, 32 among the 45,201 functions of GCC's cc1.
 //! - Timed delays by `rdtsc`, and delay loops of `nop` without `pause`, count as work. So do loops that scan several flags without `pause`,
 //!   and loops that poll through a function that was not inlined (C++ atomics at -O0).
 //! - Updates by compare-exchange count as work even under contention, unless they `pause`.

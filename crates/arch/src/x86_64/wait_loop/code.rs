@@ -49,7 +49,7 @@ impl Code {
                 }
             })
             .collect();
-        // Padding before an aligned loop would look like another way into the loop. It has no predecessors, so it is left out.
+        // Padding before an aligned loop would look like another entry to the loop. It has no predecessors, so it is left out.
         let mut reached = vec![false; instructions.len()];
         for (from, edges) in (0u32..).zip(&successors) {
             for to in edges.iter().flatten().filter(|&&to| to != from + 1) {

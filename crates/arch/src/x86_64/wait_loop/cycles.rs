@@ -50,9 +50,9 @@ pub(super) fn small_cycles(code: &Code, limit: usize) -> Vec<Cycle> {
 
 struct Search<'a> {
     code: &'a Code,
-    /// The region into which each instruction was last put.
+    /// The number of the region into which each instruction was last put.
     member: Vec<u32>,
-    /// The current region.
+    /// The number of the current region.
     region: u32,
 }
 
@@ -128,8 +128,8 @@ impl Search<'_> {
         found
     }
 
-    /// Returns the headers of `component`, which is the current region. Code that only an indirect jump reaches has none: then its first
-    /// instruction is the header.
+    /// Returns the headers of `component`, which is the current region. If only an indirect jump reaches the component, none is found, and
+    /// its first instruction is taken as the header.
     fn headers(&self, component: &[u32]) -> Vec<u32> {
         let entered = |node: u32| node == 0 || self.code.predecessors(node).iter().any(|&from| !self.inside(from));
         let headers: Vec<u32> = component.iter().copied().filter(|&node| entered(node)).collect();

@@ -56,8 +56,8 @@ pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> C
     if waits { Verdict::Waits } else { Verdict::Works }
 }
 
-/// Returns the state before each instruction of the body, and the state after one iteration, when nothing changes any more. `None` if that
-/// does not happen: the lattice is finite, so only a defect in this code could cause it.
+/// Computes, up to a fixed point, the state before each instruction of the body, and the state after one iteration. `None` if there is no
+/// fixed point: the lattice is finite, so only a defect in this code could cause that.
 fn settle(code: &Code, cycle: &Cycle, stepper: &mut Stepper) -> Option<(Vec<Option<State>>, State)> {
     const ROUNDS: usize = 1000;
     let index = |node: u32| cycle.body.binary_search(&node).ok();
@@ -111,7 +111,7 @@ struct Carried {
     reach: Vec<u64>,
     /// The tokens that the loop itself changes from one iteration to the next.
     progress: u64,
-    /// Those of these tokens that change by more than a constant step.
+    /// The tokens of `progress` that change by more than a constant step.
     work: u64,
     /// The slots that the loop never writes.
     untouched_slots: u64,
@@ -126,7 +126,7 @@ struct Expanded {
 
 impl Carried {
     /// Makes the summary of a loop. `round`: the state after one iteration. `read`: the tokens that some instruction reads. A value that no
-    /// instruction reads is not progress, such as a register that only one path writes.
+    /// instruction reads, such as a register that only one path writes, is not progress.
     fn new(round: &State, read: u64) -> Carried {
         let round: Vec<Value> = (0..MAX_LOCATIONS).map(|location| round.get(location)).collect();
         let mut reach: Vec<u64> = round.iter().map(|value| value.tokens).collect();

@@ -43,7 +43,7 @@ impl Value {
         Value { tokens: 1 << location, ..Value::default() }
     }
 
-    /// Returns the result of an operation on both values; also the value that may be one or the other.
+    /// Returns the result of an operation on both values. Also used for a value that can be either of them, where two paths join.
     pub fn union(self, other: Value) -> Value {
         Value {
             tokens: self.tokens | other.tokens,

@@ -8,21 +8,21 @@ use crate::wait_loop::{CallTarget, Callee};
 /// The effects of one instruction besides the new state.
 #[derive(Default)]
 pub(super) struct Effects {
-    /// Everything that it reads, addresses included.
+    /// Everything that the instruction reads, addresses included.
     pub inputs: Value,
     /// Addresses of loads and stores outside the stack frame.
     pub addresses: Value,
-    /// Whether it tells the CPU that this is a waiting loop, or gives the CPU away.
+    /// Whether the instruction tells the CPU that this is a waiting loop, or gives up the CPU.
     pub relaxes: bool,
-    /// Whether it stores outside the stack frame, except by a locked read-modify-write.
+    /// Whether the instruction stores outside the stack frame, except by a locked read-modify-write.
     pub stores: bool,
-    /// Whether it is a locked read-modify-write that gives another result when it is repeated.
+    /// Whether the instruction is a locked read-modify-write that gives another result when it is repeated.
     pub advances_memory: bool,
     /// The value that a repeatable exchange stores, or that a compare-exchange compares with and stores.
     pub offered: Option<Offer>,
-    /// Whether it computes on vectors or floating point, or moves strings.
+    /// Whether the instruction computes on vectors or floating point, or moves strings.
     pub moves_data: bool,
-    /// Whether it cannot be followed: calls, system calls, a moving stack pointer.
+    /// Whether the instruction's effect is unknown: calls, system calls, a moving stack pointer.
     pub opaque: bool,
 }
 
@@ -253,7 +253,7 @@ enum Place {
     Slot(usize),
     /// Other memory, by its address.
     Elsewhere(Value),
-    /// There are more slots than can be followed.
+    /// The operand is a further stack slot, but no more slots can be tracked.
     Full,
 }
 
