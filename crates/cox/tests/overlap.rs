@@ -274,7 +274,7 @@ fn without_privileges_blocks_are_noticed_too() {
         }
         assert_eq!(output.status.code(), Some(0), "{report}");
         assert!(report.contains(&format!("overlap: {heading}")), "{how}: {report}");
-        assert_eq!(report.contains("not by eBPF: "), how == "auto", "{how}: {report}");
+        assert_eq!(report.contains("eBPF not used: "), how == "auto", "{how}: {report}");
     }
 }
 

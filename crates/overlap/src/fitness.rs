@@ -38,22 +38,22 @@ fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<
     let imports = |prefix: &str| program.imports.iter().any(|name| name.starts_with(prefix));
     if imports(CLANGS) && !imports(GCCS) {
         return Some(
-            "it is compiled by clang, and its tasks are LLVM's (libomp); those of gcc (libgomp) can be taken over",
+            "it is compiled by clang, so LLVM's runtime (libomp) runs its tasks; only tasks of gcc's libgomp can be taken over",
         );
     }
     // The loader takes a function from the first library that has it.
     let is_runtime = |name: &&String| RUNTIMES.iter().any(|runtime| name.starts_with(runtime));
     match program.libraries.iter().find(is_runtime) {
         Some(runtime) if runtime.starts_with(RUNTIMES[0]) => None,
-        Some(_) if imports(GCCS) => {
-            Some("it is linked to LLVM's OpenMP runtime (libomp, libiomp5); tasks of gcc's (libgomp) can be taken over")
-        }
-        _ if is_inside(&LIBOMP) => Some(
-            "LLVM's OpenMP runtime (libomp) is linked into it statically; tasks of gcc's libgomp.so can be taken over",
+        Some(_) if imports(GCCS) => Some(
+            "it is linked to LLVM's OpenMP runtime (libomp, libiomp5); only tasks of gcc's libgomp can be taken over",
         ),
-        _ if is_inside(&LIBGOMP) => {
-            Some("libgomp is linked into it statically, where its tasks cannot be taken over; link it to libgomp.so")
-        }
+        _ if is_inside(&LIBOMP) => Some(
+            "LLVM's OpenMP runtime (libomp) is linked into it statically; only tasks of gcc's libgomp.so can be taken over",
+        ),
+        _ if is_inside(&LIBGOMP) => Some(
+            "libgomp is linked into it statically, so its tasks cannot be taken over; link the program to libgomp.so",
+        ),
         _ => None,
     }
 }

@@ -14,8 +14,10 @@ pub fn give(process: u32) -> Result<Given> {
 
 /// Makes memory of a fixed size, which no process can shrink.
 fn file(bytes: usize) -> Result<OwnedFd> {
-    let file = memfd_create("coxswain-overlap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).context("memory")?;
-    ftruncate(&file, bytes as u64).context("memory")?;
-    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).context("memory")?;
+    let file = memfd_create("coxswain-overlap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .context("making a process's pages")?;
+    ftruncate(&file, bytes as u64).context("making a process's pages")?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        .context("making a process's pages")?;
     Ok(file)
 }

@@ -61,18 +61,19 @@ impl RegistrationServer {
         let mut nonce = [0; 16];
         std::fs::File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut nonce))
-            .context("a random number")?;
+            .context("reading a random number from /dev/urandom")?;
         remove_stale();
         let folder = std::env::temp_dir().join(format!("{PREFIX}{}-{}", std::process::id(), hex(&nonce[..4])));
         std::fs::DirBuilder::new()
             .mode(0o700)
             .create(&folder)
-            .with_context(|| format!("a folder for a socket: {}", folder.display()))?;
-        let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).context("an event descriptor")?);
+            .with_context(|| format!("making a folder for a socket: {}", folder.display()))?;
+        let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).context("making an event descriptor")?);
         let mut server = RegistrationServer { folder, nonce, close: Arc::clone(&close), handler: None };
         let listener =
-            listening(&server.socket()).with_context(|| format!("a socket: {}", server.socket().display()))?;
-        let lifeline = source.lock().unwrap_or_else(PoisonError::into_inner).lifeline().context("a descriptor")?;
+            listening(&server.socket()).with_context(|| format!("making a socket: {}", server.socket().display()))?;
+        let lifeline =
+            source.lock().unwrap_or_else(PoisonError::into_inner).lifeline().context("copying a descriptor")?;
         let ends = Ends { close, lifeline };
         let work = move || answer_all(&listener, &ends, nonce, &source, patience);
         server.handler = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);

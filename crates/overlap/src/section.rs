@@ -69,16 +69,16 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
     let mut all: Vec<String> = counted.passed_over.iter().cloned().collect();
     if counted.has_doorbells && sums.counts.processes == 0 {
         all.push(
-            "no process asked for doorbells: neither the program nor its child processes began a parallel region of gcc's libgomp.so; what is \
-             linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
+            "no process asked for doorbells: neither the program nor its child processes started a parallel region of gcc's libgomp.so; programs \
+             that are linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
                 .to_owned(),
         );
     }
     let reasons = [
         (
             sums.reasons.thread_data,
-            "without standbys: the program has thread-local data of its own (threadprivate, __thread), which tasks on other threads would \
-             not find",
+            "without standbys: the program uses thread-local variables (threadprivate, __thread), and a standby would access its own copies \
+             of them",
         ),
         (
             sums.reasons.bound,
@@ -86,9 +86,9 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
         ),
         (
             sums.reasons.lost,
-            "cox-observe, which had the eBPF programs, ended before the program: from then on it ran as under libgomp",
+            "cox-observe, which had the eBPF programs, ended before the program: from then on the program ran as under libgomp",
         ),
-        (sums.reasons.unseen, "without standbys: eBPF did not see the program's first thread block"),
+        (sums.reasons.unseen, "without standbys: eBPF did not report when the program's first thread blocked"),
         (sums.reasons.unshared, "some teams have more queues than eBPF can see: their tasks may have waited longer"),
         (
             sums.reasons.impossible,
@@ -101,11 +101,9 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
     ];
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
     all.extend(not_made(sums));
-    all.extend(
-        sums.refusal
-            .as_ref()
-            .map(|why| format!("{} of the processes that asked ran without standbys: {why}", sums.reasons.refused)),
-    );
+    all.extend(sums.refusal.as_ref().map(|why| {
+        format!("{} of the processes that asked for doorbells ran without standbys: {why}", sums.reasons.refused)
+    }));
     all
 }
 

@@ -85,12 +85,12 @@ impl Source {
     pub fn best() -> Result<(Option<Source>, Option<String>)> {
         let by_bpf = match Source::bpf() {
             Ok(source) => return Ok((Some(source), None)),
-            Err(why) => format!("not by eBPF: {}", chain(&why)),
+            Err(why) => format!("eBPF not used: {}", chain(&why)),
         };
         match Source::records(How::Records) {
             Ok(source) => Ok((Some(source), Some(by_bpf))),
             Err(why) => {
-                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; not by perf: {}", chain(&why)))))
+                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; perf not used: {}", chain(&why)))))
             }
         }
     }
@@ -113,7 +113,7 @@ impl Source {
             Kind::Bpf(bells) => bells.give(pid)?,
             Kind::Memory(next) => {
                 let is_room = self.clients.len() + self.ended.len() < PROCESSES;
-                anyhow::ensure!(is_room, "{PROCESSES} processes have asked already");
+                anyhow::ensure!(is_room, "the session has its maximum of {PROCESSES} processes already");
                 *next += 1;
                 memory::give(*next - 1)?
             }
@@ -128,7 +128,7 @@ impl Source {
                 // process.
                 self.clients.push(Client::new(given.process, None, pid));
                 self.over(given.process);
-                Err(why).context("mapping a process' pages")
+                Err(why).context("mapping a process's pages")
             }
         }
     }
@@ -245,7 +245,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let mut source = Source::new(Kind::Bpf(Box::new(One { told: Arc::clone(&told), ..One::default() })), How::Bpf);
         let why = chain(&source.give_or_count(asks.id()).unwrap_err());
-        assert!(why.contains("mapping a process' pages"), "{why}");
+        assert!(why.contains("mapping a process's pages"), "{why}");
         assert_eq!(*told.lock().unwrap(), ["over"], "none of its standbys can be rung");
         let since = Instant::now();
         // Longer than its last switch would take to be counted.
