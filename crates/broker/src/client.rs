@@ -221,7 +221,7 @@ impl Helper {
                     format!("this user may not execute {program} (ask for membership of its group)")
                 }
                 Some(libc::EPERM) => {
-                    format!("the capabilities of {program} are withheld here (a container's bounding set)")
+                    format!("{program} does not get its capabilities here (the container's bounding set excludes them)")
                 }
                 _ => format!("{program}: {error}"),
             })

@@ -76,7 +76,7 @@ impl Kernel {
         let missing = confine::missing();
         if !missing.is_empty() {
             let why = format!(
-                "cox-observe lacks {}. Fix: sudo make install, which gives it (file capabilities; a copy of the file has none, and none count under nosuid or no_new_privs)",
+                "cox-observe lacks {}. Fix: sudo make install, which sets them as file capabilities (a copy of the file does not have them, and they have no effect under nosuid or no_new_privs)",
                 missing.join(" and ")
             );
             return Err(unavailable(why));
@@ -90,7 +90,7 @@ impl Kernel {
 fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
     if let Some(bytes) = wanted.moments_bytes {
         if !bytes.is_power_of_two() || bytes < 4096 {
-            return Err(unavailable(format!("a trace buffer of {bytes} bytes")));
+            return Err(unavailable(format!("invalid size of the trace buffer: {bytes} bytes")));
         }
         if bytes > MAX_MOMENTS_BYTES {
             let most = MAX_MOMENTS_BYTES >> 20;

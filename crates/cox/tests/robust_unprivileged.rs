@@ -340,14 +340,14 @@ fn programs_that_may_not_be_read_are_seen_by_proc_or_said_to_be_unseen() {
     // By itself cox takes what sees it, and says why.
     let (ran, account) = user.both_ways("auto", &program);
     assert_eq!(account.backend, "proc");
-    assert!(ran.stderr.contains("may execute it and not read it"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("may execute it but not read it"), "{}", ran.stderr);
     assert!(account.threads().any(|thread| thread.run_ns > 1_000_000), "{account:?}");
 
     // perf by name is refused before anything starts.
     let cox = path(&user.folder, "cox");
     let refused = run(&mut user.command(&[&[cox.as_str(), "run", "--backend", "perf", "--"][..], &program].concat()));
     assert_eq!((refused.code, refused.text().as_str()), (125, ""));
-    assert!(refused.stderr.contains("may execute it and not read it"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("may execute it but not read it"), "{}", refused.stderr);
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
 
     // Where another program executes it, that is known only then: the thread counts as one that could not be followed.

@@ -39,7 +39,7 @@ pub(crate) struct Asked {
 
 /// The error if a trace is wanted without eBPF.
 const NEEDS_BPF: &str =
-    "traces, pages and --co-run need eBPF (--backend bpf): other backends do not tell what happened when";
+    "traces, pages and --co-run need eBPF (--backend bpf): other backends do not record when each event happened";
 
 impl Asked {
     /// Loads a backend. `auto` takes the best that works, and adds to `passed_over` why better ones did not work. A named backend must
@@ -103,7 +103,7 @@ impl Asked {
     fn perf(&self) -> Result<Box<dyn Observer>, WatchError> {
         if let Some(why) = &self.hidden {
             let why = format!("{why}. Fix: run it as a user who may read it, or use --backend proc");
-            return Err(WatchError::Unavailable { what: "cannot observe by perf".into(), why });
+            return Err(WatchError::Unavailable { what: "cannot observe with perf".into(), why });
         }
         Ok(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children: self.children })?))
     }

@@ -20,11 +20,11 @@ pub fn why_hidden_from_perf(program: &OsStr) -> Option<String> {
     let found = std::fs::metadata(&file).ok()?;
     let own = rustix::process::geteuid().as_raw();
     let why = if access(&file, Access::READ_OK).is_err() {
-        "this user may execute it and not read it"
+        "this user may execute it but not read it"
     } else if found.mode() & SET_ID != 0 && found.uid() != own {
         "it runs with the rights of another user or group (set-user-id)"
     } else {
         return None;
     };
-    Some(format!("the kernel lets perf see nothing of '{}': {why}", file.display()))
+    Some(format!("the kernel does not let perf observe '{}': {why}", file.display()))
 }

@@ -106,8 +106,8 @@ fn cannot(folder: &Path) -> String {
     format!("cannot keep the trace in '{}'", folder.display())
 }
 
-/// Returns why a thread is blocked; `None` if it is not blocked. The trace has no event for this cause if it depends on a descriptor, which is looked
-/// up only at the end.
+/// Returns why a thread is blocked; `None` if it is not blocked. A cause that depends on a descriptor is not in the trace yet, because it is looked
+/// up only when the thread runs again or the session ends.
 fn open_cause(clock: &Clock) -> Option<Cause> {
     let is_blocked = State::from_wire(clock.state) == State::Blocked;
     Cause::ALL.get(usize::from(clock.cause)).copied().filter(|_| is_blocked)
