@@ -33,7 +33,7 @@ pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
 
-/// The argument's name in every command that runs a program, and in no other.
+/// Name of the argument for the program and its arguments. Exactly the commands that run a program have it.
 pub const PROGRAM: &str = "program";
 
 /// Measures what the OS scheduler costs the threads of a program, and reduces that cost.
@@ -132,7 +132,7 @@ pub struct Run {
     /// Traces
     #[command(flatten)]
     pub traces: Traces,
-    /// The buffer for them
+    /// The buffer for trace events
     #[command(flatten)]
     pub room: Room,
     /// List all threads, not only the ten that lost most time
@@ -160,8 +160,8 @@ pub struct Run {
     /// Also pack the program on these CPUs (0-3,8), as `cox pack --cpus` does; not with --cgroup
     #[arg(long, value_name = "LIST", conflicts_with = "cgroup")]
     pub pack_cpus: Option<CpuSet>,
-    /// Run OpenMP tasks by cox's runtime, whose standby threads use CPUs whose threads are blocked. HOW cox learns of blocked
-    /// threads: auto, bpf, perf or standby-idle (both without privileges), leader (for comparison), off
+    /// Run OpenMP tasks in cox's runtime: when a thread blocks, a standby thread uses its CPU. HOW cox learns of blocked threads: auto, bpf, perf or
+    /// standby-idle (both without privileges), leader (for comparison), off
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "auto",
         conflicts_with_all = ["pid", "cgroup", "pack_cpus"])]
     pub overlap: Option<overlap::Backend>,
@@ -231,7 +231,7 @@ pub struct Pack {
     /// Pack even where it gains nothing; for experiments
     #[arg(long)]
     pub always: bool,
-    /// Of earlier versions, for experiments: `cox-bench pack palm` has what these two gave.
+    /// Option of an earlier version. It is only recognised so that the error can name `cox-bench pack palm`, which has these experiments now.
     #[arg(long, hide = true)]
     pub policy: Option<String>,
     /// See `policy`.

@@ -13,7 +13,7 @@ pub struct Laps {
 }
 
 impl Laps {
-    /// Starts the stopwatch, if the environment variable names a file.
+    /// Starts the stopwatch if the environment variable [`laps::VARIABLE`] names a file.
     pub fn begin() -> Option<Laps> {
         let file = std::env::var_os(laps::VARIABLE).filter(|file| !file.is_empty())?;
         Some(Laps { file: file.into(), begin_ns: laps::begin() })

@@ -17,9 +17,9 @@ use crate::provenance;
 struct Outside {
     /// Names that share one meaning.
     names: fn() -> Vec<&'static str>,
-    /// What cox uses it for.
+    /// What cox uses the variable or file for.
     meaning: &'static str,
-    /// The commands that use it. The page of cox itself lists all variables and files.
+    /// The commands that use the variable or file. The page of cox itself lists all variables and files.
     commands: &'static [&'static str],
 }
 

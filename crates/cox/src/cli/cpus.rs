@@ -9,7 +9,7 @@ pub struct Cpus {
     /// The CPUs: 0-3,8
     #[arg(long, value_name = "LIST", conflicts_with = "ncpus", required_unless_present = "ncpus")]
     pub cpus: Option<CpuSet>,
-    /// N CPUs, which cox chooses among those that the program may use: of one cache, whole cores first
+    /// N CPUs, which cox chooses among those that the program may use: CPUs that share a cache, whole cores first
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub ncpus: Option<usize>,
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 /// Width of the column with the features' names.
 const NAMES: usize = 30;
 
-/// Terminals narrower than this have no column of reasons: a reason that does not fit beside a name continues below it.
+/// On terminals narrower than this, the reasons have no column of their own: a reason that does not fit beside the name continues on the next line.
 const TWO_COLUMNS: usize = 90;
 
 /// Returns the findings as text.

@@ -26,7 +26,7 @@ pub struct Outputs {
     traces: Traces,
 }
 
-/// Returns the options that write files, each with its file.
+/// Returns every option that names an output file, with the file given for it (`None` if the option is not used).
 pub fn named(options: &cli::Run) -> Vec<(&'static str, Option<PathBuf>)> {
     let text = options.output.clone().filter(|_| !options.quiet);
     [("--json", options.json.clone()), ("--output", text)].into_iter().chain(traces::named(&options.traces)).collect()
@@ -105,7 +105,7 @@ impl Outputs {
 
 /// Returns remarks that follow the account: why a better backend was not used.
 fn afterwards(observed: &Observed, style: &Style) -> String {
-    // eBPF comes before perf.
+    // The reasons are in the order of the backends: eBPF, then perf.
     let backends = ["eBPF", "perf"].iter().zip(&observed.passed_over);
     let lines = backends.flat_map(|(backend, reason)| {
         wrapped(&style.clean(&format!("{backend} not used: {reason}")), style.columns(), "  ", "    ")

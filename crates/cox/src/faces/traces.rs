@@ -29,7 +29,7 @@ pub struct Traces {
     html: Option<Output>,
 }
 
-/// Returns the options of traces, each with its file.
+/// Returns every option that writes a trace, with the file given for it (`None` if the option is not used).
 pub fn named(wanted: &cli::Traces) -> Vec<(&'static str, Option<PathBuf>)> {
     let paraver =
         endings().map(|ending| ("--paraver", wanted.paraver.as_deref().map(|prefix| with_ending(prefix, ending))));
@@ -88,7 +88,7 @@ impl Traces {
             })
         });
         let paraver = self.paraver.map_or(Ok(()), |([prv, pcf, row], views)| {
-            // The names are known only after the trace has been written; they fit into memory.
+            // The contents of `.pcf` and `.row` are known only after the trace has been written. Until then they are kept in memory.
             let (mut names, mut meanings) = (Vec::new(), Vec::new());
             prv.write_with(|out| {
                 let mut files = Files { prv: out, pcf: &mut meanings as &mut dyn Write, row: &mut names };

@@ -16,7 +16,7 @@ use session::Ended;
 pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Facts) -> Result<Advice, Refusal> {
     let seen = tested.summary.trial.clone().unwrap_or_default();
     let cpus = tested.cpus.len();
-    // The part of the CPUs' time that was not idle and that neither the program nor cox used.
+    // `others`: the part of the CPUs' time in which other programs ran, not counting the program and cox.
     let there_ns = (tested.summary.wall_ns * cpus as u64).max(1);
     let others = tested.others_ns.map(|others_ns| others_ns as f64 / there_ns as f64);
     let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus, tested.openmp, facts) };

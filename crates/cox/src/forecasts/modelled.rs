@@ -1,4 +1,4 @@
-//! Simulates a program from its account.
+//! Simulates a program. Its threads, work and waits come from the account of an earlier run.
 
 use advise::evidence::Evidence;
 use advise::forecast::modelled::{self, Simulated, Sketch, Waits};
@@ -47,9 +47,9 @@ const MOST_MEETINGS: u64 = 60_000;
 /// Assumed time, in ns, for which a runtime spins before it sleeps.
 const SPINS_NS: u64 = 350_000;
 
-/// Simulates phases of this length.
+/// Simulates the program of `sketch` with phases of length `phase_ns`.
 pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
-    // If threads never meet, each second of the simulation is like the others, so the work can be shortened.
+    // If threads never meet, all seconds of a simulation are alike, so less work is simulated.
     let work_ns = if sketch.waits == Waits::Never { phase_ns.min(SIMULATED_NS) } else { phase_ns };
     let wait = match sketch.waits {
         Waits::Loops => Wait::Spin,

@@ -13,15 +13,15 @@ use trace::{Recording, ThreadTable, session};
 #[path = "../../../report/tests/sample/mod.rs"]
 mod sample;
 
-/// Of a machine that has but one event.
+/// Returns the event formats of a machine that has only one kind of event.
 pub fn known() -> Vec<Format> {
     let text = "name: sched_switch\nID: 100\n\tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n";
     Format::parse(text).into_iter().collect()
 }
 
-/// One of each kind.
+/// Returns one unchanged recording of each kind.
 pub fn originals() -> Vec<Vec<u8>> {
-    // That something was lost is said, and the test of originals wants nothing said.
+    // Leaves out the records of lost events: cox reports these, but the test of unchanged recordings expects no message.
     let quiet: Vec<Vec<u8>> = story().into_iter().filter(|record| record[0] != 2).collect();
     let mut all: Vec<Vec<u8>> = (0..4).map(|form| encoded(&quiet, form)).collect();
     all.push(SCRIPT.into());
@@ -39,7 +39,7 @@ fn encoded(records: &[Vec<u8>], form: usize) -> Vec<u8> {
     }
 }
 
-/// A recording of perf's: its records changed, or its bytes, or both.
+/// Returns a recording of perf with changed records, changed bytes, or both.
 pub fn perf(random: &mut Random) -> Vec<u8> {
     let mut records = story();
     let how = random.below(4);
@@ -53,7 +53,7 @@ pub fn perf(random: &mut Random) -> Vec<u8> {
     file
 }
 
-/// A text of perf's, changed.
+/// Returns a text of `perf script`, changed.
 pub fn script(random: &mut Random) -> Vec<u8> {
     let mut lines = SCRIPT.to_owned();
     let how = random.below(4);
@@ -68,13 +68,13 @@ pub fn script(random: &mut Random) -> Vec<u8> {
     file
 }
 
-/// Recordings of cox's.
+/// Traces of cox.
 pub struct Sessions {
-    /// Reports that are in them, as JSON.
+    /// The report in each trace, as JSON.
     documents: Vec<String>,
 }
 
-/// What one is made of.
+/// The parts of a trace before it is encoded.
 struct Session {
     recording: Recording,
     moments: Vec<wire::Moment>,
@@ -118,7 +118,7 @@ impl Sessions {
         Session { recording, moments, report: self.documents[at].clone() }
     }
 
-    /// One of them, changed.
+    /// Returns one of the traces, changed.
     pub fn changed(&self, random: &mut Random) -> Vec<u8> {
         let mut session = self.original(random.below(self.documents.len()));
         if random.one_in(8) {
@@ -170,7 +170,7 @@ impl Changed for Recording {
     }
 }
 
-/// Two programs, one of which was overlapped.
+/// Returns a report on two co-run programs, with a section on overlap.
 fn side_by_side() -> Document {
     let mut document = sample::heat();
     let second = document.account.programs[0].clone();

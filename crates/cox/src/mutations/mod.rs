@@ -24,20 +24,20 @@ use crate::verbs::report::{mode, report_on};
 #[global_allocator]
 static MEMORY: Counting = Counting;
 
-/// Bytes that a report on a file of some kilobytes may take.
+/// Largest number of bytes of memory that a report on a file of some kilobytes may use.
 const MEMORY_BYTES: usize = 16 << 20;
 
-/// A page is made of one input in so many: drawing is most of the work, and goes by sums that the other outputs have, too.
+/// A page is written for one input in `PAGES`: drawing takes most of the time, and most of its figures are in the other outputs, too.
 const PAGES: u64 = 16;
 
-/// Commands of `cox report`, with everything that can be wanted, and nothing that is left afterwards.
+/// The commands of `cox report` that are tested on each input. Together they request every output. All output is discarded.
 struct Wanted {
-    /// With all traces and a page; with all traces; without, when nothing is kept on the way; and perf's own figures.
+    /// In this order: with all traces and a page; with all traces; without traces, so that no trace events are kept; with perf's own figures.
     all: Vec<cli::Report>,
     _folder: tempfile::TempDir,
 }
 
-/// A report to `output`, and nothing else.
+/// Returns the options for a text report to `output`, without any other output.
 pub fn plain(output: &Path) -> cli::Report {
     cli::Report {
         file: "recording".into(),
@@ -74,9 +74,9 @@ impl Wanted {
         Wanted { all, _folder: folder }
     }
 
-    /// Has commands report on an input, and says whether there was a report.
+    /// Runs the commands on an input. Returns whether the recording could be read.
     fn report_on(&self, seed: u64, file: &[u8], around: &Around<'_>) -> bool {
-        // The first one includes the second.
+        // The first command has all outputs of the second, so only one of them is run.
         let (with_page, others) = (&self.all[0], &self.all[2..]);
         let first = if seed.is_multiple_of(PAGES) { with_page } else { &self.all[1] };
         let is_read = report_on(first, Cursor::new(file), around).is_ok();
@@ -85,7 +85,7 @@ impl Wanted {
     }
 }
 
-/// Has commands report on every file that `make` makes.
+/// Runs the commands on every file that `make` returns.
 fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
     let wanted = Wanted::new();
     let known = files::known();
@@ -95,7 +95,7 @@ fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
     let began = Instant::now();
     for seed in first..first + times {
         let file = make(&mut Random::new(seed));
-        // CPU time: a machine that stands still for a while is no fault.
+        // Measure CPU time: a pause of the whole machine must not count.
         let begin_ns = thread_cpu_ns();
         let told = Told { name, seed };
         let (is_read, bytes) = most(|| wanted.report_on(seed, &file, &around));
@@ -108,11 +108,11 @@ fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
     }
     println!("{name}: {times} from {first}, {read} read, {:.0} a second", times as f64 / began.elapsed().as_secs_f64());
     println!("{name}: the slowest took {slowest:?}, the largest {largest:?} bytes");
-    // A mutation that leaves nothing to read tests nothing behind the first check.
+    // If too few inputs can be read, the changes only test the first checks of the decoders.
     assert!(read > times / 4 && read < times, "{name}: {read} of {times}");
 }
 
-/// Says which input it was when there was a panic on the way.
+/// Prints the seed of the input if a panic occurs.
 struct Told<'a> {
     name: &'a str,
     seed: u64,

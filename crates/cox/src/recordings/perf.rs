@@ -26,13 +26,13 @@ pub struct Making {
     replay: Replay,
     /// Keeps the trace events, if they are wanted.
     sorter: Option<Sorter<Moment>>,
-    /// Times of the first and last scheduler event. perf's own events continue for a while after it, but do not matter.
+    /// Times of the first and last scheduler event. perf records other events for a while after the last one; they do not count.
     window_ns: Option<(u64, u64)>,
     played: u64,
 }
 
 impl Making {
-    /// `replay` is created with or without stretches.
+    /// Creates an empty account. `replay` decides whether [`Making::stretches`] returns anything.
     pub fn new(replay: Replay, sorter: Option<Sorter<Moment>>) -> Making {
         Making { crew: Crew::new(), replay, sorter, window_ns: None, played: 0 }
     }

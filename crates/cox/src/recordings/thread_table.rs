@@ -101,7 +101,7 @@ impl ThreadTable {
         None
     }
 
-    /// Enters a new thread under this id. The previous thread stays in the table for its lines.
+    /// Adds a new thread with this id. A previous thread with the same id is kept if a line refers to it.
     fn born(&mut self, tid: i32, thread: KnownThread) {
         let had_a_line = self.hist.born(tid.cast_unsigned());
         let before = self.present.insert(tid, thread);

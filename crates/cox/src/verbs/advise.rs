@@ -56,7 +56,7 @@ fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
     let run_context = RunContext::read(None);
     let provenance = provenance::here(None);
     let mut outcome = session::run(&target, engines, Limits::default())?;
-    // The program has run: failures are reported from now on, but do not change its exit code.
+    // The program has run. From here on, failures are reported, but do not change its exit code.
     let provenance = Provenance { command: target.words(), ..provenance };
     if let Err(error) = report(&mut outcome, &run_context, provenance, outputs) {
         say(&chain(&error));

@@ -39,7 +39,7 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     Ok(if exact { 0 } else { FINDING })
 }
 
-/// Loads the eBPF programs to verify the facts: the verifier or a container's seccomp filter may still refuse them.
+/// Loads the eBPF programs as a test: even if all known conditions hold, the verifier or a container's seccomp filter may refuse them.
 fn try_out(features: &mut [Feature]) {
     let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::BpfRecord) else { return };
     if let Some(program) = client::helper().filter(|_| !ebpf::may_itself()) {

@@ -35,7 +35,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };
     let outcome = session::run(&target, engines, limits)?;
 
-    // The program has run: failures are reported from now on, but do not change its exit code.
+    // The program has run. From here on, failures are reported, but do not change its exit code.
     let (ended, mut findings) = (outcome.ended, outcome.findings);
     let (packed, summary) = findings.section::<Packing>().map(|packed| (packed.report, packed.summary)).unzip();
     let session = Session { options, target: &target, ended: &ended, run_context: &run_context, provenance };

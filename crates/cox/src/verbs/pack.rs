@@ -32,7 +32,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let provenance = provenance::here(target.attached_to());
     let limits = Limits { length: options.length, ..Limits::default() };
     let mut outcome = session::run(&target, engines, limits)?;
-    // The program has run: failures are reported from now on, but do not change its exit code.
+    // The program has run. From here on, failures are reported, but do not change its exit code.
     let failures = outcome.findings.failures();
     failures.iter().for_each(|(_, error)| say(&chain(error)));
     let code = exit::after(&outcome.ended, !failures.is_empty());
