@@ -54,11 +54,11 @@ fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
     known.into_iter().find(|cpus| *cpus > 0).unwrap_or(1) as f64
 }
 
-/// Returns the worker threads, which carry the program: threads that work, spin, or are woken at the rate of the program's barriers. A main thread
-/// that only prepares and joins is not one.
+/// Returns the worker threads. These are the threads that do the program's work: they work, spin, or are woken at the rate of the program's barriers.
+/// A main thread that only prepares and joins is not a worker thread.
 ///
-/// If a single worker remains, threads that slept on a futex for most of their life count as workers too. Main threads are excepted again: if a
-/// creator waits to join its only worker, the work cannot be shared.
+/// If these rules find only one worker, threads that slept on a futex for most of their life count as workers too, but main threads do not: if the
+/// main thread waits to join its only worker, the program does not share work among threads.
 fn workers<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
     let busiest = threads.iter().map(|(thread, _)| thread.work_ns()).max().unwrap_or(0);
     let sleeps = |thread: &Thread| {

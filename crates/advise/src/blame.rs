@@ -1,4 +1,4 @@
-//! Causes of waiting for other threads and for CPUs, as thread time. `dividing` computes them.
+//! Thread time spent waiting for other threads and for CPUs, divided by cause. `dividing` computes it.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub enum Delay {
     Idle,
     /// Waiting for a CPU, if the backend does not see which thread held it.
     Unseen,
-    /// Hypervisor steal: the host ran another machine.
+    /// Hypervisor steal: the host ran another virtual machine.
     Steal,
     /// Waiting for storage.
     Disk,
@@ -27,7 +27,7 @@ pub enum Delay {
     FileLock,
 }
 
-/// Thread time by cause.
+/// Thread time spent waiting, by cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blame {
     /// Waiting for a thread with more work, including the run-queue waits that spinning for that thread caused.

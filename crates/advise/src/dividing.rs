@@ -7,9 +7,9 @@
 //!     of the `n − 1` others wait at most one second.
 //!  3. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
 //!
-//! Waiting for a CPU that a sibling holds has two possible causes: the sibling worked (oversubscription), or it spun. Spinning for a busier thread
-//! counts as imbalance again. A verdict of imbalance therefore does not turn into oversubscription when the same program waits by spinning instead of
-//! sleeping.
+//! Waiting for a CPU that a sibling holds has two possible causes: the sibling worked (oversubscription), or it spun. If it spun for a busier thread,
+//! the wait counts as imbalance. The verdict on a program is therefore imbalance, and not oversubscription, whether its threads wait by spinning or
+//! by sleeping.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(crate) fn divide(evidence: &Evidence) -> Blame {
 fn queue(evidence: &Evidence) -> (f64, f64) {
     let (behind, sums) = (&evidence.behind, &evidence.sums);
     let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    // Each nanosecond of waiting is counted for one holder of the CPU only.
+    // Each nanosecond of waiting counts only once: behind another program, on an idle CPU, or behind a sibling.
     let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
     let queued = behind.siblings_ns.min(left) as f64;
     let others = evidence.cpus_of_others();

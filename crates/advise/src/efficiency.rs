@@ -1,41 +1,43 @@
-//! How well a program used its threads or CPUs, by metrics of POP (Performance Optimisation and Productivity, a centre of excellence): "POP Standard
-//! Metrics for Parallel Performance Analysis", <https://pop-coe.eu/node/69>.
+//! How well a program used its threads or CPUs, according to the metrics of POP (Performance Optimisation and Productivity, a centre of excellence):
+//! "POP Standard Metrics for Parallel Performance Analysis", <https://pop-coe.eu/node/69>.
 //!
 //! POP compares the *useful* time of processes that have a core each: the time in which they compute. Here useful time is work: run time without
 //! spinning. If there is a CPU for each worker thread of the program, the worker threads are POP's processes:
 //!
 //! - load balance = mean work / largest work;
-//! - serialisation = largest work / wall time. POP calls this communication efficiency, and divides it into serialisation and the transfer of messages.
-//!   Threads of one machine transfer none. If processes of the program do, waiting for messages is in it. Waiting for a CPU is in it too;
+//! - serialisation = largest work / wall time. POP calls this communication efficiency, and divides it into serialisation and the transfer of
+//!   messages, because threads of one machine transfer none. If the program's processes exchange messages, waiting for them lowers this metric. So
+//!   does waiting for a CPU;
 //! - parallel efficiency = load balance × serialisation = work of the worker threads / (worker threads × wall time).
 //!
-//! If there are more worker threads than CPUs, not all can be useful at a time: then parallel efficiency is the work of all threads / (CPUs × wall time),
-//! and the other two have no meaning. There are no metrics of one worker thread, of several programs, and if spinning was not seen.
+//! If there are more worker threads than CPUs, not all can be useful at the same time. Then parallel efficiency is the work of all threads / (CPUs ×
+//! wall time), and the other two metrics have no meaning. There are no metrics if the program has only one worker thread, if there are several
+//! programs, or if the backend does not see spinning.
 
 use crate::evidence::Evidence;
 
-/// Parallel efficiency, and what it is a part of. Each metric is from 0 to 1; 1 is best.
+/// Parallel efficiency, and whether it relates to threads or to CPUs. Each metric is from 0 to 1; 1 is best.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Efficiency {
     /// Parallel efficiency.
     pub parallel: f64,
-    /// What it is divided by.
+    /// What parallel efficiency relates to.
     pub of: Base,
 }
 
-/// What a program could have used all the time.
+/// The resource of which parallel efficiency is the used part.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Base {
-    /// Its worker threads: there is a CPU for each.
+    /// The program's worker threads: there is a CPU for each of them.
     Threads {
-        /// How many.
+        /// Number of worker threads.
         threads: usize,
         /// Load balance.
         balance: f64,
         /// Serialisation.
         serialisation: f64,
     },
-    /// The CPUs that it may use: there are more worker threads.
+    /// The CPUs that the program may use, with their number: there are more worker threads than CPUs.
     Cpus(usize),
 }
 
@@ -47,7 +49,7 @@ impl Efficiency {
         if !is_one || !evidence.sees.spin || threads < 2 || evidence.concurrency.wall_ns == 0 {
             return None;
         }
-        // A thread without an entry may be another worker.
+        // If clocks were lost, threads are missing in the account, and some of them may have been workers.
         if threads as f64 > cpus || evidence.account.lost.finals > 0 {
             let parallel = (evidence.sums.work_ns() as f64 / (cpus * evidence.wall_ns)).min(1.0);
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });

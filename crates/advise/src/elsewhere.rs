@@ -15,10 +15,10 @@ pub(crate) struct Elsewhere {
     pub(crate) seen: bool,
 }
 
-/// Least room, in CPUs. Other programs can hold the CPUs all the time, and the room is a divisor.
+/// Smallest value of [`room`], in CPUs. It is above 0 because `room` is a divisor, and other programs can hold all CPUs all the time.
 const LEAST_ROOM: f64 = 0.01;
 
-/// Returns the free CPUs, if threads queued behind siblings and were not allowed on them.
+/// Returns the used and the free CPUs, if threads queued behind siblings while an affinity mask kept them off free CPUs.
 pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
     let queued =
         if evidence.sees.preemptors { evidence.behind.siblings_ns } else { evidence.sums.waiting_for_cpu_ns() };
@@ -30,7 +30,8 @@ pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
     (used + free >= WORTH_FACTOR * used).then_some(elsewhere)
 }
 
-/// Returns how much time other programs left on `cpus`, in CPUs; all of it if the backend does not see other programs.
+/// Returns how many of `cpus` other programs left free on average; may be fractional. If the backend does not see other programs, all of `cpus` count
+/// as free.
 pub(crate) fn room(evidence: &Evidence, cpus: &[u32]) -> f64 {
     let others = |number: &u32| {
         let account = evidence.account.cpus.iter().find(|cpu| cpu.cpu == *number);
@@ -66,7 +67,7 @@ fn unused_inside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
     let inside = evidence.account.cpus.iter().filter(|cpu| mask.is_empty() || mask.contains(&cpu.cpu));
     let (used, free): (Vec<&CpuAccount>, Vec<&CpuAccount>) = inside.partition(|cpu| cpu.busy_program_ns > least);
     let oversubscribed = evidence.workers.len() > used.len() && !used.is_empty() && !free.is_empty();
-    // If a CPU idled while a tracked thread waited that was allowed to run on it, the load balancer caused the wait, not the mask.
+    // If a CPU was idle while a tracked thread waited and was allowed to run on this CPU, the load balancer caused the wait, not the mask.
     let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
     if !oversubscribed || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
         return None;

@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
 
-/// Least number of CPUs that a program got, in CPUs. It keeps factors finite if the account reports no CPU time.
+/// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
 
 /// An account with everything that the rules compute from it.
@@ -18,17 +18,17 @@ pub struct Evidence<'a> {
     pub account: &'a Account,
     /// Facts about the machine and the program's environment.
     pub facts: &'a Facts,
-    /// What the backend could see. Spinning also counts as seen if there was next to no run time that could contain any.
+    /// What the backend could see. Spinning also counts as seen if the threads hardly ran, because then there can be hardly any spinning.
     pub sees: Sees,
     /// Sums over all threads.
     pub sums: Sums,
     /// Sums over all CPUs.
     pub all_cpus: CpuAccount,
-    /// The worker threads, which carry the program.
+    /// The worker threads: those that do the program's work.
     pub workers: Vec<&'a Thread>,
     /// Sums over the worker threads.
     pub worker_sums: Sums,
-    /// Time waited for a CPU, by the kind of thread that held it.
+    /// Time waited for a CPU, by the kind of thread that held the CPU.
     pub behind: Behind,
     /// Average numbers of threads that ran and that worked.
     pub concurrency: Concurrency,
@@ -58,12 +58,12 @@ impl<'a> Evidence<'a> {
         self.worker_sums.wall_ns as f64 / self.wall_ns
     }
 
-    /// Returns how many CPUs the worker threads could keep busy if they had `cpus`, which may be fractional.
+    /// Returns how many CPUs the worker threads could keep busy if they had `cpus` CPUs. Both numbers may be fractional.
     pub fn parallelism(&self, cpus: f64) -> f64 {
         (self.workers.len().max(1) as f64).min(cpus)
     }
 
-    /// Returns the work divided by the number of CPUs that the worker threads can use, of `cpus`.
+    /// Returns the ideal wall time on `cpus` CPUs, in nanoseconds: the work divided by the number of CPUs that the worker threads can keep busy.
     pub fn ideal_ns(&self, cpus: f64) -> f64 {
         self.sums.work_ns() as f64 / self.parallelism(cpus)
     }
@@ -83,24 +83,24 @@ impl<'a> Evidence<'a> {
         self.work_bound_on(self.cpus)
     }
 
-    /// Returns what remains of a forecast while other programs and the quota keep what they took. A step that changes neither cannot use CPU time
-    /// that the program does not get.
+    /// Returns the forecast `alone`, limited to what the present load allows: a step that changes neither other programs nor the quota cannot give
+    /// the program the CPU time that they take.
     pub fn beside_others(&self, alone: Expected) -> Expected {
         alone.within(self.work_bound_on(self.cpus_left()))
     }
 
-    /// Returns the work bound for the case that no work moves between threads either.
+    /// Returns the thread bound as a factor: the bound if no work moves between threads.
     pub fn thread_bound(&self) -> f64 {
         self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
     }
 
-    /// Returns the longest chain of one thread: the work of the busiest thread, or work and fixed waits of a thread that carries the program.
+    /// Returns the longest chain of one thread: the work of the busiest thread, or work and fixed waits of a carrying thread (see `floor`).
     fn longest_chain_ns(&self) -> f64 {
         (self.busiest().map_or(0, Thread::work_ns) as f64).max(self.floor.chain_ns)
     }
 
-    /// Returns whether threads that waited `loss_ns` may have delayed the program: other threads did not work during all of that time. Does not say
-    /// whether the wait can be removed.
+    /// Returns whether waits of `loss_ns` thread time may have delayed the program. They did not if other threads worked during all of that time. The
+    /// result does not say whether the waits can be removed.
     pub fn held_up(&self, loss_ns: f64) -> bool {
         let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
         let bound = self.wall_ns / busiest.max(self.ideal_ns(self.cpus)).max(1.0);
@@ -132,12 +132,12 @@ impl<'a> Evidence<'a> {
         Expected::of_delay(self.wall_ns, loss_ns, self.workers.len() as f64, self.thread_bound())
     }
 
-    /// Returns how much CPU time other programs used on the program's CPUs, in CPUs.
+    /// Returns how many of the program's CPUs other programs used on average. May be fractional.
     pub fn cpus_of_others(&self) -> f64 {
         self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
     }
 
-    /// Returns how much CPU time other programs and the quota left, in CPUs: at least what the program used.
+    /// Returns how many CPUs other programs and the quota left to the program on average; at least as many as it used. May be fractional.
     pub fn cpus_left(&self) -> f64 {
         let beside = self.cpus - self.cpus_of_others();
         let granted = self.facts.quota().map_or(beside, |quota| beside.min(quota));

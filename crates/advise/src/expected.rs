@@ -1,12 +1,12 @@
-//! Forecast of what removing a loss gives: a range and a bound.
+//! Forecast of the speed-up from removing a loss: a range and a bound.
 //!
 //! All forecasts follow from three facts that need no model of the program. With `W` the wall time, `n` the number of worker threads and `C` the CPUs
 //! the program may use:
 //!
 //! - **Work bound.** The work has to be done: `W' ≥ Σ work / min(n, C)`.
 //! - **Thread bound.** If no work moves between threads, `W' ≥` the work of the busiest thread.
-//! - **Delay range.** A loss of `D` thread-seconds has lengthened the run by about `D / n` if it delayed all threads side by side, and by at most `D`
-//!   if it delayed them one after another on the critical path. Removing it gives a factor between `W / (W − D/n)` and `W / (W − D)`.
+//! - **Delay range.** A loss of `D` thread-seconds has lengthened the run by about `D / n` if it delayed all threads at the same time, and by at most
+//!   `D` if it delayed them one after another on the critical path. Removing it gives a factor between `W / (W − D/n)` and `W / (W − D)`.
 //!
 //! Ranges are cut to the bounds. Factors are rounded down, so that rounding never promises more.
 
@@ -49,12 +49,12 @@ impl Expected {
         Expected::new(low, bound, bound)
     }
 
-    /// Returns the forecast for reaching between the parts `low` and `high` of a bound, but never less than a factor of 1.
+    /// Returns the forecast that a step reaches between `low` and `high` times `bound`; factors are at least 1.
     pub fn part_of(bound: f64, low: f64, high: f64) -> Expected {
         Expected::new(bound * low, bound * high, bound)
     }
 
-    /// Returns the forecast for saving `saved_ns` of wall time, or at least the part `sure` of it.
+    /// Returns the forecast for a step that saves between `sure` × `saved_ns` and `saved_ns` of wall time.
     pub fn saving(wall_ns: f64, saved_ns: f64, sure: f64) -> Expected {
         let bound = faster(wall_ns, saved_ns);
         Expected::new(faster(wall_ns, saved_ns * sure), bound, bound)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Machine and environment of a measured program, as read while it ran.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
-    /// CPUs on which cox, and so the program at its start, was allowed; empty if not known.
+    /// CPUs in the affinity mask of cox, which a program inherits when cox starts it; empty if not known.
     pub allowed_cpus: Vec<u32>,
     /// CPUs that were online; empty if not known.
     pub online_cpus: Vec<u32>,
@@ -85,7 +85,7 @@ impl Facts {
         self.environment.get(name).map(|value| value.trim().to_ascii_lowercase())
     }
 
-    /// Returns whether the environment tells waiting threads to sleep at once.
+    /// Returns whether the environment tells waiting threads to sleep immediately.
     pub fn waits_passively(&self) -> bool {
         let is = |name, value: &str| self.variable(name).as_deref() == Some(value);
         is("OMP_WAIT_POLICY", "passive") || is("GOMP_SPINCOUNT", "0") || is("KMP_BLOCKTIME", "0")

@@ -62,7 +62,7 @@ macro_rules! whole {
 whole! {
     /// Threads, over all processes.
     Threads = "threads", |evidence| evidence.sums.threads as f64;
-    /// Worker threads, which carry the program: they did at least 2 % of the busiest thread's work, or spun, or slept for other threads and were woken often. A main thread that only joins is not one.
+    /// Worker threads: those that did at least 2 % of the busiest thread's work, or spun, or slept for other threads and were woken often. A main thread that only joins does not count.
     WorkerThreads = "worker_threads", |evidence| evidence.workers.len() as f64;
     /// Thread time: the lifetimes of all threads, added up.
     ThreadNs = "thread_ns", |evidence| evidence.sums.wall_ns as f64;
@@ -72,17 +72,17 @@ whole! {
     LargestWorkNs = "largest_work_ns", |evidence| evidence.busiest().map_or(0, Thread::work_ns) as f64;
     /// CPUs in use on average: run time of all threads ÷ `wall_ns`.
     AverageCpus = "average_cpus", |evidence| evidence.concurrency.running;
-    /// Parallel efficiency, of 1 (POP): the worker threads' work ÷ (worker threads × `wall_ns`). If there are more of them than CPUs: the work of all threads ÷ (CPUs that the program may use × `wall_ns`). Absent if there are fewer than two worker threads or several programs, or if spinning is not seen.
+    /// Parallel efficiency (POP), from 0 to 1: the worker threads' work ÷ (worker threads × `wall_ns`). If there are more worker threads than CPUs: the work of all threads ÷ (CPUs that the program may use × `wall_ns`). Absent if there are fewer than two worker threads or several programs, or if spinning is not seen.
     ParallelEfficiency = "parallel_efficiency", |evidence| Efficiency::of(evidence).map(|efficiency| efficiency.parallel);
-    /// Load balance, of 1 (POP): mean ÷ largest work of the worker threads. Absent if parallel efficiency is absent, or divides by CPUs.
+    /// Load balance (POP), from 0 to 1: mean ÷ largest work of the worker threads. Absent if parallel efficiency is absent or relates to CPUs.
     LoadBalance = "load_balance", |evidence| Some(Efficiency::of(evidence)?.parts()?.0);
-    /// Serialisation, of 1 (POP: communication efficiency, which is serialisation where no messages are transferred): largest work of a worker thread ÷ `wall_ns`. What is missing is time in which even this thread waited, also for a CPU. Load balance × serialisation = parallel efficiency. Absent if load balance is.
+    /// Serialisation (POP), from 0 to 1: largest work of a worker thread ÷ `wall_ns`. In the rest of the wall time even this thread waited, for other threads or for a CPU. If no messages are transferred, this is POP's communication efficiency. Load balance × serialisation = parallel efficiency. Absent if load balance is absent.
     Serialisation = "serialisation", |evidence| Some(Efficiency::of(evidence)?.parts()?.1);
-    /// Thread time waited behind siblings.
+    /// Thread time spent waiting for CPUs that siblings held.
     TookSiblingNs = "preemptors.sibling", |evidence| evidence.behind.siblings_ns as f64;
-    /// Thread time waited behind other programs.
+    /// Thread time spent waiting for CPUs that other programs held.
     TookOtherNs = "preemptors.other", |evidence| evidence.behind.others_ns as f64;
-    /// Thread time waited on idle CPUs.
+    /// Thread time spent waiting for a CPU that was idle.
     TookIdleNs = "preemptors.idle", |evidence| evidence.behind.idle_ns as f64;
     /// Scheduler events.
     Events = "events", |evidence| evidence.account.events as f64;
@@ -92,7 +92,7 @@ whole! {
     ProgramCpus = "facts.program_cpus", |evidence| evidence.facts.program_cpus().len() as f64;
     /// How many CPUs are online.
     OnlineCpus = "facts.online_cpus", |evidence| evidence.facts.online_cpus.len() as f64;
-    /// The control group's quota in CPUs; without one 0.
+    /// The control group's quota in CPUs; 0 without a quota.
     CpuQuota = "facts.cpu_quota", |evidence| evidence.facts.quota().unwrap_or(0.0);
     /// Time that the control group's CPUs were throttled.
     ThrottledNs = "facts.throttled_ns", |evidence| evidence.facts.throttled_ns as f64;
@@ -121,7 +121,7 @@ impl Figure {
         }
     }
 
-    /// Returns the figure's unit. The names of times by cause and by holder do not end in a unit; all are in nanoseconds.
+    /// Returns the figure's unit. Times by cause and by preemptor are in nanoseconds, although their names do not end in a unit.
     pub fn unit(&self) -> Unit {
         match self {
             Figure::BlockedBy(_) | Figure::Whole(Whole::TookSiblingNs | Whole::TookOtherNs | Whole::TookIdleNs) => {

@@ -1,13 +1,14 @@
 //! Lower bounds of a run's wall time, below which no forecast may go.
 //!
-//! A wait is *removable* if the account shows what ends it, and that is inside the program or a known resource of the machine: another observed
-//! thread, a CPU, storage, a page, a file lock. All other waits are *fixed*: timers, terminals, sockets and pipes whose other end was not observed,
-//! stopped threads, waits whose cause the backend does not see, and unknown time. Two lower bounds of the wall time follow:
+//! A wait is *removable* if the account shows that one of these ends it: another observed thread, a CPU, storage, a page, a file lock. All other
+//! waits are *fixed*: timers, terminals, sockets and pipes whose other end was not observed, stopped threads, waits whose cause the backend does not
+//! see, and unknown time. Two lower bounds of the wall time follow:
 //!
-//! - **Inactive time.** While no observed thread runs, waits for a CPU or waits for such a resource, every chain of threads that wait for one another
-//!   ends at a fixed wait. The sums do not show which threads were active at the same time, so this time is at least `wall − Σ active`.
-//! - **Sequential time.** A thread that carries the program has its fixed waits one after another, in addition to its work. Nothing that other
-//!   threads do can shorten them.
+//! - **Inactive time.** Call a thread active while it runs, waits for a CPU or waits for such a resource. While no thread is active, every chain of
+//!   threads that wait for one another ends at a fixed wait. The account has only sums, so it does not show how much the active times of threads
+//!   overlap. Without overlap the inactive time is least: `wall − Σ active`.
+//! - **Sequential time.** A *carrying* thread is one that does much of the work ([`CARRIES`]), so that the program cannot finish without it. Its work
+//!   and its fixed waits come one after another, and other threads cannot shorten them.
 
 use std::collections::BTreeSet;
 
@@ -15,29 +16,29 @@ use ledger::summary::{self, Sums};
 use ledger::{Account, Process, Thread};
 use wire::Cause;
 
-/// Least work of a thread that carries the program, relative to the busiest thread's. A logger that sleeps all the time does less, and its waits
-/// delay no other thread.
+/// A carrying thread does at least this part of the busiest thread's work. A logger that sleeps most of the time does less, and its waits delay no
+/// other thread.
 const CARRIES: f64 = 0.5;
 
-/// Blocked causes that a resource of the machine ends.
+/// Causes of blocking that a resource of the machine ends.
 const RESOURCES: [Cause; 3] = [Cause::Disk, Cause::PageFault, Cause::FileLock];
 
-/// Blocked causes that either an observed thread or an unobserved process ends.
+/// Causes of blocking that either an observed thread or an unobserved process ends.
 const PARTNERS: [Cause; 3] = [Cause::Pipe, Cause::Poll, Cause::Network];
 
 /// Lower bounds of the wall time, in nanoseconds, that no forecast may go below.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Floor {
-    /// Least time in which every thread was in a fixed wait, or waited for a thread that was.
+    /// Least time in which every thread was in a fixed wait, or waited for a thread in a fixed wait.
     pub inactive_ns: f64,
-    /// Longest sum of fixed waits of one thread that carries the program.
+    /// Sum of the fixed waits of one carrying thread; the largest sum of all carrying threads.
     pub waits_ns: f64,
-    /// Longest sum of fixed waits and own work of one thread that carries the program.
+    /// Sum of the fixed waits and the work of one carrying thread; the largest sum of all carrying threads.
     pub chain_ns: f64,
 }
 
 impl Floor {
-    /// Computes the bounds of an account whose threads add up to `sums`, for a run of `wall_ns`.
+    /// Computes the bounds. `sums`: sums over the account's threads. `wall_ns`: wall time of the run.
     pub fn new(account: &Account, sums: &Sums, wall_ns: f64) -> Floor {
         let resources = sums.blocked_by.of(&RESOURCES);
         let for_cpus = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
@@ -60,7 +61,7 @@ impl Floor {
         floor
     }
 
-    /// Returns the wall time that remains under any schedule. `ideal_ns` is the work divided by the number of CPUs.
+    /// Returns the least wall time under any schedule, in nanoseconds. `ideal_ns`: the work divided by the number of CPUs.
     pub fn besides(&self, ideal_ns: f64) -> f64 {
         ideal_ns + self.inactive_ns.max(self.waits_ns)
     }
@@ -76,7 +77,8 @@ fn fixed_ns(thread: &Thread, tids: &BTreeSet<u32>, has_children: bool) -> u64 {
     let by_threads = thread.woken_by.iter().filter(|by| by.tid != thread.tid && tids.contains(&by.tid));
     let ended = by_threads.fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
     let futex = by[Cause::Futex];
-    // The time that other threads ended is not recorded by cause. It is attributed to futexes first, because those are mostly ended by threads.
+    // For blocks that other threads ended, the account has the time but not the cause. This time is subtracted from futex waits first, because mostly
+    // threads end these.
     let partners = by.of(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
     let children = if has_children { 0 } else { by[Cause::ChildWait] };
     let others =

@@ -20,7 +20,7 @@ pub(crate) struct Limits {
     pub sentences: Vec<Sentence>,
     /// Upper limit of the verdict's confidence.
     pub ceiling: Confidence,
-    /// True if factors may be forecast.
+    /// True if the verdict may forecast speed-up factors.
     pub may_forecast: bool,
     /// True if a headline may be given at all.
     pub may_judge: bool,

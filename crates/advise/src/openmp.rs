@@ -11,8 +11,8 @@ use crate::verdict::{Kind, NextStep};
 /// imbalance.
 const ONE_PER_CPU: f64 = 0.85;
 
-/// If threads sleep instead of spinning, the kernel decides which thread runs. Programs then reach from two thirds of the bound, if the rounds are
-/// not a multiple of the CPUs, to nearly all of it.
+/// With passive waiting, the kernel decides which thread runs, and programs reach between these parts of the bound. The low end is for a number of
+/// threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
 /// Returns whether the program uses OpenMP: its runtime was mapped or was seen spinning. Environment variables prove nothing, because shells and
@@ -24,7 +24,7 @@ pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
 
 /// Returns the step to run as many threads as `cpus`; `None` if the forecast shows no gain.
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
-    // Unequal work stays unequal among fewer threads. The low end of the range contains a little inequality already.
+    // Unequal work stays unequal among fewer threads. A little inequality is already included in the low end of the range.
     let inequality = evidence.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = evidence.work_bound_on(cpus);

@@ -10,14 +10,14 @@ pub const WORTH_FACTOR: f64 = 1.05;
 /// Least share of thread time for a secondary finding; a smaller one is not mentioned at all.
 pub const MENTION_SHARE: f64 = 0.02;
 
-/// A worker thread did at least this part of the busiest thread's work. A thread below that helps (signals, timers, a main thread that only joins)
-/// but does not carry the program.
+/// A worker thread did at least this part of the busiest thread's work. A thread with less work is a helper (signals, timers, a main thread that only
+/// joins).
 pub const WORKER_WORK: f64 = 0.02;
 
 /// A thread that spun for this part of its life waits for other threads regularly, and is a worker even if it did no work.
 pub const WORKER_SPIN: f64 = 0.10;
 
-/// A thread that slept on a futex for this part of its life can be a worker, too; see [`CREW_WAKEUPS_PER_S`].
+/// A thread that slept on a futex for this part of its life can be a worker, too; see [`WORKER_WAKEUPS_PER_S`].
 pub const WORKER_SLEEP: f64 = 0.50;
 
 /// A sleeping worker thread was woken at least this often per second: a barrier or a queue does so, a join does not.
@@ -27,7 +27,7 @@ pub const WORKER_WAKEUPS_PER_S: f64 = 10.0;
 /// replaces another.
 pub const THREADS_PER_CPU: f64 = 1.1;
 
-/// Threads are a team if on average this part of them is alive. The threads of a make come and go.
+/// Threads count as a team if on average at least this part of them is alive. In a parallel build with make, threads come and go.
 pub const TEAM_ALIVE: f64 = 0.5;
 
 /// Least utilisation of the allowed CPUs for a queue to count: below it, threads do not wait because there are too many of them. Three threads that
@@ -37,13 +37,13 @@ pub const QUEUE_UTILISATION: f64 = 0.60;
 /// Load imbalance counts if equal work would free this part of the worker threads' time.
 pub const IMBALANCE_SHARE: f64 = 0.10;
 
-/// Load imbalance counts if, besides, the busiest thread worked this factor longer than the average.
+/// A second condition for load imbalance: the busiest thread worked longer than the average by at least this factor.
 pub const IMBALANCE_FACTOR: f64 = 1.15;
 
 /// Work counts as equal among threads up to this ratio of the busiest thread's to the average.
 pub const EQUAL_WORK_FACTOR: f64 = 1.5;
 
-/// A convoy leaves CPUs without work: the program's work keeps at most this part of the CPUs busy that it could use. Threads that queue for one lock
+/// A convoy leaves CPUs without work: of the CPUs that the program could use, its work keeps at most this part busy. Threads that queue for one lock
 /// run about one at a time, which is half of two CPUs; the rest is the short work outside the lock.
 pub const CONVOY_CONCURRENCY: f64 = 0.75;
 
@@ -51,7 +51,7 @@ pub const CONVOY_CONCURRENCY: f64 = 0.75;
 /// One thread that wakes all the others ends two thirds, or more with more threads.
 pub const ROTATION_SHARE: f64 = 0.50;
 
-/// Waiting for several reasons is reported from this part of the worker threads' time on, if CPUs were left without work.
+/// Waiting for several reasons is reported if it takes at least this part of the worker threads' time and CPUs were left without work.
 pub const MIXED_SHARE: f64 = 0.25;
 
 /// A CPU was available if at least this part of its time was idle.
@@ -60,30 +60,31 @@ pub const IDLE_CPU_SHARE: f64 = 0.50;
 /// The program did not use a CPU if it spent no more than this part of its run time on it.
 pub const UNUSED_CPU_SHARE: f64 = 0.02;
 
-/// From this part of the CPUs' time on, other programs are a loss of their own rather than a disturbance of the measurement.
+/// If other programs take less than this part of the CPUs' time, they count as a disturbance of the measurement. If they take this part or more, they
+/// count as a loss of their own.
 pub const CLEAR_LOAD: f64 = 0.25;
 
 /// Parallelism is missing if at least this part of the CPUs' time was idle while no thread of the program wanted a CPU. A smaller part is what a
 /// program's start, end and serial parts leave idle.
 pub const UNUSED_CPUS_SHARE: f64 = 0.20;
 
-/// Throttling counts from this part of the run; a smaller part can be a single throttled period.
+/// Throttling counts if it takes at least this part of the run; a smaller part can be a single throttled period.
 pub const THROTTLED_SHARE: f64 = 0.02;
 
 /// Intended waiting (sleep, input, children) is the headline only if it is most of thread time.
 pub const INTENDED_SHARE: f64 = 0.50;
 
-/// A program that took CPUs is named in the report from this part of the waiting on.
+/// A program that took CPUs is named in the report if it caused at least this part of the waiting.
 pub const NAMED_SHARE: f64 = 0.10;
 
 /// Programs are named until together they explain this part of the waiting.
 pub const NAMED_ENOUGH: f64 = 0.80;
 
-/// Hypervisor steal counts from this part of run time on.
+/// Hypervisor steal counts if it takes at least this part of run time.
 pub const STEAL_SHARE: f64 = 0.03;
 
-/// Least thread time for any verdict. At one sample per millisecond the standard error of a spin share is then 14 points, and the run is a dozen
-/// scheduler slices.
+/// Least thread time for any verdict. With this much thread time and one sample per millisecond, the standard error of a spin share is 14 percentage
+/// points, and the run consists of a dozen scheduler slices.
 pub const MIN_THREAD_NS: u64 = 50_000_000;
 
 /// Losing at most this part of the events changes no figure in its printed digits.
@@ -92,10 +93,10 @@ pub const LOSS_NEGLIGIBLE: f64 = 0.001;
 /// Losing more than this part of the events makes every share as uncertain as the least share of a headline.
 pub const LOSS_TOO_MUCH: f64 = 0.05;
 
-/// From this part of thread time on, unknown time is mentioned: shares of the rest say little.
+/// Unknown time is mentioned if it is at least this part of thread time, because the other shares are then unreliable.
 pub const UNKNOWN_MENTION: f64 = 0.05;
 
-/// From this part of thread time on, unknown time prevents a verdict.
+/// Unknown time prevents a verdict if it is at least this part of thread time.
 pub const UNKNOWN_TOO_MUCH: f64 = 0.50;
 
 /// A sampled spin share is doubtful if its standard error is larger than this part of thread time.

@@ -32,7 +32,7 @@ pub enum Kind {
     DiskBound,
     /// Threads queue for a lock.
     LockConvoy,
-    /// The program may use fewer CPUs than it needs and the machine has.
+    /// The program may use fewer CPUs than it needs, although the machine has more.
     PinnedTooFew,
     /// The control group's CPU quota stops the program.
     QuotaThrottled,
@@ -46,7 +46,7 @@ pub enum Kind {
     WaitingForThreads,
     /// Threads sleep so briefly that waking up costs more than the wait.
     SlowWakeups,
-    /// The hypervisor gives the CPUs to other machines.
+    /// The hypervisor gives the CPUs to other virtual machines.
     HypervisorSteal,
     /// The program waits for input: pipes, poll.
     WaitingForInput,

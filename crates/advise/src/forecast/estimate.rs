@@ -23,7 +23,7 @@ impl Estimate {
         Some(Estimate { value: mean, error: (squares * n / (n - 1.0)).sqrt() / weight })
     }
 
-    /// Returns the estimate with an error from another source, in the same unit: the larger of the two errors.
+    /// Returns the estimate with the larger of its own error and `other`, an error from another source in the same unit.
     pub fn with_error(self, other: f64) -> Estimate {
         Estimate { error: self.error.max(other), ..self }
     }
@@ -34,7 +34,7 @@ impl Estimate {
     }
 }
 
-/// Returns one standard error of a part `p` of that many samples.
+/// Returns one standard error of the part `p`, if it was estimated from `samples` samples.
 pub(super) fn sampling_error(p: f64, samples: u64) -> f64 {
     // The rule of succession: a part of 0 among few samples is not certain either.
     let n = samples as f64 + 2.0;

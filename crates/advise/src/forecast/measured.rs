@@ -7,7 +7,7 @@ use crate::thresholds::IMBALANCE_FACTOR;
 /// The scheduler that placed the threads in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// The kernel, before its placement settled: the work counts, the efficiency does not.
+    /// The kernel, before its placement had settled. The window's work counts, but its efficiency does not.
     Settling,
     /// The kernel.
     Kernel,
@@ -51,7 +51,7 @@ pub struct Trial {
     pub passive_already: bool,
     /// Whether the number of threads can be set.
     pub accepts: Accepts,
-    /// Least speed-up, a factor, for which the packer continues to pack.
+    /// The packer continues to pack if the speed-up is at least this factor.
     pub worth: f64,
     /// How long the packer only observes at the start, in nanoseconds.
     pub first_look_ns: u64,
@@ -68,23 +68,23 @@ const MOST_OTHERS: f64 = 0.9;
 /// Error that the spread of windows does not show: differences between runs, and the overhead of observing.
 const FLOOR: f64 = 0.03;
 
-/// Likely loss at barriers with as many threads as CPUs, as a factor: fewer threads still wait for the last one.
+/// Likely loss at barriers with as many threads as CPUs, as a factor: the threads still wait for the last one.
 const MEETING: f64 = 1.03;
 
 /// Largest loss at barriers with as many threads as CPUs, as a factor, if the work is equal.
 const MEETING_AT_MOST: f64 = 1.12;
 
-/// Shortest run for a forecast. In a shorter run not even the threads can be counted: each window may have seen the end of one.
+/// Shortest run for a forecast. In a shorter run, even the number of threads is unreliable, because threads may have ended in every window.
 const LEAST_NS: u64 = 250_000_000;
 
-/// Part of the samples in spin loops of the runtime from which on a passive waiting policy makes a difference. With more threads than CPUs, GCC's
-/// runtime only spins for 100 tests.
+/// A passive waiting policy makes a difference if at least this part of the samples is in spin loops of the runtime. With more threads than CPUs,
+/// GCC's runtime tests only 100 times before it sleeps.
 pub(super) const SPINS: f64 = 0.15;
 
-/// Upper end of the efficiency of passive waiting, in which the kernel decides which thread runs.
+/// Highest efficiency that is assumed for passive waiting, with which the kernel decides which thread runs.
 const ASLEEP_LOSES: f64 = 0.95;
 
-/// Computes the forecast for each way.
+/// Computes the forecast for each way to run the program ([`Way`]).
 ///
 /// # Errors
 /// If there is nothing to choose between, or too little was observed.
@@ -122,9 +122,9 @@ impl Trial {
 
 struct Sums {
     cpus: f64,
-    /// CPUs that other programs leave.
+    /// Average number of CPUs that other programs leave free.
     left: f64,
-    /// Time without more threads than CPUs, such as serial parts. Packing does not change it.
+    /// Time in which there were no more threads than CPUs, as in serial parts. Packing does not change it.
     alone_ns: f64,
     /// Useful CPU time of the windows with more threads than CPUs.
     work_ns: f64,
@@ -147,7 +147,7 @@ impl Sums {
         if tried && packer.is_none() {
             return None;
         }
-        // Windows too short to have a sample are assumed to be like the others.
+        // Windows without a sample, because they were too short, are assumed to be like the others.
         let part = share(oversubscribed.iter().copied());
         let useful = |window: &&Window| window.run_ns as f64 * (1.0 - waiting(window).unwrap_or(part));
         let work_ns: f64 = oversubscribed.iter().map(useful).sum();
@@ -209,7 +209,7 @@ impl Sums {
     fn fewer_threads(&self, trial: &Trial) -> Choice {
         let oversubscribed_ns = self.work_ns / self.left;
         let unequal = trial.inequality();
-        // A small inequality is sampling noise. Whether unequal work stays unequal among fewer threads is unknown.
+        // A small inequality is sampling noise. With a larger one, fewer threads may have equal or unequal work: the range covers both.
         let (likely, most) = if unequal > IMBALANCE_FACTOR {
             (MEETING * (1.0 + unequal) / 2.0, MEETING_AT_MOST * unequal)
         } else {

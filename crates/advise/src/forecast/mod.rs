@@ -3,17 +3,17 @@
 //!
 //! There are two bases:
 //!
-//! - [`measured`]: the program runs once on those CPUs. The ways that can be changed at run time take turns in windows. A way's *efficiency* is the
-//!   useful part of the CPUs' time in its windows; its time is the run's useful work divided by that efficiency. Useful CPU time is time not spent
-//!   spinning, and not spent on going to sleep and waking others.
+//! - [`measured`]: the program runs once on those CPUs. The ways between which cox can switch at run time take turns in windows. A way's *efficiency*
+//!   is the useful part of the CPUs' time in its windows. The forecast time of a way is the run's useful work divided by this efficiency. CPU time is
+//!   useful if it is not spent on spinning, on going to sleep or on waking others.
 //! - [`modelled`]: there is only an account of `cox run`. It gives the amount of work, how threads wait, and, if they sleep, the length of phases; a
 //!   simulator computes the rest.
 //!
 //! Rejected alternatives:
 //!
 //! - Running the program once for each way: advice on a job of several hours would take several times as long as the job.
-//! - Using the model for commands, too: no account shows the phases of spinning threads, and what the kernel makes of such threads differs by a
-//!   factor of ten between phases of 0.2 and 10 ms.
+//! - Using the model for commands, too: no account shows how long the phases of spinning threads are, but the loss of such threads under the kernel's
+//!   scheduler differs by a factor of ten between phases of 0.2 and 10 ms.
 //! - Comparing the elapsed times of windows without samples: windows do different parts of the work, and a spinning thread is as busy as a working
 //!   one.
 
@@ -44,7 +44,7 @@ pub enum Way {
 pub enum Accepts {
     /// The program uses an OpenMP runtime or was given OMP_NUM_THREADS.
     Yes,
-    /// There is no sign of it.
+    /// There is no sign that the number can be set.
     #[default]
     Unknown,
 }
@@ -105,7 +105,7 @@ pub enum Refusal {
         /// Number of CPUs.
         cpus: u64,
     },
-    /// The program ended before all ways had their windows.
+    /// The program ended before cox had measured all ways.
     TooShort {
         /// How long there were more threads than CPUs, in nanoseconds.
         oversubscribed_ns: u64,

@@ -1,8 +1,8 @@
 //! A forecast from an account of `cox run`, computed by a simulator.
 //!
-//! The account gives the amount of useful work, the number of threads and how they wait. If threads sleep, the number of sleeps gives the length of
-//! phases. If threads spin, the length shows only in how much they lose with more threads than CPUs; without that, all lengths are possible, and the
-//! ranges are wide.
+//! The account gives the amount of useful work, the number of threads and how they wait. If threads sleep, the length of phases follows from the
+//! number of sleeps. If threads spin, the length can only be inferred from the slowdown of a run with more threads than CPUs. If the run had a CPU
+//! for each thread, all lengths are possible, and the ranges are wide.
 
 use super::measured::{SPINS, accepts};
 use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
@@ -28,7 +28,7 @@ pub struct Sketch {
     pub threads: u64,
     /// Number of CPUs that the run had.
     pub had_cpus: u64,
-    /// Number of CPUs that the program would have.
+    /// Number of CPUs that the forecast is for.
     pub cpus: u64,
     /// Wall time of the run.
     pub elapsed_ns: u64,
@@ -48,7 +48,7 @@ pub struct Sketch {
     pub accepts: Accepts,
 }
 
-/// Results of the simulator for one possible length of phases. Each is a time relative to the ideal time on the CPUs that the program would have.
+/// Results of the simulator for one possible length of phases. Each is a time divided by the ideal time on the CPUs that the forecast is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
     /// The program restricted by taskset.
@@ -68,25 +68,25 @@ pub struct Simulated {
 pub const POSSIBLE_NS: [u64; 11] =
     [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 
-/// Least part of run time in spin loops for threads that wait by spinning; programs that do not spin show less in sampling.
+/// Threads wait by spinning if more than this part of their run time is in spin loops. Samples of programs that do not spin show less.
 const LOOPS: f64 = 0.005;
 
 /// Above this part of run time in spin loops, threads wait by spinning, even if they also sleep.
 const MOSTLY_LOOPS: f64 = 0.5;
 
-/// Least number of sleeps per second of threads that meet at barriers; joins are rarer.
+/// Threads meet at barriers if each of them sleeps more often than this per second. Joins are rarer.
 const SLEEPS_PER_S: f64 = 3.0;
 
 /// A length of phases is possible if the simulated slowdown is within this factor of the measured one.
 const LIKE: f64 = 1.25;
 
-/// Least speed-up of packing, a factor, that distinguishes it from the kernel's scheduling.
+/// If packing is not faster than the kernel's scheduling by this factor, cox is assumed not to pack.
 const WORTH: f64 = 1.03;
 
 /// Relative error of the simulator: it agrees with live runs within this part.
 const MODEL: f64 = 0.15;
 
-/// Relative difference between two runs of the same program.
+/// Assumed relative difference between two runs of the same program.
 const AGAIN: f64 = 0.05;
 
 impl Sketch {
@@ -154,7 +154,7 @@ impl Sketch {
         })
     }
 
-    /// Returns the least time in ns: all useful work divided by the CPUs that the program would have.
+    /// Returns the lower bound of the time in ns: all useful work divided by the number of CPUs that the forecast is for.
     fn bound_ns(&self) -> f64 {
         self.work_ns as f64 / self.cpus as f64
     }
@@ -165,8 +165,8 @@ impl Sketch {
         self.elapsed_ns as f64 * at_once / (self.work_ns as f64).max(1.0)
     }
 
-    /// Returns the simulations whose slowdown is about that of the run, or the nearest one if none is. Returns all simulations if the run had a CPU
-    /// for each thread: it then lost nothing, whatever the length of phases.
+    /// Returns the simulations whose slowdown is about the slowdown of the run. If there are none, returns the nearest one. If the run had a CPU for
+    /// each thread, returns all simulations: without a loss, the run does not show the length of phases.
     fn likely<'s>(&self, simulated: &'s [Simulated]) -> Vec<&'s Simulated> {
         if self.threads <= self.had_cpus {
             return simulated.iter().collect();
@@ -188,7 +188,7 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let times = |slowdown: &dyn Fn(&Simulated) -> f64| {
         let all: Vec<f64> = likely.iter().map(|one| slowdown(one).max(1.0) * bound_ns).collect();
         let (least, most) = (all.iter().copied().fold(f64::MAX, f64::min), all.iter().copied().fold(0.0, f64::max));
-        // The lengths differ by orders of magnitude, so the geometric mean is the middle.
+        // The phase lengths differ by orders of magnitude, so the geometric mean is used as the most likely time.
         [least / (1.0 + MODEL), (least * most).sqrt(), most * (1.0 + MODEL)]
     };
     let choice = |way, threads, times| Choice::new(way, threads, bound_ns, times, Basis::Modelled);

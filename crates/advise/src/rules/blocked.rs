@@ -2,8 +2,8 @@
 //!
 //! For the ranges see `expected`. The thread bound prevents a false finding for a thread that does I/O while others keep the CPUs busy. Waits for
 //! sockets, terminals, timers and unknown causes have no range, because nothing in the account shows how much of them can be removed (see `floor`).
-//! Overlapping a wait with other work removes it only as far as there is other work. The bound contains this already, since the same CPUs have to do
-//! that work.
+//! Overlapping a wait with other work hides only as much of it as there is other work. The bound already accounts for this, since the same CPUs have
+//! to do that work.
 
 use ledger::account::thread;
 use ledger::summary;
@@ -106,7 +106,7 @@ fn blocked_sentence(evidence: &Evidence, ns: u64, cause: Cause, what: &str) -> S
     )
 }
 
-/// Adds the step to run other tasks meanwhile, if this version of cox supports it.
+/// Adds the step to run other tasks during the wait, if this version of cox supports it.
 fn overlap(evidence: &Evidence, finding: &mut Finding, cause: Cause) {
     if !evidence.facts.has_verb("overlap") || !crate::openmp::is_openmp(evidence) {
         return;
@@ -164,7 +164,8 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
 /// Returns a finding that saves no time: `back_ns` only ranks it among findings of intended waiting.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // A wait for tracked child processes has its reason in their accounts, so it is not counted as another kind of waiting.
+    // Waits for child processes are explained by the children's accounts. So they are subtracted from the lifetime of which another kind of waiting
+    // is a share.
     let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
     let of_workers = workers.blocked_by.of(causes);

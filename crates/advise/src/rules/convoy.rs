@@ -1,12 +1,13 @@
 //! A lock convoy: threads with equal work sleep and wake one another in rotation while CPUs are idle.
 //!
 //! Equal work, and wake-ups that do not come from one single thread, distinguish a convoy from imbalance. Idle CPUs, and waiting that no queue
-//! explains, distinguish it from oversubscription. Spinning on a pthread spin lock is a convoy, too: the sign is the lock's name.
+//! explains, distinguish it from oversubscription. Spinning on a pthread spin lock is a convoy, too. It is recognised by the name of the lock's
+//! function.
 //!
-//! Waiting for other threads that fits neither is reported as just that.
+//! Other waiting for threads is reported as [`Kind::WaitingForThreads`].
 //!
-//! Bound: the same work side by side, `wall / max(Σ work / min(n, CPUs), busiest)`. Halving the time inside the lock gives at least half of that
-//! saving.
+//! Bound: the same work without waiting, spread over the CPUs: `wall / max(Σ work / min(n, CPUs), busiest)`. Halving the time inside the lock gives
+//! at least half of that saving.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +58,8 @@ pub(crate) fn convoy(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
 }
 
-/// Detects much waiting of which no single cause is large enough; "nothing to gain" would be wrong.
+/// Detects much waiting with several causes, none of which is large enough for another rule. Without this rule, the verdict would be "nothing to
+/// gain".
 pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
     let workers = &evidence.worker_sums;
     let waited = workers.waiting_for_threads_ns().saturating_add(workers.waiting_for_cpu_ns());
@@ -85,7 +87,8 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// Returns whether the work is equal and, besides, either the spinning is in a spin lock or the sleeping threads wake one another in rotation.
+/// Returns whether the work is equal and the threads wait for a lock: either they spin in a spin lock, or they sleep and wake one another in
+/// rotation.
 fn is_lock(evidence: &Evidence) -> bool {
     let workers = &evidence.worker_sums;
     let average = workers.work_ns() as f64 / evidence.workers.len() as f64;

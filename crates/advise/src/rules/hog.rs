@@ -18,11 +18,11 @@ use crate::numbers::{about_percent, cpu_list, duration};
 use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// Prefixes of kernel threads: starting them differently cannot move them to other CPUs.
+/// Name prefixes of kernel threads. The advice does not name them as programs to stop or move.
 const KERNEL_THREADS: [&str; 10] =
     ["kworker", "ksoftirqd", "migration", "rcu_", "kswapd", "kcompactd", "khugepaged", "kdamond", "irq/", "swapper/"];
 
-/// Names of observers. The overhead of observing is no reason to stop it; the report's first line states it.
+/// Names of the programs that observe. The advice does not recommend to stop them: the report's first line states their overhead.
 const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
 
 /// Name prefixes of threads that pack programs; those called `cox-seat-` are in reports of version 1. Their CPU time is the overhead of packing, which is reported with packing.
@@ -47,7 +47,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
     let expected = evidence.without_delay(waited);
-    // A little load of the system is on every machine; then the middle of the range must be worth a step.
+    // Every machine has a little load from the system. At such a load, the middle of the range must be worth a step, not only its high end.
     let little = evidence.cpus_of_others() < WORTH_SHARE * evidence.cpus;
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;
@@ -151,7 +151,7 @@ fn names(preemptors: &[&Preemptor], stays: impl Fn(&str) -> bool) -> (String, &'
 /// rule does not apply to a packed program, whose threads may have waited because of cox.
 fn deduced(evidence: &Evidence) -> Option<Finding> {
     let sums = &evidence.sums;
-    // A yield returns at once if no other thread wants the CPU, so a yield that waited gave way to another thread.
+    // A yield returns immediately if no other thread wants the CPU. So if a yield waited, another thread had the CPU.
     let waited = sums.waiting_for_cpu_ns();
     let enough_cpus =
         evidence.workers.len() as f64 <= evidence.cpus && !evidence.workers.is_empty() && !evidence.facts.is_packed();

@@ -1,7 +1,7 @@
 //! Load imbalance: threads wait for a thread that has more work.
 //!
 //! Waiting for other threads is one class, whether threads spin, yield or sleep, so the verdict does not depend on the runtime's waiting policy. What
-//! distinguishes imbalance from other causes is the work itself: the busiest thread's is much larger than the average.
+//! distinguishes imbalance from other causes is the work itself: the busiest thread's work is much larger than the average.
 //!
 //! Largest saving: the busiest thread's work less an equal part, `max − Σ work / min(n, CPUs)`, plus the time for which spinning threads kept it off
 //! its CPU. The forecast is at least half of that, because a dynamic schedule leaves the last chunk uneven and has a cost per chunk.

@@ -1,4 +1,4 @@
-//! Hypervisor steal: the host gave the CPU to another machine while a thread was running on it.
+//! Hypervisor steal: the host gave the CPU to another virtual machine while a thread was running on it.
 
 use ledger::account::thread;
 
