@@ -16,6 +16,6 @@ fn main() {
             .source(source)
             .clang_args(["-mcpu=v3", "-Wall", "-Werror"])
             .build_and_generate(out.join(file.replace(".bpf.c", ".skel.rs")))
-            .expect("the BPF programs compile; clang 14 or later, libelf-dev and zlib1g-dev are needed");
+            .expect("cannot compile the BPF programs: clang 14 or later, libelf-dev and zlib1g-dev are needed");
     }
 }

@@ -17,7 +17,7 @@ impl Interrupt {
     pub fn catch() -> Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot catch signals")?;
+            signal_hook::flag::register(signal, Arc::clone(&flag)).context("cannot install signal handlers")?;
         }
         Ok(Interrupt(flag))
     }

@@ -51,7 +51,7 @@ pub fn write(output: Output, what: &impl Serialize) -> Result<()> {
 /// When the text cannot be written.
 pub fn print(text: &str, json: Option<&Path>) -> Result<()> {
     if json.is_some_and(|path| path == "-") {
-        writeln!(stderr(), "{text}").context("cannot write to the standard error output")
+        writeln!(stderr(), "{text}").context("cannot write to standard error")
     } else {
         to_stdout(|out| writeln!(out, "{text}"))
     }

@@ -129,7 +129,7 @@ fn settings(options: &Options) -> Result<Vec<Setting>> {
         for per_cpu in &options.threads {
             let threads = (per_cpu * f64::from(cpus)).round() as usize;
             if threads == 0 {
-                bail!("--threads {per_cpu}: no thread at all on {cpus} CPUs");
+                bail!("--threads {per_cpu}: gives 0 threads on {cpus} CPUs");
             }
             for policy in [Policy::Default, Policy::Passive, Policy::Active] {
                 // Pinning needs a CPU for each thread.
@@ -174,8 +174,8 @@ impl Bench {
         if !status.success() {
             bail!("{}", ending(status));
         }
-        let text = std::fs::read(&account).context("cox has written no account")?;
-        Run::of(&serde_json::from_slice(&text).context("cox's account cannot be read")?)
+        let text = std::fs::read(&account).context("cannot read cox's JSON account")?;
+        Run::of(&serde_json::from_slice(&text).context("cannot parse cox's JSON account")?)
     }
 
     /// Returns a program and its arguments. The amount of work does not depend on the number of threads, so times can be compared.
@@ -200,7 +200,7 @@ fn shell_words(words: &[String]) -> String {
 impl Run {
     fn of(document: &Document) -> Result<Run> {
         let account = &document.account;
-        let program = account.programs.first().context("no program in the account")?;
+        let program = account.programs.first().context("cox's account contains no program")?;
         let sums = Sums::over(threads_of(program));
         let cpus = summary::cpus(account);
         let wall_s = program.wall_ns as f64 / 1e9;
@@ -221,15 +221,15 @@ impl Run {
 /// Returns the table: one line of medians per setting.
 fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "medians; shares are of the first program's thread time, idle of all CPUs\n{:12}{:>8}  {:8}{:>7}{:>9}{:>8}{:>9}{:>10}{:>12}{:>9}{:>7}{:>9}\n",
+        "medians; percentages are shares of the first program's thread time; idle is a share of all CPUs' time\n{:12}{:>8}  {:8}{:>7}{:>9}{:>8}{:>9}{:>10}{:>12}{:>9}{:>7}{:>9}\n",
         "",
         "threads",
         "policy",
         "pinned",
         "wall s",
         "work",
-        "for thr.",
-        "for a CPU",
+        "thr.wait",
+        "CPU wait",
         "behind oth.",
         "switch/s",
         "migr/s",
@@ -283,7 +283,7 @@ mod tests {
         let least = all.iter().map(|setting| setting.threads).min();
         assert!(all.iter().all(|setting| !setting.pinned || Some(setting.threads) == least));
         let line = Line::parse_from(["kuhn", "--threads", "0.001"]);
-        assert!(settings(&line.options).unwrap_err().to_string().contains("no thread at all"));
+        assert!(settings(&line.options).unwrap_err().to_string().contains("gives 0 threads"));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::verdict::{Outcome, at_most};
 /// Options of `cox-bench page`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  cox-bench page --seconds 20 --runs 6\n\nExit codes: 0 within the limits as far as can be told, 1 beyond one, 125 not measured"
+    after_help = "Example:\n  cox-bench page --seconds 20 --runs 6\n\nExit codes: 0 no limit was exceeded, 1 a limit was exceeded, 125 not measured"
 )]
 pub struct Options {
     /// How often each page is opened; a verdict needs 6
@@ -81,7 +81,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let empty = bench.keep("empty", EMPTY)?;
     // Check that the browser works before minutes of recording.
     if bench.open(&empty.file)?.is_none() {
-        bail!("chromium has not opened an empty page; it says: {}", bench.last_words());
+        bail!("chromium did not open an empty page; its last message: {}", bench.last_words());
     }
     let pages = [
         ("empty".to_owned(), empty),
@@ -131,19 +131,19 @@ impl Bench<'_> {
         if !ended.status.success() {
             bail!("{cox:?}: {}", ending(ended.status));
         }
-        let account = fs::read(&json).context("cox has written no account")?;
-        let document: Document = serde_json::from_slice(&account).context("cox's account cannot be read")?;
+        let account = fs::read(&json).context("cannot read cox's JSON account")?;
+        let document: Document = serde_json::from_slice(&account).context("cannot parse cox's JSON account")?;
         // Lost wake-up pairs are tolerated: thousands of threads make millions of pairs, more than the table holds.
         let (seen, lost) = (summary::threads(&document.account).count(), &document.account.lost);
         if seen != threads as usize || lost.moments > 0 || lost.spoil_accounts() {
-            bail!("{seen} of {threads} threads are on the page, and not all that happened: {lost:?}");
+            bail!("the page is incomplete: {seen} of {threads} threads, losses: {lost:?}");
         }
-        self.keep(name, &fs::read_to_string(&file).context("cox has written no page")?)
+        self.keep(name, &fs::read_to_string(&file).context("cannot read cox's HTML page")?)
     }
 
     fn keep(&self, name: &str, page: &str) -> Result<Kept> {
         let file = self.scratch.path().join(name).with_extension("html");
-        fs::write(&file, page.replace("</body>", PROBE)).context("cannot write a page")?;
+        fs::write(&file, page.replace("</body>", PROBE)).context("cannot write the page with the probe")?;
         Ok(Kept { file, bytes: page.len() as u64 })
     }
 
@@ -158,7 +158,7 @@ impl Bench<'_> {
         browser.arg(format!("--screenshot={}", self.scratch.path().join("picture.png").display()));
         browser.arg(format!("--user-data-dir={}", self.scratch.path().join("profile").display()));
         browser.arg(format!("file://{}", page.display())).stdin(Stdio::null()).stdout(Stdio::null());
-        let log = fs::File::create(self.log()).context("cannot write what the browser says")?;
+        let log = fs::File::create(self.log()).context("cannot create the browser's log")?;
         run_within(browser.stderr(log), PATIENCE, || self.interrupt.is_set()).context("cannot start chromium")?;
         self.interrupt.check()?;
         Ok(opened_ms(&self.said()))
@@ -199,7 +199,7 @@ impl Row {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text = format!("{:24}{:>8}  opened after ms (median, 95 % interval)\n", "page of", "KB");
+    let mut text = format!("{:24}{:>8}  ms to open it (median, 95 % interval)\n", "page of", "KB");
     for row in rows {
         let mark = match row.in_time() {
             _ if row.is_too_much() => "  !",
@@ -208,7 +208,7 @@ fn table(rows: &[Row]) -> String {
         };
         text.push_str(&format!("{:24}{:>8}  {}{mark}\n", row.page, row.bytes / 1_000, table::whole(&row.opened())));
     }
-    text + &format!("limits: {} KB, {MS_LIMIT:.0} ms; !: beyond one, ?: undecided\n", BYTES_LIMIT / 1_000)
+    text + &format!("limits: {} KB, {MS_LIMIT:.0} ms; !: beyond a limit, ?: undecided\n", BYTES_LIMIT / 1_000)
 }
 
 #[cfg(test)]

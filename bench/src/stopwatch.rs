@@ -31,9 +31,9 @@ pub fn stopwatch(file: &Path, program: &[OsString]) -> Result<u8> {
 /// # Errors
 /// When the file cannot be read, removed or parsed.
 pub fn take(file: &Path) -> Result<Cost> {
-    let text = fs::read(file).with_context(|| format!("no time was taken in {}", file.display()))?;
+    let text = fs::read(file).with_context(|| format!("cannot read the stopwatch file {}", file.display()))?;
     fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("what is in {} is no time", file.display()))
+    serde_json::from_slice(&text).with_context(|| format!("cannot parse the stopwatch file {}", file.display()))
 }
 
 #[cfg(test)]

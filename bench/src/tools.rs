@@ -23,7 +23,7 @@ impl Tools {
     /// # Errors
     /// When this program cannot find its own file, or a given path does not exist.
     pub fn find(cox: Option<&Path>, workloads: Option<&Path>) -> Result<Tools> {
-        let own = std::env::current_exe().context("cannot find this program's own file")?;
+        let own = std::env::current_exe().context("cannot find the path of cox-bench")?;
         let beside = own.parent().unwrap_or(Path::new("/"));
         if let Some(cox) = cox.filter(|cox| !is_program(cox)) {
             bail!("--cox: no program at {}", cox.display());
@@ -37,7 +37,7 @@ impl Tools {
             cox: if is_program(&cox) {
                 Ok(cox)
             } else {
-                Err(format!("no program at {}; build it, or say where it is with --cox", cox.display()))
+                Err(format!("no program at {}; build it, or name another one with --cox", cox.display()))
             },
             perf: in_path("perf").ok_or_else(|| "perf is not installed (Debian: linux-perf)".to_owned()),
             workloads,
@@ -53,7 +53,7 @@ impl Tools {
         let path = self.workloads.join(name);
         if !is_program(&path) {
             bail!(
-                "no program at {}; build the workloads (make -C workloads), or say where they are with --workloads",
+                "no program at {}; build the workloads (make -C workloads), or name their folder with --workloads",
                 path.display()
             );
         }

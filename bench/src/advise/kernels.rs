@@ -37,5 +37,5 @@ pub const KERNELS: [Kernel; 12] = [
 /// # Errors
 /// If there is no such kernel: the list of all names.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
-    by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "one of")
+    by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "known kernels:")
 }

@@ -150,14 +150,14 @@ pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 
 /// Restricts this process and its children to the first `count` allowed CPUs. Returns their list.
 fn stay_on(count: usize) -> Result<String> {
-    let allowed = sched_getaffinity(None).context("reading which CPUs are allowed")?;
+    let allowed = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
     let chosen: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).take(count).collect();
     if chosen.len() < count {
         bail!("--ncpus {count}: only {} CPUs are allowed", chosen.len());
     }
     let mut set = CpuSet::new();
     chosen.iter().for_each(|&cpu| set.set(cpu));
-    sched_setaffinity(None, &set).context("taking the CPUs")?;
+    sched_setaffinity(None, &set).context("cannot set the affinity mask")?;
     Ok(chosen.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
 }
 
@@ -184,7 +184,7 @@ impl Bench<'_> {
             let choices = advice.map(|advice| advice.choices).unwrap_or_default();
             for (row, measured_ns) in rows.iter_mut().zip(measured_ns) {
                 let choice = choices.iter().find(|choice| choice.way == row.way);
-                let choice = choice.with_context(|| format!("cox advise left out: {}", row.way.name()))?;
+                let choice = choice.with_context(|| format!("cox advise has no forecast for: {}", row.way.name()))?;
                 row.rounds.push(Round {
                     predicted_ns: choice.time_ns,
                     range_ns: (choice.low_ns, choice.high_ns),
@@ -214,7 +214,7 @@ impl Bench<'_> {
             self.finish(command.arg("--").args(line))?;
             // Use the program's own wall time: cox loads eBPF before the program starts.
             let report: serde_json::Value = self.read(&json)?;
-            return report["wall_ns"].as_f64().context("cox pack wrote no time");
+            return report["wall_ns"].as_f64().context("the JSON of cox pack has no wall_ns");
         }
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
@@ -254,10 +254,10 @@ impl Bench<'_> {
         let text = std::fs::read_to_string(json)?;
         // If cox cannot give an answer, it prints the reason and leaves the file empty.
         if text.is_empty() {
-            bail!("{}", messages().lines().next().unwrap_or("cox wrote nothing"));
+            bail!("{}", messages().lines().next().unwrap_or("cox wrote neither JSON nor a message"));
         }
-        std::fs::remove_file(json).context("cannot remove what cox wrote")?;
-        serde_json::from_str(&text).context("what cox wrote cannot be read")
+        std::fs::remove_file(json).context("cannot remove cox's JSON file")?;
+        serde_json::from_str(&text).context("cannot parse cox's JSON file")
     }
 }
 
@@ -342,7 +342,7 @@ fn verdict(report: &Report) -> (String, u8) {
     let times = near == errors.len() && !errors.is_empty();
     let told = format!(
         "{}  order right in {right} of {} kernels (target {} of {})\n\
-         {}  {near} of {} predicted times within {:.0} % (median error {:.1} %, worst {:.1} %); {} within their range\n",
+         {}  {near} of {} predicted times within {:.0} % (median error {:.1} %, worst {:.1} %); {} measured times within the predicted range\n",
         word(order),
         report.cases.len(),
         RIGHT.0,
@@ -389,7 +389,10 @@ mod tests {
         let good = || case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 2.0, 2.2)]);
         let (told, code) = verdict(&report(vec![good()]));
         assert!(told.contains("PASS  order right in 1 of 1") && told.contains("2 of 2 predicted times"), "{told}");
-        assert!(told.contains("median error 9.1 %, worst 9.1 %); 2 within their range"), "{told}");
+        assert!(
+            told.contains("median error 9.1 %, worst 9.1 %); 2 measured times within the predicted range"),
+            "{told}"
+        );
         assert_eq!(code, 0);
         let far = case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 2.0, 2.6)]);
         assert_eq!(verdict(&report(vec![good(), far])).1, 1);

@@ -46,7 +46,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let cpu_time = Figure::new("CPU time", Shown::Ms, &columns, all.figure(|cost| cost.cpu_ns as f64));
     Ok(Case {
         name: "analysis",
-        about: format!("{megabytes} MB of perf sched record; plain is perf sched timehist, whose lines go nowhere"),
+        about: format!("{megabytes} MB recorded by perf sched record; plain is perf sched timehist, output discarded"),
         notes: Vec::new(),
         verdicts: vec![no_longer(&wall)],
         figures: vec![wall, cpu_time],
@@ -68,7 +68,7 @@ pub(super) fn recording(bench: &Bench<'_>, perf: &Path, file: &Path, seconds: &s
     let mut recording = Command::new(perf);
     recording.args(["sched", "record", "-o"]).arg(file).arg("--").arg(bench.tools.workload("pingpong")?);
     once(recording.args(["--seconds", seconds]))?;
-    Ok(file.metadata().context("perf left no recording")?.len() >> 20)
+    Ok(file.metadata().context("perf wrote no perf.data")?.len() >> 20)
 }
 
 /// Runs a command without its output. Returns its cost.

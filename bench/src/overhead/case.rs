@@ -54,7 +54,7 @@ pub fn noise(figure: &Figure, limit: f64) -> Option<String> {
         return None;
     }
     Some(format!(
-        "NOISY: plain against plain, {}, is {} x; a limit of {limit} x cannot be judged well from this run",
+        "NOISY: {}: plain again takes {} x plain; this noise is too large to judge a limit of {limit} x",
         figure.name,
         table::ratio(&control)
     ))

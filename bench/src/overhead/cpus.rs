@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// Returns the highest CPU that this thread may use.
 pub fn last_allowed_cpu() -> Result<usize> {
     let allowed = sched_getaffinity(None).context("cannot read the allowed CPUs")?;
-    (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).context("no CPU is allowed to this process")
+    (0..CpuSet::MAX_CPU).rev().find(|&cpu| allowed.is_set(cpu)).context("the affinity mask of this process is empty")
 }
 
 /// Keeps this thread, and the processes that it starts, off one CPU until the value is dropped.
@@ -20,7 +20,7 @@ impl Elsewhere {
         let mut rest = before;
         rest.unset(cpu);
         if rest.count() > 0 {
-            sched_setaffinity(None, &rest).context("cannot keep off the CPU of the workload")?;
+            sched_setaffinity(None, &rest).context("cannot set an affinity mask without the workload's CPU")?;
         }
         Ok(Elsewhere { before })
     }

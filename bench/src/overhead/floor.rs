@@ -39,7 +39,7 @@ impl Floor {
         let cpus = self.skel.maps.bss_data.as_deref().map(|state| &state.cpus);
         let events: u64 = cpus.map_or(0, |cpus| cpus.iter().map(|cpu| cpu.events).sum());
         if events < 3 * round_trips {
-            bail!("the empty programs saw only {events} events of {round_trips} round trips");
+            bail!("the empty BPF programs counted only {events} events in {round_trips} round trips");
         }
         Ok(())
     }

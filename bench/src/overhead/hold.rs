@@ -96,18 +96,18 @@ pub fn hold(options: &Options) -> Result<u8> {
     if let Some(observer) = &mut observer {
         let record = observer.finish(&mut intake)?;
         let seen = |pid: &u32| record.living.iter().any(|l| l.clock.tgid == *pid && l.clock.switches_voluntary > 0);
-        ensure!(options.pids.iter().all(seen), "the observer has not seen all processes");
+        ensure!(options.pids.iter().all(seen), "the observer recorded no switches of some processes");
     }
     if let Some(traced) = &traced {
         let table = traced.table();
         let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
-            "snapshots have not seen all threads"
+            "the snapshots of some threads contain no blocks"
         );
     }
     let is_counted = |counted: &Counted| counted.pages.seen().blocks.load(Relaxed) > 0;
-    ensure!(counted.iter().all(is_counted), "overlap has not counted all processes");
+    ensure!(counted.iter().all(is_counted), "overlap counted no blocks of some processes");
     Ok(0)
 }
 
@@ -117,7 +117,7 @@ fn count(given: Given, pid: u32) -> Result<Counted> {
     // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never unmapped; its words are atomics.
     let said = unsafe {
         let page = mmap(std::ptr::null_mut(), size_of::<Said>(), both, MapFlags::SHARED, &given.said, 0);
-        &*page.context("mapping a process' page")?.cast::<Said>()
+        &*page.context("cannot map the process's page")?.cast::<Said>()
     };
     said.cpus.store(1, Relaxed);
     said.version.store(VERSION, Relaxed);
@@ -161,7 +161,7 @@ impl Holder {
         std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line)?;
         match line.trim().strip_prefix("ready ").and_then(|ns| ns.parse().ok()) {
             Some(loaded_ns) => Ok(Holder { child, loaded_ns }),
-            None => bail!("{} hold --parts {parts} has failed", program.display()),
+            None => bail!("'{} hold --parts {parts}' failed", program.display()),
         }
     }
 
@@ -171,7 +171,7 @@ impl Holder {
         let status = self.child.wait()?;
         // Detaching waits for RCU grace periods, and the last of them may still be ending.
         std::thread::sleep(Duration::from_millis(2));
-        ensure!(status.success(), "parts of cox saw something else than they should have");
+        ensure!(status.success(), "the held parts of cox did not observe all processes");
         Ok(())
     }
 }

@@ -38,7 +38,7 @@ pub use hold::{Options as Held, hold};
 /// cox-bench itself, and --cox is not used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench overhead pingpong --json overhead.json\n\n\
-Exit codes: 0 no limit was broken, 1 one was, 2 bad command line, 125 a case could not be measured.")]
+Exit codes: 0 no limit was exceeded, 1 a limit was exceeded, 2 bad command line, 125 a case could not be measured.")]
 pub struct Options {
     /// Which cases (all)
     #[arg(value_enum)]
@@ -119,7 +119,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
 /// Figures need a quiet machine, and root for eBPF and for perf.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench trace reading\n\n\
-Exit codes: 0 no limit was broken, 1 one was, 2 bad command line, 125 a case could not be measured.")]
+Exit codes: 0 no limit was exceeded, 1 a limit was exceeded, 2 bad command line, 125 a case could not be measured.")]
 pub struct Tracing {
     /// Which cases (all)
     #[arg(value_enum)]

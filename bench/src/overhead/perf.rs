@@ -33,7 +33,7 @@ impl Recording {
         let (control_path, answers_path) = (folder.path().join("control"), folder.path().join("answers"));
         for path in [&control_path, &answers_path] {
             mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
-                .with_context(|| format!("cannot make the pipe {}", path.display()))?;
+                .with_context(|| format!("cannot make the FIFO {}", path.display()))?;
         }
         let messages = File::create(folder.path().join("messages"))?;
         let perf = Command::new(perf)
@@ -59,11 +59,11 @@ impl Recording {
         // perf's exit code is that of the `sleep` that it killed.
         self.perf.wait().context("cannot wait for perf")?;
         let data = self.folder.path().join("perf.data");
-        Ok(data.metadata().context("perf left no recording")?.len())
+        Ok(data.metadata().context("perf wrote no perf.data")?.len())
     }
 
     fn tell(&mut self, order: &str) -> Result<()> {
-        self.control.write_all(format!("{order}\n").as_bytes()).context("cannot speak to perf")?;
+        self.control.write_all(format!("{order}\n").as_bytes()).context("cannot write to perf's control FIFO")?;
         let mut answer = Vec::new();
         let deadline_ns = arch::monotonic_ns() + PATIENCE.as_nanos() as u64;
         while !answer.ends_with(b"\n") {
@@ -71,7 +71,7 @@ impl Recording {
             let ready = poll(&mut [PollFd::new(&self.answers, PollFlags::IN)], Some(&step));
             if matches!(ready, Ok(1..)) {
                 let mut bytes = [0; 16];
-                let length = self.answers.read(&mut bytes).context("cannot hear perf")?;
+                let length = self.answers.read(&mut bytes).context("cannot read perf's answer")?;
                 // perf ends its answer with a zero byte.
                 answer.extend(bytes[..length].iter().filter(|byte| **byte != 0));
             } else if self.perf.try_wait().context("cannot wait for perf")?.is_some() {
@@ -85,7 +85,7 @@ impl Recording {
 
     fn last_words(&self) -> String {
         let messages: PathBuf = self.folder.path().join("messages");
-        crate::process::first_line(&messages).unwrap_or_else(|| "it said nothing".into())
+        crate::process::first_line(&messages).unwrap_or_else(|| "no message".into())
     }
 }
 

@@ -85,11 +85,11 @@ fn measure_with(
     drop((game, elsewhere));
 
     let wall = Figure::new("round trip", Shown::Ns, &columns, all.figure(|s| s.wall_ns));
-    let cpu_time = Figure::new("its CPU time", Shown::Ns, &columns, all.figure(|s| s.cpu_ns));
+    let cpu_time = Figure::new("round-trip CPU", Shown::Ns, &columns, all.figure(|s| s.cpu_ns));
     Ok(Case {
         name: "pingpong",
         about: format!(
-            "two processes on CPU {cpu}, {rounds} rounds of slices of {} ms inside one run",
+            "two processes on CPU {cpu}, {rounds} rounds of slices of {} ms, all in one run",
             slice.as_millis()
         ),
         notes: noise(&wall, RATIO_LIMIT).into_iter().collect(),
@@ -99,7 +99,8 @@ fn measure_with(
 }
 
 fn cost(figure: &Figure) -> Verdict {
-    let criterion = format!("cox at most {RATIO_LIMIT:.2} x plain, or {ADDED_LIMIT_NS:.0} ns per round trip more");
+    let criterion =
+        format!("with cox a round trip takes at most {RATIO_LIMIT:.2} x plain, or {ADDED_LIMIT_NS:.0} ns more");
     let measured = figure.with(COX).and_then(|cox| Some((cox.ratio?, cox.added_ns?)));
     let Some((ratio, added)) = measured else {
         return Verdict { outcome: Outcome::NotMeasured, text: criterion };
@@ -111,7 +112,7 @@ fn cost(figure: &Figure) -> Verdict {
 }
 
 fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
-    let criterion = format!("{ours} adds at most {limit} of what perf sched record adds");
+    let criterion = format!("{ours} adds at most {limit} x what perf sched record adds");
     let (Some(cox), Some(perf)) = (figure.brackets(ours), figure.brackets(PERF)) else {
         return Verdict { outcome: Outcome::NotMeasured, text: criterion };
     };
@@ -121,7 +122,7 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
         }
         None => Verdict {
             outcome: Outcome::Undecided,
-            text: format!("{criterion}: what perf adds cannot be told from nothing in this run"),
+            text: format!("{criterion}: in this run, perf adds no significant time"),
         },
     }
 }
@@ -174,7 +175,7 @@ impl Game {
 
     fn check(&mut self) -> Result<()> {
         match self.workload.try_wait().context("cannot wait for pingpong")? {
-            Some(status) => bail!("pingpong has ended: {}", crate::process::ending(status)),
+            Some(status) => bail!("pingpong ended too early: {}", crate::process::ending(status)),
             None => Ok(()),
         }
     }
@@ -197,7 +198,7 @@ impl Game {
         active.end(&self.players, round_trips)?;
         self.check()?;
         if round_trips == 0 {
-            bail!("pingpong stands still");
+            bail!("pingpong made no round trip");
         }
         let per_trip = |begin: u64, end: u64| (end - begin) as f64 / round_trips as f64;
         Ok(Slice { wall_ns: per_trip(begin.time_ns, end.time_ns), cpu_ns: per_trip(begin.cpu_ns, end.cpu_ns) })

@@ -46,7 +46,7 @@ pub fn triad<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     Program {
         name: "triad",
         about: Box::new(move |repeats| {
-            format!("{threads} threads, {repeats} triads on 3 x 4 times the last-level cache")
+            format!("{threads} threads, {repeats} triads on 3 arrays of 4 times the last-level cache")
         }),
         least_work: 10,
         command: Box::new(move |repeats| {
@@ -92,10 +92,10 @@ fn iterations_per_us(bench: &Bench<'_>) -> Result<String> {
 }
 
 fn speed_in(stdout: &str) -> Result<String> {
-    let truth = stdout.lines().find(|line| line.starts_with('{')).context("barriers said no truth")?;
-    let truth: serde_json::Value = serde_json::from_str(truth).context("the truth of barriers is no JSON")?;
+    let truth = stdout.lines().find(|line| line.starts_with('{')).context("barriers printed no line of JSON")?;
+    let truth: serde_json::Value = serde_json::from_str(truth).context("cannot parse the JSON of barriers")?;
     let speed = truth["iterations_per_us"].as_f64().filter(|speed| *speed > 0.0);
-    Ok(format!("{:.3}", speed.context("barriers did not say its speed")?))
+    Ok(format!("{:.3}", speed.context("the JSON of barriers has no iterations_per_us")?))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub fn make<'a>(bench: &'a Bench<'_>) -> Program<'a> {
             let folder = bench.scratch.path().join(format!("project-{files}"));
             if !folder.exists() {
                 write_project(&folder, files as usize)
-                    .with_context(|| format!("cannot write a project into {}", folder.display()))?;
+                    .with_context(|| format!("cannot write the C project into {}", folder.display()))?;
             }
             let mut command = line(make.into(), &["--silent", "--always-make", &format!("-j{jobs}"), "-C"]);
             command.push(OsString::from(folder));

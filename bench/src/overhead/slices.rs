@@ -59,11 +59,11 @@ impl Treatment {
             Treatment::Cox(Part::Whole) => COX,
             Treatment::Cox(Part::Programs) => "cox no sampling",
             Treatment::Cox(Part::Sampling) => "cox sampling only",
-            Treatment::Cox(Part::Strangers) => "cox not a member",
+            Treatment::Cox(Part::Strangers) => "cox, none tracked",
             Treatment::Cox(Part::Trace) => TRACE,
             Treatment::Perf => PERF,
             Treatment::Floor { reads_clock: false } => "empty programs",
-            Treatment::Floor { reads_clock: true } => "… that read a clock",
+            Treatment::Floor { reads_clock: true } => "… that read the clock",
         }
     }
 
@@ -159,7 +159,7 @@ impl Observation {
             Part::Strangers => record.living.is_empty() && !sampled,
         };
         if !expected {
-            bail!("the observer saw something else than it should have ({:?})", self.part);
+            bail!("the observer did not record exactly what it should ({:?})", self.part);
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Active {
                 let bytes = recording.end()?;
                 // Two switches of about 100 bytes each: less than a tenth of that means that perf did not record.
                 if bytes < round_trips * 20 {
-                    bail!("perf recorded only {bytes} bytes of {round_trips} round trips");
+                    bail!("perf recorded only {bytes} bytes in {round_trips} round trips");
                 }
                 Ok(())
             }

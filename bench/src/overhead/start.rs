@@ -41,7 +41,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let rounds = bench.rounds(ROUNDS);
     let mut case = Case {
         name: "start",
-        about: format!("wall time of whole commands around a program that does nothing; {rounds} rounds"),
+        about: format!("wall time of whole commands whose program does nothing; {rounds} rounds"),
         figures: Vec::new(),
         notes: Vec::new(),
         verdicts: Vec::new(),
@@ -49,8 +49,9 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     for subject in [&RUN, &PACK] {
         add(bench, subject, rounds, &mut case)?;
     }
-    case.notes
-        .push("by part: of the eBPF way, with its stopwatch on; 'exec' and 'exit' are the bench's own times".into());
+    case.notes.push(
+        "by part: runs with eBPF, timed by cox itself; 'exec of cox' and 'exit of cox' are timed by cox-bench".into(),
+    );
     Ok(case)
 }
 
@@ -87,7 +88,7 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
     let criterion =
-        format!("{ours} adds at most {} of what the cheapest perf record adds to {}", subject.limit, subject.name);
+        format!("{ours} adds at most {} x what the cheapest perf record adds to {}", subject.limit, subject.name);
     let added = |name: &str| wall.brackets(name).map(|all| median(&all.iter().map(|b| b.added()).collect::<Vec<_>>()));
     let cheapest = ways::PERF
         .iter()
@@ -103,7 +104,7 @@ fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
         },
         None => Verdict {
             outcome: Outcome::Undecided,
-            text: format!("{criterion}: what perf adds cannot be told from nothing in this run"),
+            text: format!("{criterion}: in this run, perf adds no significant time"),
         },
     }
 }

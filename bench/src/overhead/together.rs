@@ -89,7 +89,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     Ok(Case {
         name: "together",
         about: format!(
-            "two processes on CPU {cpu}, {rounds} rounds of slices of {} ms inside one run",
+            "two processes on CPU {cpu}, {rounds} rounds of slices of {} ms, all in one run",
             slice.as_millis()
         ),
         notes: noise(&wall, 1.02).into_iter().chain(PAIRS.iter().filter_map(|pair| note(&wall, pair))).collect(),
@@ -116,24 +116,24 @@ fn note(wall: &Figure, pair: &(&str, usize, usize)) -> Option<String> {
         Some(format!("{} ns", table::addition(&median_estimate(&added), Shown::Ns)))
     };
     let other = said(1).map_or(String::new(), |other| format!("; in the other build {other}"));
-    Some(format!("observing adds to {}: {}{other}", pair.0, said(0)?))
+    Some(format!("time that observing adds to {}: {}{other}", pair.0, said(0)?))
 }
 
 fn added(wall: &Figure, pair: &(&str, usize, usize)) -> Verdict {
-    let criterion = format!("observing adds to {} at most {SHARE_LIMIT} of what it adds in the other build", pair.0);
+    let criterion = format!("observing adds to {} at most {SHARE_LIMIT} x what it adds in the other build", pair.0);
     judged(criterion, additions(wall, pair, 0).zip(additions(wall, pair, 1)), SHARE_LIMIT)
 }
 
 fn alone(wall: &Figure) -> Verdict {
     let [ours, other] = HELD[0].names;
-    let criterion = format!("observing alone adds at most {ALONE_LIMIT} of what it adds in the other build");
+    let criterion = format!("observing alone adds at most {ALONE_LIMIT} x what it adds in the other build");
     let both = wall.brackets(ours).zip(wall.brackets(other));
     judged(criterion, both.map(|(ours, other)| (ours.to_vec(), other.to_vec())), ALONE_LIMIT)
 }
 
 /// Compares the loading time of this build with the other build's, by round.
 fn loaded(loading: &Figure, [ours, other]: [&'static str; 2]) -> Verdict {
-    let criterion = format!("loading for {ours} takes at most {LOAD_LIMIT} of what it takes in the other build");
+    let criterion = format!("loading for {ours} takes at most {LOAD_LIMIT} x the time of the other build");
     let brackets = |name: &str| {
         let values = &loading.rows.iter().find(|row| row.with == name)?.measured.as_ref()?.values_ns;
         Some(values.iter().map(|value| Bracket { before: 0.0, treated: *value, after: 0.0 }).collect::<Vec<_>>())

@@ -108,7 +108,7 @@ pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
 }
 
 fn cost(wall: &Figure) -> Verdict {
-    let criterion = format!("the program's wall time with cox at most {RATIO_LIMIT} x plain");
+    let criterion = format!("the program's wall time with cox is at most {RATIO_LIMIT} x plain");
     match wall.with(COX).and_then(|cox| cox.ratio) {
         Some(ratio) => {
             Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }
@@ -155,9 +155,9 @@ fn run_once(bench: &Bench<'_>, program: &[OsString], treatment: Option<Treatment
     if let Some(output) = output {
         let bytes = output.metadata().map_or(0, |info| info.len());
         if bytes == 0 {
-            bail!("it wrote nothing to the file that it was told to write");
+            bail!("its output file is missing or empty");
         }
-        std::fs::remove_file(&output).context("cannot remove what the observer wrote")?;
+        std::fs::remove_file(&output).context("cannot remove the observer's output file")?;
     }
     Ok(Run { program: stopwatch::take(&time)?, command: cost })
 }

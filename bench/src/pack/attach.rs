@@ -52,7 +52,7 @@ impl How {
     fn word(self) -> &'static str {
         match self {
             How::FromStart => "cox pack from the start",
-            How::LaterPreloaded => "cox pack --pid, preload library inside",
+            How::LaterPreloaded => "cox pack --pid, with preload library",
             How::Later => "cox pack --pid",
             How::TasksetLater => "taskset -p",
         }
@@ -135,7 +135,7 @@ fn until<T>(field: &Field<'_>, patience: Duration, mut ask: impl FnMut() -> Opti
         }
         field.interrupt.check()?;
         if begun.elapsed() > patience {
-            bail!("nothing came of it within {} s", patience.as_secs());
+            bail!("timed out after {} s", patience.as_secs());
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -170,7 +170,7 @@ fn measure_once(field: &Field<'_>, how: How) -> Result<f64> {
     };
     command.args(program).stdout(File::create(&said).context("cannot write into the temporary folder")?);
     if how == How::LaterPreloaded {
-        command.env("LD_PRELOAD", field.beside_cox(PRELOAD).context("the preload library is gone")?);
+        command.env("LD_PRELOAD", field.beside_cox(PRELOAD).context("no preload library in cox's folder")?);
     }
     let mut running = Started::start(command, scratch.join("messages"))?;
     let pid = until(field, PATIENCE, || {
@@ -187,26 +187,26 @@ fn measure_once(field: &Field<'_>, how: How) -> Result<f64> {
     let packer = match how {
         How::FromStart => None,
         How::Later | How::LaterPreloaded => {
-            Some(Started::start(field.attach(1, pid, &report)?, scratch.join("words of cox"))?)
+            Some(Started::start(field.attach(1, pid, &report)?, scratch.join("cox-messages"))?)
         }
         How::TasksetLater => {
             let mut command = field.taskset_later(1, pid)?;
             without_runtime_variables(&mut command);
             command.stdout(Stdio::null());
-            Started::start(command, scratch.join("words of taskset"))?.wait(field, PATIENCE)?;
+            Started::start(command, scratch.join("taskset-messages"))?.wait(field, PATIENCE)?;
             None
         }
     };
     let cpu = field.cpus(1)?;
     until(field, PATIENCE, || all_on(pid, &cpu).then_some(())).context("waiting for all threads to be on one CPU")?;
-    let process = Pid::from_raw(pid as i32).context("a process has a number above 0")?;
-    kill_process(process, Signal::USR1).context("cannot tell the program to begin")?;
+    let process = Pid::from_raw(pid as i32).context("the program's process ID is 0")?;
+    kill_process(process, Signal::USR1).context("cannot send SIGUSR1 to the program")?;
     let patience = Duration::from_secs_f64(10.0 + regions as f64 * ideal_us() / 1e6 * 40.0);
     running.wait(field, patience)?;
     if let Some(packer) = packer {
         packer.wait(field, PATIENCE)?;
     }
-    output::region_us(&fs::read_to_string(&said).context("cannot read what the program said")?)
+    output::region_us(&fs::read_to_string(&said).context("cannot read the program's output")?)
 }
 
 fn ways(preload: bool) -> Vec<How> {
@@ -231,7 +231,7 @@ fn rows(ways: &[How], times: Vec<Vec<f64>>) -> Vec<Row> {
 }
 
 fn verdict(rows: &[Row]) -> Verdict {
-    let criterion = format!("packed later at most {TARGET} x packed from the start");
+    let criterion = format!("a region that is packed later takes at most {TARGET} x one that is packed from the start");
     match rows.iter().find(|row| row.how == How::LaterPreloaded) {
         Some(row) => {
             let estimate = &row.to_from_start.estimate;
@@ -258,11 +258,11 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<Part> {
             text::estimate(&row.to_from_start.estimate),
         ]
     });
-    let table = text::table(&["two threads on one CPU", "us a region", "/ ideal", "/ from start"], 1, cells.collect());
-    Part::new("attach", "OpenMP regions of 200 us by two threads, packed on one CPU before and after their start")
+    let table = text::table(&["two threads on one CPU", "us/region", "/ ideal", "/ from start"], 1, cells.collect());
+    Part::new("attach", "OpenMP regions of 200 us by two threads, packed on one CPU from the start or later")
         .with_table(table)
         .with_notes(vec![format!(
-            "timed from the moment on at which all threads are on that CPU; {} regions, fewer where they take longer",
+            "timing begins when all threads are on that CPU; {} regions, or fewer if they take longer",
             How::FromStart.regions(field.scale)
         )])
         .with_verdicts(vec![verdict(&rows)])

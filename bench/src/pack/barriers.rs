@@ -162,7 +162,7 @@ impl Line {
         let demand = match self.target {
             Target::AtMost(limit) => format!("at most {limit:.2}"),
             Target::NoWorse => "no worse".to_owned(),
-            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER}x if bad"),
+            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER}x faster if bad"),
         };
         if self.taskset_then > 0.0 { format!("{demand} ({})", text::figure(self.taskset_then)) } else { demand }
     }
@@ -216,10 +216,12 @@ impl Measured {
 
     fn verdict(&self) -> Verdict {
         let demand = match self.line.target {
-            Target::AtMost(limit) => format!("elapsed at most {limit:.2} x ideal"),
+            Target::AtMost(limit) => format!("elapsed time at most {limit:.2} x ideal"),
             Target::NoWorse => "no worse than taskset + 2 %".to_owned(),
             Target::NoWorseOrMuchBetter => {
-                format!("no worse than taskset + 2 %, {CLEARLY_BETTER} x better where taskset is above {TASKSET_BAD}")
+                format!(
+                    "no worse than taskset + 2 %, and {CLEARLY_BETTER} x faster if taskset takes over {TASKSET_BAD} x ideal"
+                )
             }
         };
         let found = match self.line.target {
@@ -331,7 +333,7 @@ fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
 /// # Errors
 /// If there is no such line: the list of all names.
 pub fn named(name: &str) -> Result<Line, String> {
-    by_name(LINES, Line::name, name, "the lines are")
+    by_name(LINES, Line::name, name, "known lines:")
 }
 
 /// Measures and reports this part of the experiment, or some of its lines.
@@ -354,29 +356,33 @@ pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, V
     verdicts.extend(failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
     let mut notes = vec![
         format!(
-            "ideal: the same work by one thread on each CPU, none of which waits, in the same rounds; it takes {1} x \
-             as long as by the speed of one CPU that is busy alone ({0} iterations per us); medians, 95 % intervals",
+            "ideal: the same work by one thread on each CPU without waiting, measured in the same rounds; it takes {1} x \
+             the time computed from the speed of a CPU that is busy alone ({0} iterations per us); medians, 95 % intervals",
             text::figure(field.iterations_per_us),
             text::estimate(&Series::of(measured.iter().map(|m| m.ideal_to_one_cpu.estimate.median).collect()).estimate)
         ),
         format!(
-            "a run lasts for {} s at the ideal, {} s for spin 1 ms, {} s for spin 0.2 ms; cox only looks for the first \
-             quarter of a second, and that is counted",
+            "ideal time of a run: {} s, {} s for spin 1 ms, {} s for spin 0.2 ms; times with cox include its first \
+             quarter of a second, in which it only observes",
             text::figure(4.0 * field.scale),
             text::figure(1.6 * field.scale),
             text::figure(field.scale)
         ),
         format!(
-            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: what meeting each millisecond costs",
+            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: the cost of a barrier each millisecond",
             text::estimate(&control.estimate)
         ),
-        "target (then): what taskset took when the target was set".to_owned(),
+        format!(
+            "target (then): in brackets, what taskset took when the target was set; bad: over {TASKSET_BAD} x ideal"
+        ),
     ];
     let cut_short: usize = measured.iter().map(|m| m.cut_short).sum();
     if cut_short > 0 {
-        notes.push(format!("{cut_short} runs were ended after {LIMIT} times the ideal time: lower bounds"));
+        notes.push(format!(
+            "{cut_short} runs were ended after {LIMIT} times the ideal time: their values are lower bounds"
+        ));
     }
-    let part = Part::new("barriers", "threads that meet at barriers, taskset beside cox pack")
+    let part = Part::new("barriers", "threads that wait for each other at barriers: taskset compared with cox pack")
         .with_table(text::table(&headings, 1, rows.collect()))
         .with_lines(&measured)?
         .with_notes(notes)

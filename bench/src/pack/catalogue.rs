@@ -48,7 +48,7 @@ pub const KERNELS: [Kernel; 12] = [
 /// # Errors
 /// If there is no such kernel: the list of all names.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
-    by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "the kernels are")
+    by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "known kernels:")
 }
 
 #[cfg(test)]

@@ -40,7 +40,10 @@ pub fn expected_s(ratio: Ratio, rounds: usize, scale: f64) -> f64 {
 fn verdict(line: &Line, percent: &Series) -> Verdict {
     let outcome = judge::median_at_most(&percent.estimate, LIMIT_PERCENT);
     let found = text::estimate(&percent.estimate);
-    Verdict { outcome, text: format!("{}: cox below {LIMIT_PERCENT} % of one CPU: {found} %", line.name()) }
+    Verdict {
+        outcome,
+        text: format!("{}: CPU time of cox at most {LIMIT_PERCENT} % of one CPU: {found} %", line.name()),
+    }
 }
 
 /// Measures and reports this part of the experiment.
@@ -76,8 +79,9 @@ pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
             text::estimate(&row.slowdown.estimate),
         ]
     });
-    let table = text::table(&["phases", "cox, % of one CPU", "elapsed / ideal of one CPU"], 1, cells.collect());
-    Ok(Part::new("controller", "CPU time of cox itself, its start and end included")
+    let table =
+        text::table(&["phases", "cox, % of one CPU", "elapsed / ideal (by the speed of one CPU)"], 1, cells.collect());
+    Ok(Part::new("controller", "CPU time of cox itself, including its start and end")
         .with_table(table)
         .with_lines(&rows)?
         .with_verdicts(verdicts))

@@ -134,7 +134,7 @@ impl<'a> Field<'a> {
     /// When fewer CPUs are allowed.
     pub fn cpus(&self, count: usize) -> Result<String> {
         let Some(cpus) = self.allowed.get(..count) else {
-            bail!("{count} CPUs are wanted, and {} may be used here", self.allowed.len());
+            bail!("{count} CPUs are needed, but this process may use only {}", self.allowed.len());
         };
         Ok(cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
     }
@@ -153,7 +153,7 @@ impl<'a> Field<'a> {
         let mut command = match confined {
             Confined::Taskset => Command::new(&self.taskset),
             Confined::Packed(_) => Command::new(&self.cox),
-            Confined::Palm(_) => Command::new(std::env::current_exe().context("cannot find this program's own file")?),
+            Confined::Palm(_) => Command::new(std::env::current_exe().context("cannot find the path of cox-bench")?),
         };
         match confined {
             Confined::Taskset => command.arg("-c").arg(list),
@@ -217,7 +217,7 @@ impl<'a> Field<'a> {
         };
         self.diagnostics.borrow_mut().extend(told.iter().flat_map(|told| told.diagnostics.iter().cloned()));
         Ok(Run {
-            output: std::fs::read_to_string(&said).context("cannot read what the program said")?,
+            output: std::fs::read_to_string(&said).context("cannot read the program's output")?,
             wall_s: ended.cost.wall_ns as f64 / 1e9,
             cpu_s: ended.cost.cpu_ns as f64 / 1e9,
             cut_short: ended.cut_short,
@@ -228,7 +228,7 @@ impl<'a> Field<'a> {
     /// Returns the problems that cox has reported since the last call.
     pub fn take_diagnostics(&self) -> Vec<String> {
         let diagnostics = std::mem::take(&mut *self.diagnostics.borrow_mut());
-        diagnostics.into_iter().map(|diagnostic| format!("cox says: {diagnostic}")).collect()
+        diagnostics.into_iter().map(|diagnostic| format!("message of cox: {diagnostic}")).collect()
     }
 }
 

@@ -146,7 +146,7 @@ pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Re
     let by_with: BTreeMap<With, Vec<Sample>> = with.iter().copied().zip(samples).collect();
     let all = || by_with.values().flatten().filter_map(|sample| sample.said.as_ref());
     let (Some(said), Some(expected)) = (all().next(), reduced.said.as_ref()) else {
-        bail!("no run came to its end");
+        bail!("no run finished within its time limit");
     };
     if let Some(wrong) = all().find(|said| said.checksum != expected.checksum) {
         bail!("results differ: checksum {} instead of {}", wrong.checksum, expected.checksum);
@@ -227,13 +227,15 @@ pub fn part(
         }
     }
     let notes = vec![
-        format!("the same work in every column, checksums compared; medians of {rounds} rounds, 95 % intervals"),
-        "efficiency: time of fewer threads / time: with a CPU for each thread none waits for a CPU".to_owned(),
-        "CPU s: program and cox, start and end included; time: of the parallel part, as the kernel measures it"
+        format!(
+            "all rows of a kernel do the same work (checksums are compared); medians of {rounds} rounds, 95 % intervals"
+        ),
+        "efficiency: time with fewer threads / time; fewer threads have a CPU each and never wait for one".to_owned(),
+        "CPU s: program and cox, including start and end; time: the parallel part, measured by the kernel itself"
             .to_owned(),
-        "'>': ended at the time limit, a lower bound".to_owned(),
+        "'>': a lower bound, because runs were ended at the time limit".to_owned(),
     ];
-    let part = Part::new("kernels", "twelve kernels, threads/CPUs: the paper's table")
+    let part = Part::new("kernels", "twelve kernels with more threads than CPUs (threads/CPUs): the paper's table")
         .with_table(printed(&tables))
         .with_lines(&tables)?
         .with_notes(notes)

@@ -47,7 +47,7 @@ const RATIOS: &str = "3/2,5/2,7/2,4/2";
     args_conflicts_with_subcommands = true,
     after_help = "Example:\n  cox-bench pack --json pack.json\n  \
 cox-bench pack --only kernels --kernels lu,cg --ratio 3/2 --rounds 3\n\n\
-Exit codes: 0 no target was missed, 1 one was, 2 bad command line, 125 a part could not be measured."
+Exit codes: 0 no target was missed, 1 a target was missed, 2 bad command line, 125 a part could not be measured."
 )]
 pub struct Options {
     /// A subcommand that does something other than this experiment.
@@ -202,7 +202,7 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     let parts = options.parts();
     let expected_s: f64 = parts.iter().map(|part| options.expected_s(*part)).sum();
     progress(&format!(
-        "{} rounds of {}; expected: {}",
+        "{} rounds of {}; expected time: {}",
         options.rounds,
         parts.iter().map(|part| part.word()).collect::<Vec<_>>().join(", "),
         text::duration(expected_s)
@@ -214,7 +214,7 @@ pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     let mut live = Live::default();
     let mut left_s = expected_s;
     for name in parts {
-        progress(&format!("{}; left to the end: {}", name.word(), text::duration(left_s)));
+        progress(&format!("{}; remaining time: {}", name.word(), text::duration(left_s)));
         left_s -= options.expected_s(name);
         let outcome = measure(&field, options, name, &mut live);
         interrupt.check()?;

@@ -29,9 +29,9 @@ impl Told {
     /// # Errors
     /// When the file is missing or not a report.
     pub fn take(file: &Path) -> Result<Told> {
-        let text = std::fs::read(file).context("cox wrote no report")?;
-        std::fs::remove_file(file).context("cannot remove the report of cox")?;
-        serde_json::from_slice(&text).context("the report of cox is not legible")
+        let text = std::fs::read(file).context("cannot read cox's JSON report")?;
+        std::fs::remove_file(file).context("cannot remove cox's JSON report")?;
+        serde_json::from_slice(&text).context("cannot parse cox's JSON report")
     }
 
     /// Returns the CPU time of cox, in percent of one CPU.
@@ -58,7 +58,7 @@ fn word_before<'t>(text: &'t str, after: &str) -> Option<&'t str> {
 }
 
 fn wanted<T>(found: Option<T>, text: &str, program: &str) -> Result<T> {
-    found.with_context(|| format!("{program} said something else than expected: {text:?}"))
+    found.with_context(|| format!("unexpected output of {program}: {text:?}"))
 }
 
 /// Returns the elapsed time in s of `barriers: 3 threads, 400 rounds, futex: 6.7068 s, ideal 6.0000 s`.

@@ -68,14 +68,14 @@ fn words(command: &[&str]) -> Vec<OsString> {
 }
 
 fn text_of(path: &Path) -> Result<&str> {
-    path.to_str().context("the temporary folder has a name that is no text")
+    path.to_str().context("a path is not valid UTF-8")
 }
 
 /// Prepares: enlarge and blur a picture.
 fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("gm") else { return Ok(None) };
     let (picture, output) = (folder.join("picture.ppm"), folder.join("blurred.ppm"));
-    write_picture(&picture, (3_000.0 * scale.sqrt()) as usize + 16).context("cannot write a picture")?;
+    write_picture(&picture, (3_000.0 * scale.sqrt()) as usize + 16).context("cannot write the picture")?;
     let threads = threads.to_string();
     let command = words(&[
         text_of(&program)?,
@@ -97,7 +97,7 @@ fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<R
 fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("pigz") else { return Ok(None) };
     let data = folder.join("words");
-    write_words(&data, (220e6 * scale) as usize).context("cannot write a text")?;
+    write_words(&data, (220e6 * scale) as usize).context("cannot write the text to compress")?;
     let threads = threads.to_string();
     let command = words(&[text_of(&program)?, "-n", "-k", "-f", "-p", &threads, text_of(&data)?]);
     Ok(Some(Ready { command, output: data.with_extension("gz") }))
@@ -110,8 +110,8 @@ fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> 
         return Ok(None);
     };
     let (source, program, output) = (folder.join("dgemm.c"), folder.join("dgemm"), folder.join("product"));
-    fs::write(&source, DGEMM).context("cannot write a program")?;
-    let beside = text_of(library.parent().context("a library is in a folder")?)?;
+    fs::write(&source, DGEMM).context("cannot write dgemm.c")?;
+    let beside = text_of(library.parent().context("the library's path has no folder")?)?;
     let built = Command::new("gcc")
         .args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"])
         .args([&program, &source, &library])
@@ -170,9 +170,9 @@ fn run_once(field: &Field<'_>, ratio: Ratio, ready: &Ready, confined: &Confined)
     line.extend(ready.command.iter().cloned());
     let run = field.run(ratio.cpus, confined, &line, LIMIT)?;
     if run.cut_short {
-        bail!("it did not end within {} s", LIMIT.as_secs());
+        bail!("the program did not end within {} s", LIMIT.as_secs());
     }
-    let output = fs::read(&ready.output).context("it wrote nothing")?;
+    let output = fs::read(&ready.output).context("the program wrote no output file")?;
     Ok((stopwatch::take(&time)?.wall_ns as f64 / 1e9, run.wall_s, output))
 }
 
@@ -246,9 +246,11 @@ pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
         ]
     });
     let headings = ["program", "taskset, s", "cox pack, s", "cox / taskset", "whole command", "output"];
-    Part::new("packages", "programs of Debian with threads of their own")
+    Part::new("packages", "multithreaded programs from Debian packages")
         .with_table(text::table(&headings, 1, cells.collect()))
-        .with_notes(vec!["times are the program's; the whole command has cox's start and end in it".to_owned()])
+        .with_notes(vec![
+            "times of the program alone; 'whole command' also includes the start and end of cox".to_owned(),
+        ])
         .with_verdicts(verdicts)
         .with_lines(&rows)
 }

@@ -29,9 +29,9 @@ impl FromStr for Ratio {
         let (threads, cpus) = text
             .split_once('/')
             .and_then(|(threads, cpus)| Some((number(threads)?, number(cpus)?)))
-            .ok_or("write threads/CPUs, like 3/2; each from 1 to 64")?;
+            .ok_or("expected THREADS/CPUS, such as 3/2, each from 1 to 64")?;
         if threads <= cpus {
-            return Err("without more threads than CPUs there is nothing to pack".to_owned());
+            return Err("there must be more threads than CPUs".to_owned());
         }
         Ok(Ratio { threads, cpus })
     }

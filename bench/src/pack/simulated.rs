@@ -88,13 +88,13 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     lines.retain(|measured| measured.line.ratio == RATIO);
     tables.retain(|table| table.ratio == RATIO);
     if lines.is_empty() {
-        let found = barriers::measure(field, "simulated, live side", &lines_here(), LIVE_ROUNDS)?;
+        let found = barriers::measure(field, "simulated, live figures", &lines_here(), LIVE_ROUNDS)?;
         failed.extend(found.failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
         lines = found.measured;
     }
     if tables.is_empty() {
         for &kernel in kernels {
-            progress(&format!("simulated, live side: {}", kernel.name));
+            progress(&format!("simulated, live figures: {}", kernel.name));
             let with = [With::Taskset, With::FewerThreads, With::Ours];
             let measured =
                 Job::calibrated(field, kernel, RATIO).and_then(|job| kernels::measure(field, &job, &with, LIVE_ROUNDS));
@@ -113,7 +113,7 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
 /// Fits the cost of a simulated tick to the live controller's. Returns the simulator's costs, and the live cost of a tick in ns.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
-        anyhow::bail!("there is no line to calibrate with");
+        anyhow::bail!("no barrier line '3/2 spin 10 ms' to calibrate with");
     };
     let periods = [FIT_PERIODS_NS.0, FIT_PERIODS_NS.1];
     let confined = |period_ns: u64| Confined::packed(&format!("--always --period {}us", period_ns / 1000));
@@ -205,8 +205,12 @@ fn near(pairs: &[Pair], with: &str) -> Verdict {
         (_, true) => Outcome::Pass,
         _ => Outcome::Fail,
     };
-    let mut text =
-        format!("simulated {with} within {} % of live: {} of {}", 100.0 * NEAR, all.len() - far.len(), all.len());
+    let mut text = format!(
+        "simulated {with} figures within {} % of the live ones: {} of {}",
+        100.0 * NEAR,
+        all.len() - far.len(),
+        all.len()
+    );
     if !far.is_empty() {
         text = format!("{text}; not {}", far.join(", "));
     }
@@ -225,26 +229,29 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Resul
         vec![near(&lines.live_against_simulated, "cox pack"), near(&lines.live_against_simulated, "taskset")];
     verdicts.extend(failed);
     let notes = vec![
-        "SIMULATED: no figure of the second table was measured".to_owned(),
+        "SIMULATED: all figures of the second table come from the simulator".to_owned(),
         format!(
-            "calibrated: a tick and its orders cost {} us live (cox's CPU time at periods of 0.25 and 1 ms), so a tick is \
-             {} us; switches, moves and wake-ups cost what they do by default: {} us, {} us, {} us",
+            "calibrated: live, a tick with the moves that it orders costs {} us (from cox's CPU time at periods of 0.25 and 1 ms); \
+             the simulated tick without moves is set to {} us; default costs of a switch, move and wake-up: {} us, {} us, {} us",
             text::figure(live_tick_ns / 1e3),
             text::figure(costs.tick_ns as f64 / 1e3),
             costs.switch_ns as f64 / 1e3,
             costs.move_ns as f64 / 1e3,
             costs.wake_ns as f64 / 1e3
         ),
-        "kernels: equal phases, as long as the mean live one of fewer threads, the same work for each CPU; the live column \
-         is compared as time / fewer threads"
+        "kernels: all phases are as long as the mean live phase with fewer threads, and each CPU has the same work; \
+         both columns are time / time with fewer threads"
             .to_owned(),
-        "7 fast + 8 slow: the slow ones have half the capacity".to_owned(),
+        "7 fast + 8 slow: a slow CPU has half the capacity of a fast one".to_owned(),
     ];
-    Ok(Part::new("simulated", "more CPUs than this machine has, and the simulator against this machine")
-        .with_table(printed(&lines))
-        .with_lines(&[lines])?
-        .with_notes(notes)
-        .with_verdicts(verdicts))
+    Ok(Part::new(
+        "simulated",
+        "simulated runs on more CPUs than this machine has, and a comparison of simulated with live figures",
+    )
+    .with_table(printed(&lines))
+    .with_lines(&[lines])?
+    .with_notes(notes)
+    .with_verdicts(verdicts))
 }
 
 fn printed(lines: &Lines) -> String {

@@ -52,7 +52,7 @@ impl<'a> Field<'a> {
         let cox = tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;
         let library = cox.with_file_name("libcox_preload.so");
         if !library.exists() {
-            bail!("no library at {}; build it (make build)", library.display());
+            bail!("no preload library at {}; build it (make build)", library.display());
         }
         let paths = LLVM.rev().map(|version| PathBuf::from(format!("/usr/lib/llvm-{version}/lib/libomp.so.5")));
         let libomp = paths.into_iter().find(|path| path.exists());
@@ -65,7 +65,7 @@ impl<'a> Field<'a> {
             let _ = std::fs::remove_dir_all(place.join(name));
         }
         let scratch = builder.tempdir_in(&place).context("cannot make a temporary folder")?;
-        let allowed = rustix::thread::sched_getaffinity(None).context("reading which CPUs are allowed")?;
+        let allowed = rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPUs")?;
         let cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect();
         Ok(Field { tools, library, libomp, cpus, scratch, interrupt })
     }
@@ -139,7 +139,8 @@ impl<'a> Field<'a> {
 
     fn truth(&self, process: usize) -> Result<Value> {
         let text = std::fs::read_to_string(self.scratch.path().join(format!("truth-{process}")));
-        serde_json::from_str(&text.context("the program wrote no truth")?).context("the program's truth")
+        serde_json::from_str(&text.context("cannot read the program's --truth file")?)
+            .context("cannot parse the program's --truth file")
     }
 
     fn words(&self, way: Way, line: &Line<'_>) -> Result<Vec<OsString>> {
@@ -158,7 +159,7 @@ impl<'a> Field<'a> {
         }
         if let Processes::Ranks(network) = line.processes {
             let [first, second, ..] = self.cpus[..] else {
-                bail!("two ranks want two CPUs, and there are {}", self.cpus())
+                bail!("two ranks need two CPUs; this process may use {}", self.cpus())
             };
             words.extend(shell(RANKS));
             words.push(Network::peer().into());
@@ -242,7 +243,8 @@ pub struct Truths(Vec<Value>);
 
 impl Truths {
     fn values(&self, name: &str) -> Result<Vec<f64>> {
-        let of = |truth: &Value| truth[name].as_f64().with_context(|| format!("the program does not say {name}"));
+        let of =
+            |truth: &Value| truth[name].as_f64().with_context(|| format!("the program's --truth file has no {name}"));
         self.0.iter().map(of).collect()
     }
 

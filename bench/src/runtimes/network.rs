@@ -116,7 +116,7 @@ fn remove(name: &str) {
 
 fn queue(name: &str) -> Result<Value> {
     let said = said("tc", ["-n", name, "-s", "-j", "qdisc", "show", "dev", DEVICE])?;
-    let list: Value = serde_json::from_str(&said).context("what tc says")?;
+    let list: Value = serde_json::from_str(&said).context("cannot parse the output of tc")?;
     Ok(list[0].clone())
 }
 
@@ -134,7 +134,7 @@ fn said<'a>(program: &str, words: impl IntoIterator<Item = &'a str>) -> Result<S
     let output = output.with_context(|| format!("cannot run {program} (Debian: iproute2)"))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
-        bail!("two ranks want root and network namespaces: {program} {}: {}", words.join(" "), why.trim());
+        bail!("two ranks need root and network namespaces: {program} {}: {}", words.join(" "), why.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

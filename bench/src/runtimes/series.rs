@@ -70,7 +70,7 @@ impl Series {
     /// When the counters cannot be read.
     pub fn end(self) -> Result<Vec<Sample>> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|_| Err(anyhow!("the thread that looks has failed")))
+        self.thread.join().unwrap_or_else(|_| Err(anyhow!("the sampling thread panicked")))
     }
 }
 
@@ -78,7 +78,8 @@ fn follow(disk: &str, namespace: Option<&Path>, stop: &AtomicBool) -> Result<Vec
     if let Some(file) = namespace {
         // Only this thread enters the namespace.
         let opened = std::fs::File::open(file).with_context(|| format!("{}", file.display()))?;
-        move_into_link_name_space(opened.as_fd(), Some(LinkNameSpaceType::Network)).context("entering a namespace")?;
+        move_into_link_name_space(opened.as_fd(), Some(LinkNameSpaceType::Network))
+            .context("cannot enter the network namespace")?;
     }
     let first = look(disk, namespace.is_some())?;
     let (mut before, mut samples) = (first, Vec::new());

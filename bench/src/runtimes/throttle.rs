@@ -35,7 +35,7 @@ impl Throttle {
             let _ = std::fs::remove_dir(Path::new(BLKIO).join(name));
         }
         let group = Path::new(BLKIO).join(leftovers::name(""));
-        std::fs::create_dir(&group).with_context(|| format!("throttling needs root and {BLKIO}"))?;
+        std::fs::create_dir(&group).with_context(|| format!("throttling the disk needs root and {BLKIO}"))?;
         Ok(Throttle { group, device: device.trim().to_owned() })
     }
 

@@ -81,7 +81,7 @@ impl Row {
 /// When a backend cannot be measured, or the results cannot be written.
 pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, None, interrupt)?;
-    let [here, other, ..] = field.allowed() else { bail!("this wants two CPUs, and there is one") };
+    let [here, other, ..] = field.allowed() else { bail!("this experiment needs two CPUs, but may use only one") };
     let words = ["--count", COUNT, "--other", &other.to_string()].map(str::to_owned);
     // cox may share the program's CPU: none of its threads runs while the program runs.
     let within: Vec<OsString> = ["taskset", "-c", &here.to_string()].map(OsString::from).to_vec();
@@ -111,9 +111,18 @@ fn judge(rows: &[Row]) -> (String, Outcome) {
     let slow: Vec<&str> =
         rows.iter().filter(|row| row.way != leader && !row.keeps()).map(|row| row.way.as_str()).collect();
     if slow.is_empty() {
-        return ("no later than by an eventfd to another CPU … PASS".into(), Outcome::Pass);
+        return (
+            "the first task begins no later than a thread that an eventfd wakes on another CPU … PASS".into(),
+            Outcome::Pass,
+        );
     }
-    (format!("later than by an eventfd to another CPU: {} … FAIL", slow.join(", ")), Outcome::Fail)
+    (
+        format!(
+            "the first task begins later than a thread that an eventfd wakes on another CPU: {} … FAIL",
+            slow.join(", ")
+        ),
+        Outcome::Fail,
+    )
 }
 
 #[cfg(test)]

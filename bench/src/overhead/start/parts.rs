@@ -25,8 +25,10 @@ impl Laps {
     pub fn read(text: &str, begin_ns: u64, end_ns: u64) -> Result<Laps> {
         let value = |name: &str| -> Result<u64> {
             let mut lines = text.lines().filter_map(|line| line.split_once('\t'));
-            let (_, value) = lines.find(|(named, _)| *named == name).with_context(|| format!("no part '{name}'"))?;
-            value.parse().with_context(|| format!("'{name}' has the time '{value}'"))
+            let (_, value) = lines
+                .find(|(named, _)| *named == name)
+                .with_context(|| format!("no line '{name}' in the stopwatch file of cox"))?;
+            value.parse().with_context(|| format!("'{name}' has an invalid time: '{value}'"))
         };
         Ok(Laps {
             before_ns: value("begin")?.saturating_sub(begin_ns),

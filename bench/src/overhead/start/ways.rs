@@ -62,8 +62,8 @@ pub const PACK: [Way; 2] = [
 /// `perf record` with its defaults, with everything left out that costs time, and the latter as an ordinary user.
 pub const PERF: [Way; 3] = [
     Way::perf("perf record", &["record", "-q", "-o"], false),
-    Way::perf("perf, least", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock", "-o"], false),
-    Way::perf("perf, least, a user", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-o"], true),
+    Way::perf("perf, minimal", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock", "-o"], false),
+    Way::perf("perf, minimal, user", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-o"], true),
 ];
 
 /// Runs the command once. Returns its wall time in ns. If `laps` is given, cox's stopwatch is on, and the run's parts are appended.
@@ -73,7 +73,8 @@ pub fn once(bench: &Bench<'_>, way: &Way, program: &[&str], laps: Option<&mut Ve
     let folder = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let by_nobody = way.unprivileged && rustix::process::geteuid().is_root();
     if by_nobody {
-        chown(folder.path(), Some(NOBODY), Some(NOBODY)).context("cannot give a folder to an ordinary user")?;
+        chown(folder.path(), Some(NOBODY), Some(NOBODY))
+            .context("cannot make an ordinary user the owner of the folder")?;
     }
     let (output, times, messages) =
         (folder.path().join("output"), folder.path().join("times"), folder.path().join("messages"));
@@ -105,10 +106,10 @@ pub fn once(bench: &Bench<'_>, way: &Way, program: &[&str], laps: Option<&mut Ve
         bail!("{}: {words}", ending(status));
     }
     if way.tool != Tool::None && output.metadata().map_or(0, |info| info.len()) == 0 {
-        bail!("it wrote nothing to the file that it was told to write");
+        bail!("its output file is missing or empty");
     }
     if let Some(laps) = laps {
-        let text = std::fs::read_to_string(&times).context("cox did not write its parts")?;
+        let text = std::fs::read_to_string(&times).context("cannot read the stopwatch file of cox")?;
         laps.push(Laps::read(&text, begin_ns, begin_ns + cost.wall_ns)?);
     }
     Ok(cost.wall_ns as f64)

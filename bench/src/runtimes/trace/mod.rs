@@ -59,7 +59,7 @@ impl Trace {
     pub fn end(mut self, window: &Range<u64>) -> Result<Usage> {
         let mut events = self.join().context("the trace has ended")??;
         if events.is_empty() {
-            bail!("the trace saw no switch of the program");
+            bail!("the trace contains no events of the program");
         }
         Ok(usage(&mut events, window))
     }
@@ -67,7 +67,7 @@ impl Trace {
     fn join(&mut self) -> Option<Result<Vec<Event>>> {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take()?.join();
-        Some(ended.unwrap_or_else(|_| Err(anyhow!("the trace's thread has failed"))))
+        Some(ended.unwrap_or_else(|_| Err(anyhow!("the tracing thread panicked"))))
     }
 }
 
@@ -80,7 +80,7 @@ impl Drop for Trace {
 
 fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Event>> {
     let mut object = MaybeUninit::uninit();
-    let mut open = SwitchesSkelBuilder::default().open(&mut object).context("the tracing programs")?;
+    let mut open = SwitchesSkelBuilder::default().open(&mut object).context("cannot open the tracing BPF programs")?;
     if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
         // The kernel keeps 15 characters of a name.
         for (to, from) in settings.name.iter_mut().zip(program.bytes().take(15)) {
@@ -90,7 +90,7 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
         let namespace = std::fs::metadata("/proc/self/ns/pid").context("/proc/self/ns/pid")?;
         (settings.namespace_device, settings.namespace_inode) = (namespace.dev(), namespace.ino());
     }
-    let mut skel = open.load().context("tracing wants root")?;
+    let mut skel = open.load().context("cannot load the tracing BPF programs (they need root)")?;
     let events = RefCell::new(Vec::new());
     let mut builder = RingBufferBuilder::new();
     builder.add(&skel.maps.events, |bytes| {
@@ -98,13 +98,13 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
         0
     })?;
     let ring = builder.build()?;
-    skel.attach().context("tracing wants root")?;
+    skel.attach().context("cannot attach the tracing BPF programs (they need root)")?;
     // The first switch of this thread tells the BPF program which process starts the measured program.
     std::thread::sleep(Duration::from_millis(1));
     if skel.maps.data_data.as_deref().is_some_and(|state| state.starter_of_machine < 0) {
-        bail!("the kernel does not say which process starts the program");
+        bail!("the tracing BPF programs have not seen a switch of cox-bench");
     }
-    ready.send(()).context("nobody waits for the trace")?;
+    ready.send(()).context("the thread that wanted the trace has ended")?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         ring.consume()?;

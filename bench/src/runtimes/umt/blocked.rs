@@ -82,7 +82,7 @@ const RATIO: usize = 22;
 
 fn heading(runs: u16, cpus: u32, ours: &[Way]) -> String {
     let mut text = format!(
-        "mostly blocked: seconds by libgomp with so many threads; ours: speed by the best of them, by pairs of one round, medians of {runs} (95 %)\n{:NAME$}",
+        "mostly blocked: seconds of libgomp, by number of threads; ours: speed-up over the best of these, medians of {runs} rounds (95 %)\n{:NAME$}",
         ""
     );
     by_hand(cpus).for_each(|way| write!(text, "{:>NUMBER$}", way.threads_by_cpu() * cpus).unwrap_or_default());

@@ -130,8 +130,8 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let mut report = Report { header, lacking, points: Vec::new(), nothing: Vec::new(), blocked: Vec::new() };
     let print = |text: &str| options.common.print(text);
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
-    ensure!(!ways.is_empty(), "none of these ways is to be had here");
-    ensure!(has_libgomp, "'{NOTHING}' is by libgomp's speed: it has to be among --ways");
+    ensure!(!ways.is_empty(), "none of the chosen runtimes can be measured here");
+    ensure!(has_libgomp, "'{NOTHING}' is compared with libgomp: add libgomp to --ways");
     if wanted(&options.apps, BLOCKED) {
         let ours: Vec<Way> = ways.iter().copied().filter(|way| Way::OURS.contains(way)).collect();
         report.blocked = blocked::measure(&field, &ours, options.runs, print)?;
@@ -206,7 +206,7 @@ impl Bench<'_> {
     fn line(&self, app: &App, size: &Size) -> Result<Line<'_>> {
         let processes = match app.kind {
             Kind::Alone => Processes::Alone,
-            Kind::Ranks => Processes::Ranks(self.network.as_ref().context("two ranks want a network")?),
+            Kind::Ranks => Processes::Ranks(self.network.as_ref().context("two ranks need a network")?),
             Kind::Twice => Processes::Twice,
         };
         let arguments = app.arguments(size, &self.field.scratch.path().display().to_string());
@@ -308,7 +308,7 @@ impl Bench<'_> {
         let samples = series.end();
         let usage = trace.end(&ran?.window()?)?;
         let report: Option<Value> = match &report {
-            Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cox wrote no report")?)?),
+            Some(file) => Some(serde_json::from_slice(&std::fs::read(file).context("cannot read cox's JSON report")?)?),
             None => None,
         };
         let cpus = if matches!(line.processes, Processes::Ranks(_)) { 2 } else { self.field.cpus() };

@@ -77,15 +77,15 @@ impl Point {
 /// Returns the heading of the table.
 pub fn heading(runs: u16, manual: bool) -> String {
     let mut text = format!(
-        "efficiency (bound ÷ time), medians of {runs}; times of bpf by pairs of one round (95 %)\n{:27}{:>7}{:>7}{:>7}",
+        "efficiency (bound ÷ time), medians of {runs}; speed-ups by bpf, medians of the rounds (95 %)\n{:27}{:>7}{:>7}{:>7}",
         "", "work s", "disk s", "net s"
     );
     let peers = if manual { &["libgomp", "libomp", "best", "best"][..] } else { &["libgomp", "libomp"] };
     for name in peers.iter().map(ToString::to_string).chain(Way::OURS.map(Way::name)) {
         write!(text, "{name:>width$}", width = WIDTH.max(name.len() + 1)).unwrap_or_default();
     }
-    text.push_str("   bpf by libgomp");
-    text.push_str(if manual { "   bpf by the best manual" } else { "" });
+    text.push_str("   bpf over libgomp");
+    text.push_str(if manual { "   bpf over the best manual" } else { "" });
     text
 }
 
