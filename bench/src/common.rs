@@ -22,8 +22,8 @@ pub struct Common {
     /// Folder of the workloads (default: ../workloads, relative to this program's folder)
     #[arg(long, value_name = "FOLDER")]
     workloads: Option<PathBuf>,
-    /// The JSON output, opened by `tools` before anything is measured. It is opened only once: the reader of a FIFO would see an end of file in
-    /// between.
+    /// The JSON output. `tools` opens it before anything is measured, and it stays open, because the reader of a FIFO sees an end of file when it is
+    /// closed.
     #[arg(skip)]
     output: RefCell<Option<Output>>,
 }

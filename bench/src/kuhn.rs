@@ -1,6 +1,6 @@
-//! What the scheduler costs, by setting: mandelbrot (computes, with load imbalance) and triad (moves memory), each alone and both at once, by number
-//! of threads, OMP_WAIT_POLICY and pinning. This repeats the experiment of Kuhn's study (2022) and adds two things: more threads than CPUs, and the
-//! interference of two programs.
+//! What the scheduler costs, by setting: mandelbrot (computes, with load imbalance) and triad (moves memory), each alone and both at the same time,
+//! by number of threads, OMP_WAIT_POLICY and pinning. This repeats the experiment of Kuhn's study (2022) and adds two things: more threads than CPUs,
+//! and the interference of two programs.
 
 use std::process::{Command, Stdio};
 
@@ -75,7 +75,7 @@ struct Setting {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Run {
     wall_s: f64,
-    /// The next three fields are shares of thread time.
+    /// Work, as a share of thread time; the next two fields are shares of thread time, too.
     work: f64,
     waited_for_threads: f64,
     waited_for_cpu: f64,

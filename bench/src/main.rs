@@ -30,7 +30,7 @@ use interrupt::Interrupt;
 use results::Experiment;
 use verdict::{FAILED, Outcome};
 
-/// Measures Coxswain: what it costs and what it gains, beside other tools.
+/// Measures Coxswain: what it costs and what it gains, compared with other tools.
 #[derive(Debug, Parser)]
 #[command(name = "cox-bench", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -46,11 +46,11 @@ enum Verb {
     Trace(overhead::Tracing),
     /// What the scheduler costs by setting: mandelbrot and triad, alone and at the same time, by threads, OMP_WAIT_POLICY and pinning
     Kuhn(kuhn::Options),
-    /// How large the HTML page of a run is, and how long a browser takes to open it: one thread, and thousands
+    /// How large the HTML page of a run is, and how long a browser takes to open it: for one thread, and for thousands
     Page(page::Options),
-    /// What packing gives: threads on fewer CPUs, compared with taskset and with fewer threads
+    /// What packing gains: threads on fewer CPUs, compared with taskset and with fewer threads
     Pack(pack::Options),
-    /// Whether the forecasts of cox advise come true: twelve kernels on fewer CPUs than threads
+    /// How accurate the forecasts of cox advise are: twelve kernels with more threads than CPUs
     Advise(advise::Options),
     /// What OpenMP tasks, barriers and regions cost by runtime: libgomp, libomp, ours
     Tasks(runtimes::tasks::Options),
@@ -58,13 +58,13 @@ enum Verb {
     Umt(runtimes::umt::Options),
     /// How long a CPU stays idle when its thread blocks while a task is ready, compared with an eventfd wake-up
     Wake(runtimes::wake::Options),
-    /// Guardian of `pack palm`: puts back what `pack palm` has changed when that process is killed
+    /// Guardian of `pack palm`: undoes the changes of `pack palm` if that process is killed
     #[command(hide = true)]
     Changes {
         #[command(subcommand)]
         what: Guard,
     },
-    /// Hold parts of cox's programs in the kernel, for a measurement by another cox-bench
+    /// Keep parts of cox's BPF programs loaded while another cox-bench measures
     #[command(hide = true)]
     Hold(overhead::Held),
     /// Run a program and write its wall and CPU time to FILE
@@ -126,7 +126,7 @@ fn guard(journal: &Path) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-/// Exit code: 0 if no limit was broken, 1 if one was, 125 if a case could not be measured.
+/// Returns the exit code: 0 if no limit was exceeded, 1 if one was, 125 if a case could not be measured.
 fn exit_code(experiment: Experiment) -> u8 {
     match () {
         () if experiment.cases.iter().any(|case| case.figures.is_empty()) => FAILED,

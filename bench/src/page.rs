@@ -28,7 +28,7 @@ use crate::verdict::{Outcome, at_most};
     after_help = "Example:\n  cox-bench page --seconds 20 --runs 6\n\nExit codes: 0 no limit was exceeded, 1 a limit was exceeded, 125 not measured"
 )]
 pub struct Options {
-    /// How often each page is opened; a verdict needs 6
+    /// How many times each page is opened; a verdict needs at least 6
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// Threads of the larger run
@@ -79,7 +79,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let bench = Bench { tools, browser, scratch, interrupt };
     let (threads, seconds) = (options.threads, options.seconds);
     let empty = bench.keep("empty", EMPTY)?;
-    // Check that the browser works before minutes of recording.
+    // Check that the browser works before minutes are spent on recording.
     if bench.open(&empty.file)?.is_none() {
         bail!("chromium did not open an empty page; its last message: {}", bench.last_words());
     }
@@ -115,7 +115,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Records the page of `threads` threads that wait for each other at barriers.
+    /// Runs `threads` threads that wait for each other at barriers, and keeps cox's page of the run.
     fn record(&self, name: &str, threads: u32, seconds: u32) -> Result<Kept> {
         self.interrupt.check()?;
         eprintln!("cox-bench: page: {threads} threads for {seconds} s");

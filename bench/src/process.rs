@@ -31,10 +31,10 @@ pub fn run(command: &mut Command) -> io::Result<(ExitStatus, Cost)> {
     Ok((status, Cost { wall_ns: arch::monotonic_ns() - begin_ns, cpu_ns }))
 }
 
-/// The end of a run that has a time limit.
+/// How a run with a time limit ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Exit status, whether the process ended by itself or was ended.
+    /// Exit status, also if the process was killed at the time limit.
     pub status: ExitStatus,
     /// Cost until the end.
     pub cost: Cost,

@@ -13,7 +13,7 @@ use crate::verdict::{Outcome, Verdict};
 pub struct Experiment {
     #[serde(flatten)]
     header: Header,
-    /// True if measured with `--quick`: this shows that the experiment works, but its figures are worth little.
+    /// True if measured with `--quick`: only a check that the experiment works; the figures are not reliable.
     quick: bool,
     /// Cases in the order of the command line.
     pub cases: Vec<Case>,
@@ -102,7 +102,7 @@ pub struct Measured {
     pub values_ns: Vec<f64>,
 }
 
-/// A treatment: its name, and why it was not possible if so.
+/// The name of a treatment, and why it was impossible, if it was.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Printed name.

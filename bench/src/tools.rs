@@ -18,7 +18,7 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Finds the programs. What is not given is looked for beside this program.
+    /// Finds the programs. A program that is not given is looked for in this program's folder.
     ///
     /// # Errors
     /// When this program cannot find its own file, or a given path does not exist.

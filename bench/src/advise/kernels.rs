@@ -7,8 +7,8 @@ use crate::named::by_name;
 pub struct Kernel {
     /// Name without `kernel-`: the program is `kernel-NAME`.
     pub name: &'static str,
-    /// Value of `--steps`: two to four seconds on two CPUs in the way that suits the kernel best, because a trial of `cox advise` runs both ways in
-    /// several windows. Fewer steps where taskset takes ten times as long.
+    /// Value of `--steps`. The kernel then takes two to four seconds on two CPUs in its fastest way to run, which gives a trial of `cox advise` time
+    /// for several windows of each way. Kernels that take ten times as long with taskset have fewer steps.
     pub steps: u64,
 }
 

@@ -28,10 +28,10 @@ use crate::verdict::FAILED;
 /// Options of `cox-bench advise`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Kernels (all twelve)
+    /// Kernels (default: all twelve)
     #[arg(value_name = "KERNEL", value_parser = kernels::named)]
     kernels: Vec<&'static Kernel>,
-    /// Rounds; each runs every way once
+    /// Rounds; each runs the kernel once in every way
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
     /// One round: shows that everything works
@@ -40,7 +40,7 @@ pub struct Options {
     /// Threads
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=64))]
     threads: u16,
-    /// CPUs, the first of the allowed ones
+    /// Number of CPUs; the first allowed ones are used
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
     ncpus: u16,
     #[command(flatten)]
@@ -108,7 +108,7 @@ struct Report {
 
 /// Target: the order must be right for this many kernels out of twelve.
 const RIGHT: (usize, usize) = (10, 12);
-/// Largest relative error of a predicted time that counts as right.
+/// Largest relative error with which a predicted time counts as right.
 const NEAR: f64 = 0.15;
 
 struct Bench<'a> {

@@ -16,13 +16,13 @@ pub const COX: &str = "cox";
 pub const PERF: &str = "perf sched record";
 pub const TRACE: &str = "cox --trace";
 
-/// The amount of measurement, and the options that all experiments share.
+/// Options for the number and length of measurements, and the options that all experiments share.
 #[derive(Debug, clap::Args)]
 pub struct Effort {
-    /// Rounds per case; each round measures every treatment once (60 of slices, 11 of whole runs)
+    /// Rounds per case; each round measures every treatment once (default: 60 with slices, 11 with whole runs)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub runs: Option<u16>,
-    /// Six short rounds: shows that it works, its figures are worth little
+    /// Six short rounds: only a check that everything works; the figures are not reliable
     #[arg(long)]
     pub quick: bool,
     #[command(flatten)]

@@ -17,8 +17,8 @@ enum bpf_map_type { BPF_MAP_TYPE_UNSPEC };
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* MAX_CPUS is the observer's limit too. Each CPU has a cache line of its own: false sharing would cost more than the
- * rest. */
+/* MAX_CPUS is also the limit of cox's observer. Each CPU has a cache line of its own, because false sharing would cost
+ * more than the programs themselves. */
 #define MAX_CPUS 1024
 struct {
 	__u64 events;

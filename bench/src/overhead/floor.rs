@@ -33,8 +33,8 @@ impl Floor {
         Ok(Floor { _links: links, skel })
     }
 
-    /// Detaches the programs. Fails if they saw too few events: a round trip has two switches and at most two wake-ups, and 3.5 events were seen on a
-    /// kernel that does not trace every wake-up.
+    /// Detaches the programs. Fails if they counted fewer than three events per round trip. A round trip has two switches and at most two wake-ups; a
+    /// kernel that does not trace every wake-up gave 3.5 events per round trip.
     pub fn end(self, round_trips: u64) -> Result<()> {
         let cpus = self.skel.maps.bss_data.as_deref().map(|state| &state.cpus);
         let events: u64 = cpus.map_or(0, |cpus| cpus.iter().map(|cpu| cpu.events).sum());

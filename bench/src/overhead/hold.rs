@@ -21,16 +21,16 @@ use wire::umt::{Said, VERSION, place};
 
 use super::cpus::last_allowed_cpu;
 
-/// Period in which a session of cox empties its buffers.
+/// Interval at which a session of cox empties its buffers.
 const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Hold parts of cox's programs in the kernel until standard input ends.
+/// Keep parts of cox's BPF programs loaded until standard input ends.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Which parts
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     parts: Vec<Part>,
-    /// Processes to be observed by each part
+    /// Processes that each part observes
     #[arg(required = true)]
     pids: Vec<u32>,
 }
@@ -138,7 +138,7 @@ fn has_ended() -> Result<bool> {
     }
 }
 
-/// A process that holds parts, as its parent sees it.
+/// The parent's handle of a child process that holds parts.
 pub struct Holder {
     child: std::process::Child,
     /// Time in which the process loaded its parts.
@@ -165,11 +165,11 @@ impl Holder {
         }
     }
 
-    /// Ends the process. Fails unless the parts have observed the players.
+    /// Ends the process. Fails unless the parts have observed both ping-pong processes.
     pub fn end(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
-        // Detaching waits for RCU grace periods, and the last of them may still be ending.
+        // Detaching waits for RCU grace periods, and the last one may still be in progress.
         std::thread::sleep(Duration::from_millis(2));
         ensure!(status.success(), "the held parts of cox did not observe all processes");
         Ok(())

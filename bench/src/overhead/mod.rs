@@ -33,9 +33,9 @@ pub use hold::{Options as Held, hold};
 
 /// Measure what observing costs the observed program.
 ///
-/// Every measurement lies between two plain ones and is compared with their mean. "plain again" is the control: plain, treated like the others; its
-/// distance from 1 is this machine's noise. Real figures need a quiet machine, and root for eBPF and for perf. For ping-pong the observer runs in
-/// cox-bench itself, and --cox is not used.
+/// Every measurement lies between two plain ones and is compared with their mean. "plain again" is the control: a plain run, measured like a
+/// treatment; its distance from 1 is this machine's noise. Real figures need a quiet machine, and root for eBPF and for perf. For ping-pong the
+/// observer runs in cox-bench itself, and --cox is not used.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench overhead pingpong --json overhead.json\n\n\
 Exit codes: 0 no limit was exceeded, 1 a limit was exceeded, 2 bad command line, 125 a case could not be measured.")]
@@ -43,10 +43,10 @@ pub struct Options {
     /// Which cases (all)
     #[arg(value_enum)]
     cases: Vec<CaseName>,
-    /// Ping-pong: also measure parts of cox, each alone, and empty BPF programs
+    /// For `pingpong`: also measure each part of cox alone, and empty BPF programs
     #[arg(long)]
     parts: bool,
-    /// Together: a cox-bench of another build, to be measured in the same rounds
+    /// For `together`: a cox-bench of another build, which is measured in the same rounds
     #[arg(long, value_name = "FILE")]
     beside: Option<PathBuf>,
     #[command(flatten)]
@@ -56,9 +56,9 @@ pub struct Options {
 /// The cases of `overhead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum CaseName {
-    /// Two processes on one CPU that only switch: the worst case, by slices
+    /// Two processes on one CPU that do nothing but switch: the worst case, measured in slices
     Pingpong,
-    /// The same two processes: what observing adds to overlap and to packing, and how long loading takes
+    /// The same two processes: the cost of observing in addition to overlap or packing, and how long loading takes
     Together,
     /// Threads that wait for each other at a futex barrier every 100 us
     Barriers,
@@ -131,7 +131,7 @@ pub struct Tracing {
 /// The cases of `trace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum TraceCase {
-    /// Ping-pong by slices: cox, cox with a trace, perf sched record
+    /// Ping-pong, measured in slices: cox, cox with a trace, perf sched record
     Pingpong,
     /// A recording of 1 GB, read by perf sched timehist and by cox report
     Analysis,

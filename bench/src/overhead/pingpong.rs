@@ -1,7 +1,7 @@
 //! Measures ping-pong in slices of one run.
 //!
-//! Two runs of a ping-pong differ by some per cent, because their memory and pipes lie differently; slices of one run differ by a few per mille.
-//! Therefore one run lasts for the whole case, and treatments are switched on and off:
+//! Two runs of a ping-pong differ by a few per cent, because their memory and pipes have different addresses; slices of one run differ by a few per
+//! mille. Therefore one run lasts for the whole case, and treatments are switched on and off:
 //!
 //! 1. Switch the treatment on.
 //! 2. Let it settle: attaching rewrites kernel text and interrupts every CPU.
@@ -30,7 +30,8 @@ use crate::verdict::{Outcome, Verdict, at_most, either};
 
 const ROUNDS: usize = 60;
 const SETTLE: Duration = Duration::from_millis(20);
-/// Upper bound for one slice, including switching on and off, s. If cox-bench is killed, the workload ends by itself after this time per slice.
+/// Upper bound for one slice, including switching on and off, s. The workload gets the sum over all slices as its time limit, so it ends by itself if
+/// cox-bench is killed.
 pub(super) const SLICE_LIMIT_S: usize = 10;
 
 const RATIO_LIMIT: f64 = 1.10;
@@ -64,7 +65,7 @@ fn measure_with(
     let cpu = last_allowed_cpu()?;
     let limit_s = (rounds + 2) * 2 * treatments.len() * SLICE_LIMIT_S;
     let mut game = Game::start(bench, cpu, limit_s)?;
-    // This must follow the start: the workload may use only the CPUs that it inherits.
+    // Only after the start of the workload, which inherits this thread's affinity mask.
     let elsewhere = Elsewhere::than(cpu)?;
     let mut columns = Vec::new();
     let mut possible = Vec::new();
@@ -131,7 +132,7 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) wall_ns: f64,
-    /// CPU time of both processes. It excludes what other programs take from their CPU.
+    /// CPU time of both processes. The time that other programs use on that CPU is not in it.
     cpu_ns: f64,
 }
 

@@ -14,7 +14,7 @@ use super::floor::Floor;
 use super::hold::Holder;
 use super::perf::Recording;
 
-/// Period in which a session of cox empties its buffers.
+/// Interval at which a session of cox empties its buffers.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Size of the ring buffer of a trace: the default of `cox run`.
@@ -39,15 +39,15 @@ pub enum Treatment {
 /// A part of the observer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// All of it.
+    /// The whole observer.
     Whole,
     /// The scheduler programs, without sampling instruction pointers.
     Programs,
     /// The sampling, without the scheduler programs.
     Sampling,
-    /// All of it, but neither process is observed: what cox costs other programs.
+    /// The whole observer, which tracks neither of the two processes: what cox costs other programs.
     Strangers,
-    /// All of it, and trace events are kept, as with `--trace`.
+    /// The whole observer, which also keeps trace events, as with `--trace`.
     Trace,
 }
 
@@ -138,7 +138,8 @@ impl Observation {
         Ok(())
     }
 
-    /// Ends the observation. Fails unless it has seen what its part must see: an observer that saw nothing would look cheap.
+    /// Ends the observation. Fails unless the record contains what this part of the observer must record, because an observer that sees nothing would
+    /// look cheap.
     fn end(mut self, players: &[u32], round_trips: u64) -> Result<()> {
         let record = self.observer.finish(&mut self.intake)?;
         self.keep()?;

@@ -22,7 +22,7 @@ const ROUNDS: usize = 21;
 /// A program to start, the ways to start it, and their limit.
 struct Subject {
     name: &'static str,
-    /// Heading of the parts of the first way.
+    /// Heading of the figure that divides the time of the first way into parts.
     by_part: &'static str,
     program: &'static [&'static str],
     /// Ways with cox. The limit applies to the first one.

@@ -1,4 +1,5 @@
-//! What observing adds to overlap and to packing: the same ping-pong with one part of cox's BPF programs and with two.
+//! The cost of observing in addition to overlap or packing: the same ping-pong with one part of cox's BPF programs (overlap or packing) and with two
+//! parts (also the observer).
 //!
 //! Separate processes hold the parts (`hold`), so that those of another build can be measured in the same rounds.
 
@@ -20,14 +21,14 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 30;
 
-/// Limit for what observing adds to another part, as a share of what it adds in the other build.
+/// Limit for the time that observing adds to another part (overlap or packing): this build's ÷ the other build's.
 const SHARE_LIMIT: f64 = 0.75;
-/// Limit for the loading time, as a multiple of the other build's.
+/// Limit for the loading time: this build's ÷ the other build's.
 const LOAD_LIMIT: f64 = 1.2;
-/// Limit for what observing alone adds, as a share of what it adds in the other build.
+/// Limit for the time that observing alone adds: this build's ÷ the other build's.
 const ALONE_LIMIT: f64 = 1.0;
 
-/// Parts that are held at the same time, and their column names for this build and for the other one.
+/// Parts that are loaded at the same time, and their column names for this build and for the other one.
 struct Held {
     parts: &'static str,
     names: [&'static str; 2],
@@ -98,7 +99,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     })
 }
 
-/// Returns what observing adds to another part, by round.
+/// Returns the time that observing adds to another part, by round.
 fn additions(wall: &Figure, (_, alone, both): &(&str, usize, usize), build: usize) -> Option<Vec<Bracket<f64>>> {
     let of = |held: usize| wall.brackets(HELD[held].names[build]);
     let pair = of(*alone)?.iter().zip(of(*both)?);

@@ -1,8 +1,8 @@
 //! Whole runs of a program: alone, under `cox run`, under `perf sched record`.
 //!
-//! Each run gives four figures. Two are of the program, by a stopwatch between the observer and the program: wall time, which has the limit, and CPU
-//! time. Two are of the whole command: the same times including the observer's start and the writing of its report or trace. This fixed part does not
-//! depend on how long the program runs.
+//! Each run gives four figures. Two describe the program, and are measured by a stopwatch between the observer and the program: wall time, which has
+//! the limit, and CPU time. Two describe the whole command: the same times, with the observer's start and the writing of its report or trace. This
+//! additional time does not depend on how long the program runs.
 
 use std::ffi::OsString;
 use std::fs::File;

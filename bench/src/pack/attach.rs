@@ -31,7 +31,7 @@ const REGION_US: f64 = 200.0;
 const THREADS: usize = 2;
 /// Time for which the regions run before the program is packed.
 const WARM: Duration = Duration::from_millis(300);
-/// Time limit for steps that normally take a moment.
+/// Time limit for steps that normally take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A way to move the program to one CPU.

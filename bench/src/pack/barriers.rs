@@ -15,13 +15,13 @@ use crate::named::by_name;
 use crate::rounds::in_turns;
 use crate::verdict::{Outcome, Verdict};
 
-/// Spin time before a thread sleeps when it waits by spin-futex, us.
+/// With spin-futex: time for which a waiting thread spins before it sleeps, us.
 pub const SPIN_US: u64 = 350;
 /// Rounds of the control measurement.
 const CONTROL_ROUNDS: usize = 7;
 /// Time limit of a run, as a multiple of its ideal time.
 const LIMIT: f64 = 60.0;
-/// Length of the run that measures the ideal, as a share of the line's length.
+/// Length of the run that measures the ideal time, as a share of the length of the line's other runs.
 const IDEAL_PART: f64 = 0.25;
 /// If taskset's elapsed ÷ ideal is above this, cox must be clearly better.
 const TASKSET_BAD: f64 = 1.5;
@@ -57,7 +57,7 @@ impl Wait {
     }
 }
 
-/// The target of a line.
+/// The target of a line (a [`Line`] of the table).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -69,7 +69,7 @@ pub enum Target {
     NoWorseOrMuchBetter,
 }
 
-/// One line of the table.
+/// One line of the table: a number of threads, a way to wait, a length of phases, and the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Threads and CPUs.
@@ -125,7 +125,7 @@ impl Line {
     }
 
     /// Returns the ideal length of a run, s. Runs are so long that cox's first quarter of a second, in which it only observes, does not decide the
-    /// result. Lines whose threads spin in short phases are shorter: cox observes for less time, and taskset takes up to 13 times as long.
+    /// result. Runs of threads that spin in short phases are shorter: cox observes for less time, and taskset takes up to 13 times as long.
     pub fn ideal_s(&self, scale: f64) -> f64 {
         let usual = match (self.wait, self.phase_us) {
             (Wait::Futex | Wait::SpinFutex | Wait::Yield, _) => 4.0,
@@ -184,7 +184,7 @@ pub struct Measured {
     /// The line.
     #[serde(flatten)]
     pub line: Line,
-    /// Ideal time as measured on these CPUs ÷ ideal time by the speed of one CPU on an otherwise idle machine.
+    /// Ideal time as measured on these CPUs ÷ ideal time computed from the speed of one CPU on an otherwise idle machine.
     pub ideal_to_one_cpu: Series,
     /// Elapsed ÷ ideal with taskset.
     pub taskset: Series,
@@ -237,8 +237,8 @@ pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
     lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
 }
 
-/// Measures the ideal: one thread on each CPU, so no thread waits. Returns its elapsed time ÷ the time by the speed of one CPU on an otherwise idle
-/// machine.
+/// Measures the ideal: one thread on each CPU, so no thread waits. Returns its elapsed time ÷ the time computed from the speed of one CPU on an
+/// otherwise idle machine.
 fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     let ratio = Ratio { threads: line.ratio.cpus, ..line.ratio };
     let phase_us = (line.ideal_s(field.scale) * IDEAL_PART * 1e6) as u64;
@@ -250,7 +250,7 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
 /// Results of one run: elapsed ÷ ideal, cox's CPU time in percent of one CPU, and whether the run was cut short.
 pub type Once = (f64, f64, bool);
 
-/// Runs the line once. The ideal is that by the speed of one CPU.
+/// Runs the line once. Its ratio refers to the ideal time computed from the speed of one CPU.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
@@ -262,7 +262,7 @@ pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<O
 }
 
 /// Measures the treatments and the ideal in the same rounds. Returns the runs of each treatment, relative to the measured ideal, and the measured
-/// ideal relative to the ideal by the speed of one CPU.
+/// ideal relative to the ideal computed from the speed of one CPU.
 fn against_ideal(
     field: &Field<'_>,
     line: &Line,
@@ -328,7 +328,7 @@ fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
     Ok(Series::of(all[0].iter().map(|(slowdown, ..)| *slowdown).collect()))
 }
 
-/// Returns the line of this name, for the command line.
+/// Parses a command-line argument: returns the line of the table with this name.
 ///
 /// # Errors
 /// If there is no such line: the list of all names.

@@ -12,11 +12,11 @@ pub struct Kernel {
     pub steps: u64,
     /// Smallest number of steps that the kernel accepts.
     pub least_steps: u64,
-    /// True if its threads spin in the program's own loops, which no setting of an OpenMP runtime changes.
+    /// True if the kernel's own code spins, which no setting of an OpenMP runtime changes.
     pub spins_itself: bool,
-    /// True if packing must do no harm: the kernel does not synchronise, or its threads sleep after short phases.
+    /// True if packing must not make the kernel slower. These kernels do not synchronise, or their threads sleep after short phases.
     pub wants_no_harm: bool,
-    /// How its threads wait in the simulator; `None`: they synchronise only at the end.
+    /// How the kernel's threads wait in the simulator; `None`: they synchronise only at the end.
     pub wait: Option<Wait>,
     /// Parts of PALM for which the paper's ablation names this kernel (slide 25 of its presentation).
     pub parts: &'static [&'static str],
@@ -30,7 +30,7 @@ const fn kernel(name: &'static str, steps: u64, wait: Option<Wait>) -> Kernel {
 pub const KERNELS: [Kernel; 12] = [
     Kernel { parts: &["period"], ..kernel("barnes", 24, Some(Wait::Futex)) },
     Kernel { parts: &["progress"], ..kernel("anneal", 65, Some(Wait::Futex)) },
-    // libgomp spins for only 100 iterations if there are more threads than CPUs.
+    // If there are more threads than CPUs, libgomp spins for only 100 iterations, and its threads sleep most of the time they wait.
     Kernel { wants_no_harm: true, parts: &["progress"], ..kernel("cg", 300, Some(Wait::Futex)) },
     Kernel { parts: &["locality", "period"], ..kernel("fft", 40, Some(Wait::Futex)) },
     Kernel { least_steps: 2, spins_itself: true, parts: &["locality"], ..kernel("lu", 200, Some(Wait::Spin)) },
@@ -43,7 +43,7 @@ pub const KERNELS: [Kernel; 12] = [
     kernel("water", 80, Some(Wait::Futex)),
 ];
 
-/// Returns the kernel of this name, for the command line.
+/// Parses a command-line argument: returns the kernel of this name.
 ///
 /// # Errors
 /// If there is no such kernel: the list of all names.

@@ -15,19 +15,19 @@ pub const USUAL_S: f64 = 1.0;
 /// Time limit for runs of a kernel whose duration is still unknown.
 pub const FIRST_LIMIT: Duration = Duration::from_secs(120);
 
-/// A way to run a kernel.
+/// A way to run one of the twelve kernels (`workloads/kernels`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum With {
-    /// All threads, placed by Linux: TP in the paper.
+    /// All threads, confined by taskset and placed by Linux: TP in the paper.
     Taskset,
     /// As many threads as CPUs: TR in the paper.
     FewerThreads,
-    /// All threads, with the best fixed period.
+    /// All threads, packed with the best fixed period.
     StaticBest,
-    /// All threads, by the PALM paper's rules.
+    /// All threads, packed by the PALM paper's rules.
     Palm,
-    /// All threads, with cox.
+    /// All threads, packed by cox.
     Ours,
 }
 
@@ -90,7 +90,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Calibrates the amount of work: the kernel then takes the target duration on `ratio.cpus` CPUs.
+    /// Calibrates the amount of work, so that the kernel takes the target duration on `ratio.cpus` CPUs.
     pub fn calibrated(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio) -> Result<Job> {
         let tried = (kernel.steps / 4).max(kernel.least_steps);
         let trial = Job { kernel, steps: tried, ratio: Ratio { threads: 1, cpus: 1 } };
@@ -108,7 +108,7 @@ impl Job {
         Sample::of(&field.run(self.ratio.cpus, confined, &program, limit)?)
     }
 
-    /// Runs the kernel in one of the table's ways; `best_ms` is the best fixed period.
+    /// Runs the kernel in the way `with`; `best_ms` is the best fixed period.
     pub fn run_with(&self, field: &Field<'_>, with: With, best_ms: f64, limit: Duration) -> Result<Sample> {
         let (threads, confined) = match with {
             With::Taskset => (self.ratio.threads, Confined::Taskset),

@@ -27,11 +27,11 @@ pub const PERIODS_MS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
 const FIRST_PASS: usize = 2;
 /// A period is given up when its run takes this many times as long as the shortest run so far.
 const HOPELESS: f64 = 3.0;
-/// Time limit of a run, as a multiple of the time with as many threads as CPUs. The longer of this limit and that by [`LIMIT_OURS`] applies.
+/// Time limit of a run, as a multiple of the time with as many threads as CPUs. The longer of this limit and the one from [`LIMIT_OURS`] applies.
 const LIMIT_REDUCED: f64 = 20.0;
-/// Time limit of a run, as a multiple of cox's time: runs must be able to show a factor of ten.
+/// Time limit of a run, as a multiple of cox's time: more than ten, so that a factor of ten can be measured.
 const LIMIT_OURS: f64 = 12.0;
-/// Target where threads spin in the program's own loops: cox is this many times faster than taskset.
+/// Target for kernels whose threads spin in the program's own loops: cox is this many times faster than taskset.
 const MUCH_FASTER: f64 = 10.0;
 
 /// A kernel with one treatment.
@@ -71,7 +71,7 @@ pub struct Table {
     pub ratio: Ratio,
     /// Amount of work: the value of `--steps`.
     pub steps: u64,
-    /// Number of barriers of all threads in a run.
+    /// Number of times in a run that all threads synchronised.
     pub phases: u64,
     /// The best fixed period.
     pub static_best_ms: f64,
@@ -92,7 +92,7 @@ impl Table {
         Some(1.0 / self.row(with)?.efficiency.estimate.median)
     }
 
-    /// Returns how the simulator lets the kernel's threads wait.
+    /// Returns how the kernel's threads wait in the simulator.
     pub fn wait(&self) -> Option<Wait> {
         self.kind.wait
     }

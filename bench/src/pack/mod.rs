@@ -1,4 +1,4 @@
-//! What packing gives: threads on fewer CPUs, compared with taskset, with fewer threads and with the PALM paper's rules.
+//! What packing gains: threads on fewer CPUs, compared with taskset, with fewer threads and with the PALM paper's rules.
 //!
 //! The experiment has seven parts, each of which can run alone. Treatments that are compared take turns, in an order that changes from round to
 //! round.
@@ -38,7 +38,7 @@ use crate::verdict::Outcome;
 /// Default ratios for this machine.
 const RATIOS: &str = "3/2,5/2,7/2,4/2";
 
-/// Measure what packing gives, compared with taskset and with fewer threads.
+/// Measure what packing gains, compared with taskset and with fewer threads.
 ///
 /// Treatments that are compared take turns, once a round, in an order that changes. Figures are medians with 95 % intervals, and all of them include
 /// the controller's own time. Real figures need a quiet machine, and root.
@@ -53,7 +53,7 @@ pub struct Options {
     /// A subcommand that does something other than this experiment.
     #[command(subcommand)]
     pub what: Option<What>,
-    /// Which parts (all)
+    /// Parts of the experiment (default: all)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "PARTS")]
     only: Vec<PartName>,
     /// Rounds; each measures every treatment once
@@ -62,13 +62,13 @@ pub struct Options {
     /// Threads/CPUs of the kernels; ablation, controller and packages use the first ratio
     #[arg(long, value_delimiter = ',', value_name = "RATIOS", default_value = RATIOS)]
     ratio: Vec<Ratio>,
-    /// Which kernels (all twelve)
+    /// Kernels (default: all twelve)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = catalogue::named)]
     kernels: Vec<&'static Kernel>,
-    /// Which lines of barriers, by their names in its table (all)
+    /// Lines of barriers, by their names in its table (default: all)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = barriers::named)]
     lines: Vec<barriers::Line>,
-    /// Length of all runs relative to the default; less than 1 shows that it works, its figures are worth little
+    /// Length of all runs relative to the default; with less than 1, the figures are not reliable
     #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
     #[command(flatten)]
@@ -94,11 +94,11 @@ enum PartName {
     Barriers,
     /// Twelve kernels: taskset, fewer threads, static best, palm, cox
     Kernels,
-    /// palm without progress, locality, period control
+    /// The PALM paper's rules without progress, without locality, and without period control
     Ablation,
-    /// More CPUs than this machine has, in the simulator, calibrated here
+    /// More CPUs than this machine has, in a simulator that is calibrated on this machine
     Simulated,
-    /// Packing after the start
+    /// Packing a program that already runs
     Attach,
     /// CPU time of cox itself
     Controller,

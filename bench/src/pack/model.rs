@@ -60,7 +60,7 @@ impl Cpus {
 /// CPU work between two barriers, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// Work of each thread if all threads run.
+    /// Work of each thread, if the program runs with all its threads.
     PerThread(f64),
     /// Work of all threads together, per CPU of full capacity.
     PerCpu(f64),
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Models a kernel by its live figures: the mean phase of its run with as many threads as CPUs. The work per CPU stays the same on larger
+    /// Models a kernel by its measured figures: the mean phase of its run with as many threads as CPUs. The work per CPU stays the same on larger
     /// machines, because users of larger machines have larger problems.
     pub fn of_kernel(table: &Table) -> Option<Model> {
         let elapsed_ns = table.row(With::FewerThreads)?.elapsed_s.estimate.median * 1e9;
@@ -135,7 +135,7 @@ impl Model {
 /// A way to run a simulated program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
-    /// Placed by Linux.
+    /// All threads, confined to the CPUs by taskset and placed by Linux.
     Taskset,
     /// As many threads as CPUs, placed by Linux.
     FewerThreads,
@@ -182,8 +182,8 @@ impl Simulated {
     }
 }
 
-/// Returns the cost of a tick in ns. It is computed from the controller's CPU time, in percent of one CPU, with two periods: the part that does not
-/// depend on the number of ticks cancels.
+/// Returns the cost of a tick in ns. It is computed from the controller's CPU time, in percent of one CPU, with two periods, so that the part that
+/// does not depend on the number of ticks cancels.
 pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
     let ticks_per_s = |period_ns: u64| cpus as f64 * 1e9 / period_ns as f64;
     let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;
@@ -191,7 +191,7 @@ pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)
         / (ticks_per_s(periods_ns.0) - ticks_per_s(periods_ns.1))
 }
 
-/// Returns the tick cost with which the simulator's total cost per tick equals the live one. Both totals include the orders that a tick gives.
+/// Returns the tick cost with which the simulator's total cost per tick equals the measured one. Both totals include the moves that a tick orders.
 pub fn fitted_tick_ns(default_ns: u64, live_ns: f64, simulated_ns: f64) -> u64 {
     (default_ns as f64 + live_ns - simulated_ns).clamp(1_000.0, 200_000.0) as u64
 }

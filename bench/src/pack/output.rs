@@ -98,7 +98,7 @@ pub fn waiting_process(text: &str) -> Option<u32> {
 pub struct KernelSaid {
     /// Time of the parallel part, s.
     pub elapsed_s: f64,
-    /// Number of barriers of all threads.
+    /// Number of times that all threads synchronised.
     pub phases: u64,
     /// Checksum of the kernel's result.
     pub checksum: String,

@@ -71,7 +71,7 @@ fn text_of(path: &Path) -> Result<&str> {
     path.to_str().context("a path is not valid UTF-8")
 }
 
-/// Prepares: enlarge and blur a picture.
+/// Prepares GraphicsMagick: enlarge and blur a picture.
 fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("gm") else { return Ok(None) };
     let (picture, output) = (folder.join("picture.ppm"), folder.join("blurred.ppm"));
@@ -93,7 +93,7 @@ fn graphics_magick(folder: &Path, threads: usize, scale: f64) -> Result<Option<R
     Ok(Some(Ready { command, output }))
 }
 
-/// Prepares: compress a text.
+/// Prepares pigz: compress a text.
 fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let Some(program) = in_path("pigz") else { return Ok(None) };
     let data = folder.join("words");
@@ -103,7 +103,7 @@ fn pigz(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     Ok(Some(Ready { command, output: data.with_extension("gz") }))
 }
 
-/// Prepares: multiply matrices. Compiles dgemm.c.
+/// Prepares OpenBLAS: multiply matrices. Compiles dgemm.c.
 fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> {
     let libraries = fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let Some(library) = libraries.map(|entry| entry.path().join(BLAS)).find(|file| file.is_file()) else {

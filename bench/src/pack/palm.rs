@@ -142,7 +142,7 @@ fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
 }
 
 /// Assigns threads to CPUs: the first threads of `order` go to the CPUs with the largest capacity per thread. CPUs with equal capacity per thread are
-/// filled one after the other, by the threads' numbers (locality) or in their order.
+/// filled one after the other: with `locality` in the order of thread numbers, otherwise in the order of `order`.
 fn assign(capacities: &[u64], counts: &[usize], order: &[Member], locality: bool) -> Vec<(Member, Slot)> {
     let mut slots: Vec<Slot> = (0..counts.len()).filter(|&slot| counts[slot] > 0).collect();
     // Compares capacity / count by cross-multiplication, without rounding.
@@ -174,7 +174,7 @@ impl Arrange for Palm {
         (thread.gone, thread.slot) = (true, None);
     }
 
-    /// The new thread gets its CPU together with all others, at the end of the period.
+    /// Does nothing: a new thread gets its CPU at the end of the period, together with all others.
     fn admit(&mut self, _: Member, _: u64, _: &mut Vec<Order>) {}
 
     fn begin(&mut self, _: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
@@ -206,7 +206,7 @@ impl Arrange for Palm {
         }
     }
 
-    /// The caller controls the period.
+    /// Does nothing: the caller controls the period.
     fn set_period(&mut self, _: u64) {}
 
     /// The paper uses one period for all CPUs.

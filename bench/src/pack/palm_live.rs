@@ -16,11 +16,11 @@ use super::palm::Parts;
 /// A part of the PALM paper's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// Threads that received least come first; without it threads take turns
+    /// Threads that received the least CPU time are placed first; without this part, threads take turns
     Progress,
-    /// Threads with neighbouring numbers share a CPU; without it neighbours by progress
+    /// Threads with neighbouring numbers share a CPU; without this part, threads with similar progress do
     Locality,
-    /// The period is doubled and halved; without it it is 0.25 ms
+    /// The period is doubled and halved; without this part, it is always 0.25 ms
     Period,
 }
 

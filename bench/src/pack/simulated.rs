@@ -1,4 +1,5 @@
-//! Simulates configurations for which this machine is too small. First, the simulator is compared with live figures.
+//! Simulates configurations for which this machine is too small. First, the simulator is compared with *live* figures, which are measured on this
+//! machine.
 
 use anyhow::Result;
 use pack::sim::Costs;
@@ -20,7 +21,7 @@ use crate::verdict::{Outcome, Verdict};
 
 /// The ratio at which live and simulated figures are compared.
 pub const RATIO: Ratio = Ratio { threads: 3, cpus: 2 };
-/// Rounds of live measurement if the other parts have not measured the live figures.
+/// Rounds of live measurement if no other part of the experiment has measured the live figures.
 const LIVE_ROUNDS: usize = 3;
 /// The two periods at which the controller's CPU time is compared, ns.
 const FIT_PERIODS_NS: (u64, u64) = (250_000, 1_000_000);
@@ -75,7 +76,7 @@ fn lines_here() -> Vec<Line> {
     LINES.iter().copied().filter(|line| line.ratio == RATIO).collect()
 }
 
-/// Returns the expected duration, s. `measured` says whether other parts provide the live figures.
+/// Returns the expected duration, s. `measured`: other parts of the experiment measure the live figures, so they take no time here.
 pub fn expected_s(kernels: &[&Kernel], measured: bool, scale: f64) -> f64 {
     let live = barriers::expected_s(&lines_here(), LIVE_ROUNDS, scale)
         + kernels.len() as f64 * LIVE_ROUNDS as f64 * (5.0 * scale + 0.5);
@@ -110,7 +111,7 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     Ok((Live { lines, tables }, failed))
 }
 
-/// Fits the cost of a simulated tick to the live controller's. Returns the simulator's costs, and the live cost of a tick in ns.
+/// Fits the cost of a simulated tick to the tick cost of the live controller. Returns the simulator's costs, and the live cost of a tick in ns.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
         anyhow::bail!("no barrier line '3/2 spin 10 ms' to calibrate with");
@@ -192,7 +193,7 @@ fn static_best(run: impl Fn(f64) -> Simulated) -> (f64, Simulated) {
     all.into_iter().reduce(|a, b| if b.1.slowdown < a.1.slowdown { b } else { a }).unwrap_or(all[0])
 }
 
-/// Judges whether all simulated figures of this treatment are near the live ones.
+/// Judges whether all simulated figures of this treatment are within [`NEAR`] of the live ones.
 fn near(pairs: &[Pair], with: &str) -> Verdict {
     let all: Vec<&Pair> = pairs.iter().filter(|pair| pair.with == with).collect();
     let far: Vec<String> = all

@@ -4,7 +4,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use crate::stats::Estimate;
 
-/// Formats a table with headings. The first `left` columns contain words, the others figures.
+/// Formats a table with headings. The first `left` columns contain words and are left-aligned; the others contain figures.
 pub fn table(headings: &[&str], left: usize, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);

@@ -38,7 +38,7 @@ pub struct Field<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// Time limit: a run that takes longer hangs.
+/// Time limit of a run. A run that takes longer is taken for a hang.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Versions of LLVM whose libomp is looked for (in Debian's folders), newest first.
 const LLVM: std::ops::RangeInclusive<u32> = 14..=22;
@@ -84,7 +84,7 @@ impl<'a> Field<'a> {
     pub fn lacks(&self, way: Way) -> Option<String> {
         match way {
             Way::Omp(_) if self.libomp.is_none() => Some("LLVM's libomp is not installed (libomp-19-dev)".into()),
-            // Try these: an older cox does not know them, and not every user may use them.
+            // Try these ways: an older cox does not know them, and not every user may use them.
             Way::Leader | Way::Perf => self.refused(way),
             _ => None,
         }
@@ -170,7 +170,7 @@ impl<'a> Field<'a> {
         words.extend(line.arguments.iter().map(OsString::from));
         match line.processes {
             Processes::Alone => words.extend(["--truth".into(), self.scratch.path().join("truth-0").into()]),
-            // With a runtime that does not notice blocked threads, ranks must order their messages to avoid a deadlock.
+            // If the runtime does not notice blocked threads, ranks must order their messages to avoid a deadlock.
             Processes::Ranks(_) if !way.by_cox() => words.push("--ordered".into()),
             Processes::Ranks(_) | Processes::Twice => {}
         }

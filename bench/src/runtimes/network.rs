@@ -16,9 +16,9 @@ const DEVICE: &str = "eth";
 /// Addresses for benchmarks (RFC 2544). These namespaces contain no other device with an address.
 const ADDRESSES: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
 const PORT: u16 = 20000;
-/// Queue length in bytes. It exceeds what programs send ahead, because a dropped packet is sent again much later.
+/// Queue length in bytes: more than programs send ahead, so that no packet is dropped. TCP would send a dropped packet again much later.
 const QUEUE: u32 = 4 << 20;
-/// Size of the bucket: what passes in this time, but at least two frames.
+/// Size of the token bucket, s: the bytes that pass in this time, but at least two frames.
 const BUCKET_S: f64 = 0.002;
 const BUCKET_LEAST: f64 = 4096.0;
 

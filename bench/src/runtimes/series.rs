@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Sampling period. At a tick rate of 250 Hz this is 12 ticks per CPU; a shorter period would be too coarse.
+/// Sampling period. At a tick rate of 250 Hz this is 12 ticks per CPU; shares of a shorter period would be too coarse.
 const PERIOD: Duration = Duration::from_millis(50);
 const SECTOR_BYTES: f64 = 512.0;
 
-/// What was used between two samples.
+/// Use of CPUs, disk and network between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
     /// End of the sample, s since the first one.

@@ -48,7 +48,7 @@ const ROWS: [(&str, u32); 16] = [
 ];
 const WAYS: [Way; 4] = [Way::Gomp(1), Way::Omp(1), Way::Off, Way::Bpf];
 
-/// Limit of a row: this many times the cost of the faster peer, plus this many nanoseconds.
+/// Limit of a row: this many times the cost of the faster peer (libgomp or libomp), plus this many nanoseconds.
 const ROW_LIMIT: (f64, f64) = (1.15, 5.0);
 
 #[derive(Debug, Serialize)]
@@ -71,12 +71,12 @@ impl Row {
         (!self.ns[way].is_empty()).then(|| median(&self.ns[way]))
     }
 
-    /// Returns the median of the faster peer.
+    /// Returns the median of the faster peer (libgomp or libomp).
     fn better(&self) -> Option<f64> {
         self.median(0).into_iter().chain(self.median(1)).reduce(f64::min)
     }
 
-    /// Returns whether our runtime is within the limit, or `None` if either was not measured.
+    /// Returns whether our runtime, with the settings `way`, is within the limit; `None` if it or both peers were not measured.
     fn keeps(&self, way: usize) -> Option<bool> {
         let limit = self.better()? * ROW_LIMIT.0 + ROW_LIMIT.1;
         Some(self.median(way)? <= limit)

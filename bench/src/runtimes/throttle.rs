@@ -1,5 +1,5 @@
-//! A disk of a known speed: the folder's device, throttled by a control group (blkio of cgroup v1). The limit is the disk's speed, so it need not be
-//! measured.
+//! A disk of a known speed: the folder's device, throttled by a control group (blkio of cgroup v1). The disk's speed is then the limit and need not
+//! be measured.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -26,7 +26,7 @@ impl Throttle {
     pub fn new(folder: &Path) -> Result<Throttle> {
         let device = std::fs::metadata(folder).with_context(|| format!("{}", folder.display()))?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        // A partition has no queue of its own: use the disk's number.
+        // A partition has no request queue of its own: use the device number of the whole disk.
         let disk = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/../dev"));
         let is_partition = Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
         let device = disk.ok().filter(|_| is_partition).unwrap_or_else(|| format!("{major}:{minor}"));

@@ -1,5 +1,5 @@
-//! How long a CPU stays idle when its thread blocks while a task is ready, by backend: `workloads/firsttask`, which alternates this with waking a
-//! thread by an eventfd. The eventfd is the reference, because the kernel has no cheaper way to wake a thread on another CPU.
+//! How long a CPU stays idle when its thread blocks while a task is ready, by backend. `workloads/firsttask` measures this alternately with a
+//! reference: the time to wake a thread on another CPU by an eventfd, for which the kernel has no cheaper way.
 
 use std::ffi::OsString;
 
@@ -83,7 +83,7 @@ pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, None, interrupt)?;
     let [here, other, ..] = field.allowed() else { bail!("this experiment needs two CPUs, but may use only one") };
     let words = ["--count", COUNT, "--other", &other.to_string()].map(str::to_owned);
-    // cox may share the program's CPU: none of its threads runs while the program runs.
+    // cox may share the program's CPU, because none of cox's threads runs while the program runs.
     let within: Vec<OsString> = ["taskset", "-c", &here.to_string()].map(OsString::from).to_vec();
     let line = Line { within, ..Line::new("firsttask", words.to_vec()) };
     let ways: Vec<Way> = WAYS.into_iter().filter(|way| field.lacks(*way).is_none()).collect();

@@ -1,6 +1,6 @@
 //! The runtime that runs a program's tasks, and its settings.
 
-/// A runtime with its settings.
+/// A way to run the tasks: a runtime with its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// GCC's libgomp with this many threads per CPU; with more than one, waiting threads sleep.
@@ -11,11 +11,11 @@ pub enum Way {
     Off,
     /// Our runtime; a leader, which may run on any CPU, gets all block and unblock events: the layout of the UMT paper.
     Leader,
-    /// Our runtime; perf records of the program's own threads show blocks.
+    /// Our runtime; perf's records of the program's own threads report that a thread has blocked.
     Perf,
-    /// Our runtime; threads of the idle class show idle CPUs.
+    /// Our runtime; sentinels (threads of scheduling class SCHED_IDLE) detect which CPUs are idle.
     StandbyIdle,
-    /// Our runtime; BPF rings doorbells.
+    /// Our runtime; BPF programs ring the doorbells of standbys.
     Bpf,
 }
 
@@ -29,7 +29,7 @@ impl Way {
     /// Names of all runtimes, in the order of [`Way::runtime`].
     pub const NAMES: [&str; 7] = ["libgomp", "libomp", "off", "leader", "perf", "standby-idle", "bpf"];
 
-    /// Returns all ways: both peers with each number of threads that people try, and our runtime.
+    /// Returns all ways: libgomp and libomp with each number of threads that people try, and our runtime with each of its settings.
     pub fn all() -> impl Iterator<Item = Way> {
         MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
     }

@@ -14,7 +14,7 @@ use crate::process::{ending, first_line, run};
 /// User ID of `nobody`: an ordinary user, for perf without root's rights.
 const NOBODY: u32 = 65534;
 
-/// The program that a way begins with.
+/// The tool that starts the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tool {
     None,
@@ -59,7 +59,7 @@ pub const PACK: [Way; 2] = [
     Way::cox("cox pack (proc)", &["pack", "--ncpus", "1", "--backend", "proc", "--output"]),
 ];
 
-/// `perf record` with its defaults, with everything left out that costs time, and the latter as an ordinary user.
+/// `perf record` in three ways: with its defaults; without everything that costs time; the same as an ordinary user.
 pub const PERF: [Way; 3] = [
     Way::perf("perf record", &["record", "-q", "-o"], false),
     Way::perf("perf, minimal", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock", "-o"], false),
@@ -68,8 +68,8 @@ pub const PERF: [Way; 3] = [
 
 /// Runs the command once. Returns its wall time in ns. If `laps` is given, cox's stopwatch is on, and the run's parts are appended.
 pub fn once(bench: &Bench<'_>, way: &Way, program: &[&str], laps: Option<&mut Vec<Laps>>) -> Result<f64> {
-    // Each run has a folder of its own, because perf keeps an older file. The folder is not in the experiment's folder, which other users cannot
-    // enter.
+    // Each run has a folder of its own, because perf would keep the file of the previous run under another name. The folder is not in the
+    // experiment's folder, which other users cannot enter.
     let folder = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let by_nobody = way.unprivileged && rustix::process::geteuid().is_root();
     if by_nobody {

@@ -73,7 +73,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // Ignore the result: if a run has failed, its own error is the better one.
+        // Ignore the result: if a run has failed, the caller reports that error, which says more.
         drop(self.join());
     }
 }
@@ -99,7 +99,7 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
     })?;
     let ring = builder.build()?;
     skel.attach().context("cannot attach the tracing BPF programs (they need root)")?;
-    // The first switch of this thread tells the BPF program which process starts the measured program.
+    // At the first switch of this thread, the BPF program learns which process starts the measured program.
     std::thread::sleep(Duration::from_millis(1));
     if skel.maps.data_data.as_deref().is_some_and(|state| state.starter_of_machine < 0) {
         bail!("the tracing BPF programs have not seen a switch of cox-bench");

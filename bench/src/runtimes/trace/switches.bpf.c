@@ -58,8 +58,8 @@ struct {
 
 __u64 lost = 0;
 
-/* The program's name, as its main thread has it, and the process that starts the program: its ID in its own PID namespace (the file
- * /proc/self/ns/pid). */
+/* `name`: the name of the measured program's main thread. `starter`: the process that starts the program, by its ID in
+ * its own PID namespace. The device and inode of its /proc/self/ns/pid identify the namespace. */
 const volatile char name[16] = {};
 const volatile __u32 starter = 0;
 const volatile __u64 namespace_device = 0, namespace_inode = 0;

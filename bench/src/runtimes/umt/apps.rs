@@ -19,7 +19,8 @@ pub struct App {
     fixed: &'static [&'static str],
     /// Number of steps. A snapshot may follow each step.
     pub steps: u32,
-    /// The option for the number of steps per snapshot, and the bytes that each snapshot moves (written, and read where the program reads).
+    /// The option for the number of steps per snapshot, and the bytes that each snapshot moves (bytes written, plus bytes read if the program reads
+    /// snapshots).
     pub every: (&'static str, f64),
     /// Speed of the disk if it is the bottleneck, bytes/s: most machines reach it with transfers of this size.
     pub disk_speed: f64,
@@ -89,7 +90,7 @@ const HEAT_2: App = App {
 const FWI_2: App = App {
     name: "fwi-2",
     kind: Kind::Ranks,
-    // A slice of each volume, in each step of both directions.
+    // Each step sends a slice of each volume, both on the way forward and on the way back.
     sent: 2.0 * 48.0 * 2.0 * 64.0 * 64.0 * 8.0,
     ..FWI
 };
@@ -115,7 +116,7 @@ const LOOPS: App = App {
     chosen: Some("2:1"),
     ..HEAT
 };
-/// Tables of 512 KiB: one fits into the second-level cache of most CPUs, but two fit hardly or not.
+/// Tables of 512 KiB: one fits into the second-level cache of most CPUs, but two barely fit or do not fit.
 const BLOCKS: App = App {
     name: "blocks",
     program: "blocks",
@@ -151,7 +152,7 @@ pub const APPS: [App; 10] = [
 ];
 
 impl App {
-    /// Returns what may block the application.
+    /// Returns the kinds of blocking operation for which the application can be measured.
     pub fn blockings(&self) -> &'static [Blocking] {
         match self.kind {
             Kind::Ranks => &[Blocking::Network, Blocking::Disk, Blocking::Both],

@@ -6,14 +6,14 @@ use serde::Serialize;
 use super::apps::{App, Blocking};
 use super::size::Size;
 
-/// The longest component of a run's bound takes this long, s.
+/// Seconds that the longest term of a run's lower bound takes (CPU work, disk, or network); the size of a run is chosen accordingly.
 pub const LENGTH_S: f64 = 2.0;
 
 /// CPU seconds per CPU that a run costs.
 #[derive(Clone, Debug)]
 pub struct Cost {
-    /// CPU seconds by repeats of the arithmetic, without snapshots, in rising order from 0 repeats. The cost is not linear: with more repeats, each
-    /// takes longer, because processors then overlap fewer values.
+    /// Pairs of a number of repeats of the arithmetic and the CPU seconds of a run without snapshots, in rising order from 0 repeats. The cost is not
+    /// linear: with more repeats, each takes longer, because the processor then overlaps the arithmetic of fewer values.
     by_work: Vec<(u64, f64)>,
     /// CPU seconds per snapshot, in the program and in the kernel.
     pub snapshot_s: f64,
@@ -31,7 +31,7 @@ impl Cost {
         Ok(Cost { by_work, snapshot_s })
     }
 
-    /// Returns the number of repeats that take `work_s` in total, including what the program always does.
+    /// Returns the number of repeats with which a run takes `work_s`, including the work that does not depend on repeats.
     fn repeats(&self, work_s: f64) -> u64 {
         let last = self.by_work.len() - 2;
         let at = self.by_work[1..=last].iter().take_while(|(_, cost_s)| *cost_s < work_s).count();
@@ -42,7 +42,8 @@ impl Cost {
 }
 
 impl Size {
-    /// Chooses a size in which work takes `ratio` times as long as each thing that blocks, and the longer of the two takes [`LENGTH_S`].
+    /// Chooses a size in which work takes `ratio` times as long as each blocking resource (disk, network), and the longer of the two takes
+    /// [`LENGTH_S`].
     pub fn new(app: &App, cost: &Cost, ratio: f64, blocking: Blocking) -> Size {
         let (work_s, blocked_s) = (LENGTH_S * ratio.min(1.0), LENGTH_S / ratio.max(1.0));
         let mut size = Size::of_work(0);
@@ -72,7 +73,7 @@ impl Size {
 /// Lower bounds of a run's time, for each resource alone.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bound {
-    /// CPU time per CPU, including the kernel's for transfers and messages.
+    /// CPU time per CPU, including the kernel's CPU time for transfers and messages.
     pub work_s: f64,
     /// Bytes moved ÷ the disk's speed.
     pub disk_s: f64,

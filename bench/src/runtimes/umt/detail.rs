@@ -1,4 +1,4 @@
-//! What a runtime did in a run, in addition to its time: from a scheduler trace of a separate run, which is not timed.
+//! What a runtime did in a run, from a scheduler trace. The traced run is a separate one, which is not timed.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ pub struct Detail {
     pub usage: Usage,
     /// Share of CPU time in which more than one thread was runnable.
     pub oversubscribed: f64,
-    /// CPU time of the timed runs in excess of the work, per block of the traced run, us.
+    /// (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run, us.
     pub cost_us: f64,
     /// Time from a doorbell to the standby's first task, median and 99th percentile, us; only with our runtime.
     pub delay_us: Option<(f64, f64)>,

@@ -1,10 +1,11 @@
 //! What overlap gains: `heat` and `fwi` with a disk and a network of known speeds, from mostly waiting to mostly work, with the runtimes in turns.
 //!
-//! `heat-2` and `fwi-2` are two processes with one CPU each that exchange borders by TCP between two network namespaces. With runtimes that do not
-//! notice blocked threads, these have to order their messages. `heat-twice` and `fwi-twice` are two independent processes.
+//! `heat-2` and `fwi-2` are two processes with one CPU each that exchange borders by TCP between two network namespaces. If a runtime does not notice
+//! blocked threads, the two processes must order their messages to avoid a deadlock. `heat-twice` and `fwi-twice` are two independent processes.
 //!
-//! In a point, the work for the CPUs and the bytes for each blocking resource are chosen so that each alone would take a given time. The *bound* of a
-//! run is the longest of these times ([`bound::Bound`]); its efficiency is the bound ÷ the measured time.
+//! A *point* is one application with one ratio of work to waiting. Its work for the CPUs and its bytes for each blocking resource are chosen so that
+//! each alone would take a given time. The *bound* of a run is the longest of these times ([`bound::Bound`]); its efficiency is the bound ÷ the
+//! measured time.
 
 mod apps;
 mod blocked;
@@ -42,19 +43,19 @@ use crate::stats::median;
 /// Options of `cox-bench umt`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications, programs, `blocked`: programs that are blocked most of the time, and `nothing`: programs that cannot gain (all)
+    /// Applications and programs by name; `blocked`: programs that are blocked most of the time; `nothing`: programs that cannot gain (default: all)
     #[arg(value_name = "APP", value_parser = names())]
     apps: Vec<String>,
     /// Rounds; each runs every point once with every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Ratios of work to waiting, of 1:4 1:2 1:1 2:1 4:1 (all; for programs the one they were chosen at)
+    /// Ratios of work to waiting (default: all; for a program only the ratio at which it was chosen)
     #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
     ratios: Vec<String>,
-    /// What two ranks wait for: network, disk or both (all)
+    /// What two ranks wait for (default: all)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
     blocking: Vec<String>,
-    /// Runtimes, of libgomp libomp off leader perf standby-idle bpf (all)
+    /// Runtimes (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = Way::NAMES)]
     ways: Vec<String>,
     /// Also run libgomp and libomp with 2, 4 and 8 threads per CPU, and report the best; always on for programs
@@ -213,7 +214,7 @@ impl Bench<'_> {
         Ok(Line { processes, ..Line::new(app.program, arguments) })
     }
 
-    /// Measures the CPU seconds per CPU, by repeats of the arithmetic and per snapshot.
+    /// Measures the CPU seconds per CPU: for several numbers of repeats of the arithmetic, and for a snapshot.
     fn cost(&self, app: &App) -> Result<Cost> {
         let mut works = vec![0, SAMPLE];
         while self.work_s(app, &Size::of_work(works[works.len() - 1]))? < LENGTH_S {
@@ -228,7 +229,7 @@ impl Bench<'_> {
         Cost::new(works.into_iter().zip(least).collect(), snapshot_s)
     }
 
-    /// Returns the CPU seconds per CPU of a run with one thread, or of the busier of two ranks with one thread each: with one thread, none spins.
+    /// Returns the CPU seconds per CPU of a run with one thread, or of the busier of two ranks with one thread each: a single thread does not spin.
     /// Disk and network are not limited. The time includes the kernel's work for transfers and messages.
     fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
         let mut line = self.line(app, size)?;
@@ -258,7 +259,7 @@ impl Bench<'_> {
         let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
         let mut fewest = (f64::INFINITY, f64::INFINITY);
         let mut work_s = Vec::new();
-        // The work is measured in the same turns, because a machine's speed changes over time.
+        // The work is measured in the same rounds as the runtimes, because a machine's speed changes over time.
         let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
             let Some(way) = ways.get(at) else {
                 // Measure the work without snapshots, and add their cost. A single thread that waits for each snapshot leaves its CPU idle, and
@@ -294,7 +295,7 @@ impl Bench<'_> {
 
     /// Runs the program once more, traced and not timed.
     fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
-        // Two instances of cox would write into the same file.
+        // Without a report for two instances of cox, because both would write into the same file.
         let report = (runs.way.by_cox() && !matches!(line.processes, Processes::Twice))
             .then(|| self.field.scratch.path().join("report.json"));
         let line = Line { report: report.clone(), ..line.clone() };

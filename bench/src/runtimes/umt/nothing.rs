@@ -1,4 +1,4 @@
-//! Programs that cannot gain from overlap: either no task blocks, or there is no other work meanwhile. Our runtime must not cost anything there.
+//! Programs that cannot gain from overlap: either no task blocks, or there is no other work to do meanwhile. Our runtime must not make them slower.
 
 use std::fmt::Write;
 
