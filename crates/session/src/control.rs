@@ -1,10 +1,11 @@
 //! Commands from another process to an engine of a session, as `cox pack set` sends them.
 //!
 //! The session listens on sockets in Linux's abstract namespace. Such a socket has no file and disappears with the
-//! process, however that ends. The socket's name contains the engine's name, the id of a named process, the number of
-//! the PID namespace in which that id is valid, and a random number. The random number keeps other users from taking
-//! the name beforehand, because every user may take any name in the abstract namespace. A client finds the name in
-//! /proc/net/unix and identifies the session by its user. The client sends one line of JSON and receives one line.
+//! process, however that ends. There is one socket for each process that the session was started for. The socket's name
+//! contains the engine's name, the process id, the number of the PID namespace in which the id is valid, and a random
+//! number. The random number keeps other users from taking the name beforehand, because every user may take any name in
+//! the abstract namespace. A client finds the name in /proc/net/unix, and sends commands only to a session of its own
+//! user (root also to one of the process's user). The client sends one line of JSON and receives one line.
 //!
 //! The session never waits for clients. At each tick it reads the data that has arrived, and it disconnects a client
 //! that has not sent a complete line in time.
@@ -45,7 +46,7 @@ enum Answer {
     Refused(String),
 }
 
-/// The session's end of the sockets of one engine.
+/// The session's side: the sockets on which it receives commands for one engine.
 pub(crate) struct Control<C> {
     listeners: Vec<UnixListener>,
     waiting: Vec<Asking>,
@@ -139,7 +140,7 @@ impl Asker {
             Ok(done) => Answer::Done(done.clone()),
             Err(error) => Answer::Refused(chain(error)),
         };
-        // A client that has stopped waiting can repeat its command.
+        // Errors are ignored: a client that has stopped waiting can repeat its command.
         let _ = say(&mut self.0, &answer);
     }
 }

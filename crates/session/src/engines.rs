@@ -1,9 +1,9 @@
 //! The list of a session's engines.
 //!
-//! Engines are probed in reverse order, so that the first engine, which also attaches first, sees as little as possible
-//! of the others' loading. They attach in the given order and detach in reverse. Before the program starts, all engines
-//! attach or none does: the first failure ends the session. After the start, engines are independent: if one fails, the
-//! others continue and return their results.
+//! Engines are probed in reverse order, so that the first engine, which also attaches first, observes as little as
+//! possible of the loading of the others. They attach in the given order and detach in reverse. Before the program
+//! starts, all engines attach or none does: the first failure ends the session. After the start, engines are
+//! independent: if one fails, the others continue and return their results.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;

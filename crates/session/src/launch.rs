@@ -106,7 +106,7 @@ impl Child {
         self.pid.as_raw_nonzero().get() as u32
     }
 
-    /// Waits until the child sleeps at the gate. Observers may enrol it only then: its account begins with its next
+    /// Waits until the child sleeps at the gate. Observers may enrol it only then: they count its time from its next
     /// switch-in, which must be the one after the gate opens.
     fn wait_until_at_gate(&self) -> Result<()> {
         let task = Task::process(&Root::live(), self.pid());
@@ -196,7 +196,8 @@ impl Prepared {
     fn new(launch: &Launch) -> Result<Prepared> {
         let command = &launch.command;
         let program = command.first().context("no program given")?.clone();
-        // The stopwatch belongs to this cox. A cox inside the program would overwrite the stopwatch's file.
+        // Leave out the variable with the file to which this cox writes its timings: a cox that the program starts
+        // would overwrite the file.
         let is_ours = |name: &OsString| name == arch::laps::VARIABLE;
         let is_changed = |name: &OsString| launch.variables.iter().any(|(other, _)| other == name);
         let inherited = env::vars_os().filter(|(name, _)| !is_ours(name) && !is_changed(name));

@@ -26,14 +26,14 @@ use crate::target::{Exit, Launch, Subject, Target};
 /// Maximum time between two ticks.
 const TICK: Duration = Duration::from_millis(100);
 
-/// When a session ends, apart from its target, and where snapshots are shown meanwhile.
+/// Options for the length of a session, and for snapshots while it lasts.
 #[derive(Default)]
 pub struct Limits<'l> {
     /// Maximum duration. Only for sessions that have launched no program.
     pub length: Option<Duration>,
     /// Whether the session continues after the main process has ended, until all processes that it started have ended.
     pub wait_all: bool,
-    /// Output of snapshots while the session lasts.
+    /// Output of snapshots while the session lasts; `None` for no snapshots.
     pub live: Option<Live<'l>>,
 }
 
@@ -118,7 +118,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
     Ok(Outcome { findings: engines.into_findings(&ended), ended })
 }
 
-/// Returns the programs. Engines have added to the first one.
+/// Lets the engines add to the first program, and returns all programs.
 fn prepared(launches: &[Launch], engines: &mut Engines) -> Result<Vec<Launch>> {
     let mut launches = launches.to_vec();
     engines.prepare(launches.first_mut().context("no program given")?)?;

@@ -85,7 +85,7 @@ impl Target {
     /// Checks that all processes exist and can be observed.
     ///
     /// # Errors
-    /// The first process that does not, with the reason.
+    /// The first process that does not exist or cannot be observed, with the reason.
     pub fn look_up(&self) -> Result<()> {
         let Target::Attach(Attached::Processes(pids)) = self else { return Ok(()) };
         for pid in pids {

@@ -11,7 +11,7 @@
 //! alternatives:* to examine the type of the file, which says little about interpreters and loaders; and to hold the
 //! programs themselves after their exec.
 //!
-//! If tracing is forbidden, or cox itself is traced, the result is unknown, and only the exec will tell.
+//! If tracing is forbidden, or cox itself is traced, the result is unknown until the program's own exec.
 
 use std::ffi::c_void;
 use std::fs;
@@ -41,7 +41,7 @@ pub enum Rehearsed {
     Unknown(String),
 }
 
-/// The end of the child.
+/// How the child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Killed by cox after its exec.
@@ -67,8 +67,8 @@ pub fn rehearse(launch: &Launch, mask: libc::sigset_t) -> Result<Rehearsed> {
     // SAFETY: cox is single-threaded here, and the child only makes async-signal-safe calls until it execs or exits.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: plain system calls. The check of the parent covers the case that cox died before the prctl: no signal
-        // would tell the child.
+        // SAFETY: plain system calls. The parent is checked because cox may have died before the prctl; then no signal
+        // would end the child.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != cox {
