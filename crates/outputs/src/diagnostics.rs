@@ -1,4 +1,4 @@
-//! Messages of cox about failures: one line on stderr.
+//! Messages about failures of cox, one line each, on stderr.
 
 use std::io::{self, Write};
 

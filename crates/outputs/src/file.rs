@@ -167,7 +167,7 @@ impl Making {
     }
 }
 
-/// Calls `make` with an unused name in the folder of `target`.
+/// Calls `make` with an unused temporary name in the folder of `target`.
 fn beside<T>(target: &Path, make: impl FnMut(&Path) -> io::Result<T>) -> io::Result<(T, TempPath)> {
     let folder = target.parent().unwrap_or(target);
     let prefix = format!("{PREFIX}{}-", std::process::id());

@@ -18,7 +18,7 @@ pub const RANKS: [&str; 6] =
 /// a per cent sign.
 ///
 /// # Errors
-/// When another letter, or nothing, follows a per cent sign. The intended text would be missing from the name.
+/// When a per cent sign is followed by another letter or by nothing: the user expects some text in its place.
 pub fn expand(path: &Path) -> Result<PathBuf> {
     let bytes = path.as_os_str().as_bytes();
     let mut name = Vec::with_capacity(bytes.len());
@@ -45,7 +45,7 @@ pub fn expand(path: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(OsString::from_vec(name)))
 }
 
-/// Replaces each `%n` in `path` by the run's number in a series. Other placeholders stay for
+/// Replaces each `%n` in `path` by the run's number in a series. Other placeholders are left to
 /// [`Output::open`](crate::Output::open).
 pub fn numbered(path: &Path, run: u32) -> PathBuf {
     let bytes = path.as_os_str().as_bytes();
