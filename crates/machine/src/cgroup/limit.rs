@@ -35,7 +35,7 @@ impl CpuQuota {
     }
 }
 
-/// Number of times that a quota throttled a cgroup, cumulative since the cgroup was created.
+/// Throttling of a cgroup by its quota: counts and time since the cgroup was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThrottleCounts {

@@ -8,7 +8,7 @@ pub enum FeatureId {
     Btf,
     /// The `bpf` backend.
     BpfRecord,
-    /// Memory for BPF maps without raising a limit.
+    /// Enough locked memory for BPF maps, without raising RLIMIT_MEMLOCK.
     BpfMemory,
     /// The `perf` backend.
     PerfSwitches,
@@ -47,7 +47,7 @@ pub enum Available {
     },
     /// The facts are not sufficient to decide.
     Unknown {
-        /// The missing knowledge.
+        /// The fact that is missing.
         reason: String,
         /// How the user can find out.
         fix: String,

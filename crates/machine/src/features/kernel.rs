@@ -11,7 +11,8 @@ use crate::root::{Root, present};
 /// A kernel release, e.g. `6.1.0-18-amd64`.
 ///
 /// Distributions backport features into older releases and never remove them. A comparison of releases can therefore
-/// show that a feature is present. It shows absence only if no better probe exists.
+/// show that a feature is present. That a feature is absent is concluded from the release only if no better probe
+/// exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Release {

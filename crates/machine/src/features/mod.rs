@@ -1,8 +1,8 @@
-//! What this kernel and this user allow, feature by feature: yes, or no with the reason and a fix.
+//! Which features this kernel lets this user use: yes, or no with the reason and a fix.
 //!
-//! [`Facts::read`] reads; [`evaluate`] judges the facts and reads nothing. A verdict from facts names the reason, which
-//! a failed attempt (EPERM) does not. Callers must still try the feature before they rely on it, because a security
-//! module or a container can refuse it without a trace in /proc.
+//! [`Facts::read`] reads the facts; [`evaluate`] derives a verdict from them and reads nothing. Such a verdict names
+//! the reason, which a failed attempt (EPERM) does not. Callers must still try the feature before they rely on it,
+//! because a security module or a container can refuse it without a trace in /proc.
 
 mod available;
 mod facts;

@@ -21,8 +21,8 @@ impl BootClocks {
     #[must_use]
     pub fn now() -> Self {
         // Each attempt reads CLOCK_BOOTTIME between two readings of CLOCK_MONOTONIC. Of several attempts, the one with
-        // the shortest interval counts, because a preemption lengthens it. A difference below NOISE_NS is measurement
-        // noise: a suspension lasts far longer.
+        // the shortest interval counts, because a preemption lengthens the interval. A difference below NOISE_NS is
+        // measurement noise: a suspension lasts far longer.
         const READINGS: usize = 8;
         const NOISE_NS: u64 = 1_000_000;
         let reading = || {

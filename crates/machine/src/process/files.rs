@@ -59,8 +59,8 @@ impl TaskFiles {
     }
 }
 
-/// Reads an open file again from its beginning; opens it first if necessary. The text is one line of a few hundred
-/// bytes at most.
+/// Reads a file from its beginning. A file that is already open is not opened again. The text is one line of a few
+/// hundred bytes at most.
 fn again<T>(
     task: &Task,
     name: &str,
