@@ -198,7 +198,7 @@ impl Asks {
         let Asks(mut stream) = self;
         let until = Instant::now() + ANSWERING;
         stream.set_write_timeout(Some(ANSWERING))?;
-        say(&mut stream, command).with_context(|| format!("cannot ask {whom}"))?;
+        say(&mut stream, command).with_context(|| format!("cannot send the command to {whom}"))?;
         match hear(&mut stream, until).with_context(|| format!("no answer from {whom}"))? {
             Answer::Done(done) => Ok(done),
             Answer::Refused(why) => bail!("{why}"),

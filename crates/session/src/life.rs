@@ -132,7 +132,7 @@ fn refuse_foreign_proc() -> Result<()> {
         .context("cannot read /proc, which a session needs")?
     {
         bail!(
-            "/proc belongs to another PID namespace than cox, which is process {own} in its own; mount one of this namespace \
+            "/proc belongs to another PID namespace (cox is process {own} in its own); mount /proc of this namespace \
              (mount -t proc proc /proc; with unshare: --mount-proc)"
         );
     }
@@ -250,7 +250,7 @@ impl Ticking<'_> {
         let own = std::iter::once(self.signals.as_fd());
         let all = own.chain(fds.iter().copied()).chain(self.engines.readiness());
         let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        let timeout = Timespec::try_from(at_most).context("a tick is short")?;
+        let timeout = Timespec::try_from(at_most).context("invalid time limit")?;
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error).context("cannot wait for events"),

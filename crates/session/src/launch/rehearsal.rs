@@ -155,7 +155,7 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
         (End::Killed(signal), _) if FROM_OUTSIDE.contains(&signal) => unknown("was killed from outside"),
         (End::Killed(signal), _) => {
             let why =
-                format!("the kernel ended its exec by signal {signal} (is the file whole? are limits too small?)");
+                format!("the kernel ended its exec by signal {signal} (is the file complete? are limits too low?)");
             Err(LaunchError::CannotExecute(name.to_string(), why).into())
         }
     }
