@@ -74,7 +74,7 @@ pub fn refuse_same<'w>(wanted: impl IntoIterator<Item = (&'w str, Option<PathBuf
         let Some(place) = Place::of(&path)? else { continue };
         if let Some((other, _)) = taken.iter().find(|(_, there)| *there == place) {
             let named = if is_stdout(&path) { "stdout".to_owned() } else { format!("'{}'", expand(&path)?.display()) };
-            bail!("{other} and {option} would both write to {named}; give each a place of its own");
+            bail!("{other} and {option} would both write to {named}; give each of them its own file");
         }
         taken.push((option, place));
     }
