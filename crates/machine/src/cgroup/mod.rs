@@ -42,7 +42,7 @@ impl Hierarchies {
             Some((hierarchy, path)) => Err(Error::Cgroup {
                 path: path.clone(),
                 reason: format!(
-                    "outside of what is mounted at {} (another container?)",
+                    "it is outside the part of the hierarchy that is mounted at {} (in another container?)",
                     hierarchy.mount_point.display()
                 ),
             }),
