@@ -1,4 +1,4 @@
-//! The regions around a region that a thread begins within another one.
+//! How a thread that begins a nested region records the regions that enclose it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,15 +8,15 @@ use crate::nesting::{self, HelperNumber, Number};
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// The regions around a region.
+/// The regions that enclose a region.
 pub type Nesting = nesting::Nesting<Team>;
 /// One of these regions.
 pub type Level = nesting::Level<Team>;
 
 impl Nesting {
-    /// Returns the regions around a region that this thread begins within another one. `around`: each region that the thread is in, the
-    /// outermost first. `threads`: the number of threads for a region that does not ask for one. `None`: this thread is in no region whose
-    /// tasks are this crate's.
+    /// Returns the regions that enclose a nested region which this thread begins. `around`: the regions in which the thread is, the
+    /// outermost first. `threads`: the number of threads of a region without a `num_threads` clause. `None`: this thread is in no region
+    /// whose tasks this crate runs.
     pub fn of(worker: &Worker, around: impl Iterator<Item = Level>, threads: i32) -> Option<Nesting> {
         let (team, outer) = (worker.team(), worker.nesting());
         let outermost = outer.map(|outer| outer.outermost).or(team)?;
@@ -38,7 +38,7 @@ impl Nesting {
         Some(Nesting { levels, hidden, outermost, threads })
     }
 
-    /// Called when the region is over and the thread that began it goes on with its task. If a helper's number was taken meanwhile, this
+    /// Called when the region is over and the thread that began it continues its task. If a helper's number was taken meanwhile, this
     /// thread holds it from now on.
     pub fn is_over(&self, worker: &Worker) {
         if let Some(Level { number: Number::Helper(_, helper), .. }) = self.levels.last() {

@@ -1,4 +1,4 @@
-//! Tasks that use data of the thread that runs them, in a construct that this thread must have begun.
+//! Tasks that use data which each member sets up when it begins a construct. Only a thread that has begun the construct may run them.
 //!
 //! Problem: in a construct with `reduction(task, …)` each member of the team has a copy of the variable, which it sets to the initial value
 //! when it begins the construct. Tasks of the construct add to the copy of the thread that runs them. But they may run before all members
@@ -17,7 +17,7 @@
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// The role of a thread that has taken such a task from a queue.
+/// The role of a thread that has taken a task from a queue.
 #[derive(Clone, Copy)]
 pub(crate) enum Taker {
     Helper,
@@ -26,12 +26,14 @@ pub(crate) enum Taker {
 }
 
 impl Taker {
-    /// Returns whether this thread has begun the construct. `generation`: that of the barrier that members wait at, or come to next.
+    /// Returns whether this thread has begun the construct. `generation`: generation of the barrier at which members wait, or will wait
+    /// next.
     #[inline]
     pub fn has_begun(self, generation: &AtomicU32) -> bool {
         match self {
             Taker::Helper => false,
-            // Acquire, and after the task was taken: the thread that made the task has seen that the barrier was passed.
+            // Acquire, and loaded after the task was taken: if the task's creator had passed the barrier, this load sees the new
+            // generation.
             Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
         }
     }

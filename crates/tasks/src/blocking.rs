@@ -1,23 +1,23 @@
-//! Functions whose tasks block: those whose latest task on a standby has blocked.
+//! Task functions that probably block: those whose latest task on a standby has blocked.
 //!
 //! A task that blocks gives its CPU back soon. If it begins while other threads want the CPU, it costs them little, and the disk or process
 //! that it waits for works sooner. So a standby begins such tasks even on a CPU for which other threads wait (`worker`), and they come
 //! before other tasks (`queues`).
 //!
-//! *Turned down:* standbys go on with any task on such a CPU. If the tasks compute, there would be more threads than CPUs, up to 64.
+//! *Rejected alternative:* standbys begin any task on such a CPU. If the tasks compute, up to 64 more threads would compete for the CPUs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::work::Work;
 
-/// More than the number of task constructs in most programs. Two functions that hash to the same entry overwrite it in turn, so either may
-/// count as not blocking.
+/// Number of entries: more than most programs have task constructs. Two functions that hash to the same entry overwrite it in turn, so
+/// either may count as not blocking.
 const PLACES: usize = 256;
 
 /// A hash table of functions' addresses.
 pub(crate) struct Blocking([AtomicUsize; PLACES]);
 
-/// The blocking functions of this process. Threads use the table without a lock: a wrong answer costs time, and nothing else.
+/// The blocking functions of this process. Threads use the table without a lock: a wrong answer costs only time.
 pub(crate) static BLOCKING: Blocking = Blocking::new();
 
 impl Blocking {

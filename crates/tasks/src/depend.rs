@@ -26,7 +26,7 @@ pub enum Kind {
 pub enum Access {
     /// An address. Two accesses conflict only if their addresses are equal.
     At(usize, Kind),
-    /// `omp_all_memory`, `out` or `inout`.
+    /// All memory: `omp_all_memory`, with `out` or `inout`.
     Everything,
 }
 
@@ -34,7 +34,7 @@ struct Entry<H> {
     /// 0 marks a free entry: no program can depend on this address.
     address: usize,
     kind: Kind,
-    /// The task that accessed everything takes the place of `before`.
+    /// True if the tasks in `last` wait for the task that accessed all memory (`everything`), which takes the place of `before`.
     after_everything: bool,
     last: Vec<H>,
     before: Vec<H>,
@@ -105,7 +105,8 @@ impl<H: Copy + PartialEq> Table<H> {
         true
     }
 
-    /// Enters an access to everything: the task waits for all latest tasks, and replaces them for all later ones.
+    /// Enters an access to all memory: the task waits for the latest tasks of all addresses, and later tasks wait for it instead of for
+    /// those.
     fn access_everything(&mut self, task: H, listener: &mut impl Listener<H>) {
         for entry in &mut self.entries {
             for earlier in entry.last.drain(..) {

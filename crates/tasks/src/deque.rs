@@ -1,15 +1,15 @@
-//! Ready tasks of one slot: the owner, pushes and pops at the bottom, all other threads steal from the top.
+//! Ready tasks of one slot: the owner pushes and pops at the bottom, all other threads steal at the top.
 //!
 //! The deque of Chase and Lev (SPAA 2005) with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013), on a ring that does not
-//! grow. A thread that finds the ring full runs the task at once, as OpenMP's runtimes do with too many tasks anyway. A fixed ring also
-//! means that stealing needs no memory reclamation.
+//! grow. It need not grow, because a thread whose deque has enough tasks runs new ones immediately (`ready`), as other OpenMP runtimes do.
+//! With a fixed ring, stealing needs no memory reclamation.
 //!
 //! 1. The owner writes the ring slot, then `bottom`: a thread that sees the new bottom also sees the task.
 //! 2. The owner takes a task by lowering `bottom` first and reading `top` afterwards. A thief reads `top` first and `bottom` afterwards.
 //!    Both have a full fence in between, so at least one of them sees that they want the same last task.
-//! 3. The thread that raises `top` by compare-and-swap has that task. `top` never falls. So whatever a thief has read of the ring slot and
-//!    of the task *before* its successful swap was still true at the swap: no thread had taken the task, so none had run or freed it. This
-//!    lets a thief look at a task before it takes it ([`Deque::steal_if`]).
+//! 3. The thread that increments `top` by compare-and-swap owns the task that was at the top. `top` never falls. So whatever a thief has
+//!    read of the ring slot and of the task *before* its successful swap was still true at the swap: no thread had taken the task, so none
+//!    had run or freed it. This lets a thief look at a task before it takes it ([`Deque::steal_if`]).
 
 use crate::sync::{AtomicPtr, Ends, Ordering, fence};
 
@@ -76,8 +76,8 @@ impl<T, const N: usize> Deque<T, N> {
         if self.ends.begin.0.load(Ordering::Relaxed) > bottom {
             return None;
         }
-        // Release, as for all stores to `bottom`: a thief may see this value without having seen the one that `push` stored, and then reads
-        // a lower ring slot because of it.
+        // Release, as for all stores to `bottom`: a thief may read this value and not the one that `push` stored before, and must then
+        // still see the ring slots that `push` has written.
         self.ends.end.0.store(bottom, Ordering::Release);
         fence(Ordering::SeqCst);
         let top = self.ends.begin.0.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What follows the end of a task's body: successors begin, waiting threads are woken, and memory is freed.
+//! What follows the end of a task's body: successors become ready, waiting threads are woken, and memory is freed.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -10,26 +10,27 @@ use crate::task::{DEPENDS, HOLD, HOLDS, NOBODY, Task, USE};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Runs a task with an event. If the event was fulfilled after the body had ended, the task comes here a second time, and is only
+    /// Runs a task with an event. If the body ends before the event is fulfilled, the task comes here a second time after that, and is only
     /// ended.
     #[cold]
     pub(crate) fn run_detached(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: taken from a queue, or never in one, so this thread owns it.
         let task = unsafe { this.as_ref() };
         if !task.event.has_left() && self.run_body(task) {
-            // From here on, children that end on this thread are counted as if on another: the thread that ends the task has to find all of
-            // them in one place.
+            // From here on, children that end on this thread are counted as if they ended on another thread: the thread that ends the task
+            // has to find all of them in one count.
             task.own.slot.store(NOBODY, Ordering::Relaxed);
             if !task.event.body_ends() {
                 return None;
             }
         }
-        // A cancelled task ends without its event. The program need not fulfil it, and if it does, the task must not be touched.
+        // A cancelled task ends without its event. The program need not fulfil the event. If it does so later, the task's memory must not
+        // be touched.
         task.event.close();
         self.end(this)
     }
 
-    /// Runs a task with an event at once, on its creator's thread, and waits for the event.
+    /// Runs a task with an event immediately, on its creator's thread, and waits for the event.
     #[cold]
     pub(crate) fn run_with_event(&self, this: NonNull<Task>, parent: &Task) -> Option<NonNull<Task>> {
         // SAFETY: never in a queue, so this thread owns it.
@@ -43,7 +44,7 @@ impl Worker {
         self.end(this)
     }
 
-    /// Ends a task whose body has ended. Returns another task that may begin now, if there is one.
+    /// Ends a task whose body has ended. Returns a successor that has become ready, if there is one.
     #[inline]
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: this thread owns the task until its tally says otherwise.
@@ -66,8 +67,8 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.slot.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
-            // If the task ends before its children, or a child that did so holds it, tasks below it are left, and threads may follow their
-            // chain of parents. A child adds its hold before its count, and the count has been seen.
+            // If the task ends before its children, or if a child holds it, some of its descendants are unfinished, and threads may follow
+            // their chain of parents through this task. A child adds its hold before it is counted, and the count has been seen.
             if task.is_held() || missing != task.others.tally.ended_elsewhere() {
                 // SAFETY: as below.
                 unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
@@ -90,12 +91,12 @@ impl Worker {
         next
     }
 
-    /// Releases a task that waits for no other any more.
+    /// Releases a task that no longer waits for any other task.
     fn let_go(&self, ready: NonNull<Task>, next: &mut Option<NonNull<Task>>) {
         // SAFETY: no other thread has it yet.
         let task = unsafe { ready.as_ref() };
         let ready = match next {
-            // SAFETY: as above. The most urgent task goes on here; the others go into queues.
+            // SAFETY: as above. The task with the highest priority runs next on this thread; the others go into queues.
             Some(first) if unsafe { first.as_ref() }.priority.get() < task.priority.get() => next.replace(ready),
             Some(_) => Some(ready),
             None => next.replace(ready),
@@ -103,7 +104,7 @@ impl Worker {
         self.hand_on(ready);
     }
 
-    /// Carries out the consequence of a count.
+    /// Does what a count requires: wakes a thread, or drops a reference to `task`.
     #[inline]
     fn tell(&self, counted: Counted, task: Option<NonNull<Task>>) {
         match counted {
@@ -120,24 +121,25 @@ impl Worker {
         }
     }
 
-    /// Drops one use of a task: the task and its children have ended, its parent's table has forgotten it, or a child that held it is free.
+    /// Drops one reference to a task's memory: the task and its children have ended, or its parent's table no longer refers to it. If that
+    /// frees the memory, also drops the task's hold on its parent.
     #[inline]
     pub(crate) fn forget(&self, task: NonNull<Task>) {
         let (mut next, mut less) = (Some(task), USE);
         while let Some(this) = next.take() {
-            // SAFETY: the caller counted as a user until now.
+            // SAFETY: the caller had a reference until now.
             let task = unsafe { this.as_ref() };
             if task.is_used_no_more(less) {
                 if task.flags.get() & HOLDS != 0 {
                     (next, less) = (NonNull::new(task.parent.load(Ordering::Relaxed)), HOLD);
                 }
-                // SAFETY: no thread uses it any more.
+                // SAFETY: no thread uses it.
                 unsafe { self.pool.free(this) };
             }
         }
     }
 
-    /// Clears a task's table of accesses: no more children come, or all that came have ended.
+    /// Clears a task's table of accesses. Called when the task creates no more children, or when all its children have ended.
     #[inline]
     pub(crate) fn forget_children(&self, task: &Task) {
         // SAFETY: the task runs on this thread, or has ended here.
@@ -148,7 +150,7 @@ impl Worker {
     }
 }
 
-/// Listener that drops the uses of a table that is cleared.
+/// Listener that drops the references of a table to tasks.
 pub(crate) struct Forgetting<'w>(pub(crate) &'w Worker);
 
 impl Listener<NonNull<Task>> for Forgetting<'_> {

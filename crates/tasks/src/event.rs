@@ -1,20 +1,20 @@
-//! A task's event: something that has to happen before the task has ended, besides the end of its body (OpenMP's `detach`).
+//! A task's event (OpenMP's `detach` clause). The task is complete when its body has ended and the event is fulfilled.
 //!
 //! Any thread may fulfil an event, before or after the body has ended, even a thread that belongs to no team and runs no tasks. One word
-//! records which of the two came first. The second one owns the task:
+//! records which came first: the end of the body or the event. The thread that comes second owns the task:
 //!
-//! 1. If the body ends second, its thread goes on as with any other task.
+//! 1. If the body ends second, its thread continues as with any other task.
 //! 2. If the event comes second, the fulfilling thread may be unable to end tasks: it may have no slot and no task memory. So the task goes
-//!    back into its team's queue. It goes before all others, because ending it costs nearly nothing and may release others. The thread that
-//!    takes it runs no body, but ends the task.
-//! 3. If the creator runs the task at once, it also waits for the event and ends the task. The word holds the number of the thread to wake,
-//!    because the task may be gone as soon as its event is fulfilled.
+//!    back into its team's queue. There it comes before all other tasks, because ending it costs nearly nothing and may release others. The
+//!    thread that takes it does not run the body again, but only ends the task.
+//! 3. If the creator runs the task immediately, it also waits for the event and ends the task. The word holds the number of the thread to
+//!    wake, because the task may be freed as soon as its event is fulfilled.
 //!
-//! The program is not told that a task was cancelled. So it may fulfil an event after the task's memory became another task's. Therefore an
-//! event's name contains the number of times that an event was opened in that memory, and so does the word.
+//! The program is not told that a task was cancelled. So it may fulfil an event after the task's memory became another task's. Therefore
+//! both the event's handle and the word contain the number of events that have been opened in that memory.
 //!
-//! Rejected: the thread that fulfils the event ends the task. Each count that changes then (of the parent, of the group, of the slot) would
-//! need to allow for one more party, and tasks without events, which are nearly all, would pay for it.
+//! *Rejected alternative:* the thread that fulfils the event ends the task. A thread without a slot would then change the counts of the
+//! parent, the group and the slot. All tasks would pay for that, and nearly all tasks have no event.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -25,36 +25,36 @@ use crate::sync::{AtomicU64, Ordering};
 const OPEN: u64 = 1;
 const FULFILLED: u64 = 1 << 1;
 const BODY_ENDED: u64 = 1 << 2;
-/// First bit of the number of the thread that waits for the event, plus one.
+/// Lowest bit of a field of the word: the number of the thread that waits for the event, plus one.
 const THREAD_AT: u32 = 3;
-/// First bit of the number of times that an event was opened here.
+/// Lowest bit of a field of the word: the number of events that have been opened in this memory.
 const TIMES_AT: u32 = 32;
 
-/// Added to the task's address to form the event's name. No object has such an address, but the names that other libraries give are
-/// addresses of objects.
+/// Added to the task's address to form the event's handle, which is thus odd. Handles of other libraries are addresses of objects, and no
+/// object has an odd address.
 const MARK: usize = 1;
-/// Bits for the count of openings above the address.
+/// Number of bits above the address: they hold the upper part of the count of events.
 const HIGH_TIMES: u32 = 16;
 
 /// The team to which a task goes back if its event is fulfilled after its body has ended.
 pub(crate) trait Home<T> {
-    /// Puts the task before all others. Any thread may call this.
+    /// Puts the task into the team's queue, before all other tasks. Any thread may call this.
     fn put_back(&self, task: NonNull<T>);
 }
 
 /// A task's event, if it has one.
 pub(crate) struct Event<T> {
     word: AtomicU64,
-    /// Number of times that an event was opened here; written by the thread that makes the task.
+    /// Number of events that have been opened in this memory. Written by the thread that creates the task.
     times: Cell<u32>,
-    /// The task's team; written before any other thread knows the event.
+    /// The task's team. Written before the event is visible to other threads.
     home: Cell<Option<NonNull<dyn Home<T>>>>,
 }
 
 /// The owner of the task after the event was fulfilled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fulfilled {
-    /// No new owner: the body has not ended, so the task belongs to the thread that runs it; or there is no such event any more.
+    /// No new owner: the body has not ended, so the task belongs to the thread that runs it; or the event no longer exists.
     Nobodys,
     /// The thread that has fulfilled the event.
     Ours,
@@ -63,11 +63,11 @@ pub(crate) enum Fulfilled {
 }
 
 impl<T> Event<T> {
-    /// The bits that an address of a task can have: tasks are aligned, and user space ends below 2^48.
+    /// The bits that can be set in the address of a task: tasks are aligned, and user space ends below 2^48.
     const ADDRESS: usize = (1 << 48) - align_of::<T>();
-    /// Bits for the count of openings below the address, next to the mark.
+    /// Number of bits below the address, above the mark: they hold the lower part of the count of events.
     const LOW_TIMES: u32 = align_of::<T>().trailing_zeros() - 1;
-    /// The largest count; then it wraps to 0.
+    /// The largest count of events. The next count is 0.
     const ALL_TIMES: u32 = (1 << (Self::LOW_TIMES + HIGH_TIMES)) - 1;
 
     /// Makes the state of a task without an event.
@@ -75,24 +75,24 @@ impl<T> Event<T> {
         Event { word: AtomicU64::new(0), times: Cell::new(0), home: Cell::new(None) }
     }
 
-    /// Removes the event: of a task that has ended, or is being made in memory where another task was.
+    /// Removes the event, because its task has ended.
     #[inline]
     pub fn close(&self) {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Opens the event of a task that no other thread knows yet. Returns the event's name.
+    /// Opens the event of a task that is not yet visible to other threads. Returns the event's handle.
     pub fn open(&self, task: NonNull<T>, home: &(dyn Home<T> + 'static)) -> usize {
         self.home.set(Some(NonNull::from(home)));
         Self::name(task, self.open_again())
     }
 
-    /// Returns the task's team, if an event was ever open here.
+    /// Returns the team of the latest event that was opened in this memory, if there was one.
     pub fn home(&self) -> Option<NonNull<dyn Home<T>>> {
         self.home.get()
     }
 
-    /// Opens the event. Returns the number of times that an event was opened here, this time included.
+    /// Opens the event. Returns the number of events that have been opened in this memory, including this one.
     fn open_again(&self) -> u32 {
         let times = self.times.get().wrapping_add(1) & Self::ALL_TIMES;
         self.times.set(times);
@@ -106,14 +106,14 @@ impl<T> Event<T> {
         self.word.load(Ordering::Acquire) & BODY_ENDED != 0
     }
 
-    /// Called when the body returns. True: the event is fulfilled and the task complete. False: the fulfilling thread completes the task,
-    /// which is no longer this thread's.
+    /// Called when the body returns. True: the event is fulfilled and the task complete. False: the thread that fulfils the event owns the
+    /// task, and this thread must not touch it.
     pub fn body_ends(&self) -> bool {
         // Release: publishes what the body did to the thread that ends the task. Acquire: what was done before the event was fulfilled.
         self.word.fetch_or(BODY_ENDED, Ordering::AcqRel) & FULFILLED != 0
     }
 
-    /// Called when the body returns and this thread waits until [`is_fulfilled`](Event::is_fulfilled).
+    /// Called when the body has returned and this thread is about to wait until the event [is fulfilled](Event::is_fulfilled).
     pub fn is_awaited_by(&self, thread: u32) {
         self.word.fetch_or((u64::from(thread) + 1) << THREAD_AT, Ordering::AcqRel);
     }
@@ -123,7 +123,7 @@ impl<T> Event<T> {
         self.word.load(Ordering::Acquire) & FULFILLED != 0
     }
 
-    /// Fulfils the event that was opened here as the `times`-th. Returns the task's owner.
+    /// Fulfils the `times`-th event that was opened in this memory, if it is still open. Returns the task's owner.
     pub fn fulfil(&self, times: u32) -> Fulfilled {
         let is_it = |word: u64| word & OPEN != 0 && word & FULFILLED == 0 && word >> TIMES_AT == u64::from(times);
         let fulfilled = |word| is_it(word).then_some(word | FULFILLED);
@@ -137,21 +137,21 @@ impl<T> Event<T> {
         }
     }
 
-    /// Returns the name of the `times`-th event of a task's memory.
+    /// Returns the handle of the `times`-th event that was opened in a task's memory.
     fn name(task: NonNull<T>, times: u32) -> usize {
         let (address, times) = (task.as_ptr() as usize, times as usize);
         assert_eq!(address & !Self::ADDRESS, 0, "an address of another kind");
         address | times >> Self::LOW_TIMES << 48 | (times & ((1 << Self::LOW_TIMES) - 1)) << 1 | MARK
     }
 
-    /// Splits a name into the task's address and the number of times that an event was opened there.
+    /// Splits a handle into the task's address and the event's number in that memory.
     pub fn named(event: usize) -> (Option<NonNull<T>>, u32) {
         let times = event >> 48 << Self::LOW_TIMES | event >> 1 & ((1 << Self::LOW_TIMES) - 1);
         (NonNull::new((event & Self::ADDRESS) as *mut T), times as u32)
     }
 }
 
-/// Returns whether an event of this name is one of ours.
+/// Returns whether an event handle was made by this crate.
 #[must_use]
 pub fn is_ours(event: usize) -> bool {
     event & MARK != 0

@@ -3,12 +3,12 @@
 //! A thread that pushes a task must not overlook a thread that is about to sleep, and the sleeper must not overlook the task. Both write
 //! one word and then read the other's, so both need a full fence in between. Tasks are pushed millions of times a second; sleep is rare. So
 //! the pusher's fence is for the compiler only, and the sleeper makes all CPUs that run this process's threads execute a fence, by
-//! membarrier(2). If the kernel has no such call, both pay.
+//! membarrier(2). If the kernel has no such call, both threads execute a full fence.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether [`heavy`] works on the other threads' CPUs.
+/// Whether [`heavy`] makes the CPUs of the other threads execute a fence.
 #[cfg(not(loom))]
 static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 
@@ -21,7 +21,7 @@ pub fn begin() {
     ASYMMETRIC.store(registered, Ordering::Relaxed);
 }
 
-/// The cheap fence, of a thread that pushes.
+/// The cheap fence, for the frequent case, such as a thread that pushes a task.
 #[inline]
 #[cfg(not(loom))]
 pub fn light() {
@@ -32,7 +32,7 @@ pub fn light() {
     }
 }
 
-/// The expensive fence, of a thread that is about to sleep.
+/// The expensive fence, for the rare case, such as a thread that is about to sleep.
 #[cfg(not(loom))]
 pub fn heavy() {
     if ASYMMETRIC.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! Locks across fork(2): the child has one thread, and a lock that another thread held would be held in the child for ever.
+//! The locks to hold across fork(2): the child has only one thread, so a lock that another thread held during the fork would never be
+//! released in the child.
 
 use std::sync::MutexGuard;
 

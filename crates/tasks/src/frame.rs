@@ -1,11 +1,12 @@
-//! Tasks that run at once on their creator's thread, most of which need not exist as tasks.
+//! Frames: tasks that their creator runs immediately, and for which no task is created in memory unless something needs it.
 //!
-//! Three kinds of tasks run at once: those with a false `if`, final tasks, and tasks beyond those that are worth a queue. Nearly always
-//! such a task makes no children and begins no group, so nothing refers to it. It is then only a *frame*: a count on top of the current
-//! task. Code that needs the current task itself turns the frames into tasks first ([`Worker::current`]).
+//! Three kinds of tasks run immediately: tasks with a false `if` clause, tasks created in a final task, and tasks created while the deque
+//! has enough of them. Nearly always such a task creates no children and begins no group, so nothing refers to it. Then it is only a
+//! *frame*: the worker counts the frames on top of the current task. Code that needs the innermost task itself first turns the frames into
+//! tasks ([`Worker::current`]).
 //!
-//! When a frame ends, there are two cases. If the current task is the one on which the frame began, the frame was never made a task.
-//! Otherwise the current task is the frame's own, because all frames that began within it have ended.
+//! When a frame ends, there are two cases. If the current task is the one on which the frame began, the frame was never turned into a task.
+//! Otherwise the current task is the one made from this frame, because all frames that began within it have ended.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -36,7 +37,7 @@ impl Worker {
         }
     }
 
-    /// Ends a frame that was made a task meanwhile.
+    /// Ends a frame that was turned into a task.
     #[cold]
     fn end_frame(&self) {
         let Some(task) = self.current() else { return };
@@ -47,8 +48,8 @@ impl Worker {
         self.hand_on(next);
     }
 
-    /// Turns all frames into tasks. Returns the innermost. Without memory for them, returns the task that they are in, which then waits for
-    /// more than it should.
+    /// Turns all frames into tasks. Returns the innermost one. If there is no memory for them, returns the task below the frames. A caller
+    /// that then waits for the children of the returned task waits for more tasks than it should.
     #[cold]
     pub(crate) fn make_frames(&self) -> Option<&Task> {
         // SAFETY: null, or the task that runs on this thread.

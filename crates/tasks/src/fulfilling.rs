@@ -4,11 +4,11 @@ use crate::event::{Event, Fulfilled};
 use crate::park::bed;
 use crate::task::Task;
 
-/// Fulfils an event, on any thread. Does nothing if the event was fulfilled before or its task was cancelled, even if its memory has
+/// Fulfils an event, on any thread. Does nothing if the event was fulfilled before or its task was cancelled, even if the task's memory has
 /// another event by now.
 ///
 /// # Safety
-/// [`make`](crate::worker::Worker::make) has given this name to an event.
+/// `event` is a handle from [`make`](crate::worker::Worker::make).
 pub unsafe fn fulfil(event: usize) {
     let (Some(task), times) = Event::<Task>::named(event) else { return };
     // SAFETY: the caller's promise, and memory of tasks is never freed (`pool`).

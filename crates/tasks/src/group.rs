@@ -1,4 +1,4 @@
-//! A taskgroup: its owner waits for all tasks made in it, and for their descendants.
+//! A taskgroup: its owner waits for all tasks that are created in it, and for their descendants.
 
 use std::cell::Cell;
 use std::ptr;
@@ -8,19 +8,19 @@ use crate::tally::Tally;
 
 /// A taskgroup. It lives until its owner has left it; its tasks point to it.
 pub struct Group {
-    /// Counter of the group's tasks. Each task is added when it is made, because many threads make them.
+    /// Counter of the group's unfinished tasks. Tasks are added one by one when they are created, because many threads create them.
     pub(crate) tally: Tally,
     cancelled: AtomicU32,
-    /// The group is not a taskgroup of the program. A cancellation in it means the group around it.
+    /// True if the group is not a `taskgroup` construct of the program. Cancelling such a group cancels the group around it.
     is_implied: bool,
     /// The group around this one. A task is a member of the innermost group only, because the outer group's end comes after the inner
     /// group's.
     pub(crate) around: *const Group,
     /// Whether only members of the team may run the group's tasks, and only after they have begun the group's construct, because the tasks
-    /// use data that each member has for itself there. Groups inside inherit this. Written by the same thread as [`kept`](Group::kept).
+    /// use data that each member has for itself there. Inner groups inherit this. Written by the same thread as [`kept`](Group::kept).
     pub is_for_members: Cell<bool>,
-    /// A pointer that the caller keeps with the group; inherited from the group around until it is set. Only the group's own thread sets
-    /// it, before the group has tasks.
+    /// A pointer that the caller stores with the group. Until it is set, the group has the pointer of the group around it. Only the group's
+    /// own thread sets it, before the group has tasks.
     pub kept: Cell<*mut usize>,
 }
 
@@ -57,7 +57,7 @@ impl Group {
         around.unwrap_or(self)
     }
 
-    /// Cancels the group: no task of it begins any more.
+    /// Cancels the group: none of its tasks begins after this.
     pub fn cancel(&self) {
         self.meant().cancelled.store(1, Ordering::Release);
     }

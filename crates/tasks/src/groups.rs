@@ -34,7 +34,7 @@ impl Worker {
         task.own.groups.set(group.around);
     }
 
-    /// Leaves the innermost group. Its tasks have ended: this is called behind a barrier.
+    /// Leaves the innermost group. Does not wait for its tasks, because this is called after a barrier, when they have ended.
     pub fn leave_group(&self) {
         let Some(task) = self.current() else { return };
         // SAFETY: the group lives until this call has returned.

@@ -8,7 +8,7 @@
 use crate::fence;
 use crate::sync::{AtomicU32, Ordering};
 
-/// Not a thread number.
+/// In place of a thread number: no number.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The lock on one number.
@@ -44,7 +44,7 @@ impl Held {
         free
     }
 
-    /// Claims the lock among the threads that are not its owner. Returns whether it seems to be free.
+    /// Claims the lock for a thread that is not the number's own thread. Returns whether the lock seems to be free.
     #[cold]
     fn take_others(&self) -> bool {
         // If the lock is visibly taken, do not make all CPUs execute a fence.

@@ -7,7 +7,8 @@ use crate::blocking::BLOCKING;
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// The caller's part while a thread [helps](Worker::help) a team: it decides which tasks begin, and is told when they begin and end.
+/// The caller's functions for a thread that [helps](Worker::help) a team: they decide whether a task begins, and are called when it begins
+/// and ends.
 pub trait Helper {
     /// Returns whether to begin the next task. `blocks`: whether it probably blocks. If this returns false, the thread leaves the team.
     fn may_begin(&mut self, blocks: bool) -> bool;
@@ -51,8 +52,9 @@ impl Worker {
             let has_blocked = helper.has_run();
             BLOCKING.note(work, has_blocked);
             next = match ready {
-                // Tasks that have been ready for longer come first. Otherwise each standby would follow one chain of tasks. If the CPUs are
-                // never idle, the other chains would begin only after these have ended.
+                // A successor of a task that has blocked goes behind tasks that have been ready for longer. Otherwise each standby would
+                // follow one chain of tasks, and if the CPUs are never idle, the other chains would begin only after these chains have
+                // ended.
                 Some(ready) if has_blocked => {
                     team.put_first(slot, ready);
                     self.find(None)

@@ -1,4 +1,4 @@
-//! Internal control variables (ICVs): values such as the number of threads of the next region, which in OpenMP each task has for itself.
+//! Internal control variables (ICVs): values such as the number of threads of the next region. In OpenMP each task has its own values.
 //!
 //! The runtime that makes the teams (libgomp) keeps the values for each implicit task, and does not know this crate's tasks. So when a
 //! thread changes from one task to another with different values, it writes the new values into the runtime's implicit task. The task's
@@ -8,18 +8,18 @@
 //!    copies its creator's pointer.
 //! 2. If the program sets a variable, it sets the runtime's. The task then keeps the values that the runtime reports
 //!    ([`Worker::set_icvs`]).
-//! 3. A thread compares two pointers when a task begins on it, and two when the task has ended. It writes the values if the pointers
-//!    differ.
-//! 4. A *member* of a team finds in the runtime the values with which the region began, and keeps a copy before it first writes others
-//!    (`base`). For a *helper* the runtime knows no region, so the helper needs the copy that the region's first task has left in the team
-//!    (`Team::begins_with`).
-//! 5. The default allocator belongs to the thread and not to the task (OpenMP 5.1, table 2.1: "implicit task"). A thread takes it along
-//!    from task to task. A helper stands for no particular thread: in each task that it takes from a queue it uses the allocator of the
-//!    task's creator.
+//! 3. When a task begins on a thread, or has ended there, the thread compares the pointers of this task and of the task that it interrupts.
+//!    If they differ, the thread writes the values.
+//! 4. A *member* of a team finds in the runtime the values with which the region began. Before it first writes other values, it keeps a
+//!    copy of them (`base`). For a *helper* the runtime knows no region, so the helper needs the copy that the region's first task has left
+//!    in the team (`Team::begins_with`).
+//! 5. The default allocator belongs to the thread and not to the task (OpenMP 5.1, table 2.1: "implicit task"). So it stays the same when a
+//!    thread changes to another task. A helper stands for no particular thread: in each task that it takes from a queue it uses the
+//!    allocator of the task's creator.
 //!
 //! As long as the program sets no variable (`is_ever_set`), none of this is done. Most programs that set one do so before their regions.
-//! Then all tasks of a region have the same values (`do_tasks_differ`): members find them in the runtime, and only helpers have to be given
-//! them.
+//! Then all tasks of a region have the same values (`do_tasks_differ`): members find them in the runtime, and only helpers have to get them
+//! from the team.
 
 pub(crate) mod kept;
 
@@ -52,17 +52,18 @@ pub fn begin(runtime: Runtime) {
 }
 
 impl Team {
-    /// Sets the runtime that made the region.
+    /// Sets the runtime that created the region.
     pub fn made_by(&self, runtime: *mut c_void) {
         let region = &self.icvs;
         if region.runtime.load(Ordering::Relaxed) != runtime {
             region.runtime.store(runtime, Ordering::Relaxed);
-            // Helpers compare pointers only, and have written the values behind the old pointer into another runtime.
+            // Helpers compare only pointers, and they have written the old pointer's values into another runtime. So the pointer has to
+            // change.
             self.begins_with(None);
         }
     }
 
-    /// Sets the values with which the region began. To be called before its first task can be found.
+    /// Sets the values with which the region began. Must be called before a thread can find the region's first task.
     fn begins_with(&self, values: Option<Values>) {
         let _held = hold();
         let region = &self.icvs.kept;
@@ -88,8 +89,8 @@ impl Worker {
         }
     }
 
-    /// Returns the values, on this thread, of tasks whose pointer is null. Needs the current task's pointer to be null, or `base` to be
-    /// set.
+    /// Returns the values that tasks with a null pointer have on this thread. Requires that the current task's pointer is null or that
+    /// `base` is set.
     fn base(&self) -> Option<Values> {
         if self.icvs.base.is_null() {
             self.icvs.base.set(self.read_icvs()?);
@@ -124,7 +125,7 @@ impl Worker {
         }
     }
 
-    /// Changes to the values of a task that begins here, on top of `around` or of none.
+    /// Changes to the values of a task that begins on this thread. `around`: the task that it interrupts, or null.
     #[inline]
     pub(crate) fn enter_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
@@ -147,7 +148,7 @@ impl Worker {
         self.write_icvs(&values);
     }
 
-    /// Changes back to the values of `around`, or of none: the task on top of it has ended here.
+    /// Changes back to the values of `around`, the task that `task` interrupted, or null. `task` has ended on this thread.
     #[inline]
     pub(crate) fn leave_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
@@ -173,7 +174,7 @@ impl Worker {
         task.icvs.clear();
     }
 
-    /// Notes in the team the values with which the region began, for helpers. Called before the region's first task can be found.
+    /// Notes in the team the values with which the region began, for helpers. Called before a thread can find the region's first task.
     #[cold]
     pub(crate) fn note_icvs_of_region(&self, team: &Team) {
         if !is_ever_set() {
@@ -183,7 +184,7 @@ impl Worker {
         team.begins_with(values);
     }
 
-    /// Gives a helper, which takes a task of the team from a queue, the values with which the region began.
+    /// Gives a helper the values with which the region began. Called when the helper has taken a task of the team from a queue.
     #[inline]
     pub(crate) fn match_icvs_of_region(&self, team: &Team) {
         if is_ever_set() && !ptr::eq(self.icvs.base.0.get(), team.icvs.kept.load(Ordering::Relaxed)) {
@@ -211,13 +212,13 @@ impl Worker {
         values.into_iter().for_each(|values| self.write_icvs(&values));
     }
 
-    /// Puts `base` aside: another context of the runtime begins, with values of its own.
+    /// Saves and clears `base`, because this thread enters another implicit task of the runtime, which has values of its own.
     #[inline]
     pub(crate) fn put_icvs_aside(&self) -> Aside {
         Aside(self.icvs.base.0.replace(ptr::null()))
     }
 
-    /// Restores the `base` that [`put_icvs_aside`](Worker::put_icvs_aside) put aside: the other context has ended.
+    /// Restores the `base` that [`put_icvs_aside`](Worker::put_icvs_aside) saved, because the other implicit task has ended.
     #[inline]
     pub(crate) fn take_icvs_back(&self, aside: Aside) {
         if is_ever_set() {
@@ -226,8 +227,8 @@ impl Worker {
         self.icvs.base.0.set(aside.0);
     }
 
-    /// Swaps `base` when this thread becomes a helper, or stops being one. For a helper the runtime has a single implicit task, whatever
-    /// region it helps.
+    /// Swaps `base` when this thread becomes a helper, or stops being one. On a helper's thread the runtime knows a single implicit task,
+    /// whatever region the helper is in.
     pub(crate) fn swap_icvs_of_helper(&self) {
         self.icvs.base.0.swap(&self.icvs.as_helper.0);
     }

@@ -2,20 +2,20 @@
 //!
 //! - [`depend`]: the earlier tasks that a task has to wait for. Pure: no threads, no system calls.
 //! - `task`, `tally`, `pool`, [`group`]: a task, the counter of its unfinished children, its memory, and taskgroups.
-//! - [`event`]: an event that a task may have to wait for besides its own body.
+//! - [`event`]: the event of a `detach` clause: the task is complete when its body has ended and its event is fulfilled.
 //! - `deque`, `queues`, [`team`]: queues of ready tasks, work stealing, sleep and wake-up, and the barrier.
-//! - [`worker`]: what a thread does with these; [`making`] and `ending`: how a task begins and ends on it.
-//! - [`parts`]: a loop divided into tasks, most of which are never created.
+//! - [`worker`]: a thread that runs tasks; [`making`] and `ending`: the creation of a task, and what follows the end of its body.
+//! - [`parts`]: a loop divided into parts, most of which run without being created as tasks.
 //! - `number` and `held`: the thread number that a task sees.
-//! - `begun`: tasks that only some threads may run.
-//! - [`nesting`]: the regions around a region that begins within a task.
+//! - `begun`: tasks that only threads which have begun the task's construct may run.
+//! - [`nesting`]: the regions that enclose a nested region.
 //! - `blocking`: functions whose tasks probably block, and so give their CPU back soon.
-//! - [`icv`]: control variables, which each task has for itself.
-//! - [`fence`], `park`: the two places where threads call the kernel.
-//! - [`forking`]: locks across fork(2). [`spare`]: memory that may be missing.
+//! - [`icv`]: internal control variables (ICVs), of which each task has its own values.
+//! - [`fence`], `park`: memory fences, and how a thread sleeps and is woken. Both make system calls.
+//! - [`forking`]: the locks to hold across fork(2). [`spare`]: allocations that may fail.
 //!
-//! This crate knows neither OpenMP's ABI, which is the `preload` crate's, nor why a thread blocks: `umt-client` tells when another thread is
-//! wanted.
+//! This crate does not know OpenMP's ABI, which is in the crate `preload`. It does not notice blocked threads either: `umt-client` tells it
+//! when another thread should run tasks.
 
 pub mod around;
 mod asking;

@@ -11,13 +11,13 @@ use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL
 use crate::work::Work;
 use crate::worker::Worker;
 
-/// Description of a task to make.
+/// Description of a task that is to be created.
 pub struct New<A> {
     /// The task's body.
     pub work: Work,
     /// Pointer to the arguments of the body, or to the data from which they are made.
     pub data: *mut c_void,
-    /// Makes the arguments from `data`; without it bytes are copied.
+    /// Function that makes the arguments from `data`. `None`: the bytes are copied.
     pub copy: Option<unsafe extern "C-unwind" fn(*mut c_void, *mut c_void)>,
     /// Size of the arguments.
     pub bytes: usize,
@@ -25,27 +25,27 @@ pub struct New<A> {
     pub align: usize,
     /// Bounds of a loop's part, written over the first words of the arguments.
     pub first_words: Option<[usize; 2]>,
-    /// The creator goes on only when the task has ended (a false `if`).
+    /// The creator continues only when the task has ended (a false `if` clause).
     pub at_once: bool,
-    /// The task's descendants run at once too.
+    /// The task is final: its descendants run immediately, too.
     pub is_final: bool,
     /// The task's priority: larger values run first.
     pub priority: i32,
     /// The task's dependences.
     pub accesses: Option<A>,
-    /// Address to which the name of the task's event is written, if it has one. The name is also the first word of `data`, unless that is
-    /// null.
+    /// If the task has an event: the address to which the event's handle is written. The handle is also written to the first word of
+    /// `data`, unless `data` is null.
     pub event: Option<*mut usize>,
 }
 
 impl Worker {
-    /// Returns whether a new task that need not wait for another should run at once instead of going into a queue.
+    /// Returns whether a new task that is ready should run immediately instead of going into a queue.
     #[inline]
     pub fn has_enough(&self) -> bool {
         self.is_final() || self.place().is_some_and(|(team, slot)| team.has_enough(slot))
     }
 
-    /// Runs a task's body at once on this thread, unless the task is cancelled.
+    /// Runs a task's body immediately on this thread, unless the task is cancelled.
     ///
     /// # Safety
     /// `work` is a task's body that takes `data`.
@@ -57,7 +57,7 @@ impl Worker {
         }
     }
 
-    /// Makes a task. Returns false, and does nothing, if this thread is in no region or there is no memory.
+    /// Creates a task. Returns false, and does nothing, if this thread is in no region or there is no memory.
     ///
     /// # Safety
     /// `new` describes a task as the compiler does: the body takes such arguments, which lie at `data`.
@@ -71,9 +71,9 @@ impl Worker {
             return true;
         }
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
-        // A thread that makes a task with an event may also fulfil it, so it must not wait for the task without need. The same holds for a
-        // task with dependences, while blocked threads are noticed: this thread may be the one that releases the task, by a task that it
-        // makes next.
+        // The thread that creates a task with an event may also be the one that fulfils the event, so it must not wait for the task unless
+        // it has to. The same holds for a task with dependences while the session notices blocked threads: the task may wait for a task
+        // that this thread creates next.
         let stays = new.event.is_some() || (new.accesses.is_some() && umt_client::is_live());
         let full = !waits && !stays && team.has_enough(slot);
         let at_once = waits || (full && new.accesses.is_none());
@@ -88,7 +88,7 @@ impl Worker {
         }
         let Some(parent) = self.current() else { return false };
         let edges = new.accesses.clone().map_or(0, Iterator::count);
-        // A task that runs at once needs no copy of its arguments, unless the program's own function makes the copy.
+        // A task that runs immediately needs no copy of its arguments, unless the program's own function makes the copy.
         let copies = !at_once || new.copy.is_some();
         let needs = if copies {
             Needs { bytes: new.bytes, align: new.align, edges }
@@ -146,7 +146,7 @@ impl Worker {
         true
     }
 
-    /// Makes a new task a child of `parent`: in its group, and counted.
+    /// Makes a new task a child of `parent`: adds it to the parent's taskgroup, and counts it.
     #[inline]
     pub(crate) fn becomes_child(&self, task: &Task, parent: &Task) {
         task.depth.store(parent.depth.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -166,7 +166,7 @@ impl Worker {
         }
     }
 
-    /// Enters a task's dependences. Returns whether the task need not wait for another.
+    /// Enters a task's dependences into the parent's table. Returns whether the task is ready: it waits for no other task.
     #[cold]
     fn enter_accesses(
         &self,
@@ -189,7 +189,7 @@ impl Worker {
     }
 }
 
-/// Stores the name of a task's event for the program.
+/// Stores the handle of a task's event for the program.
 ///
 /// # Safety
 /// A word may be written to `place`, and to `data` unless that is null.

@@ -1,13 +1,13 @@
-//! The regions around a region that a task has begun.
+//! Nested regions: the regions that enclose a region which a task has begun.
 //!
 //! The program's OpenMP library knows, on each of its threads, the regions that the thread is in. A helper is not one of its threads: if a
-//! task on a helper begins a region, the library takes that for the outermost. So a thread that begins a region within another one notes
-//! the regions around it, for all threads of the new region and all helpers of its team. On the region's threads the library does not know
-//! the first [`hidden`](Nesting::hidden) levels; on helpers it knows none.
+//! task on a helper begins a region, the library takes that region for an outermost one. So a thread that begins a nested region records
+//! the regions that enclose it, for all threads of the new region and all helpers of its team. On the region's threads the library does not
+//! know the first [`hidden`](Nesting::hidden) levels; on helpers it knows no level.
 //!
-//! Programs rarely ask for the number of the thread that began a region. If a helper takes a number in a task, only members run tasks of
-//! that function from then on (`number`). So a helper takes no number in advance: the first thread that asks for it takes one for the
-//! helper, and the helper holds it from the region's end on.
+//! Programs rarely ask for the number of the thread that began a region. Once a helper has taken a number in a task, only members run tasks
+//! of that function (`number`). So a helper that begins a region takes no number in advance. The first thread that asks for the helper's
+//! number takes one for it, and the helper holds this number after the region's end.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,8 +21,8 @@ pub trait Numbers {
     fn take_for_helper(&self, work: Option<Work>) -> u32;
 }
 
-/// A region: the number of its threads, and the number of the thread in it that began the next region, or is an ancestor of the thread that
-/// did.
+/// One of the enclosing regions: the number of its threads, and the thread number that the ancestor has in it
+/// (`omp_get_ancestor_thread_num`).
 pub struct Level<T: 'static> {
     size: u32,
     pub(crate) number: Number<T>,
@@ -48,7 +48,7 @@ pub struct Common {
     pub thread_limit: AtomicU32,
     /// Number of threads that the inner regions have, without the threads that began them.
     pub taken_inside: AtomicU32,
-    /// Number of the league's team that the regions are in, and number of teams in the league (`teams`).
+    /// Number of the league's team in which the regions are, and number of teams in the league (`teams` construct).
     pub league: [AtomicU32; 2],
 }
 
@@ -62,7 +62,7 @@ impl Default for Common {
     }
 }
 
-/// The regions around a region.
+/// The regions that enclose a region.
 pub struct Nesting<T: 'static> {
     pub(crate) levels: Vec<Level<T>>,
     pub(crate) hidden: u32,
@@ -87,7 +87,7 @@ impl<T> Clone for Number<T> {
 }
 
 impl<T: Numbers> Level<T> {
-    /// Makes a level: a region with `size` threads, and the ancestor's number.
+    /// Makes the level of a region with `size` threads. `number`: the ancestor's thread number.
     pub fn new(size: u32, number: u32) -> Level<T> {
         Level { size, number: Number::Known(number) }
     }
@@ -107,7 +107,7 @@ impl<T: Numbers> Level<T> {
 }
 
 impl HelperNumber {
-    /// Makes a helper in a task of this function, whose number no thread has asked for yet.
+    /// Makes the number of a helper that is in a task of this function. No thread has asked for the number yet.
     pub fn new(work: Option<Work>) -> HelperNumber {
         HelperNumber { number: AtomicU32::new(NONE), asking: Mutex::new(()), work }
     }
@@ -135,7 +135,7 @@ impl<T> Nesting<T> {
         self.hidden
     }
 
-    /// Returns the number of threads for a region that does not ask for one, in the task that began this region.
+    /// Returns the control variable of the task that began this region: the number of threads of a region without a `num_threads` clause.
     pub fn threads(&self) -> i32 {
         self.threads
     }

@@ -1,16 +1,16 @@
-//! Thread numbers, if threads from outside the team run its tasks.
+//! The thread numbers that tasks see if threads from outside the team run some of them.
 //!
 //! A program may ask for its thread's number in a task, and use data that belongs to that number until the task ends or waits. So no two
-//! threads should have the same number at the same time. There are only as many numbers as members.
+//! threads should have the same number at the same time. But there are only as many numbers as members.
 //!
-//! 1. A task *holds* a number from its first question for it until its end. At a scheduling point it *lends* the number. A member's
-//!    implicit task has the member's own number. An explicit task on a member's thread has the member's number if that is free, else any
-//!    free one. A task on a helper's thread has any free one.
-//! 2. A function that has asked once is remembered ([`asks`]). From then on only members run its tasks, with their own numbers. So helpers
-//!    ask only in the first tasks of a function. If members may have left the region's end ([`Team::lets_go`]), helpers run such tasks too,
-//!    with the numbers of those members.
-//! 3. A thread that finds no free number waits, but not for ever: the holder may be waiting for this task. After [`PATIENCE`] looks the
-//!    thread shares a number that is held, which is counted and reported.
+//! 1. A task *holds* a number from the first time that it asks for one until its end. At a scheduling point it *lends* the number: other
+//!    tasks may hold it until this task continues. A member's implicit task has the member's own number. An explicit task on a member's
+//!    thread has the member's number if that is free, else any free one. A task on a helper's thread has any free number.
+//! 2. When a task asks for its number, its function is remembered ([`asks`]). From then on only members run tasks of this function, with
+//!    their own numbers. So on helpers only the first tasks of a function ask. Exception: if members may already have left the region
+//!    ([`Team::lets_go`]), helpers run such tasks too, with the numbers of those members.
+//! 3. A thread that finds no free number waits, but only for a limited time, because the task that holds a number may be waiting for this
+//!    one. After [`PATIENCE`] attempts, the thread shares a number that is held. This is counted and reported.
 //!
 //! A task that does not ask costs little: at each scheduling point, its thread compares two words of its own.
 
@@ -26,12 +26,13 @@ use crate::team::{Slot, Team};
 use crate::work::Work;
 use crate::worker::Worker;
 
-/// Time between two looks for a free number. Waiting is rare, so a loop is enough.
+/// Time between two attempts to get a free number. Waiting is rare, so polling is good enough.
 const PAUSE: Duration = Duration::from_micros(20);
-/// Number of looks before a held number is shared: some 100 ms.
+/// Number of attempts before a held number is shared: about 100 ms in total.
 const PATIENCE: u32 = 2000;
 
-/// Notes that a function asks for its thread's number. Wakes the members that left their tasks to standbys.
+/// Notes that a function asks for its thread's number. Wakes the members that left their tasks to standbys, since standbys may no longer
+/// run this function's tasks.
 fn is_known_to_ask(work: Work, team: &Team) {
     if !asks(work) {
         remember(work);
@@ -65,8 +66,8 @@ impl Worker {
         self.place().is_some_and(|(team, slot)| slot.is_for_helper() && !team.lets_go()) && asks(work)
     }
 
-    /// Returns the thread number that the current task sees. It is the task's own until the task ends or waits. `None`: this thread is in
-    /// no team.
+    /// Returns the thread number that the current task sees. No other task has the same number until this task ends or waits, unless
+    /// numbers have to be shared. `None`: this thread is in no team.
     #[inline]
     pub fn thread_number(&self) -> Option<u32> {
         if self.number.get() == NONE {
@@ -75,8 +76,8 @@ impl Worker {
         Some(self.number.get())
     }
 
-    /// Returns the same for a member that begins a region within the current task. Threads of that region may ask for the number. `None`
-    /// for a helper, whose number is taken when a thread asks for it (`nesting`).
+    /// Returns the thread number of a member that begins a nested region in the current task: threads of that region may ask for their
+    /// ancestor's number. `None` for a helper, whose number is taken only when a thread asks for it (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
         let (team, slot) = self.place().filter(|(_, slot)| !slot.is_for_helper())?;
         if self.is_in(&slot.implicit) {
@@ -110,7 +111,7 @@ impl Worker {
         number
     }
 
-    /// Takes back the number that [`lend_number`](Worker::lend_number) lent: the task goes on.
+    /// Takes back the number that [`lend_number`](Worker::lend_number) lent. Called when the task continues.
     #[inline]
     pub(crate) fn take_number_back(&self, number: u32) {
         if number != NONE {
@@ -136,7 +137,7 @@ impl Worker {
         }
     }
 
-    /// Holds a number: waits until `take` returns one, or shares the number `shared` after too long a wait.
+    /// Gets a number for the current task: calls `take` until it returns one. After [`PATIENCE`] attempts, shares the number `shared`.
     #[cold]
     fn hold(&self, shared: u32, mut take: impl FnMut() -> Option<u32>) {
         for _ in 0..PATIENCE {

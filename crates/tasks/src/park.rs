@@ -9,19 +9,19 @@ const AWAKE: u32 = 0;
 const WOKEN: u32 = 1;
 const ASLEEP: u32 = 2;
 
-/// A parker: for one sleeping thread at a time. Any thread may wake it.
+/// A parker: one thread at a time sleeps on it, and any thread may wake that thread.
 pub struct Bed(AtomicU32);
 
-/// The parkers of all threads that run tasks. They are never freed: a wake-up may come late, when the thread has gone on and its team
-/// belongs to another region. Then the wrong thread wakes, looks for tasks, and sleeps again.
+/// The parkers of all threads that run tasks. They are never freed: a wake-up may come late, when the thread no longer sleeps and its team
+/// is used by another region. Then the wrong thread wakes, looks for tasks, and sleeps again.
 static BEDS: [Bed; MOST_THREADS] = [const { Bed::new() }; MOST_THREADS];
 /// Largest number of threads that can run tasks.
 pub const MOST_THREADS: usize = 1 << 16;
 /// Numbers that were given back, and the first number that was never given out.
 static FREE: Mutex<(Vec<u32>, u32)> = Mutex::new((Vec::new(), 0));
 
-/// Takes a number that the calling thread has among all threads that run tasks, for as long as it lives. `None`: there are too many
-/// threads.
+/// Gives the calling thread a number among all threads that run tasks. The thread keeps the number until it ends. `None`: there are too
+/// many threads.
 pub fn take_number() -> Option<u32> {
     let mut free = hold();
     if let Some(number) = free.0.pop() {
@@ -34,7 +34,7 @@ pub fn take_number() -> Option<u32> {
     })
 }
 
-/// Gives a thread's number back: the thread ends.
+/// Gives a thread's number back, because the thread ends.
 pub fn give_back(number: u32) {
     let mut free = hold();
     // Without memory for the list entry, this number is lost.
@@ -58,7 +58,8 @@ impl Bed {
         Bed(AtomicU32::new(AWAKE))
     }
 
-    /// Sleeps until [`wake`](Bed::wake) is called, or was called since the last sleep returned. May also return without a reason.
+    /// Sleeps until [`wake`](Bed::wake) is called. Returns immediately if it was called since the last sleep returned. May also return
+    /// without a wake-up.
     pub fn sleep(&'static self) {
         if self.0.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             umt_client::rest(|| {
@@ -70,7 +71,7 @@ impl Bed {
         self.0.swap(AWAKE, Ordering::AcqRel);
     }
 
-    /// Wakes the sleeping thread, or makes the next [`sleep`](Bed::sleep) return at once.
+    /// Wakes the sleeping thread, or makes the next [`sleep`](Bed::sleep) return immediately.
     pub fn wake(&'static self) {
         if self.0.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
             futex::wake(&self.0, 1);

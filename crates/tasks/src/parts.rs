@@ -1,20 +1,21 @@
-//! A loop divided into tasks, its *parts*, of which nearly none need be created.
+//! A loop divided into tasks, its *parts*. Nearly all parts run without being created as tasks.
 //!
 //! A *range* is a task that stands for some parts of a loop. The thread that runs it does the parts one after the other, each in a frame
-//! (`frame`), as if each had been made as a task and run at once.
+//! (`frame`), as if each had been created as a task and run immediately.
 //!
 //! 1. The thread that runs a range first splits off its upper half and puts that into a queue, again and again until few parts are left. It
 //!    does these, and then takes the next range, which it usually finds in its own deque.
-//! 2. The meaning of *few* is learned: one part at first, then as many as take `UNSEEN_NS`. No other thread can take these parts, even
-//!    while the thread is blocked in one of them. So the limit bounds the work that such a block delays, if parts are alike.
+//! 2. The number of parts that counts as *few* is learned: one part at first, then as many as take `UNSEEN_NS`. No other thread can take
+//!    these parts, even while the thread is blocked in one of them. So the limit bounds the work that such a block delays, if parts are
+//!    alike.
 //! 3. Parts may differ. So after each part, or after several short ones, the thread checks whether another thread has no work or sleeps, or
-//!    a CPU is free. If so, it splits the rest of its range once more.
+//!    whether a CPU is free. If so, it splits the rest of its range once more.
 //!
-//! A range that is split off is a child of the first range's parent, as parts are: only that parent may wait for it.
+//! A range that is split off is a child of the first range's parent, as the parts are, because only that parent may wait for it.
 //!
-//! *Turned down:* a shared counter from which all threads take parts. It sees every part, but it is one cache line that all threads write:
-//! some 50 ns for each part, where the loop's own code takes 5 ns. Also turned down: splitting only when a thread is idle (lazy binary
-//! splitting, Tzannes et al., PPoPP 2010). It leaves nothing in the queues for BPF to see when a thread blocks.
+//! *Rejected alternatives:* A shared counter from which all threads take parts. All threads would write its cache line, which costs about
+//! 50 ns for each part, although the loop's own code may take only 5 ns. Or splitting only when a thread is idle (lazy binary splitting,
+//! Tzannes et al., PPoPP 2010). Then the queues would have no task that BPF can see when a thread blocks.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -28,10 +29,11 @@ use crate::worker::Worker;
 
 /// Time that the parts done between two splits should take. Splitting off a task costs less than a tenth of this.
 const UNSEEN_NS: u64 = 4000;
-/// The largest number of such parts.
+/// Largest number of parts between two splits.
 const MOST_UNSEEN: u64 = 256;
 
-/// How often a thread checks, during such parts, whether others want work: a check loads a few words that others write.
+/// Number of times between two splits that a thread checks whether other threads want work. A check loads a few words that other threads
+/// write.
 const QUESTIONS: u64 = 16;
 
 /// Number of the next loop.
@@ -54,11 +56,11 @@ pub struct Parts {
     pub start: u64,
     /// Step from one iteration to the next.
     pub step: u64,
-    /// Two runs of parts, one behind the other: each a number of parts and the iterations of each of them.
+    /// The parts form two groups, one after the other. For each group: the number of parts, and the number of iterations of each part.
     pub sizes: [(u64, u64); 2],
 }
 
-/// The data of a range. The arguments lie behind it.
+/// The data of a range. The arguments follow it in memory.
 #[derive(Clone, Copy)]
 struct Range {
     parts: Parts,
@@ -76,7 +78,7 @@ impl Parts {
         self.sizes[0].0 + self.sizes[1].0
     }
 
-    /// Returns the bound at which this part begins and the part before it ends.
+    /// Returns the loop bound at which this part begins and the part before it ends.
     fn bound(&self, part: u64) -> u64 {
         let [(longer, first), (_, rest)] = self.sizes;
         let iterations = part.min(longer) * first + part.saturating_sub(longer) * rest;
@@ -86,7 +88,7 @@ impl Parts {
 
 impl Worker {
     /// Runs the parts of a loop as children of the current task, on this thread and on others that have no work. Other threads may still
-    /// run parts when this returns. To be called in a region, and not in a final task.
+    /// run parts when this returns. Must be called in a region, outside of final tasks.
     ///
     /// # Safety
     /// `parts` describes a loop as the compiler does: the body takes such arguments, and they may be copied byte by byte.
@@ -102,7 +104,7 @@ impl Worker {
     /// `put_parts` has made the task.
     #[cold]
     pub(crate) unsafe fn run_range(&self, task: &Task) {
-        // SAFETY: written by `put_parts`, with the arguments behind it.
+        // SAFETY: written by `put_parts`, and the arguments follow it.
         unsafe { self.do_parts(task.data.get().cast::<Range>().read(), Some(task)) };
     }
 
@@ -123,7 +125,8 @@ impl Worker {
         let begin_ns = umt_client::now_ns();
         while part < range.to && !self.is_cancelled() {
             if self.leaves_to_members(parts.work) {
-                // The first parts have shown that helpers must not run this function. Without memory for a new task, this helper goes on.
+                // The parts that have run so far have shown that helpers must not run this function. So the rest goes to members. If there
+                // is no memory for a new task, this helper continues.
                 range.from = part;
                 if self.put_parts(&range, task, part, if few == u64::MAX { 1 } else { few }, true) {
                     return;
@@ -154,7 +157,7 @@ impl Worker {
         self.team().is_some_and(|team| team.has_somebody_without_work()) || umt_client::wants_more()
     }
 
-    /// Splits off a range's upper half, or the whole range if it has a single part. Returns whether it did: false if there was no memory.
+    /// Splits off a range's upper half, or the whole range if it has a single part. Returns false if there was no memory.
     fn split(&self, range: &mut Range, task: Option<&Task>, few: u64) -> bool {
         let middle = range.from + (range.to - range.from) / 2;
         let done = self.put_parts(range, task, middle, few, false);
@@ -164,7 +167,7 @@ impl Worker {
         done
     }
 
-    /// Puts the parts from `from` on into a queue. `task`: the range's own task.
+    /// Puts the range's parts with numbers of at least `from` into a queue. `task`: the range's own task.
     fn put_parts(&self, range: &Range, task: Option<&Task>, from: u64, few: u64, for_members: bool) -> bool {
         let (Some((team, slot)), Some(present)) = (self.place(), self.current()) else { return false };
         let parts = &range.parts;
@@ -202,12 +205,12 @@ impl Worker {
         true
     }
 
-    /// Makes a new task a sibling of `task`, which runs here: a child of the same parent, in the same group, and counted.
+    /// Makes a new task a sibling of `task`, which runs here: a child of the same parent, in the same taskgroup. Also counts it.
     fn becomes_sibling(&self, new: &Task, task: &Task, parent: &Task) {
         new.depth.store(task.depth.load(Ordering::Relaxed), Ordering::Relaxed);
         new.flags.set(task.flags.get() & FINAL);
         new.group.set(task.group.get());
-        // The parent may have set other values since, and may run on another thread.
+        // Not from the parent: it may have set other values since, and may run on another thread.
         self.inherit_icvs(new, task);
         // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
         if parent.own.slot.load(Ordering::Relaxed) == self.thread {

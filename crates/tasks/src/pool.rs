@@ -1,10 +1,10 @@
 //! Memory for tasks: blocks of two sizes, with a free list for each thread.
 //!
-//! A block is never given back to the system, and always contains a task: a thief may look at a task that another thread takes, runs and
-//! frees meanwhile (`deque`), and must not fault. Data that is too large for a block has memory of its own, because only the task itself
-//! reads it.
+//! A block is never given back to the system, and always contains a task: a thief may read a task that another thread takes, runs and frees
+//! meanwhile (`deque`), and must not fault. Data that is too large for a block has an allocation of its own, which is freed, because only
+//! the task itself reads it.
 //!
-//! A thread that frees more blocks than it makes, because it runs other threads' tasks, hands on whole chains of them.
+//! A thread that frees more blocks than it makes, because it runs other threads' tasks, gives whole chains of them to other threads.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::Cell;
@@ -15,9 +15,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::task::{Edge, Task};
 use crate::work::Work;
 
-/// Bytes behind the task itself, by class: for edges and arguments.
+/// Number of bytes that follow the task in its block, for edges and arguments; by size class.
 const ROOM: [usize; 2] = [128, 512];
-/// The class of a task whose data has memory of its own: a block of class 0, and memory that has to be freed.
+/// The class of a task whose data has an allocation of its own: the task has a block of class 0, and the allocation has to be freed.
 const ELSEWHERE: u32 = 2;
 /// Number of blocks allocated together.
 const SLAB: usize = 32;
@@ -42,7 +42,7 @@ unsafe impl Send for Chains {}
 /// A thread's free blocks.
 pub struct Pool([Cell<Chain>; 2]);
 
-/// The memory that a task needs behind itself.
+/// The memory that a task needs in addition to itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
     /// Size of the task's arguments.
@@ -69,7 +69,7 @@ impl Pool {
         Pool([const { Cell::new(Chain { first: ptr::null_mut(), count: 0 }) }; 2])
     }
 
-    /// Makes a task that no other thread knows. `None`: there is no memory.
+    /// Makes a task that is not visible to other threads. `None`: there is no memory.
     #[inline]
     pub fn make(&self, work: Work, parent: *const Task, needs: Needs) -> Option<Made> {
         let align = needs.align.max(align_of::<Edge>());
@@ -150,7 +150,7 @@ impl Pool {
         }
     }
 
-    /// Hands all free blocks of a class to threads that need some.
+    /// Puts all free blocks of a class into the common list, for threads that need some.
     #[cold]
     fn hand_on(&self, class: usize) {
         let chain = self.0[class].replace(Chain { first: ptr::null_mut(), count: 0 });
@@ -212,7 +212,7 @@ fn slab(class: usize) -> Option<Chain> {
 
 unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
-/// Memory of its own for a task's data. This record lies behind the task in its block.
+/// A separate allocation for a task's data. This record follows the task in its block.
 struct Room {
     at: *mut u8,
     bytes: usize,

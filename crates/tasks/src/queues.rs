@@ -1,4 +1,4 @@
-//! A team's queues of ready tasks, besides the deques of its slots.
+//! A team's queues of ready tasks, in addition to the deques of its slots.
 
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::NonNull;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::sync::{Ends, ends as ends_elsewhere};
 use crate::task::Task;
 
-/// A team's queues of ready tasks, besides the deques of its slots.
+/// A team's queues of ready tasks, in addition to the deques of its slots.
 pub(crate) struct Queues {
     pub urgent: Queue<Urgents>,
     pub surplus: Queue<VecDeque<Ready>>,
@@ -17,7 +17,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Makes the queues. The arguments are the ends of the first two, in memory that BPF can read.
+    /// Makes the queues. The arguments are the end positions of the first two queues, in memory that BPF can read.
     pub fn new(urgent: Option<&'static Ends>, surplus: Option<&'static Ends>) -> Queues {
         Queues {
             urgent: Queue::new(Urgents::default(), urgent),
@@ -30,7 +30,7 @@ impl Queues {
 
 /// A queue with a lock. Its length can be read without the lock.
 pub(crate) struct Queue<Q> {
-    /// `end` is the length: BPF may read it.
+    /// `begin` stays 0, so `end` is the length of the queue. BPF may read it.
     ends: &'static Ends,
     queue: Mutex<Q>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Ready(pub NonNull<Task>);
 // SAFETY: the thread that takes the task from the queue owns it.
 unsafe impl Send for Ready {}
 
-/// The heap of tasks that are looked at first.
+/// The heap of the tasks that threads take first.
 #[derive(Default)]
 pub(crate) struct Urgents {
     pub heap: BinaryHeap<Urgent>,

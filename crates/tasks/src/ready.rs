@@ -1,9 +1,9 @@
 //! Ready tasks: the queue that each is put into, and the order in which threads look through the queues.
 //!
 //! A task that becomes ready goes into the deque of the thread that made it ready. Threads without a task steal from other deques. Three
-//! more queues belong to the team. Tasks with a priority, and those that probably block, are in a heap, which is looked at first. Tasks
-//! that found a deque full are in a queue that is looked at after the deques. Tasks that helpers must not run are in a queue that only
-//! members look at, last of all.
+//! more queues belong to the team. Tasks with a priority, and those that probably block, are in a heap, which threads search first. Tasks
+//! for which a deque had no room are in a queue that threads search after the deques. Tasks that helpers must not run are in a queue that
+//! only members search, last of all.
 
 use std::collections::VecDeque;
 use std::ptr::{self, NonNull};
@@ -16,16 +16,16 @@ use crate::queues::{Queue, Ready, Urgent, Urgents};
 use crate::task::Task;
 use crate::team::{Slot, Team};
 
-/// Number of tasks that run at once between two looks at the deque.
+/// Number of tasks that a thread runs immediately before it reads the length of its deque again.
 const UNSEEN: u32 = 16;
 
 impl Team {
-    /// Returns whether this slot's deque has so many tasks that its thread runs new ones at once.
+    /// Returns whether this slot's deque has so many tasks that its thread should run new ones immediately.
     ///
-    /// If so, the thread runs some tasks without another look, unless a thread reports that it found none. It refills the deque only when
-    /// half of it has been taken. The reason is the cost: a look loads the cache line that thieves write, and a task in the deque costs
-    /// several more such accesses. Thieves could take more than half in the meantime only if their tasks were much shorter; then they find
-    /// no task, and report it.
+    /// If so, the thread runs the next [`UNSEEN`] tasks without reading the deque's length again, unless another thread reports that it
+    /// found no task (`hungry`). The thread refills the deque only when half of its tasks have been taken. The reason is the cost: reading
+    /// the length loads the cache line that thieves write, and queueing a task costs several more such accesses. Thieves can take the other
+    /// half in the meantime only if their tasks are much shorter; then they find no task, and report that.
     #[inline]
     pub(crate) fn has_enough(&self, slot: &Slot) -> bool {
         let left = slot.own.left_at_once.load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl Team {
         full
     }
 
-    /// Returns whether a thread found no task since the last call.
+    /// Returns whether a thread has reported, since the last call, that it found no task.
     #[inline]
     fn hears_hungry(&self) -> bool {
         let is = self.hungry.0.load(Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Team {
         is
     }
 
-    /// Returns whether a thread looks for a task in vain, or sleeps. The answer may be outdated.
+    /// Returns whether a thread has found no task, or sleeps. The answer may be outdated.
     #[inline]
     pub(crate) fn has_somebody_without_work(&self) -> bool {
         self.hears_hungry() || self.has_sleepers()
@@ -82,7 +82,7 @@ impl Team {
         }
     }
 
-    /// Puts a task before all tasks of its priority that are in deques. Called by the thread in `slot`. Returns false if there was no
+    /// Puts a task into the heap, which threads search before the deques. Called by the thread in `slot`. Returns false if there was no
     /// memory for that: then the task is in this thread's deque.
     #[cold]
     pub(crate) fn put_first(&self, slot: &Slot, task: NonNull<Task>) -> bool {
@@ -95,9 +95,9 @@ impl Team {
         is_first
     }
 
-    /// Moves the tasks of this slot's deque into the heap, because the thread gives its CPU to another one. Other tasks may wait for them.
-    /// In the deque they would be found late, because a thread looks into another deque only when its own is empty; all threads look into
-    /// the heap first.
+    /// Moves the tasks of this slot's deque into the heap. Called when the slot's thread gives its CPU to another thread. Other tasks may
+    /// wait for the moved tasks. In the deque these would be found late, because a thread searches another thread's deque only when its own
+    /// is empty; all threads search the heap first.
     #[cold]
     pub(crate) fn leave_behind(&self, slot: &Slot) {
         while let Some(task) = slot.deque.pop().and_then(NonNull::new) {
@@ -134,7 +134,7 @@ impl Team {
         });
     }
 
-    /// Puts a task that a helper has found, and must not run, into the members' queue.
+    /// Puts a task that the calling thread has taken, but must not run, into the members' queue.
     #[cold]
     pub(crate) fn put_for_members(&self, task: NonNull<Task>) {
         self.queues.members_only.with(|queue| {
@@ -142,8 +142,8 @@ impl Team {
             queue.len()
         });
         fence(Ordering::SeqCst);
-        // A member may have left its tasks to standbys before this task's function was found to be for members only. Another team may have
-        // found that out, and has then woken only its own members.
+        // A member may have left its tasks to standbys and gone to sleep before it was known that only members may run this task's
+        // function. If another team found that out, it has woken only its own members.
         self.wake_member_for(task);
     }
 
@@ -163,7 +163,7 @@ impl Team {
         queued
     }
 
-    /// Takes a ready task for the thread in this slot; only a task below `within`, if that is given.
+    /// Takes a ready task for the thread in this slot; with `within`, only a descendant of that task.
     #[inline]
     pub(crate) fn find(&self, slot: &Slot, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
         if !self.has_tasks() {
@@ -175,8 +175,8 @@ impl Team {
             return Some(task);
         }
         let deque = &slot.deque;
-        // Look at the task before taking it. A task that is taken and put back is in no queue for a moment, and another thread may look for
-        // the last time just then.
+        // Check the task before taking it. If it were taken and put back, it would be in no queue for a moment, and another thread may look
+        // for a task for the last time just then.
         let fits = |within: &Task| {
             let youngest = NonNull::new(deque.youngest());
             // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
@@ -230,7 +230,7 @@ impl Team {
             if heap.peek().is_some_and(fits) {
                 taken = heap.pop();
             } else if heap.iter().any(fits) {
-                // The task is below the top of the heap. This is rare, and takes time proportional to the heap's length.
+                // The wanted task is not at the top of the heap. This is rare, and takes time proportional to the heap's length.
                 let mut all = std::mem::take(heap).into_sorted_vec();
                 taken = all.iter().rposition(fits).map(|at| all.remove(at));
                 *heap = all.into();
@@ -242,7 +242,7 @@ impl Team {
 }
 
 impl Home<Task> for Team {
-    /// The task's body has run: the task only has to be ended.
+    /// Puts back a task whose body has run, so that the task only has to be ended.
     #[cold]
     fn put_back(&self, task: NonNull<Task>) {
         if !self.put_urgent(i32::MAX, Ready(task)) {

@@ -13,7 +13,7 @@ impl Worker {
     /// Runs another task, if there is one that may interrupt the current task.
     pub fn give_way(&self) {
         if self.frames.get() > 0 {
-            // Only tasks below the frame could interrupt it, and a frame has none.
+            // Only descendants of the frame may interrupt it, and a frame has no children.
             return;
         }
         let number = self.lend_number();
@@ -21,7 +21,8 @@ impl Worker {
         self.take_number_back(number);
     }
 
-    /// Runs tasks, below `within` or any, while `goes_on` returns true and there is a task. Returns whether it ran any.
+    /// Runs tasks while `goes_on` returns true and a task is found. With `within`, runs only descendants of that task. Stops early if this
+    /// thread may leave its tasks to standbys. Returns whether it ran any task.
     pub(crate) fn run_while(&self, mut goes_on: impl FnMut() -> bool, within: Option<&Task>) -> bool {
         let (mut ran, mut next) = (false, None);
         while goes_on() && !self.may_leave() {
@@ -33,7 +34,7 @@ impl Worker {
         ran
     }
 
-    /// Puts a task that may begin into a queue.
+    /// Puts a ready task, if there is one, into a queue.
     #[inline]
     pub(crate) fn hand_on(&self, ready: Option<NonNull<Task>>) {
         if let (Some(ready), Some((team, slot))) = (ready, self.place()) {
@@ -41,7 +42,7 @@ impl Worker {
         }
     }
 
-    /// Runs one task, below `within` or any. Returns whether there was one.
+    /// Runs one task; with `within`, only a descendant of that task. Returns whether it found one.
     pub(crate) fn run_one(&self, within: Option<&Task>) -> bool {
         let mut once = true;
         self.run_while(|| std::mem::take(&mut once), within)
@@ -54,7 +55,7 @@ impl Worker {
         let found = team.find(slot, within, &mut random);
         self.random.set(random);
         match found {
-            // A task below the current one belongs to no construct that this thread has not begun.
+            // With `within` no check is needed: this thread has begun the constructs of all descendants of its current task.
             Some(task) if within.is_none() && self.is_late_for(team, task) => {
                 team.put_for_members(task);
                 None
@@ -63,7 +64,7 @@ impl Worker {
         }
     }
 
-    /// Returns whether this thread is a member at a barrier, and the task's construct begins only behind that barrier.
+    /// Returns whether this thread is a member at a barrier, and the task's construct begins only after that barrier.
     #[inline]
     fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
         let barrier = self.waits_at.get();
@@ -79,7 +80,7 @@ impl Worker {
         !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(taker)
     }
 
-    /// Runs a task that this thread owns. Returns another task that may begin now, if there is one; this thread owns that too.
+    /// Runs a task that this thread owns. Returns a successor that has become ready, if there is one; this thread owns the successor too.
     #[inline]
     pub(crate) fn run(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: taken from a queue, or never in one, so this thread owns it.
@@ -91,11 +92,11 @@ impl Worker {
         self.end(this)
     }
 
-    /// Returns whether the current task is cancelled, by its group or by the region: it has to end where it is, and tasks that it makes do
-    /// not begin.
+    /// Returns whether the current task's group or its region is cancelled. If so, the task has to end at this point, and tasks that it
+    /// creates do not begin.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        // SAFETY: the group is not over while it has tasks, and the current task is one of them or makes one.
+        // SAFETY: the group is not over while it has unfinished tasks, and the current task is one of them or creates them.
         let group = unsafe { self.group().as_ref() };
         group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
     }

@@ -1,4 +1,4 @@
-//! Memory for optional objects: standbys and their slots. A program that has no memory left must not end for lack of a helper.
+//! Memory for optional objects: standbys and their slots. A program without memory for a helper must continue without it.
 
 use std::alloc::{Layout, alloc};
 

@@ -24,12 +24,12 @@ pub(crate) struct Ends {
     pub end: Line,
 }
 
-/// Makes the ends of an empty queue that BPF does not see. They are never freed, as teams are not.
+/// Makes the end positions of an empty queue that BPF does not see. They are never freed, because teams are not.
 pub(crate) fn ends() -> &'static Ends {
     Box::leak(Box::new(Ends { begin: Line(AtomicI64::new(0)), end: Line(AtomicI64::new(0)) }))
 }
 
-/// Returns the ends of `count` queues in memory that BPF can read, if there is room.
+/// Returns the end positions of `count` queues in memory that BPF can read, if there is room.
 #[cfg(not(loom))]
 pub(crate) fn shared_ends(count: u32) -> Option<&'static [Ends]> {
     umt_client::queues(count)

@@ -5,13 +5,13 @@
 //! numbers. Children that end on other threads are counted here, in one atomic word. So a program whose tasks are not stolen executes no
 //! atomic operation for them.
 //!
-//! The word is a number around [`ZERO`] with a name above it:
+//! The lower half of the word is a number around [`ZERO`], the upper half is a state:
 //!
-//! 1. While the task runs, the name is [`RUNS`], and the number is how many children have ended on other threads. No thread waits.
-//! 2. When the task wants to wait, or has ended, it subtracts the number of children that it still misses and sets a name: the thread to
-//!    wake, or [`ENDED`]. Now the number is below zero by the children that are left.
-//! 3. The child that brings the number to zero under a name wakes that thread, or frees the task. The word held all that it needs to know,
-//!    so it does not touch the task after its own count: the waiting task may go on, end and be freed as soon as the number is zero.
+//! 1. While the task runs, the state is [`RUNS`], and the number is how many children have ended on other threads. No thread waits.
+//! 2. When the task wants to wait, or has ended, it subtracts the number of children that it has not counted as ended, and sets the state
+//!    to the thread to wake, or to [`ENDED`]. Now the number is negative: its absolute value is the number of unfinished children.
+//! 3. The child that brings the number to zero in one of these states wakes that thread, or frees the task. The word has told it what to
+//!    do, so it does not touch the task after its own count: the waiting task may go on, end and be freed as soon as the number is zero.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -20,18 +20,18 @@ const ZERO: u64 = 1 << 31;
 const NUMBER: u64 = u32::MAX as u64;
 const NAME_AT: u32 = 32;
 
-/// The name of a task that runs.
+/// The state of a task that runs.
 const RUNS: u64 = 0;
-/// The name of a task that has ended.
+/// The state of a task that has ended.
 const ENDED: u64 = u32::MAX as u64;
 
 /// The counter in a task.
 pub struct Tally(AtomicU64);
 
-/// The consequence of a count.
+/// What the counting thread has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// Others are left, or no thread waits.
+    /// Nothing: other children are unfinished, or no thread waits.
     Nothing,
     /// The last child that this thread waits for has ended: wake the thread.
     Wake(u32),
@@ -58,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// Adds one more task to wait for. Any thread may call this, while a task that is waited for has not ended. Used for a group, whose
+    /// Adds one more task to wait for. Any thread may call this while one of the tasks to wait for is unfinished. Used for a group, whose
     /// tasks many threads make, and for tasks that a child splits off.
     #[inline]
     pub fn expect_one(&self) {
@@ -71,8 +71,9 @@ impl Tally {
         (self.0.load(Ordering::Acquire) & NUMBER).wrapping_sub(ZERO) as u32
     }
 
-    /// Registers the task's wait: it misses this many children, and the thread in `slot` is to be woken when they have ended. `missing` is in
-    /// two's complement: the task may have seen more children end than it has made. Returns whether some are still left.
+    /// Registers that the task waits for `missing` children, and that the thread `slot` has to be woken when they have ended. `missing` is
+    /// in two's complement: the task may have seen more children end than it has created. Returns whether some of them are still
+    /// unfinished.
     #[inline]
     pub fn ask(&self, missing: u32, slot: u32) -> bool {
         let (change, missing) = ((u64::from(slot) + 1) << NAME_AT, signed(missing));
@@ -86,14 +87,14 @@ impl Tally {
         self.0.load(Ordering::Acquire) & NUMBER == ZERO
     }
 
-    /// Resets the counter: all children have ended, and the task knows.
+    /// Resets the counter. Called when the task knows that all its children have ended.
     #[inline]
     pub fn reset(&self) {
         self.0.store(ZERO, Ordering::Relaxed);
     }
 
-    /// Registers the task's end, with this many children missing (two's complement). Returns whether none is left: then the calling thread
-    /// frees the task.
+    /// Registers that the task has ended while `missing` children (in two's complement) were not counted. Returns whether none of them is
+    /// unfinished: then the calling thread frees the task.
     #[inline]
     pub fn end(&self, missing: u32) -> bool {
         let missing = signed(missing);

@@ -1,11 +1,12 @@
 //! A task: its memory, and its state.
 //!
 //! Three parties write to a task, each to its own cache lines: the creator, before any other thread knows the task; the thread that runs
-//! the task; and any thread that ends one of its children, or a task that it waits for.
+//! the task; and threads that end one of its children, or a task for which it waits.
 //!
-//! The memory of a task is free when its body and all its children have ended, its parent's table of accesses has forgotten it, and no
-//! child holds it. A table may name tasks that ended long ago. A child holds its parent if it ends before its own children, or is itself
-//! held. So all ancestors of a task that is not over are still there, and a thread may follow the chain of parents from such a task.
+//! The memory of a task is freed when its body and all its children have ended, its parent's table of accesses no longer refers to it, and
+//! no child *holds* it. (A table may refer to tasks that ended long ago.) A child that ends holds its parent if the child has unfinished
+//! children, or is itself held. So the ancestors of an unfinished task are not freed, and a thread may follow the chain of parents from
+//! such a task.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -19,12 +20,12 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
 use crate::work::Work;
 
-/// No thread: the task does not run.
+/// In place of a thread's number: no thread.
 pub const NOBODY: u32 = u32::MAX;
 
-/// The task, and all tasks made in it, run at once, on the thread that makes them (OpenMP's `final`).
+/// A final task (OpenMP's `final`): each task that is created in it is final too, and its creator runs it immediately.
 pub const FINAL: u32 = 1;
-/// The creator waits until the task can begin, and runs it (a false `if`, with dependences).
+/// The creator waits until the task's dependences are satisfied, and then runs the task itself (a false `if` clause).
 pub const AWAITED: u32 = 2;
 /// The task has entries in its parent's table.
 pub const DEPENDS: u32 = 4;
@@ -32,15 +33,16 @@ pub const DEPENDS: u32 = 4;
 pub const HOLDS: u32 = 8;
 /// The task does not end before its event is fulfilled.
 pub const DETACHED: u32 = 16;
-/// The task stands for parts of a loop; see `parts`.
+/// The task runs several parts of a loop; see `parts`.
 pub const RANGE: u32 = 32;
-/// The task's arguments were copied by a function of the program. The body has to run, because it destroys the copies.
+/// The task's arguments were copied by a function of the program. The body must run even if the task is cancelled, because it destroys the
+/// copies.
 pub const COPIED: u32 = 64;
 
-/// A task. It belongs to no thread: every thread that has the pointer follows the rules of each field.
+/// A task. Several threads may access it at the same time; the comments on the fields say which threads may write them.
 #[repr(C, align(64))]
 pub struct Task {
-    // Written by the creator. Thieves may read `parent` and `depth` of a task that is already gone.
+    // Written by the creator. Thieves may read `parent` and `depth` of a task that has already been freed.
     pub(crate) work: Cell<Work>,
     pub(crate) data: Cell<*mut c_void>,
     pub(crate) parent: AtomicPtr<Task>,
@@ -48,7 +50,7 @@ pub struct Task {
     pub(crate) depth: AtomicU32,
     pub(crate) flags: Cell<u32>,
     pub(crate) priority: Cell<i32>,
-    /// The free list that the memory belongs to.
+    /// The size class of the task's memory; see `pool`.
     pub(crate) class: Cell<u32>,
     /// Number of the thread that waits until the task can begin.
     pub(crate) awaited_by: Cell<u32>,
@@ -65,51 +67,53 @@ pub struct Task {
     pub(crate) event: Event<Task>,
 }
 
-/// Fields of the running thread.
+/// Fields that the thread running the task writes.
 #[repr(align(64))]
 pub(crate) struct Own {
     /// Number of the thread that runs the task; [`NOBODY`] while the task waits for its children, or has ended.
     pub slot: AtomicU32,
-    /// Children made on the task's own thread since it last waited, and children that have ended there. Other threads may make children too
-    /// and count them in `others` (see `parts`), so the second number may exceed the first.
+    /// Number of children that the task's own thread has created since the task last waited, and number of children that have ended on that
+    /// thread. Other threads may create children too and count them in `others` (see `parts`), so the second number may exceed the first.
     pub made: Cell<u32>,
     pub ended_here: Cell<u32>,
-    /// The accesses of the task's children.
+    /// Table of the children's accesses (`depend` clauses).
     pub table: UnsafeCell<Table<NonNull<Task>>>,
-    /// The innermost group that was begun in the task and is not over; the others follow by `around`.
+    /// The innermost taskgroup that the task is in. Its field `around` points to the next outer one.
     pub groups: Cell<*const Group>,
 }
 
 impl Own {
-    /// Returns how many children were made on the task's own thread and have not ended there.
+    /// Returns the number of children that the task's own thread has created, minus the number that have ended there, in two's complement.
     #[inline]
     pub fn missing(&self) -> u32 {
         self.made.get().wrapping_sub(self.ended_here.get())
     }
 }
 
-/// Fields of other threads.
+/// Fields that other threads write, on a cache line of their own.
 #[repr(align(64))]
 pub(crate) struct Others {
     pub tally: Tally,
     /// Number of tasks that this one waits for, plus [`BEING_ENTERED`] while its accesses are being entered.
     pub waits_for: AtomicU32,
-    /// One [`USE`] while the task or a child of it has not ended, and one for each time that its parent's table remembers it; one [`HOLD`]
-    /// for each child that holds it.
+    /// Reference count of the task's memory: one [`USE`] until the task and all its children have ended, one [`USE`] for each reference in
+    /// its parent's table, and one [`HOLD`] for each child that holds it.
     pub uses: AtomicU64,
-    /// Tasks that wait for this one; [`CLOSED`] once it has ended.
+    /// List of the tasks that wait for this one; [`CLOSED`] once this task has ended.
     pub successors: AtomicPtr<Edge>,
 }
 
-/// One use of a task's memory by the task itself or by a table.
+/// One reference to a task's memory, by the task itself or by a table.
 pub const USE: u64 = 1;
-/// One use of a task's memory by a child that has ended.
+/// One reference to a task's memory, by a child that has ended.
 pub const HOLD: u64 = 1 << 32;
 
-/// More than the number of tasks that a task can wait for, and of table entries that it can have.
+/// Added to a count while a task's accesses are entered. Larger than the number of tasks that a task can wait for, and than the number of
+/// table entries that it can have.
 pub const BEING_ENTERED: u32 = 1 << 30;
 
-/// One task waits for another. An edge lies in the waiting task's memory, or in memory of its own if there are too many for that.
+/// An entry in a task's list of successors: one task that waits for it. The entry lies in the waiting task's memory or, if there is no
+/// room, in an allocation of its own.
 pub struct Edge {
     next: Cell<*mut Edge>,
     task: Cell<*const Task>,
@@ -124,7 +128,7 @@ unsafe impl Sync for Task {}
 unsafe impl Send for Task {}
 
 impl Task {
-    /// Makes a task that no other thread knows yet. `parent` is null for an implicit task.
+    /// Makes a task that is not yet visible to other threads. `parent` is null for an implicit task.
     pub fn new(work: Work, data: *mut c_void, parent: *const Task) -> Task {
         Task {
             work: Cell::new(work),
@@ -154,10 +158,10 @@ impl Task {
         }
     }
 
-    /// Makes a new task of a free block, which contains a task that no thread uses. Thieves may be looking at it.
+    /// Turns the unused task in a free block into a new one. Thieves may still read the old task.
     ///
-    /// Only the creator's cache line is written. The thread that freed the block left the other lines as those of a new task
-    /// ([`leave`](Task::leave)), and still has them in its cache if it takes the block again.
+    /// Writes only the creator's cache line. The thread that freed the block has already reset the other lines ([`leave`](Task::leave)),
+    /// and still has them in its cache if it takes the block again.
     #[inline]
     pub(crate) fn renew(&self, work: Work, data: *mut c_void, parent: *const Task) {
         self.work.set(work);
@@ -168,7 +172,7 @@ impl Task {
         self.priority.set(0);
     }
 
-    /// Makes a free block of a task that nobody uses any more and whose table is empty.
+    /// Resets a task that is no longer used and whose table is empty, so that its memory becomes a free block.
     #[inline]
     pub(crate) fn leave(&self) {
         self.own.slot.store(NOBODY, Ordering::Relaxed);
@@ -181,8 +185,8 @@ impl Task {
         self.others.successors.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Returns whether the task is a descendant of `ancestor`. The task may be gone, and its memory another task's: then the call still
-    /// terminates, but the answer is meaningless.
+    /// Returns whether the task is a descendant of `ancestor`. The task may have been freed, and its memory may be another task's by now.
+    /// Then the call still terminates, but the answer is meaningless.
     pub(crate) fn is_below(&self, ancestor: &Task) -> bool {
         let level = ancestor.depth.load(Ordering::Relaxed);
         let mut depth = self.depth.load(Ordering::Relaxed);
@@ -198,7 +202,8 @@ impl Task {
             }
             // SAFETY: as above.
             let next = unsafe { (*parent).depth.load(Ordering::Relaxed) };
-            // If the task is gone, its ancestors may be in any order. The walk goes only towards smaller depths, so it terminates.
+            // If the task has been freed, the depths along the chain may be in any order. The walk continues only to smaller depths, so it
+            // terminates.
             if next >= depth {
                 return false;
             }
@@ -227,10 +232,10 @@ impl Task {
         }
     }
 
-    /// Drops one use, [`USE`] or [`HOLD`]. Returns whether it was the last.
+    /// Drops one reference, [`USE`] or [`HOLD`]. Returns whether it was the last.
     #[inline]
     pub(crate) fn is_used_no_more(&self, less: u64) -> bool {
-        // The last user need not write the count: no other thread can begin to use the task.
+        // The last user need not write the count: no other thread can get a new reference to the task.
         self.others.uses.load(Ordering::Acquire) == less || self.others.uses.fetch_sub(less, Ordering::AcqRel) == less
     }
 
@@ -240,16 +245,17 @@ impl Task {
         self.others.uses.load(Ordering::Acquire) >= HOLD
     }
 
-    /// Ends the list of successors: the task has ended. Calls `ready` for each successor that waited for no other task, with the thread
-    /// that awaits it or [`NOBODY`]. That thread may already run the successor, and free it.
+    /// Called when the task has ended: closes its list of successors. Calls `ready` for each successor that waits for no other task. The
+    /// second argument of `ready` is the thread that awaits the successor, or [`NOBODY`]. That thread may already have run and freed the
+    /// successor.
     pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>, u32)) {
         let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
         while let Some(this) = NonNull::new(edge) {
-            // SAFETY: edges lie in tasks that cannot begin, hence not end, before they are counted down here.
+            // SAFETY: an edge's task cannot begin, and so cannot end, before its count is decremented here.
             let (next, task) = unsafe { (this.as_ref().next.get(), this.as_ref().task.get()) };
-            // SAFETY: as above; made by `Edge::by_itself` if it says so.
+            // SAFETY: as above.
             if unsafe { this.as_ref().by_itself.get() } {
-                // SAFETY: as above, and no other thread knows it.
+                // SAFETY: made by `Edge::by_itself`, and no other thread knows it.
                 drop(unsafe { Box::from_raw(edge) });
             }
             // SAFETY: as above.
@@ -264,12 +270,12 @@ impl Task {
 }
 
 impl Edge {
-    /// Makes an edge in a task's own memory.
+    /// Makes an edge for a task's own memory.
     pub const fn new() -> Edge {
         Edge { next: Cell::new(ptr::null_mut()), task: Cell::new(ptr::null()), by_itself: Cell::new(false) }
     }
 
-    /// Makes an edge in memory of its own, which is freed when the earlier task ends.
+    /// Makes an edge in an allocation of its own, which is freed when the earlier task ends.
     pub fn by_itself() -> Box<Edge> {
         Box::new(Edge { by_itself: Cell::new(true), ..Edge::new() })
     }

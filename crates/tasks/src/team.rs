@@ -1,9 +1,10 @@
 //! A team: threads that share their ready tasks and meet at barriers.
 //!
-//! **Slots.** Each thread takes a slot (`Slot`): a member's, or a helper slot if it is no member. The slot brings a deque of ready tasks
-//! (`ready`). Sleep is in `sleep`, barriers and the ends of regions are in `barrier`.
+//! **Slots.** Each thread that runs the team's tasks has a slot (`Slot`): a member has a member's slot, any other thread a helper slot.
+//! Each slot has a deque of ready tasks (`ready`). The module `sleep` has sleeping and waking, `barrier` has barriers and the ends of
+//! regions.
 //!
-//! Teams are never freed: a helper may look at a team at any time, without a lock.
+//! Teams are never freed: a helper may read a team at any time, without a lock.
 
 mod barrier;
 mod meeting;
@@ -25,16 +26,16 @@ use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task};
 use crate::work::Work;
 
-/// The slot of one thread in a team. The words that its own thread writes with every task (`own`) have cache lines of their own, because
-/// thieves read the rest all the time.
+/// The slot of one thread in a team. The words that its own thread writes for each task (`own`) are on cache lines of their own, because
+/// thieves often read the other words.
 #[repr(C, align(128))]
 pub struct Slot {
     /// The slot's number: members' slots come first, then helper slots.
     number: u32,
     is_for_helper: bool,
-    /// Number of the thread that has this slot.
+    /// The thread that has this slot: its number among all threads that run tasks.
     pub(crate) thread: AtomicU32,
-    /// While the thread sleeps: it accepts only tasks below this one. Null: any task.
+    /// While the thread sleeps: the task whose descendants it accepts. Null: it accepts any task.
     sleeps_in: AtomicPtr<Task>,
     pub(crate) deque: Deque<Task>,
     pub(crate) own: Own,
@@ -42,14 +43,14 @@ pub struct Slot {
     pub(crate) implicit: Task,
 }
 
-/// What the thread in a slot keeps there.
+/// State of the slot's own thread.
 #[repr(align(128))]
 pub(crate) struct Own {
-    /// Tasks made here, and tasks ended here, since the team was made.
+    /// Number of tasks that the slot's threads have created, and number of tasks that they have ended, since the team was created.
     made: AtomicU64,
     ended: AtomicU64,
-    /// Tasks that may still run at once before the thread looks at its deque again, and whether the deque was full at the last look; see
-    /// `ready`.
+    /// Number of new tasks that the thread may still run immediately before it reads the length of its deque again, and whether the deque
+    /// had enough tasks at the last reading; see `ready`.
     pub left_at_once: AtomicU32,
     pub was_full: AtomicBool,
     /// Whether a task holds this slot's thread number; see `number`.
@@ -58,19 +59,19 @@ pub(crate) struct Own {
     came_to: AtomicU64,
 }
 
-/// Number of helper slots: for threads from outside the team. Their numbers begin behind the members' last word in `idle`, and the word
-/// after it is theirs.
+/// Number of helper slots, for threads from outside the team. The last word of `idle` has their bits, and the words before it have the
+/// members' bits. So the first helper slot has the number 64 × (length of `idle` − 1).
 const HELPERS: usize = wire::umt::STANDBYS_AT_MOST as usize;
 
-/// A team; see the module's documentation. Words that are written at every barrier or task are kept apart from those that are only read
-/// there.
+/// A team; see the module's documentation. Words that are written at every barrier or task are not on the same cache lines as words that
+/// are only read there.
 pub struct Team {
     slots: Box<[Slot]>,
     helpers: [OnceLock<Box<Slot>>; HELPERS],
     /// One bit for each helper slot in use, and the number of helper slots that were ever used.
     helpers_here: AtomicU64,
     helpers_ever: AtomicU32,
-    /// Number of members of the current region, which have the first slots.
+    /// Number of members of the current region. They have the first slots.
     size: AtomicU32,
     /// Generation of the last barrier of a cancelled region, plus one; 0 if the region is not cancelled.
     cancelled: AtomicU64,
@@ -78,32 +79,33 @@ pub struct Team {
     has_tasks: AtomicU32,
     /// Whether the region has tasks that only members may run. If so, no member leaves its tasks to standbys.
     needs_members: AtomicBool,
-    /// Whether the region's end is no barrier: members that arrive there wait only while tasks are left. Other members may have left for
-    /// good.
+    /// Whether the region ends without a barrier: members that arrive at its end wait only while tasks are left, and other members may
+    /// already have left the region.
     lets_go: AtomicBool,
     idle: Box<[AtomicU64]>,
     /// Whether a region uses the team, or is about to. Written once per region; members never read it.
     in_use: Apart<AtomicBool>,
     meeting: Apart<Meeting>,
     generation: Apart<sync::AtomicU32>,
-    /// Whether a thread looked for a task and found none, since a thread with enough tasks last read and cleared this flag.
+    /// Set by a thread that looks for a task and finds none. A thread that creates tasks reads and clears it.
     pub(crate) hungry: Apart<AtomicBool>,
-    /// A sentinel below which there is no task.
+    /// A task without descendants. A thread that sleeps for its descendants is woken for no task.
     nobodys: Task,
     pub(crate) queues: Queues,
     /// Whether BPF can read the lengths of all queues of the team.
     is_shared: AtomicBool,
     /// Control variables with which the region began.
     pub(crate) icvs: OfRegion,
-    /// The regions around the team's region; null if it is the outermost. Threads of the region, and helpers in its tasks, may read them.
+    /// The regions that enclose the team's region; null if it is the outermost region. The region's threads may read them, and helpers
+    /// while they run its tasks.
     around: AtomicPtr<Nesting<Team>>,
     /// Values that the region and all regions within it share.
     pub common: Common,
-    /// Length of a slot's deque from which on new tasks run at once.
+    /// If a slot's deque has at least this many tasks, the slot's thread runs new tasks immediately instead of queueing them.
     pub(crate) enough: usize,
 }
 
-/// A value alone on its cache line and on the neighbouring one, which processors prefetch together.
+/// A value that has two adjacent cache lines to itself, because processors prefetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub T);
 
@@ -137,13 +139,13 @@ impl Slot {
         self.is_for_helper
     }
 
-    /// Counts a task made here. Called by the slot's own thread only.
+    /// Counts a task that the slot's thread has created. Only that thread calls this.
     #[inline]
     pub(crate) fn has_made(&self) {
         self.own.made.store(self.own.made.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Counts a task ended here. Called by the slot's own thread only.
+    /// Counts a task that the slot's thread has ended. Only that thread calls this.
     #[inline]
     pub(crate) fn has_ended(&self) {
         // Release: a thread that sees this count also sees what the task did.
@@ -151,7 +153,8 @@ impl Slot {
     }
 }
 
-/// Returns `shared`: whether BPF can read the queues. If blocked threads are noticed and it cannot, counts that for the report.
+/// Returns its argument: whether BPF can read the queues. If BPF cannot, although the session notices blocked threads, counts this for the
+/// report.
 fn shares(shared: bool) -> bool {
     if !shared && umt_client::is_live() {
         umt_client::said().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
@@ -202,20 +205,20 @@ impl Team {
     }
 
     /// Prepares the team for a region. No thread may be in another region of this team. With `has_none` the region probably has no tasks:
-    /// then no member [waits](crate::worker::Worker::end_region) for tasks at its end.
+    /// then its [end](crate::worker::Worker::end_region) is no barrier.
     pub fn begin(&self, has_none: bool) {
-        // All members read these words all the time, and a write makes each of them fetch the line anew: so a word is written only if it
-        // changes.
+        // All members often read these words, and a write makes each of them fetch the cache line again. So a word is written only if its
+        // value changes.
         if self.has_tasks() {
             self.has_tasks.store(0, Ordering::Relaxed);
         }
         if self.is_cancelled() {
-            // Members that the cancellation released from a barrier are still counted there; if the region's end was no barrier, no thread
-            // has passed that one.
+            // Members that the cancellation released from a barrier are still counted as arrived. If the region ended without a barrier, no
+            // thread has passed that barrier, so it is passed here.
             let generation = self.generation();
             self.pass(generation);
             while !self.has_passed(generation) {
-                // A helper that ended its last task late may be in the middle of passing the barrier.
+                // A helper whose last task ended late may be in the middle of `pass`.
                 std::hint::spin_loop();
             }
             self.cancelled.store(0, Ordering::Relaxed);
@@ -228,7 +231,7 @@ impl Team {
         }
     }
 
-    /// Sets the regions around the region that begins. To be called before the region has tasks.
+    /// Sets the regions that enclose the region that begins. Must be called before the region has tasks.
     ///
     /// # Safety
     /// `around` stays valid until the region is over.
@@ -239,9 +242,9 @@ impl Team {
         }
     }
 
-    /// Returns the regions around the team's region. For threads of the region and helpers in its tasks.
+    /// Returns the regions that enclose the team's region. Only threads of the region may call this, and helpers while they run its tasks.
     pub fn around(&self) -> Option<&Nesting<Team>> {
-        // SAFETY: valid until the region is over, and such a thread has left by then.
+        // SAFETY: valid until the region is over, and the calling thread leaves the region before that.
         unsafe { self.around.load(Ordering::Acquire).as_ref() }
     }
 
@@ -250,7 +253,7 @@ impl Team {
         self.in_use.0.load(Ordering::Relaxed)
     }
 
-    /// Takes the team for a region, if no other region uses it. Returns whether it did.
+    /// Takes the team for a region, if no other region uses it. Returns whether the team was taken.
     #[must_use]
     pub fn claim(&self) -> bool {
         !self.is_in_use() && !self.in_use.0.swap(true, Ordering::Acquire)
@@ -331,24 +334,26 @@ impl Team {
         self.helpers[..ever].iter().filter_map(|slot| slot.get().map(|slot| &**slot))
     }
 
-    /// Notes that a task is about to be made. Calls `first` before the region's first task is published; two members may call it at the same time.
+    /// Called when a task is about to be created. If the region has no task yet, calls `first`, before the task is published. Two members
+    /// may do this at the same time.
     #[inline]
     pub(crate) fn note_task(&self, first: impl FnOnce()) {
-        // Acquire: a thread that finds this member's task also sees what `first` did on another member.
+        // Acquire: if another member has called `first`, a thread that finds this member's task also sees what `first` did there.
         if self.has_tasks.load(Ordering::Acquire) == 0 {
             first();
             self.has_tasks.store(1, Ordering::Release);
         }
     }
 
-    /// Returns whether a task was made since the region began. The flag is set before the task is put into any queue. So a thread reads
-    /// true if it sees a task in a queue, was woken for one, or looks once more behind the fence before it sleeps.
+    /// Returns whether a task was created since the region began. The flag is set before the task is put into a queue, so a thread that
+    /// sees a task in a queue, or was woken for a task, reads true. A thread that is about to sleep must read the flag again after its
+    /// fence.
     #[inline]
     pub fn has_tasks(&self) -> bool {
         self.has_tasks.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether standbys, if there are any, may run all tasks of the team, and BPF sees all its queues.
+    /// Returns whether BPF sees all queues of the team, and standbys (if there are any) may run all of its tasks.
     #[inline]
     pub fn is_served(&self) -> bool {
         self.is_shared.load(Ordering::Relaxed) && !somebody_asks()

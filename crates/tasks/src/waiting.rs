@@ -9,7 +9,8 @@ use crate::task::{NOBODY, Task};
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// Number of looks for a task before a thread sleeps. A wake-up takes some microseconds; a look takes a few dozen nanoseconds.
+/// Number of times that a thread looks for a task before it sleeps. A wake-up takes some microseconds; a look takes a few dozen
+/// nanoseconds.
 const LOOKS: u32 = 200;
 
 /// Number of pause instructions between two looks.
@@ -19,7 +20,7 @@ impl Worker {
     /// Waits for the children of the current task.
     pub fn wait_for_children(&self) {
         if self.frames.get() > 0 {
-            // A frame has no children, or it would be a task by now.
+            // A frame has no children, or it would have been turned into a task.
             return;
         }
         let Some(task) = self.current() else { return };
@@ -52,9 +53,9 @@ impl Worker {
         self.meet(false);
     }
 
-    /// Ends a region. If members [probably](Team::begin) make no tasks, the end is no barrier, and the caller has a barrier behind it. Then
-    /// this waits only if a task was made after all: the thread that made it waits, and so do those that arrive later. Members that arrived
-    /// before sleep in the caller's barrier, and standbys take the place of sleeping threads.
+    /// Ends a region. If members [probably](Team::begin) create no tasks, this is no barrier, and the caller has its own barrier after it.
+    /// Then this call waits only if a task was created nevertheless: the thread that created the task waits, and so do members that arrive
+    /// later. Members that arrived earlier sleep in the caller's barrier, and standbys take their place.
     pub fn end_region(&self) {
         let Some((team, _)) = self.place() else { return };
         if !team.lets_go() {
@@ -122,7 +123,8 @@ impl Worker {
         false
     }
 
-    /// Runs tasks, below `within` or any, and sleeps, until `enough` returns true.
+    /// Waits until `enough` returns true. Meanwhile runs tasks (with `within`, only descendants of that task), and sleeps if there are
+    /// none.
     pub(crate) fn wait(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let number = self.lend_number();
         while !enough() {
@@ -160,11 +162,11 @@ impl Worker {
             leaves = self.may_leave();
         }
         if leaves {
-            // Another thread works on this CPU. Standbys run the remaining tasks; this thread sleeps until it has nothing to wait for.
+            // Another thread works on this CPU. Standbys run the remaining tasks; this thread sleeps until `enough` may be true.
             team.lie_down_for_good(slot);
             // If this thread made tasks, they are the oldest of all. In its deque they would run last.
             team.leave_behind(slot);
-            // Checked again behind the fence in `lie_down_for_good`. A thread that finds out that there can be no more standbys wakes all
+            // Checked again after the fence in `lie_down_for_good`. A thread that finds out that there can be no more standbys wakes all
             // sleepers.
             if !enough() && self.may_leave() {
                 bed(self.thread).sleep();

@@ -2,7 +2,7 @@
 //! `groups`; how tasks are made is in `making`, and what follows their end in `ending`.
 //!
 //! A thread runs one task at a time, implicit or explicit. Below it on the stack are the tasks that it interrupts: a task that waits lets
-//! others run on its stack. A task that waits for its children may be interrupted only by tasks below it (OpenMP 5.2, section 12.9, task
+//! others run on its stack. A task that waits for its children may be interrupted only by its descendants (OpenMP 5.2, section 12.9, task
 //! scheduling constraint 2: all our tasks are tied), because any other task could want a lock that the waiting task holds. At a barrier
 //! every task may run.
 
@@ -26,7 +26,7 @@ pub struct Worker {
     pub(crate) thread: u32,
     pub(crate) team: Cell<*const Team>,
     pub(crate) slot: Cell<*const Slot>,
-    /// The regions around the region that this thread is in.
+    /// The regions that enclose the region in which this thread is.
     nesting: Cell<*const Nesting<Team>>,
     pub(crate) current: Cell<*const Task>,
     /// Number of frames on top of the current task; see `frame`.
@@ -43,10 +43,10 @@ pub struct Worker {
     pub last_team: Cell<Option<&'static Team>>,
 }
 
-/// Offset of the field that holds a worker's team, for assembly code. It is 0 if the thread is in no team.
+/// Offset of the field that holds a worker's team, for assembly code. The field is null if the thread is in no team.
 pub const TEAM_AT: usize = offset_of!(Worker, team);
 
-/// The state of a thread before it came to a region.
+/// The state of a thread before it entered a region.
 #[derive(Clone, Copy)]
 pub struct Before {
     team: *const Team,
@@ -60,7 +60,7 @@ pub struct Before {
 }
 
 impl Worker {
-    /// Makes the calling thread a worker. `None`: there are too many.
+    /// Makes the calling thread a worker. `None`: there are too many workers.
     pub fn new() -> Option<Worker> {
         let thread = take_number()?;
         umt_client::enlist();
@@ -81,11 +81,12 @@ impl Worker {
         })
     }
 
-    /// Begins a member's share of a region: takes its slot.
+    /// Makes this thread a member of a region: takes the slot `number`. Returns the thread's state before that, for
+    /// [`come_back`](Worker::come_back).
     ///
     /// # Safety
-    /// The team lives as long as the process, and no other thread has this slot until [`come_back`](Worker::come_back), behind the region's
-    /// last [`barrier`](Worker::barrier).
+    /// The team lives as long as the process. No other thread has this slot until this thread has called [`come_back`](Worker::come_back),
+    /// after the region's last [`barrier`](Worker::barrier).
     pub unsafe fn enter(&self, team: &Team, number: u32) -> Before {
         let before = self.step_aside();
         let slot = team.slot(number);
@@ -101,7 +102,8 @@ impl Worker {
         before
     }
 
-    /// Begins a share of a region whose tasks are not this crate's.
+    /// Makes this thread leave its team for a region whose tasks this crate does not run. Returns the thread's state before that, for
+    /// [`come_back`](Worker::come_back).
     pub fn step_aside(&self) -> Before {
         let (team, slot, current) = (self.team.get(), self.slot.get(), self.current.get());
         let (frames, number) = (self.frames.replace(0), self.number.replace(NONE));
@@ -113,7 +115,8 @@ impl Worker {
         before
     }
 
-    /// Ends a share that [`enter`](Worker::enter) or [`step_aside`](Worker::step_aside) began.
+    /// Ends this thread's part in a region that it [entered](Worker::enter) or for which it [stepped aside](Worker::step_aside): restores
+    /// its state from before.
     pub fn come_back(&self, before: Before) {
         self.give_number_back(NONE);
         if do_tasks_differ() {
@@ -137,7 +140,7 @@ impl Worker {
         unsafe { self.team.get().as_ref() }
     }
 
-    /// Sets the regions around the region that this thread has [entered](Worker::enter), or [stepped aside](Worker::step_aside) for.
+    /// Sets the regions that enclose the region that this thread has [entered](Worker::enter), or [stepped aside](Worker::step_aside) for.
     ///
     /// # Safety
     /// `around` stays valid until this thread [comes back](Worker::come_back).
@@ -145,7 +148,8 @@ impl Worker {
         self.nesting.set(around.map_or(ptr::null(), ptr::from_ref));
     }
 
-    /// Returns the regions around the innermost region of this thread. `None`: there is none, or the thread is in no region.
+    /// Returns the regions that enclose the innermost region of this thread. `None`: that region is the outermost one, or the thread is in
+    /// no region.
     #[inline]
     pub fn nesting(&self) -> Option<&Nesting<Team>> {
         if self.is_helper() {
@@ -155,7 +159,7 @@ impl Worker {
         unsafe { self.nesting.get().as_ref() }
     }
 
-    /// Returns the current task. Turns frames on top of it into tasks first.
+    /// Returns the current task. If there are frames on top of it, first turns them into tasks.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Task> {
         if self.frames.get() > 0 {
@@ -165,7 +169,7 @@ impl Worker {
         unsafe { self.current.get().as_ref() }
     }
 
-    /// Returns the current task as a number that no other task has; 0 if this crate has no current task here.
+    /// Returns a number that identifies the current task: no other unfinished task has it. 0 if this thread runs no task of this crate.
     pub fn present(&self) -> usize {
         self.current().map_or(0, |task| ptr::from_ref(task).addr())
     }
@@ -192,7 +196,7 @@ impl Worker {
         self.team().map(|team| (team, unsafe { &*self.slot.get() }))
     }
 
-    /// Returns whether all new tasks run at once here, because the current task is final.
+    /// Returns whether the current task is final, so that this thread runs all new tasks immediately.
     #[inline]
     pub fn is_final(&self) -> bool {
         // SAFETY: null, or the task that runs on this thread. Frames are final if it is.

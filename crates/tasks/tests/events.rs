@@ -1,4 +1,4 @@
-//! Tasks that wait for events: they end when both have come, their body's end and the event.
+//! Tasks with events: such a task is complete when its body has ended and its event is fulfilled.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

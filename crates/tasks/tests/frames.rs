@@ -1,4 +1,4 @@
-//! Tasks that run at once, and helpers.
+//! Tasks that their creator runs immediately, and helpers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -71,7 +71,7 @@ impl Pointer {
     }
 
     pub fn get(&self) -> Option<Values> {
-        // SAFETY: this reference counts while it is here.
+        // SAFETY: this reference is counted while it is here.
         unsafe { self.0.get().as_ref() }.map(|kept| kept.values)
     }
 
@@ -100,7 +100,7 @@ impl Pointer {
 
 /// Drops one reference.
 pub(crate) fn release(kept: *const Kept) {
-    // SAFETY: the caller was a user until now.
+    // SAFETY: the caller had a reference until now.
     if let Some(this) = unsafe { kept.as_ref() }
         && this.users.fetch_sub(1, Ordering::AcqRel) == 1
     {
@@ -132,11 +132,12 @@ impl OfRegion {
 
 /// Values that a worker keeps.
 pub(crate) struct OfWorker {
-    /// The runtime's values for tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began.
+    /// The values of tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began, so the
+    /// runtime still has these values.
     pub base: Pointer,
-    /// `base` of the helper role, while this thread does not help a team. The two are swapped when help begins and when it ends.
+    /// The `base` that this thread has as a helper. It is swapped with `base` when the thread begins to help a team, and when it stops.
     pub as_helper: Pointer,
-    /// The runtime's values on this thread before it first took over those of a team.
+    /// The values that the runtime had on this thread before the thread first took over those of a team.
     pub first: Cell<Option<Values>>,
 }
 
@@ -153,6 +154,6 @@ impl Drop for OfWorker {
     }
 }
 
-/// The `base` that a thread has put aside.
+/// The `base` that `put_icvs_aside` has saved.
 #[derive(Clone, Copy)]
 pub(crate) struct Aside(pub *const Kept);

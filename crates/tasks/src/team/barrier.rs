@@ -1,20 +1,21 @@
 //! Barriers, and ends of regions.
 //!
-//! **Barrier.** A barrier is passed when all members have arrived and no task of the team is left. Each slot counts the tasks made and the
-//! tasks ended there. Only the slot's own thread writes these two words, and they only grow. A thread that checks adds up the *ended* words
-//! first, then the *made* words. At any moment at most as many tasks have ended as were made. So if the sums are equal, no task was left at
-//! the moment between the two additions; and as all members had arrived, no thread could make another. Two kinds of threads check: the
-//! member that arrives last, and a thread that has just run out of tasks. Both have a full fence before the check, so the last of them sees
-//! everything.
+//! **Barrier.** A barrier is passed when all members have arrived and no task of the team is left. Each slot counts the tasks that its
+//! threads create and the tasks that they end. Only the slot's own thread writes these two words, and they only grow. A thread that checks
+//! adds up the *ended* words first, then the *made* words. At any moment, no more tasks have ended than were created. So if the sums are
+//! equal, no task was left at the moment between the two additions; and as all members had arrived, no thread could create another task.
+//! Two kinds of threads check: the member that arrives last, and a thread that has just run out of tasks. Both execute a full fence before
+//! the check, so the last thread that checks sees all counts.
 //!
-//! **Cancellation.** The member that cancels a region is at no barrier. So the barrier that the others come to next cannot be passed before
-//! that member arrives, which it does at the region's end: it is the last barrier of every member. Members that already wait there are
-//! released. They stay counted, and are not counted again at the region's end. No task begins any more, so no member that is counted makes
-//! one.
+//! **Cancellation.** The member that cancels a region is not at a barrier, and its next barrier is the region's end. The other members
+//! cannot pass their next barrier before this member arrives, so that barrier is the region's last one for them too. Members that already
+//! wait there are released. They stay counted as arrived, and are not counted again at the region's end. After the cancellation no task
+//! begins, so a counted member creates none.
 //!
-//! **Ends of regions.** If no member is expected to make tasks, the region's end is no barrier (`lets_go`). If a member makes tasks after
-//! all, it stays until none is left, and so does every member that arrives later. None of them is counted as arrived, so the count of
-//! members that were released from a cancelled barrier is cleared when the next region begins.
+//! **Ends of regions.** If no member is expected to create tasks, the region ends without a barrier (`lets_go`). If a member creates tasks
+//! nevertheless, it stays at the end until no task is left, and so does every member that arrives later. Members are not counted as arrived
+//! there, and no barrier is passed. So if the region was cancelled, the members that were released from its barrier stay counted until the
+//! next region begins, which clears the count.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -23,14 +24,14 @@ use crate::begun::Taker;
 use crate::fence;
 
 impl Team {
-    /// Returns whether members leave the region's end as soon as there is no task, even if others have not arrived.
+    /// Returns whether members leave the region as soon as no task is left, even if other members have not arrived at its end.
     #[inline]
     pub(crate) fn lets_go(&self) -> bool {
         self.lets_go.load(Ordering::Relaxed)
     }
 
-    /// Cancels the region. Called by a member in its implicit task. No task begins any more, and threads that wait at a cancellable barrier
-    /// go on.
+    /// Cancels the region. Called by a member in its implicit task. After this no task begins, and threads that wait at a cancellable
+    /// barrier are released.
     pub fn cancel(&self) {
         self.cancelled.store(u64::from(self.generation()) + 1, Ordering::Release);
         fence::light();
@@ -68,7 +69,7 @@ impl Team {
         (generation, self.meeting.0.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
     }
 
-    /// Returns the generation of the barrier that members wait at, or come to next.
+    /// Returns the generation of the barrier at which members wait, or will wait next.
     pub(crate) fn generation(&self) -> u32 {
         self.generation.0.load(Ordering::Acquire)
     }
@@ -80,7 +81,7 @@ impl Team {
     }
 
     /// Lets all members pass if all have arrived and no task is left. Called by the member that arrived last, and by a thread that has
-    /// ended a task and finds no other.
+    /// ended a task and finds no other one.
     #[inline]
     pub(crate) fn try_to_pass(&self, generation: u32) {
         fence(Ordering::SeqCst);
@@ -96,8 +97,8 @@ impl Team {
         self.pass(generation);
     }
 
-    /// Ends a barrier. Several threads may have found that it can be passed: one of them wins, and only that one resets the count for the
-    /// next barrier. No member arrives there before it has seen the generation change.
+    /// Lets all members pass the barrier. Several threads may call this for the same barrier. Only one of them wins, and resets the count
+    /// of arrived members. No member arrives at the next barrier before it has seen the new generation.
     pub(super) fn pass(&self, generation: u32) {
         let next = generation.wrapping_add(1);
         if self.meeting.0.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
@@ -108,7 +109,7 @@ impl Team {
         }
     }
 
-    /// Counts a member as staying at the end of a region that [lets go](Team::lets_go), until no task is left. To be called before the
+    /// Counts a member as staying at the end of a region that [lets go](Team::lets_go), until no task is left. Must be called before the
     /// member looks for tasks.
     pub(crate) fn begin_to_stay(&self) {
         self.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
@@ -119,7 +120,7 @@ impl Team {
         self.meeting.0.staying.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Wakes the members that stay, if no task is left. Returns whether none is left.
+    /// If no task is left, wakes the members that stay at the region's end. Returns whether no task is left.
     pub(crate) fn let_go_if_quiet(&self) -> bool {
         fence(Ordering::SeqCst);
         let is_quiet = self.is_quiet();

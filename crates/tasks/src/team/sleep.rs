@@ -32,13 +32,13 @@ impl Team {
     /// Wakes one sleeping thread that may run this task.
     #[cold]
     pub(crate) fn wake_for(&self, task: NonNull<Task>) {
-        // SAFETY: memory of tasks is never freed. A task that has ended is below no other, or the wrong thread is woken, which does no
-        // harm.
+        // SAFETY: memory of tasks is never freed. If the task has ended meanwhile, the answer may be wrong. Then the wrong thread is woken,
+        // which does no harm.
         let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
         self.wake_one(|within| within.is_none_or(may_run));
     }
 
-    /// Wakes one thread that may run this task, which is for members only. If no other sleeper may, wakes a member that left its tasks to
+    /// Wakes one sleeping thread that may run this task, which is for members only. If there is none, wakes a member that left its tasks to
     /// standbys.
     #[cold]
     pub(crate) fn wake_member_for(&self, task: NonNull<Task>) {
@@ -49,8 +49,8 @@ impl Team {
         }
     }
 
-    /// Wakes one sleeping thread for which `wanted` returns true. The argument is the task below which the thread accepts tasks, or `None`
-    /// for any task. Returns whether a thread was woken.
+    /// Wakes one sleeping thread for which `wanted` returns true. The argument of `wanted` is the task whose descendants the thread
+    /// accepts; `None`: it accepts any task. Returns whether a thread was woken.
     fn wake_one(&self, wanted: impl Fn(Option<NonNull<Task>>) -> bool) -> bool {
         for (at, word) in self.idle.iter().enumerate() {
             let mut left = word.load(Ordering::Acquire);
@@ -82,8 +82,8 @@ impl Team {
         }
     }
 
-    /// Marks the thread in this slot as asleep, for tasks below `within` or for any task. To be called before the thread looks for a task
-    /// for the last time.
+    /// Marks the thread in this slot as asleep. It may be woken for descendants of `within`; without `within`, for any task. Must be called
+    /// before the thread looks for a task for the last time.
     pub(crate) fn lie_down(&self, slot: &Slot, within: Option<&Task>) {
         let within = within.map_or(ptr::null(), ptr::from_ref);
         slot.sleeps_in.store(within.cast_mut(), Ordering::Release);
@@ -96,7 +96,7 @@ impl Team {
         self.lie_down(slot, Some(&self.nobodys));
     }
 
-    /// Wakes all sleeping threads, whatever they wait for: they look again.
+    /// Wakes all sleeping threads, so that each checks again what it waits for.
     pub fn alarm(&self) {
         fence(Ordering::SeqCst);
         self.wake_all();
