@@ -61,9 +61,9 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
     let (lost, events) = (&evidence.account.lost, evidence.account.events);
     if lost.moments > 0 {
         // The figures of co-runners come from the trace, so gaps in the trace affect them.
-        let but = if evidence.account.co_run.is_some() { ", but what is said of programs side by side" } else { "" };
+        let but = if evidence.account.co_run.is_some() { ", except those of co-run programs" } else { "" };
         let text = format!(
-            "The trace has gaps: the buffer had no space for {}. These figures have none, they are kept elsewhere{but}.",
+            "The trace has gaps: the buffer had no space for {}. The figures here are complete, because they do not come from the trace{but}.",
             counted(lost.moments, "trace event")
         );
         limits.say(say(evidence, text, &[Figure::Whole(Whole::LostEvents)]), Confidence::High);
@@ -75,7 +75,7 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
     let consequence = if part <= LOSS_NEGLIGIBLE {
         "the figures hold"
     } else if part <= LOSS_TOO_MUCH {
-        "the figures are near, and no gain is forecast from them"
+        "the figures are approximate, and no gain is forecast from them"
     } else {
         "that is too much for a verdict"
     };
@@ -143,7 +143,7 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
             Delays::InBlocked => ", and wake-up delay is part of blocked time",
             Delays::InPreemptWait => ", and does not divide waiting for a CPU into wake-up and preemption",
         };
-        let busy = if sees.busy_cpus { "" } else { " nor how many CPUs were busy at a time" };
+        let busy = if sees.busy_cpus { "" } else { ", nor how many CPUs were busy at the same time" };
         let text =
             format!("{who} sees neither why a thread blocked nor who held a CPU that others waited for{busy}{delays}.");
         let mut sentence =

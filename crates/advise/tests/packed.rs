@@ -97,7 +97,7 @@ fn nobody_is_told_to_stop_the_packer() {
     let verdict = judge(&both);
     assert_eq!(verdict.headline, Kind::CpuHog, "{}", text(&verdict));
     let text = text(&verdict);
-    assert!(text.contains("Others, cox's packing among them, took") && text.contains("stop stress"), "{text}");
+    assert!(text.contains("Other programs, cox's packing among them, took") && text.contains("stop stress"), "{text}");
     assert!(!text.contains("cox-seat"), "{text}");
     // Nor is more promised than stopping the others can give.
     both.account.preemptors[1].comm = "make".into();

@@ -483,11 +483,11 @@ fn gaps_of_a_trace_are_said_first_and_spoil_only_what_is_played_from_it() {
     let whole = expect(&stage, Kind::TooManyThreadsSpinning);
     stage.account.lost.moments = 7;
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
-    assert!(gaps.sentences[0].text.ends_with("they are kept elsewhere."), "{}", text(&gaps));
+    assert!(gaps.sentences[0].text.ends_with("because they do not come from the trace."), "{}", text(&gaps));
     assert_eq!(gaps.confidence, whole.confidence);
     stage.account.co_run = Some(ledger::co_run::CoRun::default());
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
-    assert!(gaps.sentences[0].text.ends_with("but what is said of programs side by side."), "{}", text(&gaps));
+    assert!(gaps.sentences[0].text.ends_with("except those of co-run programs."), "{}", text(&gaps));
 }
 
 #[test]

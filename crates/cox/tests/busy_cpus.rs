@@ -79,5 +79,5 @@ fn the_report_has_them_and_metrics_that_follow() {
         by_proc.report
     );
     let words = by_proc.report.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words.contains("nor how many CPUs were busy at a time"), "{words}");
+    assert!(words.contains("nor how many CPUs were busy at the same time"), "{words}");
 }

@@ -175,7 +175,7 @@ fn a_lock_convoy() {
     for threads in [2, 3, 4] {
         let situation = program(&format!("known-mutex --threads {threads} --rounds 120"));
         if let Some(judged) = expect(&stage, &situation, &["lock_convoy"]) {
-            assert_first_step(&situation, &judged, "hold the lock for less");
+            assert_first_step(&situation, &judged, "hold the lock for a shorter time");
         }
     }
 }

@@ -196,7 +196,7 @@ impl Sums {
             return alone(self.times(self.kernel), "left to the kernel");
         };
         if packer.value < self.kernel.value * trial.worth {
-            return alone(self.times(self.kernel), "tried, wins too little");
+            return alone(self.times(self.kernel), "tried, gains too little");
         }
         // During the first observation the kernel places the threads.
         let [_, kernel_ns, _] = self.times(self.kernel);
@@ -224,7 +224,7 @@ impl Sums {
     fn passive(&self, trial: &Trial) -> Choice {
         let choice = |times, basis| Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, basis);
         if trial.passive_already || self.in_runtime < SPINS {
-            let note = "no loops to put to sleep";
+            let note = "threads hardly spin";
             return choice(self.times(self.kernel), Basis::Measured).noting(note);
         }
         let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;

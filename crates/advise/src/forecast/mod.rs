@@ -135,7 +135,9 @@ impl std::fmt::Display for Refusal {
                 write!(f, "the run's backend does not see waiting in loops; record it with cox run --backend bpf")
             }
             Refusal::Packed => write!(f, "the run was packed; record it with cox run, without --pack-cpus"),
-            Refusal::Lossy => write!(f, "the run lost threads or events: its sums say nothing; record it again"),
+            Refusal::Lossy => {
+                write!(f, "threads or events of the run were lost, so its sums are not reliable; record it again")
+            }
         }
     }
 }

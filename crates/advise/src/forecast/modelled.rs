@@ -209,7 +209,7 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let mut choices = vec![fewer, taskset, packing];
     if sketch.openmp {
         let passive = if sketch.passive_already || !matches!(sketch.waits, Waits::Loops | Waits::Both) {
-            Choice { way: Way::Passive, ..choices[1].clone() }.noting("no loops to put to sleep")
+            Choice { way: Way::Passive, ..choices[1].clone() }.noting("threads hardly spin")
         } else {
             choice(Way::Passive, sketch.threads, times(&|one| one.passive))
         };

@@ -62,7 +62,7 @@ pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
 
 /// Detects waiting for file locks.
 pub(crate) fn file_locks(evidence: &Evidence) -> Option<Finding> {
-    let step = "hold the file lock for less, or use one file per process";
+    let step = "hold the file lock for a shorter time, or use one file per process";
     delay(evidence, Kind::FileLock, Delay::FileLock, Cause::FileLock, "waited for a file lock", step)
 }
 

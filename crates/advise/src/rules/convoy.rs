@@ -132,7 +132,7 @@ fn words(evidence: &Evidence, kind: Kind, rest: f64) -> (String, &'static str) {
             "{threads} queue for a lock: they did equal work but spent {waited} of their time waiting in turn, and \
              {concurrency:.1} CPUs did work on average."
         );
-        (text, "hold the lock for less, or split it")
+        (text, "hold the lock for a shorter time, or split it")
     } else {
         let text = format!(
             "{threads} spent {waited} of their time waiting for one another without unequal work or delay behind it: \

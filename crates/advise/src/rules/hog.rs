@@ -55,16 +55,16 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let behind = evidence.behind.others_ns.saturating_sub(packers_ns);
     let named = preemptors.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
     let surely = behind as f64 >= 0.5 * waited;
-    let most = if surely { "most" } else { "what shows of it" };
+    let most = if surely { "most of it" } else { "as far as known," };
     let who = match (named, preemptors.get(1)) {
-        (None, _) => "who it was does not show, since no thread queued for its CPU".to_owned(),
+        (None, _) => "it is not known which ones, because hardly any thread queued for a CPU that they held".to_owned(),
         (Some(first), None) => format!("{most} behind {} ({})", called(&first.comm), duration(first.wait_ns)),
         (Some(first), Some(next)) => {
             format!("{most} behind {} ({}), then {}", called(&first.comm), duration(first.wait_ns), called(&next.comm))
         }
     };
     let text = format!(
-        "Others{} took {} of the CPUs' time, and {} of thread time waited behind them or for what they left: {who}.",
+        "Other programs{} took {} of the CPUs' time. {} of thread time waited for a CPU because of them: {who}.",
         if packers.is_empty() { "" } else { ", cox's packing among them," },
         about_percent(evidence.cpus_of_others() / evidence.cpus),
         about_percent(evidence.worker_share(waited)),
@@ -79,7 +79,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let mut main = say(evidence, text, &figures);
     let action = match named {
         Some(_) => remedy(evidence, &preemptors),
-        None => "look for a busy program beside it (top)".to_owned(),
+        None => "look for another busy program on these CPUs (top)".to_owned(),
     };
     main.next.push(
         NextStep::expecting(action, &expected, Kind::CpuHog).without("other programs on these CPUs", evidence.cpus),
@@ -164,7 +164,7 @@ fn deduced(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "There was a CPU for each thread, yet {} of thread time waited for one: something else probably took it.",
+        "There was a CPU for each thread, yet {} of thread time waited for a CPU: another program probably had it.",
         about_percent(evidence.share(waited)),
     );
     let figures = [
@@ -175,7 +175,7 @@ fn deduced(evidence: &Evidence) -> Option<Finding> {
     ];
     let mut main = say(evidence, text, &figures);
     main.next.push(
-        NextStep::expecting("look for a busy program beside it (top)", &expected, Kind::CpuHog)
+        NextStep::expecting("look for another busy program on these CPUs (top)", &expected, Kind::CpuHog)
             .without("any waiting for a CPU", evidence.cpus),
     );
     let back_ns = evidence.blame.total_ns(Delay::Unseen);

@@ -96,8 +96,8 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
     let workers = &evidence.worker_sums;
     if !evidence.sees.spin {
         return format!(
-            "{threads} share {cpus}: {} of thread time waited for a CPU. This backend does not see whether threads \
-             wait for one another meanwhile, and how.",
+            "{threads} share {cpus}: {} of thread time waited for a CPU. This backend does not see whether and \
+             how threads wait for one another meanwhile.",
             about_percent(evidence.share(queued))
         );
     }
