@@ -48,7 +48,7 @@ const ENVIRONMENT: &[Outside] = &[
     Outside { names: || vec!["PATH"], meaning: "cox searches these folders for the program.", commands: SESSIONS },
     Outside {
         names: || outputs::RANKS.to_vec(),
-        meaning: "The first of these that is set is the rank that %r in the name of an output becomes; without any it is 0.",
+        meaning: "The rank of the process: %r in the name of an output stands for the first of these that is set, or for 0 if none is set.",
         commands: REPORTS,
     },
     Outside {

@@ -91,7 +91,7 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     let spinning = report["spinning"].as_f64().unwrap();
     assert!(spinning > 0.0 && spinning < 1.0, "{report}");
     let log = fs::read_to_string(&moves).unwrap();
-    assert!(log.contains("it is new") && log.contains("the least served there is"), "{log}");
+    assert!(log.contains("it is new") && log.contains("the least served thread of the two CPUs is"), "{log}");
     // Coming and ending are no moves.
     let seated = log
         .lines()

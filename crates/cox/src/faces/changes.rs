@@ -22,9 +22,10 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
                  taskset -pc LIST TID, and remove it"
             )?,
             Some(Problem::Newer(_)) if entry.alive => continue,
-            Some(Problem::Newer(format)) => {
-                writeln!(text, "{path} is of a later version of cox (format {format}), which can restore its changes")?
-            }
+            Some(Problem::Newer(format)) => writeln!(
+                text,
+                "{path} was written by a later version of cox (format {format}); only that version can restore its changes"
+            )?,
             Some(Problem::SetAside) => writeln!(
                 text,
                 "{path} was damaged. cox has restored what it could read. Look at the other lines, restore affinities \

@@ -117,7 +117,7 @@ fn refuse_without_threads(account: &Account, target: &Target) -> Result<()> {
     }
     match target {
         Target::Attach(Attached::Cgroup(cgroup)) => {
-            bail!("no report: the control group {} contained no thread meanwhile", cgroup.name().display())
+            bail!("no report: the control group {} contained no thread during the observation", cgroup.name().display())
         }
         _ => bail!(
             "no report: the backend {} saw no thread of the target; try another --backend",

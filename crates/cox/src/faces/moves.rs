@@ -10,13 +10,15 @@ pub fn moves(summary: &Summary) -> String {
         let told = match placed.to {
             Some((cpu, why)) => {
                 let why = match why {
-                    Why::Behind(ns) => format!("the least served there is {:.3} ms behind", ns as f64 / 1e6),
-                    Why::Spins => "a thread there waits in a loop".to_owned(),
-                    Why::SlotFree => "a CPU had no thread to run".to_owned(),
+                    Why::Behind(ns) => {
+                        format!("the least served thread of the two CPUs is {:.3} ms behind", ns as f64 / 1e6)
+                    }
+                    Why::Spins => "a thread of the two CPUs waits in a loop".to_owned(),
+                    Why::SlotFree => "one of the two CPUs had no thread to run".to_owned(),
                     Why::Joined => "it is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
                     Why::End => "rotation ends".to_owned(),
-                    Why::Rules => "all are placed anew".to_owned(),
+                    Why::Rules => "all threads are placed again".to_owned(),
                 };
                 format!("thread {} to CPU {cpu}: {why}", placed.tid)
             }

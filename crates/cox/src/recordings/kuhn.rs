@@ -100,14 +100,14 @@ fn page(
     let percent = |ns: u64| 100.0 * ns as f64 / window_ns.max(1) as f64;
     let mut page = format!("Of {:.3} s, from the first switch to the last one:\n", window_ns as f64 / 1e9);
     let theirs_are = [
-        ("migration", theirs.migration_ns, "wait time + sch delay of lines whose wait has a migration in it"),
-        ("context switch", theirs.switch_ns, "wait time + sch delay of all lines but idle ones"),
+        ("migration", theirs.migration_ns, "wait time + sch delay of lines with a migration during the wait"),
+        ("context switch", theirs.switch_ns, "wait time + sch delay of all lines except idle ones"),
         ("idle", theirs.idle_ns, "run time of the idle tasks"),
     ];
     let ours_are = [
-        ("migration", moved.waited_ns, "runnable waits in which their thread was moved"),
+        ("migration", moved.waited_ns, "waits for a CPU during which the thread migrated"),
         ("waiting for CPU", waited_ns, "wake delay + preempt wait: what the scheduler cost threads"),
-        ("blocked", ours.blocked_ns, "asleep: part of their context switch, and no cost of the scheduler"),
+        ("blocked", ours.blocked_ns, "asleep: included in Kuhn's context switch, but not a cost of the scheduler"),
         ("idle", idle_ns, "CPUs without a thread, also where perf lost the switch from idle"),
     ];
     for (whose, rows) in [("Kuhn 2022, by perf sched timehist", &theirs_are[..]), ("cox", &ours_are)] {
@@ -117,7 +117,10 @@ fn page(
         }
     }
     let (twice, rule) = (percent(theirs.delay_ns), rule.name());
-    writeln!(page, "\nWait time contains sch delay: their context switch counts {twice:.1} % twice (rule {rule}).")?;
+    writeln!(
+        page,
+        "\nWait time contains sch delay, so Kuhn's context switch counts {twice:.1} % twice (rule {rule})."
+    )?;
     writeln!(page, "Percent of the execution time, summed over threads and CPUs: more than 100 is possible.")?;
     Ok(page)
 }

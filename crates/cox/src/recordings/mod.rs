@@ -59,7 +59,7 @@ fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
         say("the recording has no wake-ups (sched_waking, sched_wakeup): wake delays are unknown");
     }
     if *late > 0 {
-        say(&format!("{late} events of the recording came too late to be sorted"));
+        say(&format!("{late} events of the recording were too far out of order to be sorted"));
     }
 }
 

@@ -75,7 +75,7 @@ fn doorbells(tried: Result<(), WatchError>) -> String {
 fn try_helper(feature: &mut Feature, program: &Path) {
     let whose = match Caller::of_this_process() {
         Ok(caller) if caller.all => "all threads".to_owned(),
-        _ => format!("this user's threads (of all users: members of the group {GROUP})"),
+        _ => format!("this user's threads (members of the group {GROUP}: the threads of all users)"),
     };
     let wanted = Wanted { children: true, samples: false, moments_bytes: None };
     feature.available = match client::try_out(program, wanted) {
