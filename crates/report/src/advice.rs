@@ -1,4 +1,4 @@
-//! Forecasts of how long a program would take on fewer CPUs, for people and programs.
+//! The output of `cox advise`: forecasts of how long a program would take on fewer CPUs, as text and as JSON.
 
 use advise::forecast::{Basis, Choice, Forecast, Way};
 use advise::numbers::{counted, duration, seconds};
@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::style::Style;
 
-/// Version of [`Advice`]'s shape.
+/// Version of the JSON schema of [`Advice`].
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The document of `cox advise --json`, from which its text is made. Times are nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
-    /// Version of this shape.
+    /// Version of this document's schema.
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
@@ -37,13 +37,13 @@ pub struct Advice {
 /// The run on which advice is based.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// Whether the ways were measured in this run, or modelled from its account.
+    /// Whether the ways to run the program were tried and measured during this run, or modelled from the run's account.
     pub basis: Basis,
     /// How long the run took.
     pub elapsed_ns: u64,
     /// Number of CPUs that the run had.
     pub cpus: u64,
-    /// Number of windows that were compared; 0 if the run was not divided into windows.
+    /// Number of windows of the run that were compared; 0 if the run was not divided into windows.
     pub windows: u64,
     /// The shortest length of a window.
     pub window_ns: u64,
@@ -91,7 +91,7 @@ impl Advice {
         lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Describes the present state of the program.
+    /// Formats the line above the forecasts: what they are based on.
     fn now(&self) -> String {
         let (threads, now) = (counted(self.forecast.threads, "thread"), &self.run);
         let on = counted(self.forecast.cpus, "CPU");
@@ -126,7 +126,7 @@ fn line(choice: &Choice, place: usize) -> String {
     row(&name, Some(choice.of_bound), &seconds(choice.time_ns), &note)
 }
 
-/// Formats an interval: `± 0.1 s`, or both ends if one is much nearer than the other.
+/// Formats a forecast's interval: `± 0.1 s`, or both ends if one is much nearer to the forecast than the other.
 fn range(choice: &Choice) -> String {
     let (below, above) = (choice.time_ns - choice.low_ns, choice.high_ns - choice.time_ns);
     if above > 2 * below || below > 2 * above {

@@ -1,4 +1,4 @@
-//! The words of the text and the page for the number of CPUs in use over time, and for POP's metrics.
+//! The wording, in text and page, of the number of CPUs in use over time and of POP's metrics.
 
 use advise::efficiency::{Base, Efficiency};
 use advise::evidence::Evidence;
@@ -8,18 +8,18 @@ use ledger::Program;
 use crate::json::Document;
 use crate::round::{percent, permille};
 
-/// If there are more numbers of CPUs than this, ranges between powers of two are shown.
+/// If more bars than this would be needed, each bar stands for a range of numbers of CPUs between powers of two.
 const MOST_NUMBERS: usize = 9;
 
-/// A bar: wall time in which so many CPUs were busy.
+/// A bar: the wall time in which a certain number of CPUs was busy.
 pub(crate) struct Bar {
-    /// `2`, or `4–7`.
+    /// The number of CPUs: `2`, or a range: `4–7`.
     pub cpus: String,
     /// Tenths of a percent of wall time; all bars are 100.0 % together.
     pub permille: u64,
 }
 
-/// Returns wall time by how many CPUs were busy with the program, from 0; nothing if that is not known.
+/// Returns the bars for 0, 1, 2, … CPUs that were busy with the program; no bars if this is not known.
 pub(crate) fn bars(program: &Program) -> Vec<Bar> {
     let times = program.busy_cpus_ns.as_deref().unwrap_or_default();
     let ends = std::iter::successors(Some(1usize), |end| end.checked_mul(2));

@@ -8,8 +8,8 @@ use ledger::check::{Agreement, Capacity, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Minimum of the kernel's sum for a relative difference, nanoseconds. 10 ms are ten times the difference that the bookkeeping of a short
-/// program's start and end causes.
+/// A relative difference is given only if the kernel's sum is at least this, nanoseconds. 10 ms are ten times the difference that the bookkeeping of
+/// a short program's start and end causes.
 pub const LEAST_BASE_NS: u64 = 10_000_000;
 
 /// Added to the minimum for each wake-up when run delay is compared, nanoseconds. cox's wake delay begins when the waking is traced, the kernel's
@@ -44,7 +44,7 @@ pub struct Checks {
     /// CPUs × window; absent if the number of CPUs is unknown.
     #[serde(default)]
     pub capacity_ns: Option<u64>,
-    /// True if threads ran longer than the CPUs had time, in sum or on one CPU. The account is then unreliable.
+    /// True if the threads' run time exceeds the time of the CPUs, in sum or on one CPU. The account is then unreliable.
     #[serde(default)]
     pub capacity_exceeded: bool,
     /// Number of events that contradict others: events were lost or are wrong, and the time around them is unknown.
@@ -60,7 +60,7 @@ pub struct Checks {
     pub own_cost_share: f64,
 }
 
-/// A sum of cox's beside the kernel's.
+/// The same sum by cox and by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
     /// The sum from cox's account.
@@ -86,7 +86,7 @@ impl Compared {
 }
 
 impl Checks {
-    /// Checks an account of a machine with `cpus` CPUs; 0: unknown.
+    /// Checks an account of a machine with `cpus` CPUs (0 if unknown).
     pub fn of(account: &Account, cpus: usize) -> Checks {
         let check = check(account);
         let run_delay = check.run_delay.map(|agreement| Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS));

@@ -22,7 +22,7 @@ use crate::json::Document;
 
 pub use compare::stats::Estimate;
 
-/// Version of [`Comparison`]'s shape.
+/// Version of the JSON schema of [`Comparison`].
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// The primary figure, which most users look at first.
@@ -35,7 +35,7 @@ const NEGLIGIBLE: f64 = 0.001;
 /// The document of `cox compare --json`, from which its text is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of this shape.
+    /// Version of this document's schema.
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
@@ -45,9 +45,9 @@ pub struct Comparison {
     pub figures: Vec<Row>,
     /// Figures that are left out because they are 0 or negligible in all runs.
     pub left_out: Vec<String>,
-    /// Limits of the conclusions, as sentences.
+    /// Warnings about how far the conclusions can be trusted, as sentences.
     pub warnings: Vec<String>,
-    /// Properties, other than figures, in which the runs differ: where, on what and of what program they were measured.
+    /// Properties other than figures in which the runs differ: place, machine and program of the measurement.
     #[serde(default)]
     pub differences: Vec<Difference>,
 }
@@ -270,7 +270,7 @@ fn differences(groups: &[(String, Vec<Run>)]) -> Vec<Difference> {
     all.filter(|difference| difference.by_group.iter().flatten().collect::<BTreeSet<_>>().len() > 1).collect()
 }
 
-/// Returns the warnings about runs that affect all of their figures.
+/// Returns the warnings that concern all figures: some runs lost events, failed, or do not say where they were measured.
 fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let runs = || groups.iter().flat_map(|(_, runs)| runs);
     let (lost, failed) = (runs().filter(|run| run.lost).count(), runs().filter(|run| run.failed).count());
@@ -291,7 +291,7 @@ pub(crate) fn warnings_about(figure: &str, groups: &[(String, Vec<Run>)]) -> Vec
     differ.into_iter().chain(spoiled(groups)).collect()
 }
 
-/// Returns whether a figure is in nanoseconds. For a figure of another version, its name decides.
+/// Returns whether a figure is in nanoseconds. A figure that this version does not know is judged by the end of its name.
 pub(crate) fn is_a_time(figure: &str) -> bool {
     let known = Figure::all().find(|known| known.name() == figure);
     known.map_or_else(|| Unit::of(figure), |known| known.unit()) == Unit::Ns

@@ -12,7 +12,7 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_htm
 pub struct Topic {
     /// The page's name for `cox explain`: its file name without `.md`.
     pub name: &'static str,
-    /// Whether the page explains a situation of the verdict (docs/advice).
+    /// Whether the page explains a situation that a verdict can name (docs/advice).
     pub advice: bool,
     /// The page, in Markdown.
     pub text: &'static str,

@@ -57,7 +57,7 @@ impl Heat {
             }
             let values = |figure: &str| runs.iter().filter_map(|run| run.figure(figure)).collect::<Vec<f64>>();
             let (defined, wall_ns) = (values(figure), values("wall_ns"));
-            // A median over the other runs only would cover just the runs that happen to have a divisor.
+            // A median over the other runs only would be biased towards runs whose divisor is not 0.
             let value = match runs.len() - defined.len() {
                 0 => Value::Median(median(&defined)),
                 undefined => Value::Undefined { runs: undefined, of: runs.len() },

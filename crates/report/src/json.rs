@@ -15,13 +15,13 @@ pub use crate::checks::{Checks, Compared};
 use crate::overlap::OverlapReport;
 use crate::pack::PackReport;
 
-/// Version of the document's shape.
+/// Version of the JSON schema of [`Document`].
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// The document of `cox run --json`, from which the text report is made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Document {
-    /// Version of this shape.
+    /// Version of this document's schema.
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,

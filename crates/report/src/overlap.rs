@@ -1,4 +1,4 @@
-//! The result of overlapping, for people and programs.
+//! The result of overlapping, as text and as JSON.
 
 use advise::numbers::{count, counted, seconds};
 use schemars::JsonSchema;
@@ -10,11 +10,11 @@ use crate::style::{Style, wrapped};
 const LEAST_NS: u64 = 5_000_000;
 
 ledger::figures! {
-    /// What the runtime and its standby threads did. Several processes are added up.
+    /// Counts of what the runtime and its standby threads did, summed over all processes.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct OverlapCounts {}
     figures of counts {
-        /// Processes that asked for doorbells, because they had a parallel region with tasks compiled by gcc.
+        /// Processes that asked for doorbells. A process does so when it has a parallel region with tasks that gcc compiled.
         processes: u64, sum;
         /// Standby threads that were created.
         standbys: u64, sum;
@@ -24,17 +24,17 @@ ledger::figures! {
         blocks: u64, sum;
         /// Doorbells that were rung. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
         rings: u64, sum;
-        /// The part of `rings` by the program's own threads, which created tasks while CPUs were idle.
+        /// The part of `rings` by the program's own threads, when they created tasks while CPUs were idle.
         own_rings: u64, sum;
         /// The part of `rings` that found no task.
         empty_rings: u64, sum;
         /// Times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
         surrenders: u64, sum;
-        /// Times that a CPU went idle with tasks pending and no standby was parked.
+        /// Times that a CPU went idle while tasks were pending, but no standby was parked.
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
-        /// Times that a scan found a ready task and a free CPU of which no thread was told; 0 unless an event was lost (with `perf` and `leader`:
-        /// or an untracked thread has left a CPU).
+        /// Times that the safety scan found a ready task and a free CPU of which no thread had been notified. 0 unless an event was lost or, with
+        /// `perf` and `leader`, an untracked thread left a CPU.
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
         /// Standbys that could not be created.
@@ -45,8 +45,8 @@ ledger::figures! {
 /// A section of a report: the program's OpenMP tasks were run by cox's runtime. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapReport {
-    /// How blocked threads were noticed: `bpf`, by doorbells that eBPF rings; `perf`, by the kernel's records of switches; `leader`, by these
-    /// records and one thread that rings; `standby-idle`, by threads of the idle class; `off`, not at all.
+    /// How blocked threads were noticed: `bpf`, by doorbells that eBPF rings; `perf`, by the kernel's records of switches; `leader`, by these records
+    /// and one leader thread that rings the doorbells; `standby-idle`, by threads of the idle class; `off`, not at all.
     pub backend: Noticed,
     /// CPUs that the program had.
     pub cpus: u64,
@@ -55,7 +55,7 @@ pub struct OverlapReport {
     pub counts: OverlapCounts,
     /// From the program's start to its end.
     pub wall_ns: u64,
-    /// CPU time of all the program's threads, spinning included, but for those of the idle class.
+    /// CPU time of the program's threads, including spinning. Threads of the idle class are not included.
     pub ran_ns: u64,
     /// The part of `ran_ns` that standbys used. They work while one of the program's own threads is blocked or has left them its tasks.
     pub standby_ns: u64,
@@ -66,8 +66,8 @@ pub struct OverlapReport {
     /// CPU count three times: it is not the UMT paper's oversubscription, which [`cox bench umt`](bench.md) measures from a trace.
     #[serde(alias = "crowded_ns")]
     pub runnable_wait_ns: u64,
-    /// Time for which all threads together were blocked (`ns`), by `cause`. Not included are futexes (waiting for tasks), and what standbys wait
-    /// for by poll, select and epoll: doorbells, but also what their tasks poll.
+    /// Blocked time of all threads together (`ns`), by `cause`. Not included are futexes (threads that wait for tasks), and poll, select and epoll in
+    /// standbys: these are waits for doorbells, but also waits of the tasks that standbys run.
     pub blocked_by: Vec<Blocked>,
     /// Time from BPF's or the sentinel's ring (`perf`, `leader`: from the block) to the standby's first task, in microseconds: median and 99th
     /// percentile, within 9 %. Times above 0.86 ms count as 0.94 ms.
@@ -85,7 +85,7 @@ pub enum Noticed {
     Bpf,
     /// By the kernel's records of switches, which wake a standby.
     Perf,
-    /// By the same records, which wake one leader thread that rings the standbys.
+    /// By the kernel's records of switches. They wake one leader thread, which rings the standbys' doorbells.
     Leader,
     /// By threads of the idle class.
     StandbyIdle,

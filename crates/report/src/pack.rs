@@ -1,4 +1,4 @@
-//! The result of packing, for people and programs.
+//! The result of packing, as text and as JSON.
 
 use advise::Confidence;
 use advise::numbers::{counted, seconds};
@@ -10,26 +10,26 @@ use wire::Backend;
 use crate::advice::OTHERS;
 use crate::style::{Style, wrapped};
 
-/// Version of [`PackReport`]'s shape.
+/// Version of the JSON schema of [`PackReport`].
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// The document of `cox pack --json`, from which its text is made. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PackReport {
-    /// Version of this shape.
+    /// Version of this document's schema.
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
     /// The program.
     pub command: Vec<String>,
-    /// Where and when the program was packed; null in a section of a report, which has this itself.
+    /// Where and when the program was packed; null in a section of a report, because the report itself says this.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// The program's exit code; absent if cox attached to it.
     pub exit_code: Option<i32>,
-    /// CPUs of the pack, as a list: `0-3,8`; those at the end if they were changed.
+    /// CPUs of the pack, as a list: `0-3,8`. If they were changed: the CPUs at the end.
     pub cpus: String,
-    /// How many CPUs the pack had; at the end if they were changed.
+    /// Number of CPUs of the pack. If it was changed: the number at the end.
     #[serde(alias = "seats")]
     pub slots: u64,
     /// CPU time that the pack offered: the number of its CPUs, times the time for which it had that number.
@@ -41,16 +41,17 @@ pub struct PackReport {
     pub threads: u64,
     /// From the first thread's packing to the end.
     pub wall_ns: u64,
-    /// The part of `wall_ns` in which cox rotated the threads; in the rest the kernel placed them, as with taskset.
+    /// The part of `wall_ns` in which cox rotated the threads, so that they took turns on the CPUs. In the rest the kernel placed them, as with
+    /// taskset.
     pub rotating_ns: u64,
     /// The last scheduling period; 0 if cox did not rotate the threads.
     #[serde(alias = "turn_ns")]
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// The part (0 to 1) of the time of the pack's CPUs that other programs used, by /proc/stat. Absent if it was not measured, and for runs below
-    /// 100 ms, because the kernel counts this time in ticks of some milliseconds. From 5 % on the report shows it, with the efficiency in the
-    /// remaining time.
+    /// The part (0 to 1) of the time of the pack's CPUs that other programs used, according to /proc/stat. Absent if it was not measured, and for
+    /// runs below 100 ms, because the kernel counts this time in ticks of some milliseconds. From 5 % on the report shows it, with the efficiency in
+    /// the remaining time.
     #[serde(default)]
     pub others: Option<f64>,
     /// The programs that used that time (`comm`, `run_ns`), the largest first, at most ten. With eBPF: each program's time on the pack's CPUs, up
@@ -62,27 +63,27 @@ pub struct PackReport {
     /// CPUs exactly.
     #[serde(default)]
     pub other_programs_at_most: bool,
-    /// How far the figures can be trusted, by `others`: `high`; `medium` if that was more than 5 %; `low` if more than 30 %. Null
-    /// if `others` is absent.
+    /// How far the figures can be trusted: `low` if `others` is more than 30 %, `medium` if it is more than 5 %, otherwise `high`. Null if `others`
+    /// is absent.
     #[serde(default)]
     pub confidence: Option<Confidence>,
     /// The part (0 to 1) of samples in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
-    /// Useful CPU time per CPU time of the pack without rotation, measured before and from time to time; absent if never measured.
+    /// Useful CPU time ÷ CPU time of the pack, without rotation. Measured before the rotation and from time to time; absent if never measured.
     pub efficiency_without: Option<f64>,
-    /// The same with rotation.
+    /// Useful CPU time ÷ CPU time of the pack, with rotation.
     pub efficiency_with: Option<f64>,
-    /// Ends of periods at which threads changed their CPUs.
+    /// Number of periods at whose end threads changed their CPUs.
     pub exchanges: u64,
-    /// Changes of a thread's CPU by packing.
+    /// Number of times that packing moved a thread to another CPU.
     pub moves: u64,
-    /// CPU time of cox's packing threads. `own_cost` does not contain it, and it does not contain `own_cost`.
+    /// CPU time of cox's packing threads. It is separate from `own_cost`: neither includes the other.
     pub own_ns: u64,
-    /// Threads whose mask is as it was before, or that have ended.
+    /// Threads whose affinity mask is again as it was before packing, or that have ended.
     pub restored: u64,
-    /// Processes whose preload library told which threads wait at barriers.
+    /// Processes whose preload library reported which threads wait at barriers.
     pub preloaded: u64,
-    /// Of these, processes with a spin throttle: their libgomp would have spun for milliseconds at barriers.
+    /// The part of `preloaded` with a spin throttle, because their libgomp would have spun for milliseconds at barriers.
     #[serde(alias = "kept_from_spinning")]
     pub spin_throttled: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences
@@ -106,7 +107,7 @@ pub struct PackReport {
 pub struct OtherProgram {
     /// The programs' name.
     pub comm: String,
-    /// Their run time, nanoseconds.
+    /// The programs' run time, nanoseconds.
     pub run_ns: u64,
 }
 
@@ -119,7 +120,7 @@ pub struct Repacked {
     pub cpus: String,
 }
 
-/// An OpenMP runtime that has chosen its way of waiting for the CPUs that it counted at its start, and now has fewer.
+/// An OpenMP runtime that chose its waiting policy by the number of CPUs at its start, and now has fewer CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SpinningRuntime {
     /// The process id.
@@ -176,7 +177,7 @@ pub fn schema() -> Schema {
 }
 
 impl PackReport {
-    /// Returns the time in which the useful CPU time fits into the pack: a lower bound for any packing.
+    /// Returns a lower bound on the wall time of any packing: the time that the pack's CPUs need for the useful CPU time.
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
         let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));

@@ -22,7 +22,7 @@ pub enum Unreadable {
     Empty,
 }
 
-/// Figures whose name differs between version 1 and now. Members of structs have aliases instead.
+/// Figures that were renamed after version 1: old and new name. Renamed members of structs have serde aliases instead.
 const RENAMED: [(&str, &str); 4] = [
     ("crew_threads", "worker_threads"),
     ("took_cpu.sibling", "preemptors.sibling"),

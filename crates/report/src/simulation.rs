@@ -1,4 +1,4 @@
-//! The result of a simulation of packing, for people and programs.
+//! The result of a simulation of packing, as text and as JSON.
 
 use advise::numbers::{count, counted, duration, seconds};
 use schemars::{JsonSchema, Schema, schema_for};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::style::Style;
 use crate::table::{Align, Table};
 
-/// Version of [`Simulation`]'s shape.
+/// Version of the JSON schema of [`Simulation`].
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// Full capacity of a CPU, as the kernel counts it.
@@ -16,7 +16,7 @@ const FULL_CAPACITY: u64 = 1024;
 /// The document of `cox pack simulate --json`, from which its text is made. Times are simulated nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Simulation {
-    /// Version of this shape.
+    /// Version of this document's schema.
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
@@ -30,7 +30,7 @@ pub struct Simulation {
     pub phases: u64,
     /// CPU work of each thread between two barriers, on a CPU of full capacity.
     pub work_ns: u64,
-    /// Largest deviation of a thread's work in a phase from `work_ns`, as a part of it.
+    /// Largest deviation of a thread's work in a phase from `work_ns`, as a part of `work_ns`.
     pub spread: f64,
     /// How threads wait: `spin`, `yield`, `futex`, `spin-futex`, `none`.
     pub wait: String,
@@ -51,9 +51,9 @@ pub struct Simulation {
 pub struct Way {
     /// The way.
     pub how: How,
-    /// Number of threads in this way.
+    /// Number of threads when the program runs in this way.
     pub threads: u64,
-    /// The scheduling period, in nanoseconds: the last one where the period was searched for. Absent without rotation.
+    /// The scheduling period, nanoseconds. If the period was searched for, it is the last one that was used. Absent without rotation.
     #[serde(alias = "turn_ns")]
     pub period_ns: Option<u64>,
     /// Time until the last thread ended.
@@ -66,7 +66,7 @@ pub struct Way {
     pub moves_per_s: f64,
     /// Number of switches from one thread to another.
     pub switches: u64,
-    /// CPU time of the controller. The threads did not have this time.
+    /// CPU time of the controller. The threads could not use this time.
     pub own_ns: u64,
 }
 
@@ -74,9 +74,9 @@ pub struct Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
-    /// The kernel places all threads.
+    /// As with taskset: the kernel places the threads on the given CPUs.
     Taskset,
-    /// Scheduling periods of one length: the best length.
+    /// Rotated with a fixed scheduling period: the result of the best period.
     BestFixed,
     /// Packed as `cox pack` does it.
     Packed,

@@ -64,7 +64,7 @@ impl Style {
         self.painted(text, "1")
     }
 
-    /// Styles something to try.
+    /// Styles a step: something that the user can try.
     pub fn step(&self, text: &str) -> String {
         self.painted(text, "32")
     }
@@ -74,7 +74,7 @@ impl Style {
         self.painted(text, "2")
     }
 
-    /// Styles a limit of the conclusions.
+    /// Styles a warning about how far the conclusions can be trusted.
     pub fn warning(&self, text: &str) -> String {
         self.painted(text, "33")
     }

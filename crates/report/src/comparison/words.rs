@@ -43,7 +43,7 @@ pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
 /// Changes below this part are too small to matter.
 const TINY: f64 = 0.0005;
 
-/// Formats a change's size: `2.1 %`, or a factor from a doubling on.
+/// Formats a change's size: `2.1 %`, or a factor if the value at least doubled.
 fn size(change: f64) -> String {
     if change < 1.0 { about_percent(change) } else { format!("{:.1}×", 1.0 + change) }
 }
@@ -100,7 +100,7 @@ pub(crate) fn amount(figure: &str, value: f64) -> String {
     }
 }
 
-/// Formats a change with its sign: `+3.1 %`, or a factor from a doubling on.
+/// Formats a change with its sign: `+3.1 %`, or a factor if the value at least doubled.
 pub(crate) fn signed(change: f64) -> String {
     match change {
         change if change >= 99.0 => format!("{}×", count((1.0 + change).round() as u64)),

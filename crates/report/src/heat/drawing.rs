@@ -9,9 +9,9 @@ use crate::style::{Style, columns};
 
 const CELL: (usize, usize) = (116, 52);
 const LEFT: usize = 170;
-/// Pixels of a line of text, with the space around it.
+/// Height of a line of text with the space around it, pixels.
 const LINE: usize = 34;
-/// Pixels between names and what is next to them.
+/// Distance between names and the cells next to them, pixels.
 const GAP: usize = 10;
 
 /// Where the drawing is used. A file contains its colours; in a page they are in the page's styles.
@@ -81,14 +81,14 @@ impl Heat {
     }
 }
 
-/// Returns a text element. The caller has already made `markup` safe.
+/// Returns a text element. The caller must have escaped `markup`.
 fn text((x, y): (usize, usize), anchor: &str, ink: &str, markup: &str) -> String {
     format!("<text x=\"{x}\" y=\"{y}\" text-anchor=\"{anchor}\"{ink}>{markup}</text>\n")
 }
 
 /// Cuts a name to `room` pixels, and adds the whole name as a tooltip.
 fn named(name: &str, room: usize) -> String {
-    // The width is that of the cleaned name, in which unprintable characters are `?`.
+    // The width is measured on the cleaned name, in which unprintable characters are `?`.
     let name = Style::default().clean(name);
     let mut kept = name.clone();
     if pixels(&kept) > room {
@@ -106,7 +106,7 @@ fn pixels(text: &str) -> usize {
         'A'..='Z' | '=' | '+' | '<' | '>' | '#' | '~' | '&' => 110,
         'f' | 'i' | 'j' | 'l' | 'r' | 't' | ' ' | ',' | '.' | ':' | ';' | '-' | '/' | '(' | ')' | '\'' => 55,
         c if c.is_ascii() => 83,
-        // A letter of any script; 0 for a combining character.
+        // Any other letter, of any script; a combining character has width 0.
         c => 130 * columns(c.encode_utf8(&mut [0; 4])).min(1),
     };
     text.chars().map(tenths).sum::<usize>().div_ceil(10)

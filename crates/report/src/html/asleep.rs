@@ -11,7 +11,7 @@ use wire::Cause;
 
 use crate::round::{percent, permille};
 
-/// A thread that was blocked for at least this part of its life, in tenths of a percent, slept all the time.
+/// A thread counts as one that slept all the time if it was blocked for at least this part of its life, tenths of a percent.
 pub(super) const ALL_THE_TIME: u64 = 995;
 
 /// Up to this number, such threads keep rows of their own.

@@ -21,13 +21,13 @@ pub(super) struct Heat<'s> {
 
 /// The unit of a cell's value.
 pub(super) enum Kind {
-    /// A part of the row's thread time in the column.
+    /// A share of the row's thread time within the column's interval.
     Share(fn(&Cell) -> u64),
-    /// A number, per thread and column.
+    /// A count, per thread and column.
     Count(fn(&Cell) -> u64),
 }
 
-/// Returns the pixels of a row: taller if there are few rows.
+/// Returns the height of a row, pixels. Rows are taller if there are few.
 pub(super) fn row_height(rows: usize) -> u64 {
     match rows {
         0..=4 => 26,
@@ -46,7 +46,7 @@ impl Heat<'_> {
                 let whole = u128::from(view.timeline.span.width_ns(column)) * u128::from(threads);
                 (u128::from(part(cell)) * 1000).div_ceil(whole.max(1)).min(1000) as u64
             }
-            // For a row of several threads, the mean, rounded to the nearest.
+            // If the row stands for several threads, the value is their mean, rounded to the nearest number.
             Kind::Count(count) => count(cell).saturating_add(threads / 2) / threads,
         };
         row.cells.iter().enumerate().map(value).collect()

@@ -15,7 +15,7 @@ use crate::text::cpus;
 /// Number of threads with a colour of their own: as many as readers with colour blindness can distinguish.
 const COLOURS: usize = 7;
 
-/// With more CPUs than this, a column shows only the holder that had most of it.
+/// If there are more CPUs than this, a column shows only the holder that had the CPU for most of its time.
 const DIVIDED: usize = 32;
 
 /// The holders that are distinguished, in the order in which a column is stacked.
@@ -182,7 +182,7 @@ fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top:
     }
 }
 
-/// Draws each column in the colour of the holder that had most of it, with neighbours joined in one rectangle.
+/// Draws each column in the colour of the holder that had the CPU for most of its time. Neighbours of one colour are joined in one rectangle.
 fn dominated(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     let most =
         |cell: &Vec<(Holder, u64)>| column(cell, coloured).into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who);

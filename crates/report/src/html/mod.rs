@@ -4,11 +4,11 @@
 //! Figures are those of the [`Document`], rounded as in the text report; pictures over time come from the [`Timeline`]. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.
 //!
-//! The order of the sections: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), which
-//! thread had each CPU (`lanes`), what programs took from one another (`co_run`), which threads waited for a CPU (`waiting`), migrations and
-//! switches (`moves`), which thread waits for which (`wakers`), which functions ran (`hot`), how long waits and stays on a CPU were (`spread`),
-//! cost and losses (`cost`), and a table of all figures (`threads`). `heat`, `plot` and `scale` draw, `colours` defines what colours mean, and
-//! `asleep` chooses the threads that are folded up.
+//! The order of the sections: where thread time went (`overall`), what it means (`verdict`), where each thread's time went (`states`), which thread
+//! had each CPU (`lanes`), what programs took from one another (`co_run`), which threads waited for a CPU (`waiting`), migrations and switches
+//! (`moves`), which thread waits for which (`wakers`), which functions ran (`hot`), how long wake delays and stints on a CPU were (`spread`), cost
+//! and losses (`cost`), and a table of all figures (`threads`). `heat`, `plot` and `scale` draw, `colours` defines what colours mean, and `asleep`
+//! chooses the threads that are folded up.
 //!
 //! Pictures are paths in units of columns, one path for each colour, so that a page of thousands of threads stays small and opens quickly.
 
@@ -51,10 +51,10 @@ pub(crate) use scale::SHADES;
 /// Number of columns in pictures over time: as many as can be distinguished on a screen.
 pub const COLUMNS: usize = 440;
 
-/// Maximum number of threads with a row of their own in pictures: those that lost most.
+/// Maximum number of threads with a row of their own in pictures. If there are more threads, those that lost most time have rows.
 pub const ROWS: usize = 60;
 
-/// Returns the threads that get rows of their own: all, or those that lost most. Threads that slept all the time come last.
+/// Returns the threads that get rows of their own: all, or those that lost most time. Threads that slept all the time come last.
 #[must_use]
 pub fn shown(document: &Document) -> Vec<u32> {
     let mut threads: Vec<&Thread> = threads_of(&document.account).collect();

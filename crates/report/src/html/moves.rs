@@ -115,7 +115,7 @@ fn cpus(moves: &BTreeMap<(u16, u16), u64>) -> Vec<u16> {
     cpus.into_iter().take(CPUS).map(|(cpu, _)| cpu).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Formats a number such that it fits into a cell.
+/// Formats a number so that it fits into a cell.
 fn short(number: u64) -> String {
     match number {
         0..=9_999 => number.to_string(),

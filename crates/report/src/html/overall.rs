@@ -1,5 +1,5 @@
-//! A bar for the whole program: its thread time by state, with the numbers of the text report. Below it, for how much of the time how many CPUs
-//! were in use.
+//! A bar for the whole program: its thread time by state, with the numbers of the text report. Below the bar: for each number of CPUs, the part of
+//! the wall time in which so many were in use.
 
 use std::fmt::{self, Write};
 
@@ -33,7 +33,7 @@ fn shares(out: &mut String, document: &Document, program: &ledger::Program) -> f
     out.push_str("<table class=\"shares\"><tbody>\n");
     for share in &shares {
         write!(out, "<tr><td class=\"n\">{}</td><th scope=\"row\">", percent(share.permille))?;
-        // A class of one part has its colour before the class's name; in a class of several, each part has its own.
+        // If the class has one part, its colour is shown before the class's name. Otherwise each part has a colour of its own in the details.
         if let [part] = share.parts.as_slice() {
             chip(out, part.state)?;
         }

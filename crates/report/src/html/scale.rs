@@ -39,7 +39,7 @@ pub(super) fn counts(most: u64) -> Vec<(u64, u64)> {
     firsts
 }
 
-/// Returns a round step (1, 2 or 5 times a power of ten), of which about `wanted` reach `most`.
+/// Returns a round step (1, 2 or 5 times a power of ten) such that about `wanted` steps cover the range from 0 to `most`.
 pub(super) fn step(most: f64, wanted: f64) -> f64 {
     if most <= 0.0 {
         return 1.0;

@@ -1,4 +1,4 @@
-//! How long wake delays and turns on a CPU were: histograms by magnitude.
+//! How long wake delays and stints on a CPU were: histograms by powers of two.
 
 use std::fmt::{self, Write};
 
@@ -38,7 +38,7 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
         return Ok(());
     }
     plot::warning(out, view.holes())?;
-    // One or two bars alone would not look like a histogram.
+    // Room for at least six bars is shown, because one or two bars alone would not look like a histogram.
     let used = lengths.used();
     let buckets = used.start.saturating_sub(1)..(used.end + 1).max(used.start + 6).min(64);
     let most = lengths.counts.iter().copied().max().unwrap_or(1);

@@ -14,7 +14,7 @@ use crate::json::Document;
 pub(super) struct View<'d> {
     pub(super) document: &'d Document,
     pub(super) timeline: &'d Timeline,
-    /// Threads by id. If an id was used twice, the later thread.
+    /// Threads by id. If an id was reused, the entry is the later thread.
     pub(super) threads: HashMap<u32, &'d Thread>,
     /// Number of threads without a row of their own.
     pub(super) others: u64,
@@ -37,7 +37,7 @@ impl<'d> View<'d> {
         self.threads.get(&tid).map_or_else(|| tid.to_string(), |thread| format!("{tid} {}", thread.comm))
     }
 
-    /// Returns a row's name: that of a thread, or of the mean of all other threads.
+    /// Returns a row's name: the thread's name, or the name of the row with the mean of all other threads.
     pub(super) fn row_name(&self, row: &Row) -> String {
         row.tid.map_or_else(|| format!("{} (mean)", self.others_name()), |tid| self.name(tid))
     }

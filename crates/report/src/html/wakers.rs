@@ -54,7 +54,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     tabled(out, &edges, all_ns, &names)
 }
 
-/// Set in the key of a thread outside the container.
+/// This bit is set in the key of a thread outside the container.
 const OUTSIDE: u32 = 1 << 31;
 /// The key of all threads of other users, which have a name and no id.
 const ANOTHER_USERS: u32 = u32::MAX;
@@ -107,7 +107,7 @@ impl Matrix<'_> {
             }
         }
         sleepers.sort_unstable();
-        // Interrupts are not a thread, so they come last.
+        // Interrupts (id 0) are not a thread, so they come last.
         wakers.sort_unstable_by_key(|tid| (*tid == 0, *tid));
         let cells = edges.iter().filter(|edge| sleepers.contains(&edge.sleeper) && wakers.contains(&edge.waker));
         Matrix { cells: cells.collect(), sleepers, wakers }

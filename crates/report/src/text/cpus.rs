@@ -1,4 +1,4 @@
-//! The preemptors of tracked threads, and next to them what each CPU did.
+//! The table of preemptors of tracked threads, and beside it the table of what each CPU did.
 
 use advise::numbers::{count, duration, seconds};
 use ledger::account::cpu;

@@ -41,7 +41,7 @@ fn taken(page: &mut Page) {
     }
 }
 
-/// Writes which threads were not observed to their end, because they became another user's.
+/// Writes which threads cox stopped observing, because they changed their user or got capabilities.
 fn changed_users(page: &mut Page) {
     let threads: Vec<&Thread> =
         ledger::summary::threads(&page.document.account).filter(|thread| thread.changed_user).collect();

@@ -13,8 +13,8 @@ use crate::style::{columns, shortened};
 const SHORTEST_COMMAND: usize = 12;
 const CUT: &str = "…";
 
-/// Writes the header of the program at place `at`. The first header includes the observer. If there are several programs, each header has its
-/// letter.
+/// Writes the header of the program at place `at`. The first header also has the backend, the number of events and the cost. If there are several
+/// programs, each header has its letter.
 pub(super) fn write(page: &mut Page, at: usize, threads: u64) {
     let programs = &page.document.account.programs;
     let (program, first) = (&programs[at], at == 0);

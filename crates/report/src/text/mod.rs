@@ -1,9 +1,8 @@
-//! The report on the terminal: an answer first, its evidence below, the cost and the doubt stated.
+//! The report on the terminal. It begins with the answer; the evidence, the cost and the losses follow.
 //!
-//! Order: who ran (`header`), where thread time went (`states`), what it means (`verdict`), threads
-//! or programs (`threads`, `groups`), what programs took from one another (`co_run`), who took the CPUs and what each CPU did (`cpus`), who waits for
-//! whom and where run time went (`details`), checks, members left behind, losses (`footer`); at last, where the
-//! program was packed too, what that did; the same for overlap.
+//! The parts in order: what ran (`header`), where thread time went (`states`), what it means (`verdict`), threads or programs (`threads`, `groups`),
+//! what programs took from one another (`co_run`), preemptors and what each CPU did (`cpus`), which thread waits for which and where run time went
+//! (`details`), checks, processes left running and losses (`footer`). If the program was packed or overlapped, the results of that come last.
 
 pub(crate) mod co_run;
 pub(crate) mod cpus;

@@ -1,4 +1,4 @@
-//! A text report while it is written.
+//! A text report that is being written.
 
 use crate::json::Document;
 use crate::style::Style;

@@ -59,8 +59,8 @@ impl Unit {
     }
 }
 
-/// The times of a row, which sum to its wall time; unknown time is the remainder. `false`: the column is left out if the backend does not see this
-/// time, or if it is 0 in all rows.
+/// The times of a row, which sum to its wall time; unknown time is the remainder. If the flag is false, the column is left out if its time is 0 in
+/// all rows, for example because the backend does not see it.
 const TIMES: [(Figure<Thread>, bool); 6] = [
     (thread::work_ns, true),
     (thread::spin_ns, false),
@@ -112,7 +112,7 @@ pub(crate) fn table<'s>(style: &'s Style, heading: &str, rows: &[Row]) -> Table<
 fn divide(sums: &Sums, unit: &Unit) -> (u64, Vec<u64>) {
     let mut parts: Vec<u64> = TIMES.iter().map(|(time, _)| (time.value)(sums).unwrap_or(0)).collect();
     let booked = parts.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
-    // Time that belongs to no state lies between events that contradict one another.
+    // Time that belongs to no state counts as unknown: it lies between events that contradict one another.
     if let Some(unknown) = parts.last_mut() {
         *unknown = unknown.saturating_add(sums.wall_ns.saturating_sub(booked));
     }

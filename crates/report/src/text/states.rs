@@ -170,7 +170,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     let mut blocked: Vec<(Cause, u64)> = division.blocked_by.some().collect();
     blocked.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     classes.extend(blocked.into_iter().map(|(cause, ns)| Class::new(State::Blocked(cause), wording(cause).label, ns)));
-    // Time that belongs to no state lies between events that contradict one another.
+    // Time that belongs to no state counts as unknown: it lies between events that contradict one another.
     let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
     let mut outside = Class::new(State::Unknown, "not known", unknown);
     outside.note = "before the first and after the last event (not guessed)".to_owned();
@@ -218,7 +218,7 @@ fn parts(class: &Class, share: u64) -> Vec<SharePart> {
     }
 }
 
-/// Returns what else is known of the class. `is_first`: no part's name stands before it.
+/// Returns the remarks on the class. `is_first` is true if no part's name precedes them on the line.
 fn more(class: &Class, share: u64, is_first: bool) -> Vec<String> {
     let whole = class.ns.max(1);
     let of_it: Vec<String> = class

@@ -13,9 +13,9 @@ const LEFT: u64 = 190;
 const ROW: u64 = 22;
 const TOP: u64 = 8;
 
-/// The axis reaches at most a factor of 8 up and down (a power of two of 3). Values beyond it get an arrow.
+/// Largest reach of the axis up and down, as a power of two: 3 is a factor of 8. Values beyond the axis get an arrow.
 const WIDEST: f64 = 3.0;
-/// The axis reaches at least 2 % up and down, in powers of two.
+/// Smallest reach of the axis up and down, as a power of two: 0.0286 is 2 %.
 const NARROWEST: f64 = 0.0286;
 
 /// Changes that may be marked on the axis, the most useful first.
