@@ -36,7 +36,7 @@ pub trait Engine {
     /// The reason why the engine cannot work, and the remedy. The session ends before it starts anything.
     fn probe(&mut self, target: &Target) -> Result<()>;
 
-    /// Adds to the first program before it is started.
+    /// Adds environment variables or the preload library to the first program, before it is started.
     ///
     /// # Errors
     /// Same as [`probe`](Engine::probe).

@@ -163,7 +163,7 @@ impl Engines {
         self.parts.iter_mut().rev().try_for_each(|part| part.probe(target))
     }
 
-    /// Lets each engine add to the program.
+    /// Lets each engine add environment variables or the preload library to the program.
     pub(crate) fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| part.prepare(launch))
     }
@@ -188,7 +188,8 @@ impl Engines {
         self.parts.iter().any(|part| !part.has_failed())
     }
 
-    /// Returns the descriptors of the working engines. No engine would read those of a failed one.
+    /// Returns the descriptors of the working engines. Those of failed engines are left out, because nothing would read
+    /// them.
     pub(crate) fn readiness(&self) -> Vec<BorrowedFd<'_>> {
         self.parts.iter().filter(|part| !part.has_failed()).flat_map(|part| part.readiness()).collect()
     }

@@ -184,7 +184,7 @@ struct Prepared {
     has_no_input: bool,
 }
 
-/// The same data in the form of the system calls. Lists of pointers end with a null pointer.
+/// The same data in the form that system calls take. Lists of pointers end with a null pointer.
 struct Words<'p> {
     candidates: &'p [CString],
     argv: Vec<*const libc::c_char>,
@@ -269,7 +269,8 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
         let mut worst = libc::ENOENT;
         for candidate in *candidates {
             libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
-            // As in execvp(3): try the rest of PATH, but remember that a file was forbidden.
+            // As in execvp(3): try the rest of PATH, but remember that a file could not be executed for lack of
+            // permission.
             match *libc::__errno_location() {
                 libc::ENOENT | libc::ENOTDIR => {}
                 libc::EACCES => worst = libc::EACCES,

@@ -1,7 +1,7 @@
 //! The life cycle of a session.
 //!
-//! 1. probe: each engine says whether it can work, before anything is started. Then each engine may add to the first
-//!    program.
+//! 1. probe: each engine says whether it can work, before anything is started. Then each engine may add environment
+//!    variables or the preload library to the first program.
 //! 2. start: cox forks the program, which waits before its exec. Several programs are first checked to be executable.
 //!    For running processes, cox only looks them up.
 //! 3. apply: each engine attaches to the target.
