@@ -61,9 +61,9 @@ impl fmt::Display for Knob {
 /// The scheduling of a thread: the fields of `struct sched_attr` that belong to a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Scheduling {
-    /// SCHED_OTHER 0, SCHED_FIFO 1, SCHED_RR 2, SCHED_BATCH 3, SCHED_IDLE 5.
+    /// Scheduling class: SCHED_OTHER 0, SCHED_FIFO 1, SCHED_RR 2, SCHED_BATCH 3, SCHED_IDLE 5.
     pub policy: u32,
-    /// SCHED_FLAG_RESET_ON_FORK 1, and further flags that the kernel shows.
+    /// Flags: SCHED_FLAG_RESET_ON_FORK 1, and others that the kernel shows.
     pub flags: u64,
     /// Nice value of the fair classes.
     pub nice: i32,

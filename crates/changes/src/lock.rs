@@ -1,4 +1,4 @@
-//! The lock of the owner's folder.
+//! The lock of the owner's folder (see [`crate::journals`]).
 
 use std::fs::File;
 use std::path::Path;

@@ -12,8 +12,8 @@ use crate::request::ChangeRequest;
 pub(crate) struct Others(pub(crate) Vec<Entry>);
 
 impl Others {
-    /// Refuses requests for a knob on which another session has a different claim. `held` selects the changes of a
-    /// journal that count.
+    /// Refuses requests for a knob on which another session has a different claim. `held` returns the changes of a
+    /// journal that count: the taken knobs, or the births.
     pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
         for entry in &self.0 {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };

@@ -207,7 +207,7 @@ impl<'h> Session<'h> {
         self.journals.settle_own(self.knob_io, self.journal.path(), &changes, &self.births)
     }
 
-    /// Makes a change from a request, for a knob that reads `now`.
+    /// Makes a change from a request, for a knob whose present value is `now`.
     fn planned(&self, others: &Others, request: ChangeRequest, now: Value) -> Result<Change, Error> {
         let ChangeRequest { engine, knob, claim, heir_of } = request;
         let original = match self.change(&knob).or_else(|| others.of(&knob).next()) {

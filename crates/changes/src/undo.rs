@@ -118,8 +118,8 @@ pub(crate) enum Found {
     Theirs(Value),
 }
 
-/// Restores `knob` if it has a value that `change` may have set. `change` is of this knob, or of one from which the
-/// thread inherited.
+/// Restores `knob` if it has a value that `change` may have set. `change` is a change of this knob, or of the knob from
+/// which the thread inherited its value.
 pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Result<Found, Error> {
     let ours = Cell::new(false);
     let back = |now: &Value| {
