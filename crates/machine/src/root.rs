@@ -1,7 +1,7 @@
 //! Where /proc, /sys and /boot are: on the live machine, or in a folder with another machine's tree.
 //!
 //! Everything that this crate reads goes through a [`Root`]. Tests can therefore run every reader on a hand-made tree,
-//! and a reader can explain a tree that a user sent in.
+//! and cox can read a tree that a user has sent.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -16,21 +16,21 @@ const NS_PER_S: u64 = 1_000_000_000;
 pub struct CpuTime {
     /// The kernel's CPU number.
     pub cpu: u32,
-    /// User space at normal priority, guests included.
+    /// Time in user space at normal priority, guests included.
     pub user_ns: u64,
-    /// User space at lowered priority.
+    /// Time in user space at lowered priority.
     pub nice_ns: u64,
-    /// Kernel code on behalf of threads.
+    /// Time in kernel code that runs on behalf of threads.
     pub system_ns: u64,
-    /// CPU idle, without a thread waiting for I/O.
+    /// Idle time without a thread that waits for I/O.
     pub idle_ns: u64,
-    /// CPU idle while a thread that last ran on this CPU waited for I/O. Unreliable; may decrease.
+    /// Idle time while a thread that last ran on this CPU waited for I/O. Unreliable; may decrease.
     pub iowait_ns: u64,
     /// Hardware interrupts.
     pub irq_ns: u64,
     /// Soft interrupts.
     pub softirq_ns: u64,
-    /// Stolen by the hypervisor.
+    /// Time stolen by the hypervisor.
     pub steal_ns: u64,
 }
 

@@ -40,7 +40,8 @@ pub struct Facts {
     pub memlock_bytes: u64,
     /// Whether the kernel shows its type information (BTF).
     pub btf: bool,
-    /// Whether BTF names the helpers that cox needs. Examined only if the release is too old to decide by.
+    /// Whether BTF names the helpers that cox needs. Examined only if the kernel release alone does not show that it
+    /// has them.
     pub bpf_backported: bool,
     /// Whether kernel lockdown is in confidentiality mode.
     pub lockdown_confidentiality: bool,
