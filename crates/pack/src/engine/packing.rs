@@ -219,8 +219,8 @@ impl Packing {
     }
 }
 
-/// Returns the CPU time on `cpus` since `before` that was neither idle nor used by the packed program or cox, ns;
-/// `None` if it cannot be read.
+/// Returns the busy time of `cpus` since `before` that neither the packed program nor cox used, ns; `None` if it cannot
+/// be read.
 fn others_ns(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
     let since = CpuTimes::read(&Root::live()).ok()?.since(before);
     let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();

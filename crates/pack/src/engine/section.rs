@@ -64,7 +64,7 @@ fn other(other: &Other) -> OtherProgram {
     OtherProgram { comm: other.comm.clone(), run_ns: other.ran_ns }
 }
 
-/// Describes a libgomp that spins, and what can be done about it.
+/// Describes a process whose libgomp spins, and what the user can do about it.
 fn spinning_runtime(wasteful: &Wasteful) -> SpinningRuntime {
     let library = preload::library().filter(|_| !wasteful.refused).map(|path| path.display().to_string());
     SpinningRuntime::of_libgomp(wasteful.pid, wasteful.cpus_at_start, library.as_deref())

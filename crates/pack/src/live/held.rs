@@ -227,7 +227,8 @@ impl<'h> Holder<'h> {
         if self.adopted.contains_key(&pid) {
             return Ok(());
         }
-        // A first thread that has ended cannot be found by the process's id. The other threads are taken one by one.
+        // If the first thread has ended, it cannot be found by the process's id. Then the process is not adopted, and
+        // its other threads are taken one by one.
         let Ok(leader) = self.knob_io.thread(pid) else { return Ok(()) };
         let right = match self.alone.contains_key(&pid) {
             true => None,

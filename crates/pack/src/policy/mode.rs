@@ -143,7 +143,7 @@ pub enum Kind {
     Spinning,
     /// They sleep, after running for this long on average, ns.
     Blocking(u64),
-    /// They hardly ever wait, or there are no more of them than CPUs.
+    /// They hardly ever wait for each other, or there are no more threads than CPUs.
     Free,
 }
 
@@ -325,7 +325,7 @@ impl Mode {
             return self.measure(now_ns);
         }
         if self.search.is_too_long() {
-            // The effect of shorter periods is not known yet.
+            // Try shorter periods before judging: their effect is not known yet.
             self.search.next(needed);
             return self.rotate(now_ns);
         }

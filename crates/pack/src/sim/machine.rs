@@ -30,7 +30,7 @@ pub struct Costs {
     pub order_ns: u64,
     /// Refilling the cache after a thread has moved to another CPU.
     pub move_ns: u64,
-    /// Waking a thread, paid by the waking thread.
+    /// Waking a thread; the thread that wakes it pays.
     pub wake_ns: u64,
 }
 
