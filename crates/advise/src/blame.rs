@@ -13,7 +13,7 @@ pub enum Delay {
     Other,
     /// Waiting for a CPU that was idle: the CPU left its idle state, or the control group was throttled.
     Idle,
-    /// Waiting for a CPU, if the backend does not see which thread held it.
+    /// Waiting for a CPU, if the backend does not see which thread held the CPU.
     Unseen,
     /// Hypervisor steal: the host ran another virtual machine.
     Steal,

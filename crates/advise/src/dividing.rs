@@ -62,8 +62,8 @@ fn queue(evidence: &Evidence) -> (f64, f64) {
     (own, queued - own)
 }
 
-/// Returns the thread time in each delay, yields included: a yielding thread gives its CPU to a sibling, or to a thread that the backend does not
-/// see.
+/// Returns the thread time spent in each delay. Waits after a yield are included, because a yielding thread gives its CPU to a sibling, or to a
+/// thread that the backend does not see.
 fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
     let sums = &evidence.sums;
     let unseen = if evidence.sees.preemptors { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };

@@ -54,7 +54,7 @@ fn step(evidence: &Evidence, action: impl Into<String>, alone: Expected, kind: K
     })
 }
 
-/// Returns the step to let cox measure what it gains if threads take turns on the CPUs.
+/// Returns the step to try packing with cox, in which threads take turns on the CPUs.
 ///
 /// A program that can be started again is measured by `cox advise`; a running one is packed for as long as packing gains time. The step has no
 /// forecast: the gain depends on the length of phases, which the account does not show.

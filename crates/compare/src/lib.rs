@@ -6,11 +6,11 @@
 //!  3. [`shift`]: the size of the difference, with an interval that agrees with step 2.
 //!  4. [`judge`]: which differences count as changes in a report with twenty figures.
 //!
-//! Alternatives were rejected after 2,000 simulated reports each, with a change of 3 % in 15 runs per group and a
-//! false-alarm rate of 4 %. The noise was 2 %, in a second series with one run in twenty 10 % off. A permutation test
-//! on means finds 97 and 76 % of the changes, ranks find 96 and 88 %. Scores that discard outliers find 90 % in the
-//! second series, but no interval agrees with such a test. Resampling gives intervals that are too narrow below some
-//! twenty runs.
+//! Alternatives were rejected after 2,000 simulated reports each, with a change of 3 %, 15 runs per group and a
+//! false-alarm rate of 4 %. The noise was 2 %; in a second series, one run in twenty was also 10 % off. A permutation
+//! test on means finds 97 % of the changes in the first series and 76 % in the second. Ranks find 96 % and 88 %. Scores
+//! that discard outliers find 90 % in the second series, but no interval agrees with such a test. Resampling gives
+//! intervals that are too narrow below some twenty runs.
 #![forbid(unsafe_code)]
 
 pub mod chance;

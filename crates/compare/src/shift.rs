@@ -5,7 +5,7 @@
 //! the noise is that it has the same shape in both groups.
 //!
 //! If all values are above 0, the differences are those of logarithms, because a disturbance takes a share of a
-//! program's time: 3 % of a short run as of a long one.
+//! program's time, whether the run is short or long.
 
 use crate::ranks::Reach;
 use crate::stats::{median, quantile, sorted};

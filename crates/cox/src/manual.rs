@@ -167,7 +167,7 @@ const RELATED: &[(&str, &[&str])] = &[
 /// Exit codes of commands whose help does not list any.
 const EXITS: &str = "  0    done\n  2    wrong options\n  125  cox failed";
 
-/// Headings in a command's help after its options.
+/// Headings that a command's help has after its options: examples and exit codes.
 const EXAMPLE_HEADING: &str = "Example:";
 const EXITS_HEADING: &str = "Exit codes:";
 

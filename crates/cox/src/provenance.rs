@@ -55,7 +55,7 @@ pub fn here(attached_to: Option<u32>) -> Provenance {
     }
 }
 
-/// Returns date and time with time zone, to the second. The local zone can only be determined while cox has one thread; later it is UTC.
+/// Returns date and time with time zone, to the second. The local time zone can only be determined while cox has one thread; later calls return UTC.
 fn now() -> Option<String> {
     let now = OffsetDateTime::now_local().unwrap_or_else(|_| OffsetDateTime::now_utc());
     now.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()

@@ -25,8 +25,8 @@ pub struct RunContext {
 }
 
 impl RunContext {
-    /// Reads the run context for a running process, or for a program that cox will start (`None`), which inherits cox's own. Values that cannot be
-    /// read are left out; advice then claims less.
+    /// Reads the run context of process `pid`. For a program that cox will start, `pid` is `None`: the program inherits cox's run context. Values
+    /// that cannot be read are left out, and the advice then claims less.
     pub fn read(pid: Option<u32>) -> RunContext {
         let root = Root::live();
         let who = pid.map_or(Who::Own, Who::Task);

@@ -50,7 +50,7 @@ impl Scenario {
         self.run(&self.program, Packing::Policy(self.settings))
     }
 
-    /// Returns the best fixed scheduling period, of those that `cox pack` tries, in ns, with its outcome.
+    /// Of the scheduling periods that `cox pack` tries, returns the best one if it is kept for the whole run, in ns, with its outcome.
     pub fn best_fixed(&self) -> Option<(u64, Outcome)> {
         let fixed = |period_ns| {
             let settings = Settings { periods: Periods::Fixed(period_ns), always: true, ..self.settings };

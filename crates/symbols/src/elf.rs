@@ -8,8 +8,8 @@
 //! 3. the frame description entries of `.eh_frame`: bounds without a name, which even stripped files have;
 //! 4. a symbol without a size (assembly) before the address in the same section, up to the next symbol. Such a guess is marked.
 //!
-//! A symbol that lies before the address without covering it is never taken. In a stripped library that would give every internal function
-//! the name of the last exported one.
+//! A symbol with a size that ends before the address is never taken. In a stripped library, such symbols would give every internal function the name
+//! of the last exported function before it.
 
 mod debug_file;
 mod frames;
@@ -204,7 +204,7 @@ impl Image {
         WaitLoops::find(&self.code(function), function.start, &|target| self.callee(target))
     }
 
-    /// Returns the effect of the function at the target of a call.
+    /// Returns what the function at the target of a call does: yield the CPU, only pause, or anything else.
     fn callee(&self, target: CallTarget) -> Callee {
         let key = match target {
             CallTarget::Pointer(slot) => {

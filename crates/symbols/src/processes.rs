@@ -1,8 +1,8 @@
 //! The code that was mapped in each sampled process, over time.
 //!
-//! A *generation* is a set of executable ranges without contradictions. Libraries that are loaded later, and memory that a just-in-time
-//! compiler adds, extend the current generation. A new generation begins when the program file changes (exec), or when an address belongs
-//! to other code than before.
+//! A *generation* is a set of executable ranges that do not contradict one another. Libraries that are loaded later, and memory that a just-in-time
+//! compiler adds, extend the current generation. A new generation begins when the program file changes (exec), or when an address belongs to other
+//! code than before.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;

@@ -175,7 +175,7 @@ impl Sums {
         self.alone_ns + self.work_ns / self.cpus
     }
 
-    /// Returns the low, likely and high time for an efficiency, the useful part of the CPUs' time.
+    /// Returns the low, likely and high time in ns for a given efficiency (useful part of the CPUs' time).
     fn times(&self, efficiency: Estimate) -> [f64; 3] {
         let relative = 2.0 * efficiency.relative().hypot(self.work_error) + FLOOR;
         let oversubscribed_ns = self.work_ns / (self.cpus * efficiency.value);
@@ -198,7 +198,7 @@ impl Sums {
         if packer.value < self.kernel.value * trial.worth {
             return alone(self.times(self.kernel), "tried, gains too little");
         }
-        // During the first observation the kernel places the threads.
+        // During the first observation, the kernel still places the threads, so this time is spent at the kernel's efficiency.
         let [_, kernel_ns, _] = self.times(self.kernel);
         let look_ns = (trial.first_look_ns as f64).min(kernel_ns - self.alone_ns);
         let lost_ns = look_ns * (1.0 - self.kernel.value / packer.value);

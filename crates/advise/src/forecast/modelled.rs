@@ -63,8 +63,7 @@ pub struct Simulated {
     pub as_it_ran: f64,
 }
 
-/// Possible lengths of phases of spinning threads: from lengths at which the kernel's tick decides everything to lengths at which waiting hardly
-/// matters.
+/// Possible lengths of phases of spinning threads: from so short that the kernel's tick dominates, to so long that waiting hardly matters.
 pub const POSSIBLE_NS: [u64; 11] =
     [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 

@@ -161,7 +161,7 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
     intended(evidence, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
 }
 
-/// Returns a finding that saves no time: `back_ns` only ranks it among findings of intended waiting.
+/// Returns a finding of intended waiting, which saves no time: its `back_ns` only ranks it among such findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
     // Waits for child processes are explained by the children's accounts. So they are subtracted from the lifetime of which another kind of waiting

@@ -25,7 +25,8 @@ const KERNEL_THREADS: [&str; 10] =
 /// Names of the programs that observe. The advice does not recommend to stop them: the report's first line states their overhead.
 const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
 
-/// Name prefixes of threads that pack programs; those called `cox-seat-` are in reports of version 1. Their CPU time is the overhead of packing, which is reported with packing.
+/// Name prefixes of cox's packing threads; reports of version 1 have `cox-seat-`. Their CPU time is overhead of packing, which the section on packing
+/// reports.
 const PACKERS: [&str; 3] = ["cox-pack", "cox-slot-", "cox-seat-"];
 
 /// Most program names in a sentence; the rest are "others".

@@ -66,7 +66,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
             .without("throttling", evidence.cpus),
     );
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
-        // Fewer threads help only by the part of the quota that is wasted on spinning.
+        // Running fewer threads saves only the part of the quota that is spent on spinning.
         let wasted = Expected::of_delay(
             evidence.sums.run_ns as f64,
             evidence.sums.spin_ns as f64,

@@ -9,11 +9,11 @@ use super::Traces;
 /// The rules that `--timehist` and `--kuhn2022` follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rule {
-    /// perf 6.1: the wait of a preempted thread is not sch delay
+    /// perf 6.1: the wait of a preempted thread does not count as sch delay
     #[default]
     #[value(name = "perf-6.1")]
     Perf61,
-    /// Later perf: the wait of a preempted thread is sch delay, too
+    /// Later perf: the wait of a preempted thread counts as sch delay, too
     Newer,
 }
 

@@ -48,7 +48,7 @@ pub fn document(
     let mut account = ledger::accounts::build(record, &programs, own_cpu_ns);
     account.provenance = Some(Provenance { command: command.clone(), ..provenance });
     refuse_without_threads(&account, target)?;
-    // A failure of the trace does not prevent the account.
+    // If the trace has failed, the account is still reported.
     let recorded = observed.recorder.take().map(|recorder| {
         let recording = recorder.finish(record, &account, &observed.waits, record.cpus.len() as u32)?;
         if programs.len() > 1 {

@@ -24,7 +24,7 @@ fn endings() -> impl Iterator<Item = &'static str> {
 /// Outputs for traces.
 pub struct Traces {
     perfetto: Option<Output>,
-    /// `.prv`, `.pcf` and `.row`, and the views.
+    /// Outputs of a Paraver trace: `.prv`, `.pcf` and `.row`; then its views.
     paraver: Option<([Output; 3], Vec<Output>)>,
     html: Option<Output>,
 }

@@ -60,7 +60,7 @@ impl ThreadTable {
             }
             Kind::Forked { parent, child, comm } => {
                 let (child, parent) = (child.cast_signed(), parent.cast_signed());
-                // If both report a creation, perf's record comes before the tracepoint, and perf uses the record.
+                // If a perf record and the tracepoint both report the creation, the record comes first, and perf uses it.
                 let known = self.present.get_mut(&child).filter(|thread| thread.is_told);
                 match known {
                     Some(thread) => thread.is_told = false,

@@ -38,7 +38,7 @@ pub(crate) fn report_on(
     let text = match &options.output {
         _ if options.quiet => None,
         Some(path) => Some(Output::open(Some(path))?),
-        // Output for programs is not mixed with text for people.
+        // If JSON or a trace goes to stdout, the text report is not written there.
         None if matches!(json, Some(Output::Stdout)) || traces.take_stdout() => None,
         None => Some(Output::Stdout),
     };
