@@ -3,8 +3,8 @@
 //! Rust's start-up code ignores SIGPIPE before `main`. A program that cox starts must get the original disposition, or
 //! `yes | head` under cox would not end. The disposition is therefore recorded before that code runs.
 //!
-//! By default, SIGXFSZ would kill cox when a report exceeds `ulimit -f`, and the program's exit code would be lost. If
-//! the signal is ignored, the write fails instead, as on a full disk.
+//! By default, SIGXFSZ would kill cox when a report exceeds `ulimit -f`, and the program's exit code would be lost. cox
+//! ignores the signal, so the write fails instead, as on a full disk.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
