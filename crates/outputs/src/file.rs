@@ -10,8 +10,8 @@
 //!    its target is replaced.
 //!
 //! Devices, FIFOs and descriptors (/dev/fd/N) are written to directly. A file is overwritten in place if it has several
-//! names (hard links), or an owner that only root could restore. By then the size of the text is known, and the file is
-//! overwritten only if the disk has room for all of it.
+//! names (hard links), or an owner that only root could restore. Such a file is overwritten only when the whole text is
+//! known, and only if the disk has room for all of it.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Read, Seek, Write};
