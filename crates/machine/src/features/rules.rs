@@ -108,10 +108,10 @@ fn user_sampling(facts: &Facts) -> Available {
 
 /// Returns whether a user may call perf_event_open for the user's own threads, without samples of kernel code.
 ///
-/// In the mainline kernel, levels up to 2 have a meaning, and 2 still allows this. Debian, Ubuntu, Android and others
-/// add higher levels that forbid every use without CAP_SYS_ADMIN. (Ubuntu's kernels since the end of 2025 accept
-/// CAP_PERFMON.) Such kernels have the option SECURITY_PERF_EVENTS_RESTRICT. A kernel without that option treats 3 and
-/// more as 2.
+/// The sysctl perf_event_paranoid decides. In the mainline kernel, levels up to 2 have a meaning, and 2 still allows
+/// this. Debian, Ubuntu, Android and others add higher levels that forbid every use without CAP_SYS_ADMIN. (Ubuntu's
+/// kernels since the end of 2025 accept CAP_PERFMON.) Such kernels have the option SECURITY_PERF_EVENTS_RESTRICT. A
+/// kernel without that option treats 3 and more as 2.
 fn own_threads_by_perf(facts: &Facts) -> Available {
     let Some(level) = facts.perf_event_paranoid else {
         return Available::no("the kernel has no perf events (CONFIG_PERF_EVENTS)", "use --backend proc");
@@ -282,7 +282,7 @@ fn psi(facts: &Facts) -> Available {
     off(facts, "PSI", "there is no /proc/pressure", "boot with psi=1 on a kernel with it; nothing needs it yet")
 }
 
-/// Returns the verdict for a feature that depends on the kernel option `option` and is missing. The configuration tells
+/// Returns the verdict for a missing feature that depends on the kernel option `option`. The configuration tells
 /// whether the kernel lacks the option or something else hides the feature.
 fn off(facts: &Facts, option: &str, missing: &str, fix: &str) -> Available {
     match &facts.config {
