@@ -1,8 +1,9 @@
 //! Closed forms: the best result that any packing can reach, and the expected cost of a given one.
 //!
 //! `N` threads with `w` of CPU time of work each between two barriers run on `C` equal CPUs. `q = N div C` and
-//! `r = N mod C`. Each thread runs for a slice of `p` at a time, a move costs `m` and a decision `k`. The formulas
-//! come from the project's research on packing, and describe a barrier program as a fluid model.
+//! `r = N mod C`. Each thread runs for a slice of `p` at a time, a move costs `m` and a decision `k`. `T` is the
+//! shortest phase that any schedule can reach, and `M` the number of moves per slice that equal progress needs at most.
+//! The formulas come from the project's research on packing, and describe a barrier program as a fluid model.
 
 use std::num::NonZeroUsize;
 
