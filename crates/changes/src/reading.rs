@@ -1,8 +1,8 @@
 //! Reads journals of this version and of earlier ones, complete, incomplete or damaged, and recognises foreign files.
 //!
-//! A journal of this version begins with the line `coxswain journal FORMAT STEM`, where STEM is the file's name
-//! without the ending; the next line is the session's. Formats 1 and 2 begin with the session's line; the file is
-//! named after the process in that line. A file with another beginning is not read any further.
+//! A journal of this version begins with the line `coxswain journal FORMAT STEM`, where STEM is the file's name without
+//! the ending; the next line describes the session. Formats 1 and 2 begin with the line that describes the session; the
+//! file is named after the process in that line. A file with another beginning is not read any further.
 
 use std::io::{self, BufRead, Read};
 use std::ops::RangeInclusive;
@@ -124,8 +124,8 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
             Piece::Torn(_) => break,
             Piece::TooLong => Err("it is too long".to_owned()),
             Piece::Line(line) => announced(&mut record, &line).inspect_err(|_| {
-                // If a full disk had cut a line short, earlier versions continued in the same line. Then read the
-                // announcement that follows the half line.
+                // When a full disk had cut a line short, earlier versions continued in the same line. So read the
+                // announcement after the half line, too.
                 if let Some(start) = last_start(&line) {
                     let _ = announced(&mut record, &line[start..]);
                 }

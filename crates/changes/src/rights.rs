@@ -1,5 +1,5 @@
-//! Exclusive rights to processes, which a session takes before it changes a process. Each right is a lock on one byte
-//! of a file, which stays empty.
+//! Exclusive rights to processes: only one session at a time has the right to a process. Each right is a lock on one
+//! byte of a file, which stays empty.
 //!
 //! A lock ends with its process, even if the process is killed, so nothing remains to be removed. The locks belong to
 //! the open file (F_OFD_SETLK, fcntl(2)) and not to the process, so two sessions of one process exclude each other

@@ -1,5 +1,5 @@
-//! Restores changes. The result is the same whoever calls it and however often: the session, its guardian, or a later
-//! session that finds the journal of a dead one.
+//! Restores changes. The session, its guardian, or a later session that finds the journal of a dead one can do this,
+//! any number of times; the result is always the same.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ pub struct Undone {
 }
 
 impl Undone {
-    /// Returns the knobs that could not be restored, and the problems because of which others may not have been, one
-    /// line each. A value that somebody else has set is not a failure.
+    /// Returns the knobs that could not be restored, and the problems with journals, one line each. A value that
+    /// somebody else has set is not a failure.
     pub fn failures(&self) -> impl Iterator<Item = String> {
         let left = self.left.iter().filter(|left| !left.is_theirs).map(ToString::to_string);
         left.chain(self.troubles.iter().cloned())
