@@ -83,7 +83,7 @@ impl Advice {
         }
         if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
             let told = format!(
-                "  Other programs had {:.0} % of these CPUs: all of this is beside them, but for the bound",
+                "  Other programs had {:.0} % of these CPUs: all times except the bound include their effect",
                 100.0 * others
             );
             lines.extend([String::new(), style.warning(&style.clean(&told))]);
@@ -100,7 +100,7 @@ impl Advice {
                 format!("  now: {threads} on {}, {}. On {on}:", counted(now.cpus, "CPU"), seconds(now.elapsed_ns))
             }
             Basis::Measured => format!(
-                "  {threads} on {on} would take, as {} of one run of {} say:",
+                "  {threads} on {on} would take, measured in {} of one run of {}:",
                 counted(now.windows, "window"),
                 seconds(now.elapsed_ns)
             ),
@@ -190,7 +190,7 @@ mod tests {
         let expected = [
             "cox: ./app · 16 threads on CPUs 0-11 · measured",
             "",
-            "  16 threads on 12 CPUs would take, as 40 windows of one run of 14.20 s say:",
+            "  16 threads on 12 CPUs would take, measured in 40 windows of one run of 14.20 s:",
             "    bound                                          12.80 s",
             "    12 threads                0.97 of the bound    13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
             "    packing (cox pack)        0.93 of the bound    13.80 s ± 0.30 s",
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
         let mut shared = advice();
         shared.run.others = Some(0.3);
-        assert!(shared.text(&Style::default()).ends_with("but for the bound\n"));
+        assert!(shared.text(&Style::default()).ends_with("include their effect\n"));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         let plain = advice().text(&Style { unicode: false, ..Style::default() });
         assert!(plain.contains("+/- 0.10 s") && plain.contains("<- best") && plain.is_ascii(), "{plain}");

@@ -230,7 +230,7 @@ impl PackReport {
         ));
         if self.spin_throttled > 0 {
             lines.push(format!(
-                "libgomp of {} counted more CPUs when it started; it was kept from spinning for them",
+                "libgomp of {} counted more CPUs when it started; a spin throttle keeps it from spinning",
                 counted_processes(self.spin_throttled)
             ));
         }
@@ -238,9 +238,8 @@ impl PackReport {
             lines.extend([&runtime.loss, &runtime.remedy].map(Clone::clone));
         }
         if self.backend == Some(Backend::Proc) {
-            lines.push(
-                "Seen through /proc: loops that wait are known only where the preload library tells of them".to_owned(),
-            );
+            lines
+                .push("Observed through /proc: cox knows of waiting in loops only from the preload library".to_owned());
         }
         lines.extend(self.passed_over.iter().map(|why| format!("eBPF not used: {why}")));
         lines.extend(self.unread.iter().map(|why| format!("cannot tell which threads wait at barriers: {why}")));
@@ -252,7 +251,7 @@ impl PackReport {
     fn who(&self) -> String {
         let about = if self.other_programs_at_most { "at most " } else { "" };
         match self.other_programs.as_slice() {
-            [] => ", by names that were not seen".to_owned(),
+            [] => " (names not seen)".to_owned(),
             [one] => format!(", {} {about}{}", one.comm, seconds(one.run_ns)),
             [one, two, ..] => format!(", {} {about}{}, then {}", one.comm, seconds(one.run_ns), two.comm),
         }
@@ -284,7 +283,7 @@ impl PackReport {
                 100.0 * self.efficiency_without.unwrap_or(0.0),
             ),
             _ if self.rotating_ns == 0 => {
-                "Packing had nothing to win here: threads were left to the kernel, as with taskset".to_owned()
+                "Packing could gain nothing here: the kernel placed the threads, as with taskset".to_owned()
             }
             _ => {
                 format!("{} in periods of about {}", counted(self.exchanges, "exchange"), milliseconds(self.period_ns))
@@ -293,14 +292,14 @@ impl PackReport {
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
             let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
             format!(
-                "Other programs had {:.0} % of these CPUs{}: efficiency {of_rest:.0} % of what they left",
+                "Other programs had {:.0} % of these CPUs{}: efficiency {of_rest:.0} % in the remaining CPU time",
                 100.0 * others,
                 self.who()
             )
         });
         let doubt = self.confidence.filter(|confidence| *confidence < Confidence::High).map(|confidence| {
             let sure = if confidence == Confidence::Low { "says little" } else { "says less" };
-            format!("Confidence {}: beside other programs this run {sure} about packing", word(confidence))
+            format!("Confidence {}: with other programs on these CPUs, this run {sure} about packing", word(confidence))
         });
         [Some(first), others, doubt, Some(second)].into_iter().flatten().collect()
     }
@@ -383,7 +382,8 @@ mod tests {
         let report = PackReport { run_ns: 480_000_000, others, confidence, other_programs, ..packed() };
         let text = report.text(&Style::default());
         assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
-        let named = "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % of what they left";
+        let named =
+            "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % in the remaining CPU time";
         assert!(text.contains(named) && text.contains("Confidence low"), "{text}");
         assert_eq!(serde_json::to_value(&report).unwrap()["confidence"], "low");
         let (others, confidence) = beside(0.2);
@@ -391,7 +391,7 @@ mod tests {
         let text = seen.text(&Style::default());
         assert!(text.contains("hog at most 1.38 s") && text.contains("Confidence medium"), "{text}");
         let text = PackReport { other_programs: vec![], ..seen }.text(&Style::default());
-        assert!(text.contains("by names that were not seen"), "{text}");
+        assert!(text.contains("CPUs (names not seen)"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
         let (others, confidence) = beside(0.03);
         let quiet = PackReport { others, confidence, ..packed() }.text(&Style::default());
@@ -409,14 +409,16 @@ mod tests {
             ..packed()
         };
         let text = report.text(&Style::default());
-        for part in ["Seen through /proc", "eBPF not used: no CAP_BPF", "barriers: process 7: why", "masks restored"] {
+        for part in
+            ["Observed through /proc", "eBPF not used: no CAP_BPF", "barriers: process 7: why", "masks restored"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let long = PackReport { passed_over: Some("needs a right that this user lacks; ".repeat(9)), ..packed() };
         let text = long.text(&Style::default());
         assert!(text.lines().all(|line| columns(line) <= 100), "{text}");
         let bpf = PackReport { backend: Some(Backend::Bpf), ..packed() };
-        assert!(!bpf.text(&Style::default()).contains("Seen through"));
+        assert!(!bpf.text(&Style::default()).contains("Observed through"));
     }
 
     #[test]
@@ -464,7 +466,7 @@ mod tests {
     #[test]
     fn where_nothing_was_to_win_it_says_so() {
         let text = PackReport { rotating_ns: 0, period_ns: 0, ..packed() }.text(&Style::default());
-        assert!(text.contains("nothing to win"), "{text}");
+        assert!(text.contains("could gain nothing"), "{text}");
         assert!(text.contains("3,214"));
     }
 }

@@ -55,7 +55,7 @@ impl fmt::Display for Unreadable {
                 "its schema_version is {version}, and this cox reads {OLDEST} to {SCHEMA_VERSION}: use a newer cox, or record it again"
             ),
             Unreadable::Shape(why) => write!(f, "not a report of cox run --json: {why}"),
-            Unreadable::Empty => f.write_str("no thread is in it"),
+            Unreadable::Empty => f.write_str("it contains no thread"),
         }
     }
 }

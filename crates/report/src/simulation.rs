@@ -140,7 +140,7 @@ impl Simulation {
             ("yield", _) => "waiting by sched_yield".to_owned(),
             ("futex", _) => "waiting asleep".to_owned(),
             ("spin-futex", Some(ns)) => format!("waiting in loops for {}, then asleep", duration(ns)),
-            _ => "meeting at the end only".to_owned(),
+            _ => "no barrier before the end".to_owned(),
         }
     }
 }

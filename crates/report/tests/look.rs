@@ -37,7 +37,7 @@ fn threads_that_changed_their_user_are_named() {
     threads[1].changed_user = true;
     let (tid, comm) = (threads[1].tid, threads[1].comm.clone());
     let text = text(&document, &Style::default());
-    let line = format!("not observed after it became another user, or got capabilities: {tid} {comm} (1 thread)");
+    let line = format!("no longer observed after a change of user or new capabilities: {tid} {comm} (1 thread)");
     assert!(text.contains(&line), "{text}");
 }
 
@@ -85,11 +85,11 @@ fn losses_left_behind_and_hostile_names() {
       4713 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
       hot functions: heat_step (heat) 15.90 s, gomp_team_barrier_wait_end (libgomp.so.1.0.0, waiting)
         7.85 s
-      check: states sum to wall (worst 0.00 %); run 31.99 s is MORE than the CPUs had (24.82 s), or than
-        one of them had; kernel's run_delay agrees within 0.4 % of 8.86 s
+      check: states sum to wall (worst 0.00 %); run 31.99 s is MORE than the time of all CPUs (24.82 s)
+        or of one CPU; kernel's run_delay agrees within 0.4 % of 8.86 s
       still running when it ended: 4720 温度d (1 thread); their accounts end there
       lost: 2,000 scheduler events not handled, 3 threads listed only in sum, 4.0 ms of waiting behind
-        programs whose name found no room
+        programs whose names were not recorded
     "#);
 }
 

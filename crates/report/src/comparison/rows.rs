@@ -80,6 +80,6 @@ impl Comparison {
     /// Returns the reason why medians have no intervals, if they have none.
     pub(crate) fn few_runs(&self) -> Option<&'static str> {
         let few = self.groups.iter().any(|group| group.runs < 6);
-        few.then_some("A median has an interval from 6 runs on.")
+        few.then_some("The interval of a median needs at least 6 runs.")
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
         }
         (Verdict::CannotTell, None) => {
             let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
-            format!("undecided ({runs}; at least {} a side are needed)", runs_needed(wall.p_needed))
+            format!("undecided ({runs}; at least {} per group are needed)", runs_needed(wall.p_needed))
         }
     }
 }
@@ -150,6 +150,6 @@ mod tests {
             "no significant difference (15 runs; smallest detectable change: 23 %)"
         );
         let few = sentence(&change(Verdict::CannotTell, 0.1, None), [3, 1]);
-        assert_eq!(few, "undecided (3 and 1 runs; at least 4 a side are needed)");
+        assert_eq!(few, "undecided (3 and 1 runs; at least 4 per group are needed)");
     }
 }

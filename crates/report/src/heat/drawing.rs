@@ -65,7 +65,7 @@ impl Heat {
             }
             Some(Value::Undefined { runs, of }) => {
                 let of = if of == 1 { "its only run".to_owned() } else { format!("{runs} of {of} runs") };
-                let why = format!("{}: not defined in {of}, nothing to divide by", self.title());
+                let why = format!("{}: not defined in {of}: the divisor is 0", self.title());
                 (place.none(), format!("not defined<title>{}</title>", Safe(why)))
             }
             None => (place.none(), "no runs".to_owned()),

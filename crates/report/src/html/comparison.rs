@@ -57,19 +57,23 @@ fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Resu
 fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
     let title = heat.title();
     warned(out, &heat.warnings)?;
-    plot::caption(out, "Medians", &format!("Of {title} over the runs of a cell; below them, of wall time."))?;
+    plot::caption(
+        out,
+        "Medians",
+        &format!("In each cell: the median of {title} over its runs, and below it the median of wall time."),
+    )?;
     writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">", Safe(&title))?;
     out.push_str(&heat.drawn(Place::Page));
     out.push_str("</div>\n");
     if let Some((least, most)) = heat.ends().filter(|(least, most)| least != most) {
-        plot::legend(out, &[("q1", format!("{least}, the least")), ("q8", format!("{most}, the most"))])?;
+        plot::legend(out, &[("q1", format!("{least} (smallest)")), ("q8", format!("{most} (largest)"))])?;
     }
     out.push_str("</figure>\n");
     if applications > 1 {
         writeln!(
             out,
-            "<p class=\"detail\">Below, each of {} is judged by itself, its settings compared with the first of them. \
-             Where nothing has changed, at most one comparison in twenty-five says that something has.</p>",
+            "<p class=\"detail\">Below, each of {} is judged separately: its settings are compared with its first setting. \
+             If nothing has changed, at most one comparison in twenty-five reports a change.</p>",
             counted(applications as u64, "application")
         )?;
     }

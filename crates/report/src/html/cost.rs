@@ -19,7 +19,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         ("window", duration(account.window_ns)),
         ("scheduler events", count(account.events)),
         ("CPU time of cox", duration(account.own_cost.user_ns)),
-        ("time of its programs in the kernel", kernel.map_or("not measured".to_owned(), duration)),
+        ("time of cox's BPF programs", kernel.map_or("not measured".to_owned(), duration)),
         ("own cost", header::own_cost(document)),
     ];
     if account.backend == Backend::PerfData {

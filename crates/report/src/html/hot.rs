@@ -25,7 +25,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             sums.share(sums.spin_error_ns) * 100.0
         )
     } else {
-        "Nobody looked whether threads spin: all time on CPUs counts as work.".to_owned()
+        "Spinning was not measured: all time on CPUs counts as work.".to_owned()
     };
     plot::caption(
         out,
@@ -34,7 +34,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     )?;
     let hot: Vec<_> = document.account.hot_functions.iter().filter(|hot| hot.run_ns > 0).collect();
     if hot.is_empty() {
-        out.push_str("<p class=\"none\">None was sampled.</p></figure>\n");
+        out.push_str("<p class=\"none\">No function was sampled.</p></figure>\n");
         return Ok(());
     }
     let (listed, others) = hot.split_at(hot.len().min(FUNCTIONS));

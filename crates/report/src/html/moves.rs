@@ -15,14 +15,14 @@ const CPUS: usize = 64;
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     Heat {
         title: "Thread × time: context switches",
-        note: "How often each thread left its CPU. Shades double.",
+        note: "How often each thread left its CPU. Each shade starts at twice the number of the one before.",
         says: "{} switches",
         kind: Kind::Count(|cell| cell.switches),
     }
     .write(out, view)?;
     Heat {
         title: "Thread × time: migrations",
-        note: "How often each thread moved to another CPU. Shades double.",
+        note: "How often each thread moved to another CPU. Each shade starts at twice the number of the one before.",
         says: "{} migrations",
         kind: Kind::Count(|cell| cell.migrations),
     }
@@ -36,10 +36,7 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
     plot::caption(
         out,
         "CPU → CPU: migrations",
-        &format!(
-            "{} in the window: the row is the CPU that was left, the column the one that was come to.",
-            counted(total, "migration")
-        ),
+        &format!("{} in the window: the row is the old CPU, the column the new CPU.", counted(total, "migration")),
     )?;
     if total == 0 {
         out.push_str("<p class=\"none\">None.</p></figure>\n");

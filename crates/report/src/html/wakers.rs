@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         out,
         "Blocked threads, and those that woke them",
         "The row is the thread that was blocked, the column the one that ended its block; the darker the cell, the longer the row’s thread had been \
-         blocked by then. Shades double.",
+         blocked by then. Each shade starts at twice the time of the one before.",
     )?;
     if edges.is_empty() {
         out.push_str("<p class=\"none\">No wake-ups between threads were seen.</p></figure>\n");
@@ -77,7 +77,7 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
             let name = || match (comm, host_tid) {
                 (Some(comm), _) if *tid == 0 => comm.clone(),
                 (Some(comm), _) => format!("{tid} {comm}"),
-                (None, None) => format!("{tid} (not ours)"),
+                (None, None) => format!("{tid} (untracked)"),
                 (None, Some(host)) => format!("host {host} (outside)"),
             };
             names.entry(waker).or_insert_with(name);

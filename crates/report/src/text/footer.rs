@@ -52,7 +52,7 @@ fn changed_users(page: &mut Page) {
         threads.iter().take(LEFT).map(|thread| format!("{} {}", thread.tid, thread.comm)).collect();
     let more = if threads.len() > LEFT { format!(" and {} more", threads.len() - LEFT) } else { String::new() };
     let line = format!(
-        "not observed after it became another user, or got capabilities: {}{more} ({})",
+        "no longer observed after a change of user or new capabilities: {}{more} ({})",
         named.join(", "),
         counted(threads.len() as u64, "thread")
     );
@@ -71,7 +71,7 @@ pub(crate) fn checked(document: &Document) -> String {
     let mut line = format!("check: states sum to wall (worst {:.2} %)", checks.worst_gap * 100.0);
     if let Some(capacity_ns) = checks.capacity_ns.filter(|_| checks.capacity_exceeded) {
         let (run, capacity) = (duration(checks.run_ns), duration(capacity_ns));
-        line.push_str(&format!("; run {run} is MORE than the CPUs had ({capacity}), or than one of them had"));
+        line.push_str(&format!("; run {run} is MORE than the time of all CPUs ({capacity}) or of one CPU"));
     }
     if checks.contradictions > 0 {
         line.push_str(&format!("; {}", counted(checks.contradictions, "contradicting event")));
@@ -89,7 +89,7 @@ pub(crate) fn checked(document: &Document) -> String {
             (Some(difference), None) => format!("; {what}: difference {:.1} %", difference * 100.0),
             (None, Some(sums)) => {
                 let (kernel, ours) = (duration(sums.kernel_ns), duration(sums.ours_ns));
-                format!("; {what} {kernel}, ours {ours} (too short to compare)")
+                format!("; {what} {kernel}, cox {ours} (too short to compare)")
             }
             (None, None) => String::new(),
         });
@@ -145,13 +145,14 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
         (lost.finals, "threads listed only in sum"),
         (lost.samples, "samples"),
         (lost.pairs, "wake-ups without their waker"),
-        (lost.idle_split, "updates of the idle split"),
+        (lost.idle_split, "updates of the division of idle time"),
         (lost.moments, "trace events"),
     ];
     let mut named: Vec<String> =
         kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();
     if lost.preemptors_ns > 0 {
-        named.push(format!("{} of waiting behind programs whose name found no room", duration(lost.preemptors_ns)));
+        named
+            .push(format!("{} of waiting behind programs whose names were not recorded", duration(lost.preemptors_ns)));
     }
     named
 }

@@ -31,7 +31,7 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
     plot::caption(
         out,
         "Runs by group",
-        "A dot is a run, the thick line their median; the box has the middle half, and the thin line all that are within 1.5 times its length from it. \
+        "A dot is a run, the thick line the median of the runs; the box contains the middle half of the runs, and the thin line all runs within 1.5 box lengths of the box. \
          Axes do not begin at 0.",
     )?;
     let (open, folded) = rows.split_at(rows.len().min(OPEN));
