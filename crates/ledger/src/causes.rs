@@ -14,14 +14,18 @@ pub struct Wording {
 /// Returns the wording of a cause.
 pub fn wording(cause: Cause) -> Wording {
     let (label, meaning) = match cause {
-        Cause::Futex => ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers asleep"),
+        Cause::Futex => {
+            ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers (threads that sleep there)")
+        }
         Cause::Disk => ("blocked on disk", "storage: the kernel's I/O wait, or a call on a file or block device"),
         Cause::Network => ("blocked on the network", "a call on an internet socket"),
         Cause::Pipe => ("blocked on pipes", "pipes, FIFOs, UNIX sockets"),
-        Cause::Poll => ("waited for events (poll)", "poll, select, epoll, io_uring, eventfd: any of several things"),
+        Cause::Poll => {
+            ("waited for events (poll)", "poll, select, epoll, io_uring, eventfd: waiting for any of several events")
+        }
         Cause::Sleep => ("slept", "nanosleep and timers"),
         Cause::PageFault => {
-            ("blocked in page faults", "a page fault: a page being read, or the lock on the address space")
+            ("blocked in page faults", "a page fault: reading the page, or waiting for the lock on the address space")
         }
         Cause::ChildWait => ("waited for children", "wait4, waitid, vfork"),
         Cause::Stopped => ("stopped", "SIGSTOP, a tracer, the freezer"),
@@ -29,8 +33,8 @@ pub fn wording(cause: Cause) -> Wording {
         Cause::Other => ("blocked otherwise", "anything else"),
         Cause::Unspecified => (
             "blocked, cause not seen",
-            "the backend cannot see causes: all of it with `perf`, `proc`, and in a recording of perf; and a cause that \
-             this version of cox does not know",
+            "unknown: the backend cannot see causes (`perf`, `proc`, a recording of perf), or this version of cox does not \
+             know the cause",
         ),
     };
     Wording { label, meaning }
