@@ -7,8 +7,8 @@
 //! - **Inactive time.** Call a thread active while it runs, waits for a CPU or waits for such a resource. While no thread is active, every chain of
 //!   threads that wait for one another ends at a fixed wait. The account has only sums, so it does not show how much the active times of threads
 //!   overlap. Without overlap the inactive time is least: `wall − Σ active`.
-//! - **Sequential time.** A *carrying* thread is one that does much of the work ([`CARRIES`]), so that the program cannot finish without it. Its work
-//!   and its fixed waits come one after another, and other threads cannot shorten them.
+//! - **Sequential time.** A *carrying* thread is one that does much of the work (see `CARRIES`), so that the program cannot finish without it. Its
+//!   work and its fixed waits come one after another, and other threads cannot shorten them.
 
 use std::collections::BTreeSet;
 

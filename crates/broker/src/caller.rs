@@ -49,8 +49,8 @@ impl Caller {
         (!self.all).then_some(self.uid)
     }
 
-    /// Returns whether the threads of a process may be observed. eBPF checks the same for each thread, but only here
-    /// the refusal has a reason.
+    /// Returns whether the threads of a process may be observed. The eBPF programs check the same for each thread, but
+    /// they cannot give the reason for a refusal.
     ///
     /// # Errors
     /// The reason for the refusal.

@@ -1,4 +1,4 @@
-//! Doorbells on the server side: the processes that have them, by number.
+//! Doorbells on the server side: keeps the processes that have doorbells, by number.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
