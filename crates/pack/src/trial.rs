@@ -44,13 +44,13 @@ pub struct Look {
 /// What a running thread did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It worked.
+    /// The thread worked.
     Worked,
-    /// It waited in a loop of an OpenMP runtime, or with sched_yield(2).
+    /// The thread waited in a loop of an OpenMP runtime, or with sched_yield(2).
     WaitedInRuntime,
-    /// It waited in another loop.
+    /// The thread waited in another loop.
     Waited,
-    /// It was in a futex call: going to sleep, or waking another thread.
+    /// The thread was in a futex call: going to sleep, or waking another thread.
     Called,
 }
 

@@ -139,11 +139,11 @@ pub struct Window {
 /// How a program's threads wait for each other, as far as a window shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They spin.
+    /// The threads spin.
     Spinning,
-    /// They sleep, after running for this long on average, ns.
+    /// The threads sleep, after running for this long on average, ns.
     Blocking(u64),
-    /// They hardly ever wait for each other, or there are no more threads than CPUs.
+    /// The threads hardly ever wait for each other, or there are no more threads than CPUs.
     Free,
 }
 

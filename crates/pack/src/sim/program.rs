@@ -3,15 +3,15 @@
 /// How threads wait at a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// They spin.
+    /// The threads spin.
     Spin,
-    /// They call sched_yield(2) in a loop.
+    /// The threads call sched_yield(2) in a loop.
     Yield,
-    /// They sleep.
+    /// The threads sleep.
     Block,
-    /// They spin for this long, ns, and then sleep.
+    /// The threads spin for this long, ns, and then sleep.
     SpinThenBlock(u64),
-    /// They do not wait: there is no barrier before the end.
+    /// The threads do not wait: there is no barrier before the end.
     Never,
 }
 
@@ -33,15 +33,15 @@ pub struct Program {
 /// What a thread does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// It works; this much work is left in this round, ns.
+    /// The thread works; this much work is left in this round, ns.
     Work(u64),
-    /// It spins; `Some`: for this long, ns, and then it sleeps.
+    /// The thread spins. `Some`: it spins for this long, ns, and then sleeps.
     Spin(Option<u64>),
-    /// It waits by calling sched_yield(2).
+    /// The thread waits by calling sched_yield(2).
     Yield,
-    /// It sleeps.
+    /// The thread sleeps.
     Sleep,
-    /// It has ended.
+    /// The thread has ended.
     End,
 }
 

@@ -46,7 +46,7 @@ pub enum Periods {
     Fixed(u64),
 }
 
-/// The result of one window with a period.
+/// The result of a window in which threads were rotated with one period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gave {
     /// Useful time as a fraction of the slots' time.
