@@ -64,10 +64,12 @@ impl fmt::Display for Fault {
                 write!(f, "xtask/src/rooms.rs has a row for {name}, which is not in the workspace")
             }
             Fault::NoSuchFloor(name) => write!(f, "the row of {name} names a floor that does not exist"),
-            Fault::BadRow { room, to } => write!(f, "the row of {room} may not allow {to}: arrows point down"),
+            Fault::BadRow { room, to } => {
+                write!(f, "the row of {room} must not allow {to}: crates use lower floors only")
+            }
             Fault::Arrow { from, to } => write!(f, "{from} must not use {to}"),
             Fault::ForTests { from, to } => {
-                write!(f, "{from} may use {to} only for tests: it belongs into [dev-dependencies]")
+                write!(f, "{from} may use {to} only in tests: move it to [dev-dependencies]")
             }
             Fault::NotPure(name) => write!(f, "{name} is pure: its lib.rs must say #![forbid(unsafe_code)]"),
         }

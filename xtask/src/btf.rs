@@ -51,13 +51,13 @@ pub fn run(options: &Options) -> Result<bool> {
     let mut test = Command::new("cargo");
     test.args(["test", "-q", "--locked", "-p", "watch", "--lib", "every_relocation_resolves_in_each_kernel"]);
     if options.newest {
-        let package = names.first().context("no kernels are in the lists of packages")?;
+        let package = names.first().context("apt's package lists contain no kernel")?;
         println!("btf: {package}");
         test.env("COX_BTF", apt.types(package, &folder.join("newest.btf"))?);
     } else {
         for (version, suite) in STORED {
             let package = names.iter().find(|package| is_of(package, version)).with_context(|| {
-                format!("no kernel {version} in {suite}; --mirror takes a snapshot of Debian from when it was there")
+                format!("no kernel {version} in {suite}; with --mirror, name a snapshot of Debian that has it")
             })?;
             println!("btf: {version}: {package}");
             apt.types(package, &folder.join(format!("{version}.btf")))?;
@@ -128,20 +128,19 @@ impl Apt {
         run_quietly(self.command("apt-get").args(["download", package]))?;
         let begin = format!("{package}_");
         let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin));
-        let file = files(&self.folder)?.into_iter().find(is_it).context("apt-get has downloaded nothing")?;
+        let file = files(&self.folder)?.into_iter().find(is_it).context("apt-get downloaded no package")?;
         run_quietly(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&unpacked))?;
         fs::remove_file(&file)?;
-        let image = image(&unpacked)?.with_context(|| format!("{package} has no kernel in it"))?;
+        let image = image(&unpacked)?.with_context(|| format!("{package} contains no kernel image"))?;
         let (payload, elf) = (unpacked.join("payload"), unpacked.join("vmlinux"));
         let bytes = fs::read(&image)?;
-        let (packed, program) =
-            payload_of(&bytes).context("the kernel's image is packed in a way that is not known")?;
+        let (packed, program) = payload_of(&bytes).context("unknown compression of the kernel image")?;
         fs::write(&payload, packed)?;
         let output = fs::File::create(&elf)?;
         let status = Command::new(program).arg("-dc").arg(&payload).stdout(output).status();
         ensure!(
             status.with_context(|| format!("cannot start {program}"))?.success(),
-            "{program} cannot unpack a kernel"
+            "{program} cannot decompress the kernel"
         );
         let section = format!(".BTF={}", to.display());
         run_quietly(Command::new("objcopy").args(["--dump-section", &section]).arg(&elf).arg("/dev/null"))?;

@@ -16,28 +16,28 @@ use xtask::supervise::supervise;
 use xtask::{arrows, btf, circles, lines, rooms, sample, walk, words, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
-  arrows   crates use one another only as the plan in xtask/src/rooms.rs allows
-  circles  files of a crate use one another in one direction only
-  words    nothing is named by a word that xtask/words.tsv has retired
-  lines    no source file is longer than 800 lines; those over 400 are listed
+  arrows   crates depend on each other only as the plan in xtask/src/rooms.rs allows
+  circles  the files of a crate have no dependency cycles
+  words    no name and no message contains a word that xtask/words.tsv has retired
+  lines    no source file has more than 800 lines; files with more than 400 are listed
 
 usage: xtask supervise SECONDS PROGRAM [ARGS]...
-  runs a test program with a time limit, with signals as by default, and ends what it leaves behind
+  runs a test program with a time limit and default signal actions, and kills processes that it leaves behind
 
 usage: xtask conformance --suite DIR [OPTIONS]
-  runs other people's OpenMP tests plain and under cox run --overlap, and compares; --help says more
+  runs OpenMP tests of other projects without cox and under cox run --overlap, and compares them; see --help
 
 usage: xtask walk [OPTIONS]
-  runs README.md's commands, and what newcomers try next, in a fresh Debian; --help says more
+  runs README.md's commands, and what newcomers try next, in a fresh Debian; see --help
 
 usage: xtask btf [--newest]
-  resolves what the BPF programs read in the types of Debian's kernels; --help says more
+  checks the CO-RE relocations of the BPF programs against the types of Debian's kernels; see --help
 
 usage: xtask sample [OPTIONS]
-  draws comments and messages at random, for a reader who does not know the code; --help says more
+  draws comments and messages at random, for a reader who does not know the code; see --help
 
 usage: xtask rounds ORDER RESULT
-  what conformance starts for each test";
+  runs one test many times; only xtask conformance uses this";
 
 /// Exit code of a conformance run that reached its time limit before all tests were finished.
 const UNFINISHED: u8 = 3;
@@ -110,7 +110,7 @@ fn told(verb: &str, answer: Result<bool>) -> ExitCode {
 }
 
 fn run_supervised(seconds: &OsString, command: &[OsString]) -> ExitCode {
-    let limit = seconds.to_str().and_then(|seconds| seconds.parse().ok()).context("SECONDS is a whole number");
+    let limit = seconds.to_str().and_then(|seconds| seconds.parse().ok()).context("SECONDS must be a whole number");
     match limit.and_then(|seconds| supervise(command, Duration::from_secs(seconds))) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
@@ -128,7 +128,7 @@ fn check_arrows() -> Result<bool> {
     }
     if faults.is_empty() {
         let arrows: usize = crates.iter().map(|c| c.uses.len()).sum();
-        println!("arrows: {arrows} between {} crates, all point down", crates.len());
+        println!("arrows: {arrows} dependencies between {} crates, all as planned", crates.len());
     }
     Ok(faults.is_empty())
 }
@@ -140,11 +140,11 @@ fn check_circles() -> Result<bool> {
         eprintln!("circles: {circle}");
     }
     for exception in &unused {
-        eprintln!("circles: no circle below {}: its row in xtask/src/circles/mod.rs can go", exception.below);
+        eprintln!("circles: no cycle below {}: remove its exception in xtask/src/circles/mod.rs", exception.below);
     }
     let good = faults.is_empty() && unused.is_empty();
     if good {
-        println!("circles: none among {files} files, {} known", found.len());
+        println!("circles: {files} files, {} dependency cycles, all permitted", found.len());
     }
     Ok(good)
 }
@@ -156,7 +156,7 @@ fn check_words() -> Result<bool> {
         eprintln!("words: {hit}");
     }
     if hits.is_empty() {
-        println!("words: none of {} retired ones in {files} files", table.len());
+        println!("words: none of the {} retired words in {files} files", table.len());
     }
     Ok(hits.is_empty())
 }
@@ -168,6 +168,11 @@ fn check_lines() -> Result<bool> {
         println!("lines: {mark:5} {:5} {}", file.lines, file.path.display());
     }
     let faults = long.iter().filter(|file| file.lines > lines::FAULT).count();
-    println!("lines: {} files over {}, {faults} over {}", long.len(), lines::SMELL, lines::FAULT);
+    println!(
+        "lines: {} files with more than {} lines, {faults} with more than {}",
+        long.len(),
+        lines::SMELL,
+        lines::FAULT
+    );
     Ok(faults == 0)
 }

@@ -114,7 +114,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "advise",
         floor: "rules",
-        uses: these(&["wire"], &[("ledger", "a verdict is drawn from an account and from nothing else")]),
+        uses: these(&["wire"], &[("ledger", "a verdict is derived from an account only")]),
         pure: true,
     },
     Room { name: "compare", floor: "rules", uses: these(&["random"], &[]), pure: true },
@@ -126,8 +126,8 @@ pub const ROOMS: &[Room] = &[
         uses: these(
             &["wire"],
             &[
-                ("machine", "the one room that knows the paths of /proc and /sys"),
-                ("arch", "the clock and the system-call numbers differ by processor"),
+                ("machine", "only `machine` knows the paths of /proc and /sys"),
+                ("arch", "the clock and system-call numbers depend on the architecture"),
             ],
         ),
         pure: false,
@@ -138,9 +138,9 @@ pub const ROOMS: &[Room] = &[
         uses: these(
             &["wire"],
             &[
-                ("watch", "it is an observer whose programs are in another process, and that process"),
-                ("machine", "whose a process is, and which CPUs there are, is in /proc and /sys"),
-                ("arch", "the clock, and how much CPU time its other process takes"),
+                ("watch", "its two processes, cox and cox-observe, use the observer and its BPF programs"),
+                ("machine", "the owner of a process and the list of CPUs are in /proc and /sys"),
+                ("arch", "the clock, and the CPU time of cox-observe"),
             ],
         ),
         pure: false,
@@ -151,8 +151,8 @@ pub const ROOMS: &[Room] = &[
         uses: these(
             &["wire"],
             &[
-                ("machine", "a process' maps tell which file an address belongs to"),
-                ("arch", "machine code and system-call numbers differ by processor"),
+                ("machine", "the memory map of a process shows to which file an address belongs"),
+                ("arch", "machine code and system-call numbers depend on the architecture"),
             ],
         ),
         pure: false,
@@ -160,7 +160,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "perfdata",
         floor: "senses",
-        uses: these(&["wire"], &[("arch", "its tests ask how much CPU time reading takes")]),
+        uses: these(&["wire"], &[("arch", "its tests measure the CPU time of reading")]),
         pure: true,
     },
     Room { name: "umt-client", floor: "senses", uses: these(&["wire"], &[]), pure: false },

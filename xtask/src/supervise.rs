@@ -39,17 +39,22 @@ const LEFT_BEHIND: u8 = 1;
 pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
     let Some((program, arguments)) = command.split_first() else { bail!("no program to run") };
     let asked = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&asked)).context("listening for SIGTERM")?;
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&asked))
+        .context("cannot install a handler for SIGTERM")?;
     let (mut command, is_asked) = (with_default_signals(program), || asked.load(Relaxed));
     let watched = watch_unless(command.args(arguments), limit, is_asked)?;
     let (name, left) = (program.display(), watched.left);
     let Some(status) = watched.status else {
-        let why = if is_asked() { "was to end".to_owned() } else { format!("took more than {} s", limit.as_secs()) };
+        let why = if is_asked() {
+            "was stopped by SIGTERM".to_owned()
+        } else {
+            format!("took more than {} s", limit.as_secs())
+        };
         eprintln!("supervise: '{name}' {why} and was killed, with {}", named(&left));
         return Ok(TIMED_OUT);
     };
     if !left.is_empty() {
-        eprintln!("supervise: '{name}' left behind, and they were killed: {}", named(&left));
+        eprintln!("supervise: killed processes that '{name}' left behind: {}", named(&left));
     }
     let code = code(status);
     Ok(if code == 0 && !left.is_empty() { LEFT_BEHIND } else { code })
@@ -86,7 +91,7 @@ pub fn watch(command: &mut Command, limit: Duration) -> Result<Watched> {
 /// Same as [`watch`], but also ends when `is_over` returns true.
 fn watch_unless(command: &mut Command, limit: Duration, is_over: impl Fn() -> bool) -> Result<Watched> {
     // Any process ID works here: the kernel only sets the flag.
-    set_child_subreaper(Some(rustix::process::getpid())).context("becoming the reaper of orphans")?;
+    set_child_subreaper(Some(rustix::process::getpid())).context("cannot become the reaper of orphaned processes")?;
     let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let main = child.id();
     let started = Instant::now();
@@ -125,7 +130,7 @@ fn reap(main: u32) -> Result<Option<ExitStatus>> {
             Ok(Some(_)) => {}
             Ok(None) | Err(rustix::io::Errno::CHILD) => return Ok(ended),
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error).context("waiting for children"),
+            Err(error) => return Err(error).context("cannot wait for child processes"),
         }
     }
 }

@@ -89,7 +89,7 @@ struct Target {
 }
 
 fn parse(json: &[u8]) -> Result<Vec<Crate>> {
-    let metadata: Metadata = serde_json::from_slice(json).context("reading the answer of cargo metadata")?;
+    let metadata: Metadata = serde_json::from_slice(json).context("cannot parse the output of cargo metadata")?;
     metadata.packages.into_iter().map(as_crate).collect()
 }
 

@@ -80,12 +80,12 @@ fn differences_and_hangs_are_found() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(row(&output, "bpf"), [4, 1, 3, 1], "{said}");
     for finding in [
-        "DIFFERS exit.c (2 threads) bpf: 1 of 1: exit 3, plain exit 0; again: 5 of 5",
-        "DIFFERS crash.c (2 threads) bpf: 1 of 1: signal 6, plain exit 0; again: 5 of 5",
-        "DIFFERS prints.c (2 threads) bpf: 1 of 1: prints 'wrong', plain 'right'; again: 5 of 5",
-        "HANGS hangs.c (2 threads) bpf: 1 of 1: hang, plain exit 0; again: 1 of 1",
-        "set aside: plain, it ends with exit 1: fails.c (2 threads)",
-        "set aside: it is only to be compiled: compile.c",
+        "DIFFERS exit.c (2 threads) bpf: 1 of 1: exit 3, without cox exit 0; again: 5 of 5",
+        "DIFFERS crash.c (2 threads) bpf: 1 of 1: signal 6, without cox exit 0; again: 5 of 5",
+        "DIFFERS prints.c (2 threads) bpf: 1 of 1: prints 'wrong', without cox 'right'; again: 5 of 5",
+        "HANGS hangs.c (2 threads) bpf: 1 of 1: hang, without cox exit 0; again: 1 of 1",
+        "set aside: without cox, it ends with exit 1: fails.c (2 threads)",
+        "set aside: it is only compiled, not run: compile.c",
     ] {
         assert!(said.contains(finding), "{finding}\n{said}");
     }
@@ -177,7 +177,7 @@ fn what_is_finished_is_not_run_again() {
     let again = go_on(&[]);
     assert_eq!((again.status.code(), row(&again, "off")), (Some(1), vec![1, 0, 1, 0]), "{}", text(&again));
     for said in
-        ["DIFFERS b.c (2 threads) bpf: 1 of 1: exit 3", "set aside: plain, it ends with exit 1: c.c (2 threads)"]
+        ["DIFFERS b.c (2 threads) bpf: 1 of 1: exit 3", "set aside: without cox, it ends with exit 1: c.c (2 threads)"]
     {
         assert!(text(&again).contains(said), "{}", text(&again));
     }

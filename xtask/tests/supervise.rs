@@ -66,7 +66,7 @@ fn a_program_that_is_to_end_ends_with_all_it_started() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(124));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("was to end") && said.contains("(sleep)"), "{said}");
+    assert!(said.contains("was stopped by SIGTERM") && said.contains("(sleep)"), "{said}");
     assert!(!is_there(&line), "{said}");
 }
 

@@ -43,11 +43,11 @@ pub struct Exception {
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         below: "crates/broker/src",
-        why: "what all states of a conversation share is beside the choice between them",
+        why: "one file both selects the state of a conversation and has the code that all states share",
     },
     Exception {
         below: "crates/watch/src/stands",
-        why: "what both kinds of stands share is beside the choice between them",
+        why: "one file both selects the kind of thread snapshots and has the code that both kinds share",
     },
 ];
 
@@ -95,7 +95,7 @@ pub fn faults<'c>(circles: &'c [Circle], exceptions: &'c [Exception]) -> (Vec<&'
 
 impl fmt::Display for Circle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} files use one another", self.files.len())?;
+        write!(f, "dependency cycle of {} files", self.files.len())?;
         let pairs: BTreeSet<(&PathBuf, &PathBuf)> = self.arrows.iter().map(|arrow| (&arrow.from, &arrow.to)).collect();
         for (from, to) in pairs {
             write!(f, "\n  {} uses {}", from.display(), to.display())?;

@@ -46,7 +46,7 @@ pub struct Module {
 /// # Errors
 /// When a file cannot be read or is not valid Rust.
 pub fn of(file: &Path) -> Result<Vec<Module>> {
-    let folder = file.parent().context("a file lies in a folder")?;
+    let folder = file.parent().context("the file's path has no folder")?;
     let mut modules = Vec::new();
     read(&mut modules, file, folder, None)?;
     Ok(modules)
@@ -86,7 +86,7 @@ fn add_child(modules: &mut Vec<Module>, file: &Path, folder: &Path, own: usize, 
     }
     if let Some(path) = module.attrs.iter().find_map(path_of) {
         let file = file.with_file_name(path);
-        let folder = file.parent().context("a file lies in a folder")?.to_owned();
+        let folder = file.parent().context("the file's path has no folder")?.to_owned();
         return read(modules, &file, &folder, Some(own));
     }
     let beside = folder.join(format!("{name}.rs"));

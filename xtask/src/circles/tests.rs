@@ -32,7 +32,7 @@ fn two_files_that_use_one_another_are_a_circle_with_its_lines() {
     let b = "use crate::a::A;\n\npub struct B(A);\n";
     let circles = circles_of(&[ROOT, ("a.rs", "pub struct A;\n\nfn f() {\n    super::b::g();\n}\n"), ("b.rs", b)]);
     assert_eq!(circles.len(), 1);
-    let expected = "2 files use one another\n  a.rs uses b.rs\n    a.rs:4: super::b::g\n  b.rs uses a.rs\n    \
+    let expected = "dependency cycle of 2 files\n  a.rs uses b.rs\n    a.rs:4: super::b::g\n  b.rs uses a.rs\n    \
                     b.rs:1: crate::a::A\n    b.rs:3: A";
     assert_eq!(circles[0].to_string(), expected);
 }

@@ -135,7 +135,7 @@ impl Log {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn open(path: &Path, suite: &Path, cox: &Path, limit_s: u64) -> Result<Log> {
-        let named = || format!("the file '{}' of what is finished", path.display());
+        let named = || format!("the log of finished tests '{}'", path.display());
         let tested = Tested::new(suite, cox, limit_s);
         // The last line may be incomplete, even within a character.
         let text = match fs::read(path) {
@@ -152,7 +152,11 @@ impl Log {
             }
         } else if !text.is_empty() {
             let before = free_name(path);
-            eprintln!("conformance: {} is of another cox, suite or limit: now {}", path.display(), before.display());
+            eprintln!(
+                "conformance: {} is from another cox, suite or limit; renamed to {}",
+                path.display(),
+                before.display()
+            );
             fs::rename(path, before).with_context(named)?;
         }
         if let Some(folder) = path.parent() {

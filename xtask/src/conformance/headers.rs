@@ -71,9 +71,9 @@ fn of_gcc(source: &str, language: Language) -> Result<Plan, String> {
         let text = |at: usize| words.get(at).map(Word::flat).unwrap_or_default();
         let ours = is_for_us(&words);
         match words[0].text().unwrap_or_default() {
-            "dg-do" if text(1) != "run" => return Err("it is only to be compiled".into()),
-            "dg-do" if !ours => return Err(format!("it is for {}", text(2))),
-            "dg-require-effective-target" if !holds(&text(1)) => return Err(format!("it wants {}", text(1))),
+            "dg-do" if text(1) != "run" => return Err("it is only compiled, not run".into()),
+            "dg-do" if !ours => return Err(format!("it runs only on {}", text(2))),
+            "dg-require-effective-target" if !holds(&text(1)) => return Err(format!("it needs {}", text(1))),
             "dg-skip-if" => {
                 let selected = match words.get(2) {
                     Some(Word::List(inner)) => tcl::selects(inner, &holds),
@@ -84,7 +84,7 @@ fn of_gcc(source: &str, language: Language) -> Result<Plan, String> {
                     word.flat().split_whitespace().any(|flag| flag == "*" || flags.iter().any(|f| f == flag))
                 };
                 if selected && words.get(3).is_none_or(names) && !words.get(4).is_some_and(names) {
-                    return Err("its head says so (dg-skip-if)".into());
+                    return Err("its head excludes this machine (dg-skip-if)".into());
                 }
             }
             "dg-options" if ours => plan.options = split(&text(1)),
@@ -151,7 +151,7 @@ fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
         if let Some((_, list)) = line.split_once("REQUIRES:")
             && list.split(',').any(|word| !matches!(word.trim(), "linux" | "gcc" | "openmp"))
         {
-            return Err(format!("it wants{list}"));
+            return Err(format!("it needs{list}"));
         }
     }
     let mut plan = bare();
@@ -176,7 +176,7 @@ fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
             }
         }
     }
-    Err("no RUN line of it is one of libomp's".into())
+    Err("none of its RUN lines uses %libomp-run or %libomp-compile-and-run".into())
 }
 
 #[cfg(test)]

@@ -57,10 +57,10 @@ pub enum Ended {
 pub fn run(options: &Options) -> Result<Ended> {
     let root = workspace::root();
     let absolute = |path: PathBuf| std::path::absolute(&path).with_context(|| path.display().to_string());
-    let folder = options.suite.file_name().context("the suite has no name")?;
+    let folder = options.suite.file_name().context("the suite's path has no last component")?;
     let work = options.work.clone().unwrap_or_else(|| root.join("target/conformance/built").join(folder));
     let cox = options.cox.clone().unwrap_or_else(|| root.join("target/release/cox"));
-    let xtask = std::env::current_exe().context("this program")?;
+    let xtask = std::env::current_exe().context("cannot find the path of xtask")?;
     let bench = Bench { xtask, cox: absolute(cox)?, work: absolute(work)?, limit_s: options.limit };
     fs::create_dir_all(&bench.work).with_context(|| bench.work.display().to_string())?;
     let choice = options.choice()?;
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<Ended> {
     }
     print!("{}", summary.text());
     if unfinished > 0 {
-        println!("conformance: {unfinished} of {} tests are not finished: the same command goes on", tests.len());
+        println!("conformance: {unfinished} of {} tests are not finished: the same command continues", tests.len());
         return Ok(Ended::Unfinished);
     }
     let is_good = summary.is_good().context("nothing could be compared")?;
@@ -248,12 +248,12 @@ impl All<'_> {
             match differs_by_itself(built, *threads, reference) {
                 Ok(false) => {}
                 Ok(true) => {
-                    let why = format!("plain, it differs in some of {PLAIN_AGAIN} further runs");
+                    let why = format!("without cox, it differs in some of {PLAIN_AGAIN} further runs");
                     finished.aside.insert(*threads, why);
                     continue;
                 }
                 Err(why) => {
-                    let finding = format!("DIFFERS {name} {backend}: plain, it cannot be run again: {why:#}");
+                    let finding = format!("DIFFERS {name} {backend}: it cannot be run again without cox: {why:#}");
                     finished.findings.push((*threads, finding));
                     continue;
                 }

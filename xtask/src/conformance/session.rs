@@ -84,7 +84,7 @@ impl Bench {
     pub fn probe(&self, backend: &str) -> Result<(), String> {
         let mut command = Command::new(&self.cox);
         let output = command.args(["run", "-q", &format!("--overlap={backend}"), "--", "true"]).output();
-        let output = output.map_err(|error| format!("{}: {error}; first: make build", self.cox.display()))?;
+        let output = output.map_err(|error| format!("{}: {error}; run make build first", self.cox.display()))?;
         if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()) }
     }
 }
@@ -116,7 +116,12 @@ fn is_newer(stamp: &Path, source: &Path) -> bool {
 
 fn first_error(text: &str) -> String {
     let is_error = |line: &&str| line.contains("rror") || line.contains("undefined reference");
-    text.lines().find(is_error).or(text.lines().next()).unwrap_or("no word of the compiler").trim().to_owned()
+    text.lines()
+        .find(is_error)
+        .or(text.lines().next())
+        .unwrap_or("the compiler failed without a message")
+        .trim()
+        .to_owned()
 }
 
 impl Built<'_> {

@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let missing: Vec<_> =
         NEEDED.iter().filter(|(program, _)| !is_on_path(program)).map(|(_, package)| *package).collect();
     if !missing.is_empty() {
-        bail!("missing here: {}; first: apt-get install {}", missing.join(", "), missing.join(" "));
+        bail!("not installed: {}; first run: apt-get install {}", missing.join(", "), missing.join(" "));
     }
     options::claim(&folder)?;
     let places = Places::new(&folder)?;
@@ -68,7 +68,11 @@ pub fn run(options: &Options) -> Result<bool> {
     }
     say_what_is_left_out(&places)?;
     if options.again {
-        ensure!(places.readme().is_file(), "no walk was kept in '{}'", places.root.display());
+        ensure!(
+            places.readme().is_file(),
+            "no earlier walk with --keep has left a root file system in '{}'",
+            places.root.display()
+        );
     } else {
         root::make(&places, &root::sources(options.mirror.as_deref())?)?;
     }
@@ -92,7 +96,7 @@ fn say_what_is_left_out(places: &Places) -> Result<()> {
     let commit = git(&["log", "-1", "--format=%h %s"]).context("cannot start git")?;
     println!("walk: {}", String::from_utf8_lossy(&commit.stdout).trim_end());
     if !git(&["status", "--porcelain"])?.stdout.is_empty() {
-        println!("walk: changes that are not committed are left out");
+        println!("walk: uncommitted changes are not tested");
     }
     Ok(())
 }
@@ -101,7 +105,7 @@ fn say_what_is_left_out(places: &Places) -> Result<()> {
 fn walking(places: &Places) -> Result<Command> {
     let mut command = namespaces();
     command.args(["sh", "-euc", MOUNTS, "mounts.sh"]).arg(&places.root).arg(&places.sysroot).arg(places.archives());
-    command.arg(env::current_exe().context("this program's file")?).arg("walk");
+    command.arg(env::current_exe().context("cannot find the path of xtask")?).arg("walk");
     Ok(command)
 }
 

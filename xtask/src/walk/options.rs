@@ -110,7 +110,7 @@ pub fn claim(folder: &Path) -> Result<()> {
     }
     fs::create_dir_all(folder).with_context(|| format!("the folder '{}'", folder.display()))?;
     if fs::read_dir(folder).with_context(|| format!("the folder '{}'", folder.display()))?.next().is_some() {
-        bail!("'{}' has files in it that no walk has made; give --root another folder", folder.display());
+        bail!("'{}' contains files that no walk has made; name another folder with --root", folder.display());
     }
     fs::write(&mark, "cargo xtask walk may remove what is in here\n").with_context(|| format!("'{}'", mark.display()))
 }

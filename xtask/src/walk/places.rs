@@ -25,7 +25,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(folder: &Path) -> Result<Places> {
         let output = Command::new("rustc").args(["--print", "sysroot"]).output().context("cannot start rustc")?;
-        let sysroot = String::from_utf8(output.stdout).context("the toolchain's folder")?;
+        let sysroot = String::from_utf8(output.stdout).context("the toolchain's path is not valid UTF-8")?;
         Ok(Places {
             repository: workspace::root(),
             root: folder.join("root"),

@@ -37,7 +37,7 @@ pub fn sources(mirror: Option<&str>) -> Result<String> {
     let output = Command::new("apt-get")
         .args(["indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"])
         .output()
-        .context("cannot start apt-get, which knows Debian's mirror; or name one with --mirror")?;
+        .context("cannot start apt-get, which lists Debian's mirrors; name a mirror with --mirror")?;
     let sources = chosen(&String::from_utf8_lossy(&output.stdout));
     ensure!(!sources.is_empty(), "this machine's apt has no sources of Debian {SUITE}; name a mirror with --mirror");
     Ok(sources)

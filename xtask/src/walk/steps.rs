@@ -110,9 +110,9 @@ fn scripted(who: Who, text: &str) -> Result<Vec<Step>> {
                 Some((name, "root)")) => (name, Who::Root),
                 Some((name, "stranger)")) => (name, Who::Stranger),
                 Some((name, "container)")) => (name, Who::Container),
-                Some((_, other)) => bail!("line {}: nobody is called '{other}'", number + 1),
+                Some((_, other)) => bail!("line {}: unknown user '{other}'", number + 1),
             };
-            ensure!(!steps.iter().any(|step| step.name == name), "line {}: '{name}' is there twice", number + 1);
+            ensure!(!steps.iter().any(|step| step.name == name), "line {}: a second step '{name}'", number + 1);
             let name = name.to_owned();
             steps.push(Step { name, who, folder: ".", script: String::new(), limit: STEP_LIMIT, of_readme: false });
         } else if let Some(step) = steps.last_mut() {
@@ -123,7 +123,7 @@ fn scripted(who: Who, text: &str) -> Result<Vec<Step>> {
     ensure!(!steps.is_empty(), "no steps");
     let empty = |step: &&Step| step.script.trim().is_empty();
     if let Some(step) = steps.iter().find(empty) {
-        bail!("nothing to do in '{}'", step.name);
+        bail!("step '{}' has no commands", step.name);
     }
     Ok(steps)
 }

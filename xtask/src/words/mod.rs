@@ -59,7 +59,7 @@ impl fmt::Display for Hit {
 /// When a row has another form, or names an unknown kind.
 pub fn table(text: &str) -> Result<Vec<Retired>> {
     let rows = text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    rows.map(|(at, line)| row(line).with_context(|| format!("line {} of the table of words", at + 1))).collect()
+    rows.map(|(at, line)| row(line).with_context(|| format!("line {} of the table of retired words", at + 1))).collect()
 }
 
 fn row(line: &str) -> Result<Retired> {
@@ -71,7 +71,7 @@ fn row(line: &str) -> Result<Retired> {
     };
     let list =
         |text: &str| -> Vec<String> { text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect() };
-    let kinds = list(kinds).into_iter().map(|kind| Kind::of(&kind).with_context(|| format!("no kind '{kind}'")));
+    let kinds = list(kinds).into_iter().map(|kind| Kind::of(&kind).with_context(|| format!("unknown kind '{kind}'")));
     let (whole, word) = word.strip_prefix('=').map_or((false, word), |word| (true, word));
     Ok(Retired {
         whole,
