@@ -11,13 +11,13 @@ use crate::rooms::{FLOORS, FOR_TESTS, Room, Uses};
 pub struct Crate {
     /// Package name.
     pub name: String,
-    /// Workspace crates that it depends on, including those of its build script.
+    /// Workspace crates on which the crate or its build script depends.
     pub uses: Vec<String>,
-    /// Workspace crates that its tests depend on.
+    /// Workspace crates on which the crate's tests depend.
     pub uses_for_tests: Vec<String>,
-    /// True if the root file of its library (or of its program) contains `#![forbid(unsafe_code)]`.
+    /// True if the root file of the crate's library (or of its program) contains `#![forbid(unsafe_code)]`.
     pub forbids_unsafe: bool,
-    /// Root files of its library and its programs.
+    /// Root files of the crate's library and programs.
     pub roots: Vec<PathBuf>,
 }
 
@@ -26,12 +26,12 @@ pub struct Crate {
 pub enum Fault {
     /// The crate has no row in the plan.
     NotPlanned(String),
-    /// The row has no crate.
+    /// A row of the plan names a crate that does not exist.
     NotBuilt(String),
-    /// The row names a floor (layer) that does not exist.
+    /// A row of the plan names a floor (layer) that does not exist.
     NoSuchFloor(String),
-    /// The row allows a dependency that no row may allow: upwards, within a floor without being an exception, or an exception on a floor that has
-    /// none.
+    /// A row allows a dependency that no row may allow: on a crate of a higher floor; on a crate of the same floor, without an exception; or an
+    /// exception on a floor that permits none.
     BadRow {
         /// The crate of the row.
         room: String,
@@ -45,7 +45,7 @@ pub enum Fault {
         /// The crate that it uses.
         to: String,
     },
-    /// A crate depends on a crate for tests outside of its tests.
+    /// A crate uses a crate that is for tests only, but not only in its tests.
     ForTests {
         /// The dependent crate.
         from: String,

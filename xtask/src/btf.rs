@@ -20,10 +20,10 @@ use crate::workspace;
 #[derive(Debug, Parser)]
 #[command(name = "xtask btf", bin_name = "cargo xtask btf")]
 pub struct Options {
-    /// Use the newest kernel in Debian; without this option: make the stored types anew (crates/watch/tests/btf)
+    /// Check against the newest kernel in Debian; without this option, make the stored types (crates/watch/tests/btf) again
     #[arg(long)]
     pub newest: bool,
-    /// Debian's mirror, or a snapshot of it if no suite has the kernel any more; default: the mirror that this machine's apt uses
+    /// Debian's mirror, or a snapshot of Debian if no suite has the kernel any longer; default: the mirror that this machine's apt uses
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
 }
@@ -38,7 +38,7 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// Suffix of Debian's smallest kernel build for x86-64; the types that the BPF programs read are the same as in the other builds.
 const BUILD: &str = "-cloud-amd64";
 
-/// Does what the options say. Returns whether all relocations resolve.
+/// Checks against the newest kernel, or makes the stored types again, as the options say. Returns whether all relocations resolve.
 ///
 /// # Errors
 /// When the types cannot be obtained.

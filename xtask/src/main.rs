@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Converts an answer to an exit code. 0: good, 1: not good, 2: no answer.
+/// Converts an answer to an exit code: 0 if the answer is good, 1 if it is not, 2 if there was an error and no answer.
 fn told(verb: &str, answer: Result<bool>) -> ExitCode {
     match answer {
         Ok(good) => ExitCode::from(u8::from(!good)),

@@ -1,6 +1,6 @@
 //! A random sample of comments and messages, for a reader who does not know the code: `cargo xtask sample`.
 //!
-//! The seed is the commit that is judged, so that nobody chooses what is read and everybody draws the same.
+//! The seed is the commit that is judged, so that nobody chooses what is read, and everybody draws the same sample.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,15 +15,15 @@ use crate::workspace;
 
 /// Draws comments and messages at random, and prints each with its place.
 ///
-/// A comment is all lines of a block; the line of code below it is printed with it. A message is a string in a program's code. Of both
-/// only those of three words or more are drawn, and none from tests.
+/// A comment is all lines of a block; the line of code below it is printed with it. A message is a string in a program's code. Texts of fewer than
+/// three words and texts in tests are not drawn.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask sample")]
 pub struct Options {
-    /// How many comments.
+    /// Number of comments
     #[arg(long, default_value_t = 240)]
     comments: usize,
-    /// How many messages.
+    /// Number of messages
     #[arg(long, default_value_t = 60)]
     messages: usize,
     /// The seed in hexadecimal; default: the first 8 digits of the commit that is checked out
@@ -31,19 +31,19 @@ pub struct Options {
     seed: Option<u64>,
 }
 
-/// A text and where it stands.
+/// A comment or message, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Text {
-    /// Relative to the workspace.
+    /// Path of the file, relative to the workspace.
     file: PathBuf,
     line: usize,
     text: String,
 }
 
-/// Draws and prints.
+/// Draws comments and messages, and prints them.
 ///
 /// # Errors
-/// When git does not say the commit, or a source cannot be read.
+/// When git fails to print the commit, or a source cannot be read.
 pub fn run(options: &Options) -> Result<bool> {
     let root = workspace::root();
     let seed = options.seed.map_or_else(|| commit(&root), Ok)?;
@@ -69,7 +69,7 @@ fn commit(root: &Path) -> Result<u64> {
     u64::from_str_radix(&first, 16).with_context(|| format!("{digits:?} is not a commit"))
 }
 
-/// All comments and all messages, in the order of files and lines.
+/// Returns all comments and all messages, in the order of files and lines.
 fn texts(root: &Path) -> Result<(Vec<Text>, Vec<Text>)> {
     let (mut comments, mut messages) = (Vec::new(), Vec::new());
     for folder in ["crates", "bench", "xtask"] {
@@ -95,7 +95,7 @@ fn is_source(path: &Path) -> bool {
     path.extension().and_then(|extension| extension.to_str()).is_some_and(|e| ["rs", "c", "h"].contains(&e))
 }
 
-/// Whether a file is for tests only.
+/// Returns whether a file is for tests only.
 fn is_test(file: &Path) -> bool {
     file.starts_with("crates/testkit")
         || file
@@ -103,17 +103,17 @@ fn is_test(file: &Path) -> bool {
             .any(|part| ["tests", "tests.rs", "benches", "examples"].iter().any(|t| part.as_os_str() == *t))
 }
 
-/// A module of tests is the last thing in its file.
+/// Returns the part of a source before its module of tests, which is the last item of the file.
 fn before_tests(source: &str) -> &str {
     source.split_once("\n#[cfg(test)]\nmod ").map_or(source, |(before, _)| before)
 }
 
-/// Three words or more: less is a name.
+/// Returns whether a text has at least three words. Shorter texts are mostly names.
 fn is_a_sentence(text: &str) -> bool {
     text.split_whitespace().filter(|word| word.chars().any(char::is_alphabetic)).count() >= 3
 }
 
-/// Each block of comment lines with its first line's number, and the line of code that follows.
+/// Returns each block of comment lines: the number of its first line, and its text with the line of code below.
 fn comments_of(source: &str) -> Vec<(usize, String)> {
     let (mut found, mut block, mut is_inside) = (Vec::new(), Vec::new(), false);
     for (at, line) in source.lines().chain([""]).enumerate() {

@@ -145,7 +145,7 @@ fn kill_all(main: u32) -> Result<BTreeMap<u32, String>> {
             return Ok(killed);
         }
         for (pid, name) in left {
-            // The signal may be refused if the process belongs to another user (a test that runs as another user) and this one is not root.
+            // The kernel refuses the signal if a test has started the process as another user, and this process is not root.
             if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
                 let _ = kill_process(pid, Signal::KILL);
             }

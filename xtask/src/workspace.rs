@@ -112,7 +112,7 @@ fn as_crate(package: Package) -> Result<Crate> {
     Ok(Crate { name: package.name, uses: names(ships), uses_for_tests: names(for_tests), forbids_unsafe, roots })
 }
 
-/// Returns the names sorted and without duplicates: a crate can be a dependency of both a program and its build script.
+/// Returns the names sorted and without duplicates: a crate can be a dependency of a program and also of its build script.
 fn names(dependencies: Vec<Dependency>) -> Vec<String> {
     let distinct: BTreeSet<String> = dependencies.into_iter().map(|dependency| dependency.name).collect();
     distinct.into_iter().collect()

@@ -27,17 +27,17 @@ pub struct Mention {
 pub struct Module {
     /// Index of the parent module; `None` for the crate's root.
     pub parent: Option<usize>,
-    /// The file that contains it.
+    /// The file that contains the module.
     pub file: PathBuf,
-    /// Modules declared in it, by name.
+    /// Child modules, by name.
     pub children: BTreeMap<String, usize>,
-    /// Items declared in it.
+    /// Names of the items that the module declares.
     pub items: Vec<String>,
     /// Imported names, and the path of each as seen from this module.
     pub imports: BTreeMap<String, Vec<String>>,
     /// Modules imported with `*`.
     pub globs: Vec<Vec<String>>,
-    /// Paths mentioned in its code.
+    /// Paths in the module's code.
     pub mentions: Vec<Mention>,
 }
 

@@ -1,7 +1,7 @@
 //! The log of finished tests: a full run takes hours, so a run that was interrupted continues where it stopped.
 //!
 //! The log file has one line per [`Finished`], written as soon as the test is finished. An interrupted run loses only the tests that are running. The
-//! first line describes what was tested; the log of another cox is renamed.
+//! first line describes what was tested. If this was another cox or suite, or with another time limit, the file is renamed, and a new log begins.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,11 +18,11 @@ use super::session::Overlap;
 /// Number of runs per verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Same end and output as plain.
+    /// Runs that ended in the same way as without cox, with the same output.
     pub same: u64,
-    /// Same end, with the lines in another order, or with other lines if the test does not prescribe them.
+    /// Runs that ended in the same way, with the lines in another order, or with other lines if the test does not prescribe them.
     pub other_output: u64,
-    /// Another end, or other lines.
+    /// Runs that ended in another way, or whose lines differ.
     pub differ: u64,
     /// Runs that did not end within the limit.
     pub hang: u64,
@@ -57,7 +57,7 @@ pub struct Finished {
     pub backend: Option<String>,
     /// Requested number of runs with each number of threads.
     pub times: u32,
-    /// Counts by number of threads. All counts of a number are 0 if cox failed.
+    /// Counts by number of threads. If cox failed with a number of threads, all its counts are 0.
     pub counts: BTreeMap<u32, Counts>,
     /// Why the test could not be judged, by number of threads (0: any number).
     pub aside: BTreeMap<u32, String>,
@@ -68,13 +68,13 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Returns whether the test could not be tried at all: it did not build, it could not run plain, or cox failed.
+    /// Returns whether the test could not be tried at all: it did not build, it could not run without cox, or cox failed.
     fn has_failed(&self) -> bool {
         let cox_failed = !self.counts.is_empty() && self.counts.values().all(|counts| *counts == Counts::default());
         self.aside.contains_key(&0) || cox_failed
     }
 
-    /// Returns whether `times` runs with this backend and number of threads are not needed any more.
+    /// Returns whether these results include `times` runs of the test with this backend and number of threads, or say why it could not be judged.
     fn covers(&self, test: &str, backend: &str, threads: u32, times: u32) -> bool {
         let is_aside = self.aside.contains_key(&threads) || self.aside.contains_key(&0);
         let has_run = self.times >= times && self.counts.contains_key(&threads);
@@ -116,7 +116,7 @@ impl Tested {
     }
 }
 
-/// Returns an unused file name for a log that is to be kept.
+/// Returns an unused file name to which an old log can be renamed.
 fn free_name(path: &Path) -> PathBuf {
     let named = |number: u32| PathBuf::from(format!("{}.before.{number}", path.display()));
     (1..).map(named).find(|name| !name.exists()).unwrap_or_else(|| named(0))

@@ -105,7 +105,8 @@ fn split(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns whether this machine is, or has, what a selector names. An unlisted name counts as absent, and its tests are set aside.
+/// Returns whether a name in a selector (a target, a feature, a language) applies to this machine and test. Names that are not listed here do not
+/// apply, and tests that need them are set aside.
 fn is_here(name: &str, language: Language) -> bool {
     match name {
         "c" => language == Language::C,

@@ -3,11 +3,11 @@
 use super::headers::Plan;
 use super::rounds::{End, Outcome};
 
-/// The reference made of a test's plain runs with one number of threads.
+/// The reference for a test with one number of threads, made from its plain runs, which are without cox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     outcome: Outcome,
-    /// True if the lines differ between plain runs: then they are not compared.
+    /// True if the lines differ between plain runs. Lines are then not compared.
     output_varies: bool,
     /// True if the standard output is part of the test.
     is_output_fixed: bool,
@@ -16,11 +16,11 @@ pub struct Reference {
 /// The result of comparing a run with its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Same end and same output.
+    /// The run ended in the same way as the plain runs, with the same output.
     Same,
-    /// Same end, with the lines in another order, or with other lines if the test does not prescribe them.
+    /// The run ended in the same way, with the lines in another order, or with other lines if the test does not prescribe them.
     OtherOutput,
-    /// Another end, or other lines.
+    /// The run ended in another way, or its lines differ.
     Differs,
     /// The run did not end within the limit.
     Hangs,

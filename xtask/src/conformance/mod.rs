@@ -1,4 +1,5 @@
-//! Checks that programs behave under `cox run --overlap` as they do without it: runs other projects' OpenMP tests plain and with each backend.
+//! Checks that programs behave under `cox run --overlap` as they do without it: runs other projects' OpenMP tests *plain*, which is without cox, and
+//! with each backend.
 //!
 //! - [`options`]: the command line.
 //! - [`suite`]: the tests of a folder; [`headers`] and [`tcl`]: the directives at the head of their sources.

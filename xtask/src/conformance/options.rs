@@ -10,19 +10,19 @@ use clap::Parser;
 /// The backends of `cox run --overlap`.
 const BACKENDS: [&str; 5] = ["bpf", "perf", "standby-idle", "leader", "off"];
 
-/// Runs a folder's OpenMP tests plain and under `cox run --overlap`, and compares them.
+/// Runs a folder's OpenMP tests without cox and under `cox run --overlap`, and compares the runs.
 ///
-/// Every source with a main function is a test: those of gcc's testsuites with their dg- directives, those of LLVM with their RUN lines, and any
-/// other one (gcc, g++ or gfortran, -O2 -fopenmp). Programs that have been built are tests, too. Each test runs plain twice; one that fails, or does
-/// not end the same way twice, is set aside and listed. Then it runs with each backend, and must end in the same way, with the same lines in any
-/// order. Exit code: 0 all the same, 1 differences or hangs, 2 nothing could be compared, 3 not finished (--for).
+/// Every source with a main function is a test. Tests of gcc's testsuites are built as their dg- directives say, tests of LLVM as their RUN lines
+/// say, and all others with gcc, g++ or gfortran and -O2 -fopenmp. Programs that are already built are tests, too. Each test first runs twice without
+/// cox; a test that fails, or ends in two different ways, is set aside and listed. Then the test runs with each backend, and must end in the same
+/// way, with the same lines in any order. Exit code: 0 all the same, 1 differences or hangs, 2 nothing could be compared, 3 not finished (--for).
 #[derive(Debug, Parser)]
 #[command(name = "xtask conformance", bin_name = "cargo xtask conformance")]
 pub struct Options {
     /// The folder of tests
     #[arg(long, value_name = "DIR")]
     pub suite: PathBuf,
-    /// Backends; a named backend that does not work here is an error, without this option it is skipped
+    /// Backends; it is an error if one of them does not work here; default: all that work here
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = BACKENDS)]
     pub backends: Vec<String>,
     /// Numbers of threads (OMP_NUM_THREADS)
@@ -34,8 +34,8 @@ pub struct Options {
     /// Only tests that this file names, one per line; # begins a comment
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
-    /// Runs of each test that makes tasks, with each backend and number of threads: faults at the beginning of a program's first region are rare.
-    /// Other tests run once
+    /// Number of runs of each test that makes tasks, with each backend and number of threads, to find rare faults at the start of a program's first
+    /// region; other tests run once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// Number of tests that run at the same time; default: number of CPUs
@@ -44,11 +44,11 @@ pub struct Options {
     /// Seconds after which a run that has not ended counts as a hang
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
-    /// Keep finished results in FILE, and run only what is not finished. A FILE of another cox, suite or limit is renamed. The table contains
-    /// everything in FILE for these numbers of threads and backends; what could not be tried is tried again
+    /// Store results in FILE, and run only tests without a result in it. A FILE from another cox, suite or limit is renamed. The table contains all
+    /// results in FILE for these backends and numbers of threads. Tests that could not be run are tried again
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-    /// Start no test with a backend after this many seconds; 0: print what FILE has
+    /// After this many seconds, start no further test or backend; 0: only print the results in FILE
     #[arg(long = "for", value_name = "SECONDS", requires = "resume")]
     pub time: Option<u64>,
     /// The program cox; default: target/release/cox

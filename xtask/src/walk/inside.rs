@@ -32,7 +32,8 @@ const PASSED_ON: [&str; 10] = [
     "PIP_DEFAULT_TIMEOUT",
 ];
 
-/// Shell script that replaces the root file system. A user namespace requires pivot_root(8); for everything else chroot(2) would do.
+/// Shell script that replaces the root file system by pivot_root(8). chroot(2) would not do, because the kernel creates no user namespace for a
+/// process in a chroot.
 const PIVOT: &str = r#"cd "$0" && pivot_root . mnt && cd / && umount -l /mnt && exec "$@""#;
 
 /// Runs all chosen parts and prints the table. Returns whether every step succeeded.

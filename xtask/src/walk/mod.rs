@@ -1,10 +1,11 @@
 //! `cargo xtask walk`: runs README.md's commands in a fresh Debian 12, as a new user would, and then what a newcomer tries next.
 //!
 //! 1. `root.rs` makes the root file system in target/walk.
-//! 2. `mounts.sh` mounts what it needs in new mount, PID and IPC namespaces. The kernel removes them when the walk ends, even if the walk is killed:
-//!    setpriv(1) makes the kernel kill unshare(1) together with its parent, and unshare takes the first process of the namespace with it.
-//! 3. `inside.rs` runs the steps in there and prints the table.
-//! 4. The root file system is removed from outside, where nothing was ever mounted.
+//! 2. `mounts.sh` mounts the file systems that the steps need, in new mount, PID and IPC namespaces. The kernel removes them when the walk ends, even
+//!    if the walk is killed: setpriv(1) makes the kernel kill unshare(1) together with its parent, and unshare takes the first process of the
+//!    namespace with it.
+//! 3. `inside.rs` runs the steps in these namespaces and prints the table.
+//! 4. The root file system is removed from outside of the namespaces, where nothing is mounted below it.
 
 use std::env;
 use std::fs;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Returns a command to which the actual command is appended: it runs that in new namespaces, which end with this process.
+/// Returns a command that runs another command in new namespaces; the caller appends that command's words. The namespaces end with this process.
 pub(super) fn namespaces() -> Command {
     let mut command = Command::new("setpriv");
     command.args([

@@ -14,7 +14,7 @@ use clap::{Parser, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "xtask walk", bin_name = "cargo xtask walk")]
 pub struct Options {
-    /// Folder for the root file system, the logs and what the next walk can reuse; default: target/walk
+    /// Folder for the root file system, the logs, and files that the next walk can reuse; default: target/walk
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Only these parts, and those that they build on; default: all
@@ -29,7 +29,7 @@ pub struct Options {
     /// Keep the root file system
     #[arg(long)]
     pub keep: bool,
-    /// Use the root file system that an earlier walk left with --keep; what README.md installs is then present
+    /// Use the root file system that an earlier walk left with --keep; it already contains what README.md installs
     #[arg(long)]
     pub again: bool,
     /// Reuse nothing from earlier walks
@@ -38,7 +38,7 @@ pub struct Options {
     /// Debian's mirror; default: the mirror that this machine's apt uses
     #[arg(long, value_name = "URL")]
     pub mirror: Option<String>,
-    /// Runs the steps in a prepared root file system; a walk starts this in the new namespaces
+    /// Run the steps in a prepared root file system; the walk itself starts this in the new namespaces
     #[arg(long, hide = true)]
     pub inside: bool,
 }

@@ -14,7 +14,7 @@ pub(super) struct Places {
     pub(super) repository: PathBuf,
     /// The root file system.
     pub(super) root: PathBuf,
-    /// Folder of what the next walk can reuse.
+    /// Folder of files that the next walk can reuse.
     pub(super) cache: PathBuf,
     /// Folder of the steps' logs.
     pub(super) logs: PathBuf,

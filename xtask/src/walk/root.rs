@@ -16,14 +16,15 @@ use super::steps::CLONE;
 /// Code name of Debian 12.
 const SUITE: &str = "bookworm";
 
-/// What README.md expects in addition to a Rust toolchain. A system with that toolchain also has certificates.
+/// Debian packages that README.md expects to be installed, in addition to a Rust toolchain. The certificates are here because a system with that
+/// toolchain has them.
 const PACKAGES: &str = "ca-certificates,git,make";
 
 /// Homes with a clone, and the owner of each.
 const CLONES: [(&str, Option<&str>); 3] = [("root", None), ("home/stranger", Some(STRANGER)), ("root/tests", None)];
 
-/// Folders of target/ that the next walk reuses: what cargo has built from crates. Everything else must be built anew, or a walk would not notice
-/// when nothing builds it any more.
+/// Folders of target/ that the next walk reuses: what cargo has built from crates. Everything else must be built in each walk, or a walk would not
+/// notice that README.md's commands no longer build it.
 const BUILT_ONCE: [&str; 3] = [".fingerprint", "build", "deps"];
 
 /// Returns the package sources for [`SUITE`], as lines of a sources.list file.
@@ -57,7 +58,8 @@ fn chosen(targets: &str) -> String {
     lines.concat()
 }
 
-/// Makes a new root file system: unpacks Debian (which debootstrap installs only once), and adds the unprivileged user's home and the clones.
+/// Makes a new root file system: unpacks Debian (which debootstrap installs in the first walk only), and adds the unprivileged user's home and the
+/// clones.
 ///
 /// # Errors
 /// When a command fails.

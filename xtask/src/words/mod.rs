@@ -21,13 +21,13 @@ pub use names::{Kind, Name, of_page, of_rust};
 pub struct Retired {
     /// One or more words in lower case, separated by spaces: `took cpu` matches `took_cpu` and `TookCpu`.
     pub word: Vec<String>,
-    /// Only a name that has no other words is a hit.
+    /// True if only names that consist of this word alone are hits.
     pub whole: bool,
     /// Replacement.
     pub instead: String,
-    /// Kinds of names that must not contain it.
+    /// Kinds of names that must not contain the word.
     pub kinds: BTreeSet<Kind>,
-    /// Paths below which it is permitted.
+    /// Paths below which the word is permitted.
     pub except: Vec<PathBuf>,
 }
 
