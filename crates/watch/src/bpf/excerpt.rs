@@ -1,8 +1,8 @@
 //! An excerpt of the kernel's types: only the structs that a BPF object reads, each with only the members that it reads.
 //!
 //! libbpf relocates the programs to the kernel's layout. For each struct that they name it compares the names of all types of the kernel, more
-//! than a hundred thousand, which took a sixth of cox's start-up time. In an excerpt it finds the same offsets at once. Offsets, sizes and bit
-//! fields are the kernel's own. Left out are members that no program reads, names of other types, and the targets of pointers.
+//! than a hundred thousand, which took a sixth of cox's start-up time. In an excerpt it finds the same offsets almost immediately. Offsets, sizes
+//! and bit fields are the kernel's own. Members that no program reads, names of other types, and the targets of pointers are left out.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ pub(crate) type Read = [(&'static str, &'static [&'static str])];
 /// The kernel's own description of its types.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
-/// An excerpt in a memory file, and what else the programs must know of the kernel's types.
+/// An excerpt in a memory file, and the ids of two structs in the kernel's numbering.
 pub(crate) struct Excerpt {
     file: OwnedFd,
     /// Id of `task_struct`, to which the programs cast pointers, in the kernel's numbering.
@@ -48,7 +48,7 @@ impl Excerpt {
         })
     }
 
-    /// Makes libbpf relocate by this excerpt, which must live until the object is loaded.
+    /// Makes libbpf relocate `object` by this excerpt, which must live until the object is loaded.
     pub(crate) fn relocates(&self, object: &mut ObjectBuilder) {
         // libbpf-rs refuses only a path with a NUL. Even then, libbpf would search all types itself.
         let _ = object.btf_custom_path(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
@@ -263,7 +263,7 @@ pub(super) mod tests {
     use super::*;
     use crate::bpf::programs;
 
-    /// Where a member of a struct lies, in bits, and of which kind it is.
+    /// Returns the offset of a struct's member in bits, and the kind of the member's type.
     fn member(types: &Types<'_>, of: &str, named: &str) -> Option<(u32, u32)> {
         fn find(types: &Types<'_>, of: Type<'_>, named: &[u8], base: u32) -> Option<(u32, u32)> {
             of.members().find_map(|member| {

@@ -1,4 +1,4 @@
-//! Captures libbpf's messages, and makes errors of them.
+//! Captures libbpf's messages, and turns them into errors.
 
 use std::sync::Mutex;
 
@@ -39,7 +39,7 @@ pub(crate) fn kernel_casts() -> bool {
 
 static SAID: Mutex<Option<String>> = Mutex::new(None);
 
-/// While it exists, suppresses libbpf's output to the terminal and remembers its first warning.
+/// While a value of this type exists, libbpf prints nothing to the terminal, and its first warning is remembered.
 pub(crate) struct Libbpf {
     before: Option<(PrintLevel, libbpf_rs::PrintCallback)>,
 }

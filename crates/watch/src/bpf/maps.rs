@@ -11,7 +11,7 @@ pub(super) fn takers(programs: &Programs) -> Result<Vec<(u32, Taker)>, WatchErro
     entries(&programs.map("takers")?)
 }
 
-/// Reads which thread woke which, as far as it was written to the map; the rest is in the clocks.
+/// Reads the pairs of waking and woken threads. The last wake-ups of each thread are not in this map yet, but in the thread's clock.
 pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchError> {
     entries(&programs.map("pairs")?)
 }

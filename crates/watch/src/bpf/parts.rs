@@ -20,16 +20,16 @@ pub struct Settings {
     pub cpu_limit: u32,
     /// Whether to use `bpf_rdonly_cast`, which Linux has since 6.2 (`verifier.bpf.h`).
     pub casts: bool,
-    /// Size of the ring for final clocks, bytes: enough for those between two ticks. A power of two of whole pages.
+    /// Size of the ring for final clocks, bytes. Must hold the clocks of threads that die between two ticks. A power of two, and at least a page.
     pub finals_bytes: u32,
-    /// Size of the ring for trace events, bytes, likewise; `None`: no trace.
+    /// Size of the ring for trace events, bytes. A power of two, and at least a page. `None`: no trace.
     pub moments_bytes: Option<u32>,
-    /// If set, only threads of this user are observed, and no other user's are named.
+    /// If set, only threads of this user are observed, and threads of other users are not named.
     pub owner: Option<u32>,
 }
 
 impl Settings {
-    /// Enough for 15,000 threads that die within a tick.
+    /// Room for the final clocks of 15,000 threads that die between two ticks.
     pub const FINALS_BYTES: u32 = 8 << 20;
 
     /// Returns the usual settings for a machine with these CPUs.
@@ -66,7 +66,7 @@ pub struct Parts {
     pub snapshots: Option<Snapshots>,
     /// Counts of runnable threads and doorbells, for overlap.
     pub overlap: bool,
-    /// If set, only threads of this user can be tracked, and no other user's are named.
+    /// If set, only threads of this user can be tracked, and threads of other users are not named.
     pub owner: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ impl Parts {
         }
     }
 
-    /// Returns whether these parts can be used in place of programs with only this part.
+    /// Returns whether programs with these parts can be used in place of programs that have only `part`, with the settings in `alone`.
     pub(super) fn fits(&self, part: Part, alone: &Parts) -> bool {
         let fits = match part {
             Clocks => self.clocks == alone.clocks,
@@ -112,7 +112,8 @@ pub(crate) enum Part {
     Overlap = 4,
 }
 
-/// The programs at tracepoints, and the parts that need them. Births come before switches, so that no tracked thread is switched unnoticed.
+/// The programs at tracepoints, and the parts that need them, in the order in which they are attached: births before switches, so that no tracked
+/// thread is switched unnoticed.
 pub(super) const TRACEPOINTS: [(&str, &[Part]); 8] = [
     ("on_newtask", &[Clocks, Snaps, Overlap]),
     ("on_wakeup_new", &[Clocks]),

@@ -41,7 +41,7 @@ COX_INLINE void presence_step(u64 *cell, s32 delta, u64 t)
 		presence_step_again(cell, delta, t);
 }
 
-/* One word of a task's affinity mask. */
+/* Returns one word of a task's affinity mask. */
 COX_INLINE u64 mask_word(u64 task, u32 w)
 {
 	const unsigned long *bits =
@@ -52,7 +52,7 @@ COX_INLINE u64 mask_word(u64 task, u32 w)
 	return word;
 }
 
-/* The class of a mask that is neither "all" nor "one": found by its hash, or allocated. `task` is from `address_of`. */
+/* Finds the class of a mask that is neither "all" nor "one" by its hash, or allocates a class. `task` is from `address_of`. */
 COX_RARE u32 partial_class(u64 task)
 {
 	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */
@@ -103,8 +103,8 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 }
 
 /*
- * Counts a CPU as busy with a tracked thread: until `ended`, since `began`; 0: not. When one tracked thread follows another on a CPU, nothing
- * changes. The end is counted first, so that never more CPUs count as busy than there are.
+ * Books that a CPU stopped running tracked threads at `ended`, and started at `began`; 0: it did not. Not called if one tracked thread follows
+ * another. The end is counted first, so that the count never exceeds the number of CPUs.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {
@@ -132,7 +132,7 @@ COX_INLINE void wait_begins(struct cox_clock *c, u32 class, u64 t)
 	presence_step(presence_cell(class, cpu), 1, t);
 }
 
-/* Ends the wait on `cpu`, which was over at `ended`; the present time is t. */
+/* Ends a thread's wait in the run queue of `cpu`. The wait ended at `ended`; the present time is t. */
 COX_INLINE void wait_ends(struct cox_clock *c, u32 cpu, u64 ended, u64 t)
 {
 	u32 class = c->counted - 1;

@@ -52,8 +52,8 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 	if (gains_rights(p, bprm))
 		c->flags |= COX_LEFT;
 	/*
-	 * A thread other than the group leader takes over the leader's id. A thread that leaves the observation keeps its old ids, since its new
-	 * ones must not be shown.
+	 * If a thread other than the group leader calls exec, it takes over the leader's id. A thread that leaves the observation keeps its old
+	 * ids, since its new ones must not be shown.
 	 */
 	if (!owned || is_owners(p))
 		set_ids(p, c);
@@ -64,9 +64,9 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 /* --- wake-ups ---------------------------------------------------------------------------------- */
 
 /*
- * Returns the waking thread: the running thread, or 0 for interrupt code. Many kernels do not list the symbol of the preempt count, so it is
- * determined otherwise. Interrupts and softirqs run on a stack of their own (the tracepoint's arguments, `ctx`, lie on the running stack, of
- * whose address the low half is enough), or on the task's stack if they interrupt user mode, and then no system call is in progress.
+ * Returns the waking thread: the running thread, or 0 for interrupt code. Many kernels do not list the symbol of the preempt count, so interrupt
+ * code is recognised by its stack: it runs on a stack of its own, or, if it interrupts user mode, on the task's stack, while the task is in no
+ * system call. `ctx`, the tracepoint's arguments, lies on the running stack; the low half of its address is enough.
  */
 COX_INLINE u32 waker_of(void *ctx)
 {
@@ -112,7 +112,7 @@ COX_INLINE void clock_waking(void *ctx, struct task_struct *p, struct cox_clock 
 	u32 waker;
 	u64 t;
 
-	/* The wake-up that lets a launched thread go comes before its account begins. */
+	/* A launched thread's account begins after the wake-up that lets the thread leave its gate. */
 	if (!c || c->flags & COX_LAUNCHED)
 		return;
 	t = bpf_ktime_get_ns();
@@ -203,13 +203,13 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 }
 
 /*
- * Recovers the switch-in of a tracked thread that leaves a CPU which it was never seen to enter. Some kernels do not trace every switch (seen on
- * a 6.18 guest: those away from one privileged service). But the scheduler itself keeps the time of the last switch-in, on a clock that it has
- * just read, so the run is exact and nothing is guessed.
+ * Recovers the switch-in of a tracked thread that leaves a CPU, if that switch-in was not traced. Some kernels do not trace every switch (seen on
+ * a 6.18 guest: switches away from one privileged service). The scheduler keeps the time of the last switch-in, on a clock that it has just read,
+ * so the run time is exact.
  */
 COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 {
-	/* The current task is still the one that leaves. */
+	/* The current task is still the thread that leaves. */
 	struct task_struct *prev = bpf_get_current_task_btf();
 	struct rq *rq = rq_of(prev);
 	struct cox_cpu *cpu;
@@ -245,8 +245,8 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 }
 
 /*
- * Recovers the waking of a tracked thread that comes in although no waking was seen. Like some switches, some wakings are not traced; the
- * scheduler keeps the time of the queueing for its own run_delay.
+ * Recovers the waking of a tracked thread that is switched in, if no waking was traced. Some kernels do not trace every waking, but the scheduler
+ * keeps the time at which the thread was queued, for its own run_delay.
  */
 COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, struct rq *rq, u64 t)
 {
@@ -266,7 +266,7 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
-	/* Ids as in the clocks: while a thread other than the group leader calls exec, its id in the kernel has already changed. */
+	/* Tracked threads have the ids that their clocks have: in an exec by a thread other than the leader, the kernel's id has already changed. */
 	u32 more = COX_M_CAUSE_IN(in_cause);
 	u32 leaves, comes, state;
 	u8 left;
@@ -293,7 +293,7 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	trace_moment(t, COX_M_SWITCH, leaves, comes, number, left, more);
 }
 
-/* Longest time that is counted for this part of the switch handler. It needs a tenth of this even if every access misses the caches. */
+/* The longest duration of this part of the switch handler that is counted. It takes a tenth of this even if every access misses the caches. */
 #define HANDLER_LIMIT_NS 4000
 
 /* `t` is the time of the switch if it was already read; else 0. */
@@ -332,7 +332,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	irq = irq_clock(rq);
 	cpu->events++;
 	began = t;
-	/* The cost is only the time of this part. */
+	/* The measured cost must not include the time of the other parts. */
 	if ((has_overlap || has_snapshots) && (cpu->events & 255) == 0)
 		began = bpf_ktime_get_ns();
 
@@ -367,7 +367,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			recover_waking(next, in, rq, t);
 			in_cause = in->cause;
 		}
-		/* Its switch-out was lost, so all time since its switch-in is unknown. */
+		/* The last switch-out of `in` was lost, so all time since its switch-in is unknown. */
 		if (in->state == COX_RUN)
 			busy_changes(in->since_ns, 0);
 		cox_clock_in(in, t, number, steal, irq);
@@ -375,7 +375,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
 		} else {
-			/* It was woken while it was leaving, or the waking was not seen: the thread that ran last kept it waiting. */
+			/* `in` was woken while it left its CPU, or its waking was not traced. The thread that ran here last kept it waiting. */
 			waited = in->wake_delay_ns - before;
 			if (waited && !out)
 				charge_outgoing(cpu, waited);
@@ -398,7 +398,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	if ((cpu->events & 255) == 0) {
 		u64 took = bpf_ktime_get_ns() - began;
 
-		/* Interrupts are off here, so a longer time was taken by the hypervisor and not by this handler. */
+		/* Interrupts are off here, so if it took longer, the hypervisor took the time, and not this handler. */
 		if (took < HANDLER_LIMIT_NS) {
 			cpu->timed_events++;
 			cpu->timed_ns += took;
@@ -429,10 +429,10 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 		c->state = COX_BLOCKED;
 	}
 	c->born_ns = t;
-	/* Written first: events of the thread's own CPU come after it. */
+	/* Written before `since_ns` is set, so that events from the thread's own CPU come after it. */
 	trace_moment(t, COX_M_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
 	barrier();
-	/* Set last: from here on the thread's own CPU may book. */
+	/* Set last: once it is set, the thread's own CPU may change the clock. */
 	c->since_ns = t;
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Accounts of CPUs: whether each CPU is idle, runs a tracked thread or another one; what its idle time coincided with; and which threads kept
- * tracked threads waiting.
+ * Accounts of CPUs: whether each CPU is idle, runs a tracked thread or another one; whether tracked threads waited or were blocked while it was
+ * idle; and which threads kept tracked threads waiting.
  */
 #ifndef COX_CPUS_BPF_H
 #define COX_CPUS_BPF_H
 
 #include "cells.bpf.h"
 
-/* Presence integral of waiting tracked threads that may run on this CPU. With several mask classes the parts may overlap. */
+/* Returns the presence integral of waiting tracked threads that may run on this CPU. Overlapping waits of different mask classes are added up. */
 COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 {
 	u64 sum;
@@ -25,7 +25,7 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 	return sum & COX_CELL_SUM;
 }
 
-/* Books what this CPU did until t, and what its idle time coincided with. */
+/* Books the CPU's time until t. Divides idle time: a tracked thread waited meanwhile, or was off CPU. Then starts the new kind. */
 COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
 	u64 was = cpu->kind & 3;
@@ -85,7 +85,7 @@ COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 	return waited;
 }
 
-/* Called at the first event that tells what a CPU does. */
+/* Called at the first event that shows what a CPU runs. */
 COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
 	cpu->since_ns = t;
@@ -93,7 +93,7 @@ COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 	cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
 }
 
-/* Charges the time for which tracked threads waited to the untracked thread that leaves now, or to idle time. */
+/* Charges `waited`, the time for which tracked threads waited, to the untracked thread that leaves the CPU now, or to idle time. */
 COX_INLINE void charge_outgoing(struct cox_cpu *cpu, u64 waited)
 {
 	if (cpu->kind == COX_CPU_IDLE)

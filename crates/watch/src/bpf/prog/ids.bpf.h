@@ -41,8 +41,8 @@ COX_INLINE bool is_hidden(struct task_struct *p)
 }
 
 /*
- * Whether a living thread may be enrolled: as in ptrace(2), a thread with more rights than its user has may not. Its group ids are compared with
- * each other: those of a set-group-id program differ, even after it has made itself traceable again.
+ * Returns whether a living thread may be enrolled: not if it has more rights than its user, as in ptrace(2). Its group ids are compared with each
+ * other: those of a set-group-id program differ, even after it has made itself traceable again.
  */
 COX_INLINE bool has_no_more_rights(struct task_struct *p)
 {

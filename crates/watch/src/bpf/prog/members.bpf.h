@@ -14,8 +14,8 @@ COX_INLINE void set_ids(struct task_struct *p, struct cox_clock *c)
 }
 
 /*
- * Whether a tracked thread has become another user's, by executing a set-user-id program or by setuid(2); or whether it has executed a program
- * with capabilities of its own, which does not change its user ids (COX_LEFT is then set). Its account ends when it leaves its CPU.
+ * Returns whether a thread's account ends at its next switch-out: it is now another user's, by executing a set-user-id program or by setuid(2), or
+ * has executed a program with capabilities, which leaves its user ids unchanged (COX_LEFT is then set).
  */
 COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
 {
@@ -50,7 +50,7 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 	return c;
 }
 
-/* The kernel's own account over the clock's span: the values at its start are subtracted at its end. */
+/* The kernel's own figures for the clock's time span: the values at its start are subtracted at its end. */
 COX_INLINE void kernel_account_begins(struct task_struct *p, struct cox_clock *c)
 {
 	c->kernel_cpu_ns = p->se.sum_exec_runtime;
@@ -63,7 +63,7 @@ COX_INLINE void kernel_account_ends(struct task_struct *p, struct cox_clock *c)
 	c->kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
 }
 
-/* Begins the account of a launched thread, which was let go. */
+/* Begins the account of a launched thread, which has been let out of its gate. */
 COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 t)
 {
 	c->flags &= ~COX_LAUNCHED;

@@ -29,7 +29,7 @@ struct {
 	__type(value, u64);
 } others SEC(".maps");
 
-/* When the other program on this CPU was switched in; 0: none is there, or its arrival was not seen. */
+/* When the other program's thread that runs on this CPU was switched in; 0: none runs here, or its switch-in was not seen. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -37,7 +37,7 @@ struct {
 	__type(value, u64);
 } other_since SEC(".maps");
 
-/* Charges the CPU time of the thread that leaves this CPU to its name. Verified by itself. */
+/* Charges the CPU time of the thread that leaves this CPU to the thread's name. The verifier checks this function separately. */
 COX_RARE int charge_other(u64 ran_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();

@@ -14,16 +14,16 @@
 #include "threads.bpf.h"
 #include "cox/umt.h"
 
-/* Process numbers below this are in use; 0: no thread is counted, or not any more. */
+/* Process numbers below this are in use; 0: no thread is counted, because overlap has not begun or has ended. */
 u32 processes;
 
 /*
- * Maximum number of queues, plus one per process, at which a CPU that goes idle looks. The limit is needed because the process itself says how
- * many queues it has, the kernel waits during the look, and a user without privilege may have several sessions of 128 processes.
+ * Maximum number of queues, plus one per process, that a CPU searches for tasks when it goes idle. The limit is needed because each process itself
+ * says how many queues it has, the switch waits for the search, and a user without privilege may have several sessions of 128 processes.
  */
 #define LOOKS_AT_MOST 1024
 
-/* The process at which such a look begins. If not all processes can be looked at, the others come next time. */
+/* The process with which the next search begins. A search that reaches the limit continues here the next time. */
 u32 first_looked;
 
 /*
@@ -84,7 +84,7 @@ COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 	return thread && thread->monitored.process ? &thread->monitored : NULL;
 }
 
-/* Returns NULL also if the page has another layout, or none yet. */
+/* Returns NULL also if the process has no page yet, or a page of another layout. */
 COX_INLINE struct cox_umt_said *said_by(u32 process)
 {
 	struct cox_umt_said *said;
@@ -121,7 +121,7 @@ COX_INLINE s32 ready_on(struct cox_umt_seen *seen, u32 cpu)
 
 /* --- doorbells --------------------------------------------------------------------------------- */
 
-/* Looks at the first `used` queues. */
+/* Returns whether one of the first `used` queues has a task. */
 COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 {
 	for (u32 i = 0; i < COX_UMT_QUEUES && i < used; i++)
@@ -131,9 +131,9 @@ COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 }
 
 /*
- * Called when a thread of the process has left this CPU. Rings a standby if there is a task, and this CPU or another one has none of the
- * process's threads now. The scheduler decides where the standby will run; it wakes threads on idle CPUs. Looks at the first `used` queues.
- * Verified by itself, not at each call.
+ * Called when a thread of the process has left this CPU. Rings a standby if one of the first `used` queues has a task, and no thread of the
+ * process is ready on this CPU, or fewer are runnable than it has CPUs. The scheduler decides where the standby runs; it wakes threads on idle
+ * CPUs. The verifier checks this function separately, not at each call.
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
@@ -172,7 +172,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 
 /*
  * Called after a block or unblock was counted on a CPU: rings the CPU's bell if the program wants to know. A ring only wakes a reader that has
- * read everything before, so that a program that is behind is not woken again and again. Verified by itself.
+ * read all earlier rings, so that a slow reader is not woken again and again. The verifier checks this function separately.
  */
 __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 {
@@ -184,12 +184,12 @@ __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 
 	if (!said || !seen)
 		return 0;
-	/* If several threads leave a CPU at the same time, the last one sees that none is left: each counts itself before it looks. */
+	/* If several threads leave a CPU at the same time, the last one finds that none is left, because each counts itself before it looks. */
 	if (what == COX_UMT_TELL_BLOCKS && ready_on(seen, cpu) <= 0)
 		what |= COX_UMT_TELL_IDLE;
 	bell = said->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
 	now = bpf_ktime_get_ns();
-	/* A full ring wakes no reader, and need not: it was rung before, and the reader has not come yet. */
+	/* A full ring buffer wakes no reader. That is right: the reader was woken by an earlier ring that it has not read yet. */
 	if (bell)
 		bpf_ringbuf_output(bell, &now, sizeof(now), 0);
 	return 0;
@@ -273,7 +273,7 @@ COX_INLINE void overlap_newtask(struct task_struct *child, bool is_thread, struc
 		take_in(child, m->process - 1);
 }
 
-/* The thread runs another program, with more rights or not. That program has to ask again, and its rights are checked then. */
+/* The thread executes another program, perhaps with more rights. That program has to ask for doorbells, and its rights are checked then. */
 COX_INLINE void overlap_exec(struct cox_thread *thread)
 {
 	struct cox_monitored *m = monitored_in(thread);
@@ -284,7 +284,7 @@ COX_INLINE void overlap_exec(struct cox_thread *thread)
 
 /* --- threads block and unblock ------------------------------------------------------------------ */
 
-/* Whether the process has enlisted this thread. Looked up only if the process's list has changed. */
+/* Returns whether the process has enlisted this thread. Searches the process's list only if it has changed. */
 COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct cox_umt_said *said,
 		       struct cox_umt_seen *seen)
 {
@@ -321,8 +321,8 @@ COX_INLINE void runs_again(struct cox_monitored *m, struct cox_umt_said *said, s
 }
 
 /*
- * Called at sched_wakeup and not at sched_waking, which comes before the scheduler has chosen a CPU: a thread that is put on another CPU would be
- * counted as unblocked here, and then be moved. Nor can sched_wakeup come before the switch that it undoes.
+ * Called at sched_wakeup and not at sched_waking, which comes before the scheduler has chosen a CPU: a thread for which it chooses another CPU
+ * would be counted as unblocked on the old CPU, and then as moved. Also, sched_wakeup never comes before the switch-out that it undoes.
  */
 COX_INLINE void overlap_wakeup(struct cox_thread *thread)
 {
@@ -365,8 +365,8 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 	if (!counts(m, prev, said, seen))
 		return;
 	/*
-	 * Switches away from some threads reach no tracepoint (ARCHITECTURE.md), and neither do wake-ups during them: the thread's arrival was
-	 * not seen.
+	 * Switches away from some threads reach no tracepoint (ARCHITECTURE.md), and neither do wake-ups during them. So the arrival of this
+	 * thread was not seen.
 	 */
 	if (!m->runs)
 		runs_again(m, said, seen, true);
@@ -380,14 +380,14 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		/* Not an atomic operation: written only here, on the CPU that the thread leaves. */
 		seen->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
-	/* Even if another program's thread gets the CPU: the program's share of it is free. */
+	/* Also if another program's thread gets the CPU, because the blocked thread's share of this CPU is free for a standby. */
 	ring(m->process - 1, cpu, said->queues);
 }
 
 /*
- * Called when an untracked thread leaves this CPU, which goes idle. A process that may use the CPU may have waited for it. Returns how many
- * queues were looked at, or -1 if a standby was rung. A process that has closed its connection is skipped, and costs no other process its turn.
- * Verified by itself.
+ * Called when an untracked thread leaves this CPU, which goes idle: a task of this process may have waited for the CPU, if the process may use it.
+ * Returns how many queues were searched, or -1 if a standby was rung. The queues of a process that has closed its connection are not searched. The
+ * verifier checks this function separately.
  */
 __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 {
@@ -402,7 +402,7 @@ __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 	return ring(process, cpu, used) ? -1 : (int)used;
 }
 
-/* Looks for a standby that could use this CPU, which has gone idle. Begins at `first_looked`. Verified by itself. */
+/* Searches for a standby that could use this CPU, which has gone idle. Begins at `first_looked`. The verifier checks this function separately. */
 __attribute__((noinline)) int look_for_tasks(u32 cpu)
 {
 	u32 n, count = processes, first = first_looked, looks = 0;

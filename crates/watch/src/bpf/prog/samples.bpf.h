@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Samples of tracked threads' user code. For clocks they are taken a few hundred times per second of each CPU's time, for the packer as often as
- * it wants. The two have separate events, on other CPUs and at other times.
+ * Samples of tracked threads' user code. For clocks they are taken a few hundred times per second on each CPU, for the packer as often as it
+ * requests. Clocks and packer have separate perf events, on different CPUs and at different times.
  */
 #ifndef COX_SAMPLES_BPF_H
 #define COX_SAMPLES_BPF_H
@@ -24,7 +24,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	c = p->pid ? clock_of(p) : NULL;
 	if (cpu->kind == COX_CPU_UNSEEN) {
-		/* No switch has occurred here yet: the sample is the first event that tells what this CPU does. */
+		/* No switch has occurred on this CPU yet, so this sample is the first event that shows what the CPU runs. */
 		cpu_first_seen(cpu, number, !p->pid ? COX_CPU_IDLE : c ? COX_CPU_OURS : COX_CPU_OTHERS,
 			       bpf_ktime_get_ns());
 	}
@@ -40,7 +40,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Samples of packed threads, taken without taking their CPU: a tick would change what it measures. */
+/* Samples of packed threads, taken in an interrupt: a sampling thread would take a CPU from them, and so change what it measures. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);

@@ -3,8 +3,8 @@
  * The BPF programs: one per tracepoint, for all parts (threads.bpf.h).
  *
  * Each program looks up the storage of the event's threads once, and passes it to the parts in turn. Clocks come last, because the verifier then
- * has fewer paths to follow. The time of a switch is read before any part runs, so that the time that one part takes is in no figure of another
- * part.
+ * has fewer paths to follow. The time of a switch is read before any part runs, so that no part's figures include the time that another part
+ * takes.
  */
 #include "clocks.bpf.h"
 #include "overlap.bpf.h"
@@ -71,8 +71,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 }
 
 /*
- * Overlap uses sched_wakeup and not sched_waking, which comes before the scheduler has chosen a CPU: a thread that is put on another CPU would be
- * counted as unblocked here, and then be moved. Nor can sched_wakeup come before the switch that it undoes.
+ * Overlap uses sched_wakeup and not sched_waking, which comes before the scheduler has chosen a CPU: a thread for which it chooses another CPU
+ * would be counted as unblocked on the old CPU, and then as moved. Also, sched_wakeup never comes before the switch-out that it undoes.
  */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)
@@ -102,7 +102,7 @@ COX_INLINE void switched(bool clocks, bool preempt, struct task_struct *prev, st
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 t = 0;
 
-	/* If only clocks are loaded, they read the time where they need it: at a switch between two untracked threads they mostly do not. */
+	/* If only clocks are loaded, they read the time themselves, because they rarely need it at a switch between two untracked threads. */
 	if (clocks ? has_overlap || has_snapshots : has_snapshots)
 		t = bpf_ktime_get_ns();
 	if (has_overlap)
@@ -121,7 +121,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 /*
- * on_switch without clocks, which are nine tenths of it: loading them only for the verifier to remove them would take longer than loading
+ * on_switch without clocks. They are nine tenths of its code, and loading them only for the verifier to remove them would take longer than loading
  * everything else.
  */
 SEC("tp_btf/sched_switch")
@@ -148,7 +148,7 @@ int enrol_tasks(struct bpf_iter__task *ctx)
 		key = tid_of(p);
 		wanted = bpf_map_lookup_elem(&enrol, &key);
 	}
-	/* A thread group leader that has ended while its threads go on is a zombie, of which there will be no more events. */
+	/* A group leader that has ended while other threads of its process live is a zombie; there will be no more events of it. */
 	if (!wanted || p->__state & TASK_DEAD || !has_no_more_rights(p))
 		return 0;
 	found++;

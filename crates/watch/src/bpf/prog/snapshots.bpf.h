@@ -103,7 +103,7 @@ COX_INLINE void snapshot_exec(struct task_struct *p, struct linux_binprm *bprm, 
 	if (gains_rights(p, bprm))
 		snapshot_leaves(s, thread);
 	else
-		/* A thread other than the group leader takes over the leader's id. */
+		/* If a thread other than the group leader calls exec, it takes over the leader's id. */
 		s->tid = tid_of(p);
 }
 

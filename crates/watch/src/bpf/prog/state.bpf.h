@@ -5,7 +5,7 @@
 
 #include "threads.bpf.h"
 
-/* Settings. They are constant after loading, so the verifier drops the code of what is off. */
+/* Settings. They are constant after loading, so the verifier drops the code of features that are off. */
 const volatile u32 nr_cpus = 1;	    /* number of CPUs in an unrestricted mask: a mask with all of them means "anywhere" */
 const volatile u32 mask_words = 1;  /* number of 64-bit words to read of an affinity mask */
 const volatile u8 cause_of_syscall[512]; /* enum cox_cause or COX_BY_FD; filled from `arch` */
@@ -56,7 +56,7 @@ struct {
 
 #define LOSE(what, n) __sync_fetch_and_add(&crew.lost_##what, n)
 
-/* The clock of a tracked thread; NULL if it has none. */
+/* Returns the clock of a tracked thread; NULL if the thread has none. */
 COX_INLINE struct cox_clock *clock_in(struct cox_thread *thread)
 {
 	/* A clock without a start time is being enrolled on another CPU: the thread is not tracked yet. */
@@ -68,7 +68,7 @@ COX_INLINE struct cox_clock *clock_of(struct task_struct *p)
 	return clock_in(thread_of(p));
 }
 
-/* This CPU's account, or NULL if the CPU's number is too large. */
+/* Returns this CPU's account; NULL if the CPU's number is too large. */
 COX_INLINE struct cox_cpu *this_cpu(u32 *number)
 {
 	u32 cpu = bpf_get_smp_processor_id();
@@ -93,7 +93,7 @@ COX_INLINE struct rq *rq_of(struct task_struct *p)
 	return HAVE_RQ ? untrusted(p)->se.cfs_rq->rq : NULL;
 }
 
-/* How long the hypervisor and interrupts have held a CPU, as far as its scheduler has accounted it. */
+/* Total time for which the hypervisor (`steal_clock`) or interrupts (`irq_clock`) have held a CPU, as the scheduler accounts it. */
 COX_INLINE u64 steal_clock(struct rq *rq)
 {
 	return HAVE_RQ && bpf_core_field_exists(rq->prev_steal_time_rq) ? rq->prev_steal_time_rq : 0;

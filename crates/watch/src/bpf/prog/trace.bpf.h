@@ -14,7 +14,7 @@ struct {
 	__uint(max_entries, 32 << 20);
 } moments SEC(".maps");
 
-/* Each CPU writes its own entry; but a program that runs in a system call may be interrupted by a program at a switch or a waking. */
+/* Each CPU writes only its own entry. But on one CPU, a program in a system call may be interrupted by a program at a switch or a waking. */
 struct cox_gap gaps[COX_MAX_CPUS];
 
 COX_INLINE int push_moment(struct cox_moment *m)

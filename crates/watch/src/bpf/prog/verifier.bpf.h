@@ -35,7 +35,7 @@ COX_INLINE struct task_struct *untrusted(struct task_struct *p)
 	return casts ? bpf_rdonly_cast(p, type_of_task) : p;
 }
 
-/* Nearly every untracked thread has no storage of any kind, which one load finds out instead of a call. */
+/* Returns whether a thread has task storage. Nearly all untracked threads have none; one load shows that, without a call. */
 COX_INLINE bool has_storage(struct task_struct *p)
 {
 	return untrusted(p)->bpf_storage;
@@ -43,7 +43,7 @@ COX_INLINE bool has_storage(struct task_struct *p)
 
 /*
  * Makes the verifier forget the value of a variable, so that paths that differ only in it become one. `any` is a number whose value the verifier
- * does not know. This pays for constants that are tested later or added to a pointer.
+ * does not know. Worth it for constants that are tested later or added to a pointer.
  */
 #define FORGET(x, any) asm volatile("%0 += %1; %0 -= %1" : "+r"(x) : "r"(any))
 
