@@ -15,7 +15,7 @@ pub struct Wording {
 pub fn wording(cause: Cause) -> Wording {
     let (label, meaning) = match cause {
         Cause::Futex => {
-            ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers (threads that sleep there)")
+            ("asleep on a futex", "futex: mutexes, condition variables, joins, barriers at which threads sleep")
         }
         Cause::Disk => ("blocked on disk", "storage: the kernel's I/O wait, or a call on a file or block device"),
         Cause::Network => ("blocked on the network", "a call on an internet socket"),
