@@ -22,8 +22,8 @@ use wire::{Clock, State};
 use crate::transition::{book_block, book_preempt, book_run, is_woken};
 
 /// Returns the clock with its time up to `end_ns` booked. If `clock` was [whole](Clock::is_whole), the result is, too. A clock that was read later
-/// than `end_ns` stays as it is. The state is kept, so `Dead` still tells which threads had ended. No events may be applied afterwards; closing again
-/// at the same time changes nothing.
+/// than `end_ns` stays as it is. The state is kept, so `Dead` still marks the threads that had ended. No events may be applied afterwards; closing
+/// again at the same time changes nothing.
 #[must_use]
 pub fn closed(clock: &Clock, end_ns: u64) -> Clock {
     let mut clock = *clock;

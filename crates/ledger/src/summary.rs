@@ -38,7 +38,7 @@ pub fn is_spin_seen<'a>(threads: impl IntoIterator<Item = &'a Thread>) -> bool {
 }
 
 impl Account {
-    /// Returns what the backend could see. Reports of older versions do not contain it; for those it follows from the backend.
+    /// Returns what the backend could see. Reports of older versions do not contain this; then it is derived from the backend.
     pub fn sees(&self) -> Sees {
         self.sees.unwrap_or_else(|| Sees::of(self.backend, is_spin_seen(threads(self))))
     }

@@ -1,4 +1,4 @@
-//! Self-checks of an account, and what observing cost: as absolute figures, and as shares of a base that is long enough.
+//! Self-checks of an account, and the cost of observing: as absolute figures, and as shares if the base is long enough.
 //!
 //! A share of a short base is meaningless: a program that ran for 3 ms would be observed at "477 %" of its run time. Shares and relative
 //! differences are therefore given only if their base reaches a minimum; below it, only the absolute figures are.
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// a short program's start and end causes.
 pub const LEAST_BASE_NS: u64 = 10_000_000;
 
-/// Added to the minimum for each wake-up when run delay is compared, nanoseconds. cox's wake delay begins when the waking is traced, the kernel's
-/// up to 50 µs later, when the thread is put on a run queue.
+/// Added to the minimum for each wake-up when run delay is compared, nanoseconds. cox's wake delay begins when the waking is traced; the kernel's
+/// delay begins up to 50 µs later, when the thread is put on a run queue.
 pub const LEAST_BASE_PER_WAKEUP_NS: u64 = 50_000;
 
 /// Minimum length of the window for a share of one CPU, nanoseconds.

@@ -175,7 +175,7 @@ pub fn within(text: &str, columns: usize) -> String {
 /// The prefix of each line of a quotation.
 const QUOTATION: &str = "> ";
 
-/// Returns the length of a list item's marker with the space behind it: `- `, `* `, `12. `.
+/// Returns the length of a list item's marker, including the space after it: `- `, `* `, `12. `.
 fn marker(line: &str) -> Option<usize> {
     let digits = line.bytes().take_while(u8::is_ascii_digit).count();
     let mark = match digits {

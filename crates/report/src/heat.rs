@@ -15,7 +15,7 @@ pub struct Heat {
     rows: Vec<String>,
     columns: Vec<String>,
     cells: Vec<Cell>,
-    /// What a reader has to know before comparing colours: backends that measure different things, runs that lost events or failed.
+    /// Warnings for readers who compare colours: backends that measure different things, runs that lost events or failed.
     pub warnings: Vec<String>,
 }
 

@@ -67,7 +67,7 @@ impl Document {
         }
     }
 
-    /// Returns whether the account can tell spinning from work.
+    /// Returns whether the account distinguishes spinning from work.
     pub fn sees_spin(&self) -> bool {
         self.account.sees().spin
     }

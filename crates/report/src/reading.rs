@@ -16,7 +16,7 @@ pub enum Unreadable {
     NoVersion,
     /// The schema version is not one that can be read.
     Version(u64),
-    /// The members are not those of a report.
+    /// The JSON's members are not those of a report.
     Shape(serde_json::Error),
     /// The report has no thread.
     Empty,

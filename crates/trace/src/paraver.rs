@@ -166,7 +166,7 @@ fn events(recording: &Recording, threads: &BTreeMap<u32, (u32, u32)>, lines: &mu
             Some(What::Sample { tid, waiting }) => (lives.get(&tid), SAMPLED, sample(waiting)),
             _ => (None, 0, 0),
         };
-        // A sample does not give its CPU.
+        // A sample does not contain its CPU.
         let cpu = if what == SAMPLED { 0 } else { cpu };
         let at_ns = moment.t_ns.saturating_sub(recording.start_ns);
         let line = |life: &u32| Line { at_ns, until_ns: EVENT, life: *life, cpu, what, value };

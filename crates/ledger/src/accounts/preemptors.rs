@@ -57,7 +57,7 @@ impl Names {
     }
 }
 
-/// Waiting that still goes on at the end of the window, behind holders that have no clock: idle CPUs and untracked threads.
+/// Waiting that has not ended at the end of the window, behind holders that have no clock: idle CPUs and untracked threads.
 #[derive(Default)]
 pub(super) struct Open {
     idle_ns: u64,
@@ -65,7 +65,7 @@ pub(super) struct Open {
     pub(super) nameless_ns: u64,
 }
 
-/// Books the waiting that still goes on at the end of the window: in the clock of the holder if it is a tracked thread, otherwise in [`Open`].
+/// Books the waiting that has not ended at the end of the window: in the clock of the holder if it is a tracked thread, otherwise in [`Open`].
 pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     let mut open = Open::default();
     for (number, cpu) in record.cpus.iter().enumerate() {

@@ -15,7 +15,7 @@ use super::{Amount, Value};
 const OTHER: &str = "other";
 
 /// Run time by CPU, and on CPUs that are not listed separately. In the JSON an object: `{"0": 5, "other": 2}`. A sorted vector, because the smallest
-/// node of a B-tree has room for eleven entries: with 50,000 threads, those nodes were a large part of what a report had to write.
+/// node of a B-tree has room for eleven entries: with 50,000 threads, those nodes were a large part of the memory that was written for a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunByCpu {
     by_cpu: LiteMap<u32, u64>,

@@ -201,7 +201,7 @@ impl Timeline {
     /// Adds a trace event.
     pub fn moment(&mut self, moment: &Moment) {
         let Some(column) = self.span.column(moment.t_ns) else { return };
-        // A sample does not tell its CPU.
+        // A sample does not contain its CPU.
         if !matches!(moment.what(), Some(What::Sample { .. })) {
             self.open.told(moment.cpu, moment.t_ns, &self.span, &mut self.holes);
         }

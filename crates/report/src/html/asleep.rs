@@ -14,7 +14,7 @@ use crate::round::{percent, permille};
 /// A thread counts as one that slept all the time if it was blocked for at least this part of its life, tenths of a percent.
 pub(super) const ALL_THE_TIME: u64 = 995;
 
-/// Up to this number, such threads keep rows of their own.
+/// If no more threads than this slept all the time, they keep rows of their own.
 const MANY: usize = 2;
 
 /// Returns whether the threads of `sums` slept all the time.

@@ -9,7 +9,7 @@ use super::heat::{Heat, Kind};
 use super::view::View;
 use super::{plot, scale};
 
-/// Maximum number of CPUs in the matrix: those with most migrations.
+/// Maximum number of CPUs in the matrix. If there are more, those with most migrations are shown.
 const CPUS: usize = 64;
 
 pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {

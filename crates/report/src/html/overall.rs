@@ -1,5 +1,5 @@
 //! A bar for the whole program: its thread time by state, with the numbers of the text report. Below the bar: for each number of CPUs, the part of
-//! the wall time in which so many were in use.
+//! the wall time in which that number was in use.
 
 use std::fmt::{self, Write};
 

@@ -1,5 +1,6 @@
 "use strict";
-// Only what makes the page handier: numbers of cells that are pointed at, zoom along the time axis, and tables that sort.
+// Conveniences only, since the page is complete without a script: the number of the cell under the pointer, zoom along the
+// time axis, and tables that can be sorted.
 (() => {
   document.documentElement.classList.add("js");
   const tip = document.getElementById("tip");
@@ -26,7 +27,7 @@
   let view = [0, columns];
   const is_whole = () => view[0] === 0 && view[1] === columns;
   const zooms = [];
-  // As the page's own axes: round steps, one unit for all.
+  // The marks are like those of the page's axes without zoom: round steps, and one unit for all marks.
   const axis = (plot) => {
     const [from, until] = [view[0] * column_ns, view[1] * column_ns];
     const length = until - from;
@@ -84,7 +85,7 @@
     const ended = () => { picked?.remove(); begun = picked = null; };
     svg.addEventListener("pointerdown", (event) => {
       const box = ground.getBoundingClientRect();
-      // A finger scrolls.
+      // On a touch screen, dragging scrolls the page.
       if (event.button !== 0 || event.pointerType === "touch" || event.clientX < box.left || event.clientX > box.right) return;
       begun = at(event);
     });
@@ -97,8 +98,8 @@
         picked.setAttribute("class", "picked");
         picked.setAttribute("height", ground.getAttribute("height"));
         svg.append(picked);
-        // From here on the picture is told of the pointer wherever it goes; a pointer of a test cannot be captured.
-        try { svg.setPointerCapture(event.pointerId); } catch { /* it goes without */ }
+        // From now on the picture gets the pointer's events even outside of it. The pointer of a test cannot be captured.
+        try { svg.setPointerCapture(event.pointerId); } catch { /* zoom works without the capture */ }
       }
       picked.setAttribute("x", plot.left + low * plot.width);
       picked.setAttribute("width", (high - low) * plot.width);
@@ -120,7 +121,7 @@
       event.preventDefault();
       does();
     });
-    // Pictures that are folded up follow the others.
+    // Pictures that are folded up have no buttons: they zoom with the others.
     if (svg.closest("details")) continue;
     const caption = svg.closest("figure").querySelector("figcaption");
     const bar = document.createElement("div");
@@ -153,7 +154,7 @@
     for (const row of rows.children) {
       const title = row.firstElementChild;
       const name = title.textContent;
-      // Both at once would cover one another.
+      // The browser's tooltip (the title) and ours would cover one another.
       title.remove();
       let values = null;
       row.addEventListener("pointermove", (event) => {
@@ -174,7 +175,7 @@
   }
   addEventListener("scroll", hide, { passive: true });
 
-  // Browsers without scroll timelines: whether something goes on to the right.
+  // In browsers without scroll timelines: marks boxes that have more content to the right.
   if (!CSS.supports("animation-timeline: scroll()")) {
     const mark = (box) => {
       const more = box.scrollLeft + box.clientWidth < box.scrollWidth - 2;
@@ -206,8 +207,8 @@
         rows.sort(([a], [b]) => sign * (a < b ? -1 : a > b ? 1 : 0));
         body.append(...rows.map(([, row]) => row));
       };
-      // In the heading and not in its place: it stays a heading that says how its column is sorted. What a button does with
-      // Enter and Space is a click, which comes to the heading.
+      // The button is inside the heading and does not replace it, because the heading has to say how its column is sorted. Enter
+      // and Space click the button, and the click also reaches the heading.
       const button = document.createElement("button");
       button.type = "button";
       button.append(...heading.childNodes);

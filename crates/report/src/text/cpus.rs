@@ -83,7 +83,7 @@ fn preemptor_name(preemptor: &Preemptor) -> String {
     }
 }
 
-/// Returns the table of CPUs. If there are too many, it lists those that other programs used, or that were idle while threads waited.
+/// Returns the table of CPUs. If there are too many CPUs, the table lists those that other programs used, or that were idle while threads waited.
 pub(crate) fn cpus<'s>(document: &Document, style: &'s Style) -> Option<Table<'s>> {
     let all = &document.account.cpus;
     if all.is_empty() {
