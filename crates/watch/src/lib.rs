@@ -1,5 +1,5 @@
-//! Observers: turn what eBPF, perf records or /proc report into thread clocks and events. [`preload_page`] reads what programs say about
-//! themselves through the preload library.
+//! Observers: turn what eBPF, perf records or /proc report into thread clocks and events. [`preload_page`] reads the state that the preload
+//! library inside a program reports.
 
 pub mod bpf;
 mod btf;

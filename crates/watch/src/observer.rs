@@ -1,4 +1,4 @@
-//! The interface of all backends. The session drives it; a backend decides nothing.
+//! The interface of all backends. The session calls it; a backend itself makes no decisions.
 
 use std::os::fd::BorrowedFd;
 
@@ -15,7 +15,7 @@ pub enum WatchError {
         /// Why it is unavailable, and what to do.
         why: String,
     },
-    /// A target that does not exist, or not any more.
+    /// The target does not exist, or no longer exists.
     #[error("process {pid}: {why}")]
     NoTarget {
         /// Process id.
@@ -52,8 +52,8 @@ pub trait Observer {
     /// Returns the backend.
     fn backend(&self) -> Backend;
 
-    /// Tracks process `pid` with all its threads, and with all threads and processes that they create from now on (without child processes if the
-    /// observer was made so).
+    /// Tracks process `pid` with all its threads, and with all threads that they create from now on; also their child processes, unless the
+    /// observer was made to track no child processes.
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
     /// Tracks a freshly forked child that still waits before its exec. If the backend can, its account begins when it is next switched in.

@@ -1,8 +1,8 @@
-//! Reads what the preload library inside a program says, without a system call ([`wire::preload`]).
+//! Reads, without a system call, what the preload library inside a program reports ([`wire::preload`]).
 //!
-//! The program may be any user's, and may write anything into the memory at any time. So nothing harmful is trusted: the memory must be sealed
-//! against shrinking (otherwise reading it could fault) and must have its fixed size; numbers are checked before they are used as counts or
-//! indices; and what a slot says about a thread is only used for threads of the same process.
+//! The program may be any user's, and may write anything into the memory at any time. So no value is trusted that could do harm: the memory must
+//! be sealed against shrinking (otherwise reading it could fault) and must have its fixed size; numbers are checked before they are used as counts
+//! or indices; and the contents of a slot are only used for a thread of the same process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -28,7 +28,7 @@ pub enum PageError {
     /// The memory cannot be opened or mapped. Without CAP_CHECKPOINT_RESTORE, that is only possible if the program keeps a descriptor of it.
     #[error("the preload library's memory: {0}")]
     System(#[from] io::Error),
-    /// The memory is not one that the preload library has made.
+    /// The memory is not that of a preload library, or not of this process.
     #[error("the preload library's memory is not as it should be: {0}")]
     Not(&'static str),
 }
@@ -70,7 +70,7 @@ pub enum SpinThrottle {
     Refused,
 }
 
-/// Returns whether a mapping is the memory of a preload library, from its beginning.
+/// Returns whether a mapping maps the shared memory of a preload library, from offset 0.
 #[must_use]
 pub fn is_page(mapping: &Mapping) -> bool {
     let Backing::File { path, .. } = &mapping.backing else { return false };
@@ -80,10 +80,10 @@ pub fn is_page(mapping: &Mapping) -> bool {
 }
 
 impl Page {
-    /// Opens the memory that process `pid` has mapped at this place.
+    /// Opens the preload library's memory, which process `pid` has mapped as `mapping`.
     ///
     /// # Errors
-    /// If it cannot be opened, or is not valid: it may also still be under construction.
+    /// If it cannot be opened, or is not valid. The library may also be still initialising it.
     pub fn open(root: &Root, pid: u32, mapping: &Mapping) -> Result<Page, PageError> {
         let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
         let file = match open(&path) {
@@ -95,7 +95,7 @@ impl Page {
         Page::map(&file?, pid)
     }
 
-    /// Maps the memory behind a file that process `pid` shares.
+    /// Maps the memory in a file that process `pid` shares.
     ///
     /// # Errors
     /// As [`Page::open`].
@@ -186,7 +186,7 @@ impl Page {
         }
     }
 
-    /// Tells the program onto how many CPUs it is packed; 0: not packed. The order expires at `until_ns` on CLOCK_MONOTONIC, in case cox is
+    /// Tells the program onto how many CPUs it is packed; 0: not packed. The value expires at `until_ns` on CLOCK_MONOTONIC, in case cox is
     /// killed.
     pub fn order(&self, cpus_now: u32, until_ns: u64) {
         let orders = self.orders();
@@ -216,8 +216,7 @@ impl Drop for Page {
     }
 }
 
-/// Opens a file without waiting for another process and without acquiring a controlling terminal, whatever file the program has put there
-/// meanwhile.
+/// Opens a file. The program may have put any file there, so this neither waits for another process (FIFO) nor acquires a controlling terminal.
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
@@ -229,13 +228,13 @@ fn is_own(root: &Root, pid: u32) -> bool {
     !own.is_root() && fs::metadata(root.path(format!("/proc/{pid}"))).is_ok_and(|status| status.uid() == own.as_raw())
 }
 
-/// Returns the descriptor of this mapping's file that a user's program keeps, if it is still open.
+/// Returns the path in /proc of the descriptor through which the preload library keeps this mapping's file open; `None` if it is closed.
 fn kept_descriptor(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Option<PathBuf>> {
     let Backing::File { path: name, .. } = &mapping.backing else { return Ok(None) };
     for entry in fs::read_dir(root.path(format!("/proc/{pid}/fd")))? {
         let entry = entry?;
         let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        // Compares the link target before it looks at the file, which could be any file.
+        // Compares the link's target before the file's inode is read, since the link may lead to any file.
         let leads_there = || fs::read_link(entry.path()).is_ok_and(|link| is_of(&link, name));
         let is_it = || fs::metadata(entry.path()).is_ok_and(|status| status.ino() == mapping.inode);
         if number.is_some_and(|number| number >= KEPT_FROM) && leads_there() && is_it() {

@@ -4,10 +4,10 @@
 //! timer and taking its interrupt each exit to the hypervisor: on a KVM guest 16 to 26 us per sample were measured, 2.6 % at 1 kHz (a spinning
 //! thread, slices with and without the event). Guests are therefore sampled at 200 Hz, about 0.5 %.
 //!
-//! With a constant period, samples would fall into step with a program that does something every 5 ms and would always hit the same part of it (a
-//! barrier every 5.0 ms: 40.0 % waiting seen where 45.4 % was true). So `bpf` changes its period from turn to turn, between 3/4 and 5/4 of the
-//! mean. `perf` keeps one period, because the events that threads have inherited cannot be reached. No period is a whole fraction or multiple of a
-//! timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
+//! With a constant period of 5 ms, samples would fall into step with a program that repeats something every 5 ms, and would always hit the same
+//! part of it (measured with a barrier every 5.0 ms: 40.0 % waiting instead of 45.4 %). So `bpf` changes its period from turn to turn, between 3/4
+//! and 5/4 of the mean. `perf` keeps one period, because the period of events that threads have inherited cannot be changed. No period is a whole
+//! fraction or multiple of a timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
 
 use machine::Root;
 use machine::hypervisor::is_guest;

@@ -24,7 +24,7 @@ const BELL_PAGES_BESIDE: u32 = 3;
 /// Kernel memory for one process of a session, bytes: its pages and its bells.
 pub const PROCESS_BYTES: usize =
     size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
-/// What an error message names as failed if a map cannot be created.
+/// The action that an error message names if a map cannot be created.
 const MAKING: &str = "making a process' pages and doorbells";
 
 /// The programs in the kernel. Dropping this value detaches them; a page lives as long as any process maps it.
@@ -100,7 +100,7 @@ impl Umt {
     }
 
     /// Prepares the pages and bells of the next process. Putting them into BPF's maps takes some milliseconds, because the kernel waits for an RCU
-    /// grace period; it is better to spend them before a process asks.
+    /// grace period. A process that asks later does not have to wait for that.
     ///
     /// # Errors
     /// As [`give`](Umt::give).
@@ -113,14 +113,14 @@ impl Umt {
         Ok(())
     }
 
-    /// Creates pages and bells, and puts them where BPF looks for this number.
+    /// Creates the pages and bells of a process, and puts them into BPF's maps under its number.
     fn made(&self, process: u32) -> Result<Given, WatchError> {
         let bells = (0..BELLS).map(|_| owned(&made(MapType::RingBuf, 0, 0, BELL_BYTES, 0)?));
         let bells: Vec<OwnedFd> = bells.collect::<Result<_, _>>()?;
         let page = |bytes: usize| made(MapType::Array, 4, bytes as u32, 1, libbpf_sys::BPF_F_MMAPABLE);
         let said = owned(&page(size_of::<Said>())?)?;
         let seen = page(size_of::<Seen>())?;
-        // From here on only BPF can write the page, and no descriptor can.
+        // From here on only BPF can write the page; no process can, not even through the descriptor.
         seen.freeze().map_err(|e| system("freezing a page", e))?;
         let seen = owned(&seen)?;
         let given = Given { process, said, seen, bells };
@@ -128,8 +128,8 @@ impl Umt {
         Ok(given)
     }
 
-    /// Puts the pages and bells into BPF's maps. The kernel waits for a grace period for each array; the threads make it wait for all at the same
-    /// time.
+    /// Puts the pages and bells into BPF's maps. For each map the kernel waits for an RCU grace period; each map is filled by a thread of its own,
+    /// so that these waits overlap.
     fn hang(&self, given: &Given) -> Result<(), WatchError> {
         let process = given.process;
         let handle = |name: &str| MapHandle::try_from(&self.programs.map(name)?).map_err(|e| system(MAKING, e));
@@ -145,7 +145,7 @@ impl Umt {
         })
     }
 
-    /// Marks a process that has closed its connection: it has no standbys to ring any more. Its threads are still counted.
+    /// Marks a process that has closed its connection. Its standbys are no longer rung, but its threads are still counted.
     pub fn over(&mut self, process: u32) {
         self.mark(process, true);
     }

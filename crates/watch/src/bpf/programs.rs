@@ -145,7 +145,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Detaches the tracepoints that only this part needs. Programs that other parts need keep running, so the part must have been marked as over.
+    /// Detaches the tracepoints that only this part needs. Programs that other parts need keep running; so the part must first have been marked as
+    /// ended.
     pub(crate) fn detach(&self, part: Part) {
         lock(&self.0.attached).retain_mut(|attached| {
             attached.users.retain(|user| *user != part);
@@ -163,8 +164,8 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Enrols all tasks that `keys` name in a part. Returns how often the walks found one that may be tracked. `more` is additional data that the
-    /// part wants to know about these tasks.
+    /// Enrols all tasks that `keys` name in a part. Returns how many times the walks found a task that may be tracked. `more` is a further number
+    /// that the part stores for these tasks.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);
         let map = self.map("enrol")?;
@@ -172,7 +173,8 @@ impl Programs {
         self.found().store(0, Ordering::Relaxed);
         let mut named = keys.iter().map(|key| map.update(&key.to_ne_bytes(), &value, MapFlags::ANY));
         let named = named.try_for_each(|named| named).map_err(|e| system("enrolling", e));
-        // Two walks: the first misses a task that is created behind it by a creator that it has not reached yet.
+        // The second walk finds a task that was created during the first one, at a place that the walk had passed, by a creator that it had not
+        // reached.
         let times = if keys.is_empty() { 1 } else { 2 };
         let walked = named.and_then(|()| self.walk("enrol_tasks", times).map(drop));
         // The keys are deleted even if the walk failed: later walks would enrol these tasks, or later tasks with the same numbers.
@@ -181,7 +183,7 @@ impl Programs {
         Ok(self.found().load(Ordering::Relaxed))
     }
 
-    /// Runs one of the walks over all tasks `times` times, and returns what it has written.
+    /// Runs the walk `program` over all tasks `times` times, and returns what it has written.
     pub(super) fn walk(&self, program: &str, times: usize) -> Result<Vec<u8>, WatchError> {
         let link = attach(&self.program(program)?)?;
         let mut written = Vec::new();
@@ -205,20 +207,20 @@ impl Programs {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
     }
 
-    /// The flag that says that the process with this number wants no more doorbells; `None` if there is no such number.
+    /// The flag that is set if the process with this number wants no more doorbells; `None` if there is no such number.
     pub(crate) fn over(&self, process: u32) -> Option<&AtomicU8> {
         // SAFETY: as above; a reference is made only to an element of the array.
         let over = unsafe { &(*(&raw const (*self.0.state.as_ptr()).over).cast::<[AtomicU8; PROCESSES]>()) };
         over.get(process as usize)
     }
 
-    /// The flag that says that snapshots no longer change.
+    /// The flag by which the packer tells the programs not to change the snapshots any longer.
     pub(crate) fn snapshots_over(&self) -> &AtomicBool {
         // SAFETY: as above; its only values are 0 and 1.
         unsafe { AtomicBool::from_ptr((&raw mut (*self.0.state.as_ptr()).snapshots_over).cast::<bool>()) }
     }
 
-    /// Sets the CPUs on which to count what other programs run.
+    /// Sets the CPUs on which the CPU time of other programs is counted.
     pub(crate) fn count_others_on(&self, cpus: &[u32]) {
         // SAFETY: as above; the programs only read it.
         let words = unsafe { &*(&raw const (*self.0.state.as_ptr()).pack_cpus).cast::<[AtomicU64; PACK_WORDS]>() };
@@ -242,7 +244,7 @@ impl Programs {
         self.numbers().map(read).collect()
     }
 
-    /// Returns the gaps of the trace that no CPU could report itself, because no further event has occurred there.
+    /// Returns the gaps of the trace that are not reported yet, because no further event has occurred on their CPU.
     pub(super) fn gaps(&self) -> Vec<Moment> {
         // SAFETY: `gaps` is an array of MAX_CPUS `struct cox_gap`, whose layout is asserted to be that of `Gap`; the index is below MAX_CPUS.
         let read = |n| unsafe { (&raw const (*self.0.state.as_ptr()).gaps).cast::<Gap>().add(n).read_volatile() };
@@ -351,7 +353,7 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
     Ok(())
 }
 
-/// Returns whether a section of so many bytes is a `T`, apart from the padding behind its last variable. (Pages are mapped whole.)
+/// Returns whether a section of this size contains a whole `T`. The padding after its last variable is not part of the size, but is mapped.
 fn is_whole<T>(bytes: usize) -> bool {
     bytes.next_multiple_of(align_of::<T>()) >= size_of::<T>()
 }

@@ -34,7 +34,7 @@ mod asks {
     pub const TYPE_SIZE: u32 = 9;
 }
 
-/// One relocation of an object.
+/// One CO-RE relocation of an object.
 struct Relocation {
     kind: u32,
     /// The id of the struct in the object.
@@ -221,7 +221,7 @@ fn stored(version: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/btf/{version}.btf"))
 }
 
-/// Makes the stored types again from all types of these kernels.
+/// Makes the stored types anew from the files in folder `all`, which contain all types of the same kernels.
 fn make(all: &Path) {
     for version in STORED {
         let file = all.join(format!("{version}.btf"));

@@ -2,8 +2,8 @@
 //!
 //! The events belong to CPUs and not to threads: a thread's event is stopped and started at each of its context switches, which costs more than
 //! the switch handler itself. The period changes from turn to turn (see [`sampling`]). Setting it restarts the period, so half a period is missed
-//! at each turn, on all CPUs at once: 2.5 % of the samples in a guest. Shares are not affected, except for a program whose own period is the 100
-//! ms of cox.
+//! at each turn, on all CPUs at the same time: 2.5 % of the samples in a guest. The shares of functions are not affected, unless the program
+//! itself has a period of 100 ms, as cox has.
 
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -25,7 +25,7 @@ pub(crate) struct Sampler {
 
 struct SamplingClock {
     _link: Link,
-    /// The link's descriptor, valid while the link lives. A descriptor of its own would be a third one for each CPU.
+    /// The event's descriptor, which the link owns and keeps open. A duplicate would be a third descriptor for each CPU.
     event: RawFd,
 }
 
@@ -54,7 +54,7 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Begins a new turn if the present one is over. A clock for which the kernel refuses keeps its period.
+    /// Begins a new turn if the present one is over. If the kernel refuses to change a clock's period, the clock keeps its period.
     pub(crate) fn tick(&mut self) {
         let now_ns = arch::monotonic_ns();
         if now_ns < self.turn_ends_ns {

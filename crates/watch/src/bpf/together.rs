@@ -10,7 +10,7 @@ use super::parts::{Part, Parts};
 use super::programs::{Programs, Shared};
 use crate::observer::WatchError;
 
-/// The expectation of this process, which has one session at a time.
+/// What the session of this process has announced; a process has one session at a time.
 static EXPECTED: Mutex<Option<Expected>> = Mutex::new(None);
 
 struct Expected {
@@ -41,7 +41,8 @@ fn expected() -> MutexGuard<'static, Option<Expected>> {
 }
 
 impl Programs {
-    /// Returns programs with this part, which is the only part of `alone`: the expected ones if they fit, otherwise programs with this part alone.
+    /// Returns programs that contain `part`. If the announced programs fit, returns these; otherwise loads programs with `alone`, which must
+    /// contain `part` and no other part.
     ///
     /// # Errors
     /// As [`load`](Programs::load).
@@ -50,7 +51,7 @@ impl Programs {
         if let Some(together) = expected.as_mut().and_then(|expected| expected.take(part, alone)) {
             match together {
                 Ok(programs) => return Ok(programs),
-                // Each part that cannot be loaded alone reports the reason itself.
+                // The parts cannot be loaded together, so each part is loaded alone. A part that cannot be loaded alone either reports why.
                 Err(_) => *expected = None,
             }
         }
@@ -60,7 +61,7 @@ impl Programs {
 }
 
 impl Expected {
-    /// Takes a part of the expected programs. Returns `None` if they do not fit, or if this part is already taken.
+    /// Takes a part of the announced programs. Returns `None` if they do not fit, or if this part is already taken.
     fn take(&mut self, part: Part, alone: &Parts) -> Option<Result<Programs, WatchError>> {
         if !self.parts.fits(part, alone) || self.taken.contains(&part) {
             return None;

@@ -11,9 +11,9 @@
 //! 3. A tick empties the rings and sorts the records by time (`rounds`), and `roster` turns them into events. The rings ask for a tick when they
 //!    are half full.
 //!
-//! Cost, in CPU time of the program on two CPUs: 42 % of the round trip of a pipe ping-pong within one CPU, the worst case (four records each),
-//! and 10 µs per thread that is created and joined, for each CPU of the machine. A program that does either all the time should be observed by
-//! BPF.
+//! Cost, as CPU time of the program, measured on two CPUs: 42 % of each round trip of a pipe ping-pong within one CPU, the worst case (four
+//! records per round trip); and for each thread that is created and joined, 10 µs times the number of CPUs. A program that does one of these all
+//! the time should be observed by BPF.
 
 mod event;
 mod parse;
@@ -48,9 +48,9 @@ pub struct Options {
     pub children: bool,
 }
 
-/// Ring sizes to try. A switch takes 32 bytes, and the reader must come before the second half of a ring is full, on a machine that is busy with
-/// the program. An unprivileged user may lock 516 KiB per CPU (kernel.perf_event_mlock_kb), shared by all of the user's perf events: the third
-/// size with its control page. RLIMIT_MEMLOCK allows each process more than that.
+/// Ring sizes to try. The record of a switch takes 32 bytes. The reader is woken when a ring is half full and must run before it is full, although
+/// the program keeps the machine busy. An unprivileged user may lock 516 KiB per CPU (kernel.perf_event_mlock_kb), shared by all of the user's
+/// perf events: the third size with its control page. In addition, each process may lock RLIMIT_MEMLOCK.
 const RING_BYTES: [usize; 7] = [2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 32 << 10];
 /// Upper limit of all rings together, however many CPUs there are: no other program can use this memory.
 const ALL_RINGS_BYTES: usize = 64 << 20;
@@ -81,7 +81,8 @@ pub struct PerfObserver {
 struct CpuRing {
     cpu: u32,
     ring: Ring,
-    /// Whether the ring was found full, and the kernel has not said yet whether and how much it lost.
+    /// True from the time when the ring was found full until the kernel has reported how many records were lost. If none was lost, it never
+    /// reports.
     was_full: bool,
 }
 
@@ -197,7 +198,7 @@ impl PerfObserver {
         intake.samples.append(&mut self.ready.samples);
     }
 
-    /// Counts as lost the threads that the kernel has hidden from perf at an exec and that are still alive (session/hidden.rs in `cox` says when
+    /// Counts as lost the threads that the kernel has hidden from perf at an exec and that are still alive (crates/observe/src/hidden.rs says when
     /// that happens).
     fn count_hidden(&mut self) {
         for (tgid, tid) in self.roster.take_hidden() {
@@ -242,8 +243,8 @@ impl Observer for PerfObserver {
             if unknown.is_empty() {
                 break;
             }
-            // After the first pass, a new thread was created either by a thread with events, so that it has inherited them and its record is about
-            // to arrive, or by a thread without.
+            // A thread that is found after the first pass was created either by a thread with events, which it has inherited, so that its FORK
+            // record is about to arrive; or by a thread without events.
             if !watched.is_empty() {
                 sleep(FORK_TO_RECORD);
                 self.flush();
@@ -307,7 +308,7 @@ impl Observer for PerfObserver {
         }
         let end_ns = monotonic_ns();
         self.flush();
-        // The kernel has written nothing to these rings since, so it has not said how much was lost.
+        // Since these rings were found full, the kernel has written nothing more to them, so it has not reported how many records were lost.
         self.losses.events += self.rings.iter().filter(|of_cpu| of_cpu.was_full).count() as u64;
         // A thread disappears from /proc after its EXIT record, so the EXIT records of these threads were lost.
         for tid in vanished {

@@ -5,10 +5,10 @@
 //! * The kernel removes a thread's events when the thread exits, before its last switch-out. EXIT is therefore followed by an `Out { Dead }` of
 //!   the same time: the last microseconds are missing.
 //! * FORK contains no name, so the new thread gets the creator's name, as in the kernel.
-//! * An exec by a thread other than the main thread gives it the main thread's id; records of its old id just end. The first record under the new
-//!   id, which has exited before, is the exec's COMM or a switch-out on the way to it. All other threads of the process are dead at that time, and
-//!   so is the caller's old id.
-//! * A switch of a thread that is not tracked means that its FORK record was lost: the thread is enrolled when it is found.
+//! * If a thread other than the main thread calls exec, it takes over the main thread's id, and there are no more records of its old id. The main
+//!   thread has exited before. So the first record under its id after that is the exec's COMM, or a switch-out during the exec. At that time, all
+//!   other threads of the process are dead, and the caller's old id is no longer in use.
+//! * A switch of a thread that is not tracked means that its FORK record was lost: the thread is then enrolled.
 
 use std::collections::HashMap;
 
@@ -62,7 +62,7 @@ impl Roster {
         self.members.iter().map(|(tid, member)| (member.tgid, *tid))
     }
 
-    /// Tracks an existing thread from `t_ns` on.
+    /// Tracks a thread from `t_ns` on that existed before.
     pub(super) fn enrol(&mut self, t_ns: u64, tgid: u32, tid: u32, comm: String, events: &mut Vec<Event>) {
         events.push(Event { t_ns, tid, kind: EventKind::Enrolled { tgid, blocked: None } });
         if !comm.is_empty() {

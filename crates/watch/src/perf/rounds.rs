@@ -1,9 +1,9 @@
 //! Merges the records of several rings into one order.
 //!
 //! The rings are emptied one after the other. When the last one has been emptied, the first one may already hold records that are older than the
-//! youngest record just read. Only this is certain after a round: every record with a time before the *begin* of the round has been read, if
-//! writing a record takes no longer than a round. So each round releases the records that are older than the begin of the round before it, in
-//! order of time. This is the rule of `perf record`'s FINISHED_ROUND.
+//! youngest record just read. Only this is certain after a round: every record with a time before the *start* of the round has been read, if
+//! writing a record takes no longer than a round. So each round releases, in order of time, the records that are older than the start of the
+//! previous round. This is the rule of `perf record`'s FINISHED_ROUND.
 
 /// Holds items back until no older item can arrive.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl<T> Rounds<T> {
         self.held.push((t_ns, item));
     }
 
-    /// Ends a round that began at `begin_ns`. Returns the items that are older than the begin of the previous round, oldest first.
+    /// Ends a round that began at `begin_ns`. Returns the items that are older than the start of the previous round, oldest first.
     pub(super) fn release(&mut self, begin_ns: u64) -> impl Iterator<Item = T> + use<'_, T> {
         self.sort();
         let old = self.held.partition_point(|(t_ns, _)| *t_ns < self.last_begin_ns);

@@ -19,7 +19,7 @@ pub(super) fn walk(first: &[u8], second: &[u8], mut each: impl FnMut(&[u8])) -> 
     walk_piece(behind, &mut each) == Some(behind.len())
 }
 
-/// Passes the whole records at the begin of a piece. Returns where the last one ends; `None` after an invalid header.
+/// Passes the whole records at the start of a piece. Returns where the last one ends; `None` after an invalid header.
 fn walk_piece(piece: &[u8], each: &mut impl FnMut(&[u8])) -> Option<usize> {
     let mut at = 0;
     while piece.len() - at >= HEADER_BYTES {

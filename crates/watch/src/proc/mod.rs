@@ -1,6 +1,6 @@
-//! The `proc` backend, which polls /proc. It works for any user's own processes, and sees least.
+//! The `proc` backend, which polls /proc. It works for any user's own processes, and reports the least.
 //!
-//! What it knows of a thread that lives over two polls is exact: it comes from the scheduler's own sums (`schedstat`), not from sampling.
+//! Its figures for a thread that lives for at least two polls are exact: they come from the scheduler's own sums (`schedstat`), not from sampling.
 //!
 //! * **run**, without hypervisor steal. (Steal is part of blocked and unknown here; the other backends count it as run.)
 //! * **run delay**, undivided, since /proc does not distinguish wake delay from preempt wait. All of it is in
@@ -9,8 +9,8 @@
 //!   proven to be blocked is therefore not booked as delay here, so that at most the time between two polls is wrong. `kernel_delay_ns` is the
 //!   kernel's figure.
 //! * **blocked** = wall − run − run delay, without causes.
-//! * **unknown**: what `thread` could not decide; the up to 10 ms in which a thread's birth cannot be placed; and the time from the last poll to
-//!   the death of a thread whose death was not observed. The sums of a main process that is polled before it is reaped are final, see
+//! * **unknown**: time that `thread` could not divide; up to 10 ms after a thread's birth, whose exact time is not known; and the time from the
+//!   last poll to the death of a thread whose death was not observed. The sums of a main process that is polled before it is reaped are final, see
 //!   [`ProcObserver::tick`].
 //! * voluntary and involuntary switches. There are no wake-ups, migrations, CPUs or samples.
 //!
@@ -43,7 +43,7 @@ pub struct Options {
     pub children: bool,
 }
 
-/// Shortest time between two polls. A pause below a clock tick would not place births better.
+/// Shortest time between two polls. With a pause shorter than a clock tick, the times of births would not be more exact.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 /// Longest time between two polls: the session calls at least this often anyway.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
@@ -104,7 +104,7 @@ impl ProcObserver {
         self.rest_after(Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns)))
     }
 
-    /// Sets the timer to a pause that fits the length of the poll. Setting it also makes it unreadable.
+    /// Sets the timer to a pause that depends on the duration of the poll. Setting the timer also makes it unreadable.
     fn rest_after(&self, poll: Duration) -> Result<(), WatchError> {
         let pause = poll.saturating_mul(PAUSE_PER_POLL).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let pause = Timespec::try_from(pause).map_err(|_| system("timer pause", io::ErrorKind::InvalidInput.into()))?;

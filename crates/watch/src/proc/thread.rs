@@ -1,4 +1,4 @@
-//! Computes a thread's clock from repeated looks at its sums in /proc. Pure.
+//! Computes a thread's clock from its sums in /proc, which are read repeatedly ("a look"). Pure.
 //!
 //! A look gives run time `run`, run delay `delay` and the state. Over the thread's life so far
 //!
@@ -7,11 +7,11 @@
 //! ```
 //!
 //! and `rest` is blocked time. This is exact if the thread is off CPU and not runnable at the look, because then everything before is booked. If
-//! it is runnable, part of `rest` may be the present wait, which the kernel books when it ends, or run time since the last tick. That part began
-//! after the end of the last slice. It is *undecided*:
+//! it is runnable, part of `rest` may be the present wait, which the kernel books when it ends, or run time since the last tick. That part is
+//! *undecided*. It began after the end of the thread's last slice, so it is
 //!
-//! * if the thread has begun no slice since the look before, all that was added to the blocked time known then is undecided;
-//! * if it has, the same, but at most the time since that look.
+//! * all of `rest` beyond the blocked time that the previous look found, if the thread has begun no slice since that look;
+//! * otherwise the same, but at most the time since that look.
 //!
 //! Time that a look proves to be blocked stays blocked. If the sums later grow into it, the kernel has booked sleep as delay (see the module
 //! above), and that amount is subtracted from the delay.
@@ -35,7 +35,7 @@ pub(super) enum Birth {
     NotBefore {
         /// The end of the last look that did not find the thread.
         seen_absent_ns: u64,
-        /// The begin of the clock tick in which the thread was born, according to /proc.
+        /// The start of the clock tick in which the thread was born, according to /proc.
         tick_ns: u64,
         /// Length of a clock tick.
         tick_length_ns: u64,
@@ -123,7 +123,7 @@ impl Thread {
         self.undecided_ns = match look.stat.doing() {
             Doing::Off => 0,
             Doing::Ready if look.sums.timeslices == self.last.sums.timeslices => on_top_ns,
-            // A thread that has ended ran from the last look until its death, and was dead since.
+            // Between the last look and this one, a thread that has ended may have run, and was dead for the rest.
             Doing::Ready | Doing::Ended => on_top_ns.min(interval_ns),
         };
         self.blocked_ns = rest_ns - self.undecided_ns;
@@ -148,7 +148,7 @@ impl Thread {
         self.last.sums == sums
     }
 
-    /// Returns whether this look is at a later thread that got the same id.
+    /// Returns whether this look is at another, later thread that got the same id.
     pub(super) fn is_reused(&self, look: &Look) -> bool {
         look.stat.start_ticks != self.last.stat.start_ticks
     }
@@ -221,8 +221,8 @@ impl Thread {
         clock
     }
 
-    /// Returns run time and delay, limited to the thread's wall time: a run or wait that was in progress at enrolment was booked whole after it.
-    /// For a running thread the excess is at most a tick; for a wait it has no bound.
+    /// Returns run time and delay, limited to the thread's wall time. They can be larger, because the kernel books a run or a wait as a whole at
+    /// its end, also if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no bound.
     fn within_window(&self) -> (u64, u64) {
         let run_ns = self.run_ns(&self.last);
         let delay_ns = self.delay_ns(&self.last).saturating_sub(self.false_delay_ns);

@@ -20,7 +20,7 @@ use wire::Clock;
 
 use super::thread::{Birth, Look, Thread};
 
-/// How times in /proc convert to CLOCK_MONOTONIC.
+/// The constants for converting times in /proc to CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ticks {
     /// Length of a clock tick.
@@ -46,7 +46,8 @@ pub(crate) struct Id {
 #[derive(Debug)]
 struct Process {
     parent: u32,
-    /// A thread that is listed now and was not listed at this time was born since. `None`: threads in the first list existed before.
+    /// When the threads were last listed: a thread that is first listed after that was born since. `None`: not listed yet, and the threads in the
+    /// first list existed before.
     listed_ns: Option<u64>,
     threads: BTreeMap<u32, Thread>,
     /// Threads that were seen dead and are accounted, but are still listed: zombies.
@@ -191,7 +192,7 @@ impl Tree {
     }
 }
 
-/// What steps 1 and 2 found out about a process.
+/// The results of steps 1 and 2 for a process.
 #[derive(Debug, Default)]
 struct Stirred {
     /// Threads that ran since the last visit, new ones included.
@@ -276,9 +277,9 @@ impl Sight<'_> {
         Ok(())
     }
 
-    /// Looks at a thread, which is `known` if there was an earlier look. Returns `None` if it is gone. The state is read before the sums, so the
-    /// sums of a thread that was dead then are final. A look that finds a thread off CPU has the time before both, so that a wait in the meantime
-    /// is not taken as proven blocked time.
+    /// Looks at a thread. `known` is the thread if there was an earlier look. Returns `None` if the thread is gone. The state is read before the
+    /// sums, so the sums of a thread that was already dead are final. If the thread is off CPU, the look has the time before both readings, so
+    /// that a wait that begins between them is not taken for proven blocked time.
     fn look(&self, tid: u32, known: Option<&Thread>) -> Result<Option<Look>, Error> {
         let before_ns = (self.now)();
         let task = Task::thread(self.root, self.pid, tid);

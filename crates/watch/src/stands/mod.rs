@@ -5,8 +5,8 @@
 //!
 //! - `traced`: BPF writes a table on each switch. Exact, and read without a system call. Needs CAP_BPF and CAP_PERFMON, in this process or in the
 //!   process of a [`Tracer`].
-//! - `polled`: each snapshot is read from /proc on demand. Works for any user's own programs. A running thread is seen as of its last switch or of
-//!   the kernel's last timer tick, and without its place in the code.
+//! - `polled`: each snapshot is read from /proc on demand. Works for any user's own programs. The snapshot of a running thread shows its state at
+//!   its last switch or at the kernel's last timer tick, and not its place in the code.
 //!
 //! A snapshot has no history. Accounts of where time went come from [`crate::bpf`].
 
@@ -69,11 +69,11 @@ pub trait Tracer {
 /// Starts a [`Tracer`] in another process, for a process that may not load programs. The argument says whether child processes are followed.
 pub type Helping = fn(bool) -> Result<Box<dyn Tracer>, WatchError>;
 
-/// The thread snapshots of a program, by the way in which they are kept.
+/// The thread snapshots of a program, kept by BPF or read from /proc.
 pub enum Stands {
-    /// BPF keeps them. If the programs are in another process, /proc tells what other programs ran.
+    /// BPF keeps the snapshots. If the programs are in another process, the CPU time of other programs is read from /proc.
     Traced(Box<dyn Tracer>, Arc<Mapped>, Option<Before>),
-    /// They are read from /proc.
+    /// The snapshots are read from /proc.
     Polled(Box<Polled>),
 }
 
@@ -114,7 +114,7 @@ impl Stands {
             }
             Err(why @ WatchError::Unavailable { .. }) if sight == Sight::Best => match polled() {
                 Ok(stands) => Ok((stands, Some(why))),
-                // If both ways fail, the error of the better one is the more useful advice.
+                // If neither BPF nor /proc works, the error of BPF is the more useful advice.
                 Err(_) => Err(why),
             },
             Err(error) => Err(error),
@@ -235,7 +235,7 @@ impl Stands {
 }
 
 impl Table {
-    /// Like [`Table::read`], but returns the last value read where that is cheaper.
+    /// Like [`Table::read`], but if reading costs a system call, returns the last value that was read.
     #[must_use]
     pub fn known(&self, number: usize) -> Option<Stand> {
         match self {

@@ -1,4 +1,5 @@
-//! Other programs on some CPUs, as far as /proc tells: each process's CPU time, and the CPU on which each of its threads ran last.
+//! The CPU time of other programs on some CPUs, as an upper limit from /proc: it has each process's CPU time, and the CPU on which each of its
+//! threads ran last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,11 +49,12 @@ impl Before {
         Before { root, cpus: cpus.iter().copied().collect(), ran_ns }
     }
 
-    /// Returns the CPU time since then of processes that are neither packed nor cox and have a thread that last ran on one of the CPUs.
+    /// Returns the CPU time, since these times were read, of processes that are neither packed nor cox and have a thread that last ran on one of
+    /// the CPUs.
     pub(super) fn others(&self, packed: &BTreeSet<u32>) -> Vec<Other> {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for (process, comm, ran_ns) in processes(&self.root) {
-            // A process that has started since then has used all its CPU time since then.
+            // A process that has started since these times were read has used all its CPU time since then.
             let ran_ns = ran_ns.saturating_sub(self.ran_ns.get(&process).copied().unwrap_or(0));
             let is_other = process.pid != std::process::id() && !packed.contains(&process.pid);
             if ran_ns > 0 && is_other && self.was_there(process.pid) {

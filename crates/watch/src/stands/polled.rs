@@ -1,8 +1,8 @@
 //! Thread snapshots that are read from /proc on demand.
 //!
 //! A thread that is not running is seen exactly. The kernel updates the sums of a running thread when it leaves its CPU, and at the CPU's timer
-//! tick. If the caller has just taken over the thread's CPU, the thread is thus seen exactly as well. /proc neither distinguishes running from
-//! queued nor says where in its code a thread is: all threads that can run are reported as queued.
+//! tick. So a thread is also seen exactly if the caller has just taken over its CPU. /proc neither distinguishes running from queued nor says
+//! where in its code a thread is: all threads that can run are reported as queued.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +24,7 @@ use crate::proc::{check, ticks};
 const PAUSE_PER_POLL: u64 = 50;
 /// Longest pause, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
-/// Assumed time between a thread's block and the look that finds it blocked, nanoseconds. Meanwhile another thread had its CPU, which is now made
-/// to stop.
+/// Assumed time between a thread's block and the look that finds it blocked, nanoseconds. In that time another thread had its CPU.
 const SLEPT_BEFORE_NS: u64 = 50_000;
 
 /// Number of threads whose files stay open. A process may usually have 1024 descriptors.
@@ -36,7 +35,7 @@ const COUNT_NS: u64 = 4_000_000;
 /// The number of a thread that got no place in the table.
 const NOWHERE: usize = usize::MAX;
 
-/// The known threads, and the /proc where they are looked for.
+/// The known threads, and the root of the /proc in which they are found.
 pub struct Polled {
     tree: Tree,
     root: Root,
@@ -59,7 +58,7 @@ pub struct Rows {
     open: Arc<AtomicUsize>,
 }
 
-/// Permission to keep a thread's files open.
+/// The right to keep a thread's files open, one of at most [`STAY_OPEN`].
 struct Open(Arc<AtomicUsize>);
 
 impl Open {
@@ -112,7 +111,7 @@ impl Polled {
         Ok(())
     }
 
-    /// See [`Stands::poll`](super::Stands::poll). If there are so many threads that a poll takes long, polls are less frequent.
+    /// Looks for new threads; see [`Stands::poll`](super::Stands::poll). The longer a poll takes, the longer is the pause before the next one.
     pub fn poll(&mut self) -> Result<(), WatchError> {
         if monotonic_ns() < self.next_ns { Ok(()) } else { self.poll_at_once() }
     }
@@ -236,7 +235,7 @@ impl Row {
             return Ok(());
         }
         let sums = self.files.schedstat()?;
-        // A thread that was ready and has not run since is still ready: it is running, and the kernel has not booked it yet, or it is queued.
+        // A thread that was ready and has not run since is still ready: it is queued, or it is running and the kernel has not booked that yet.
         if was == State::Preempt && sums == self.sums {
             return Ok(());
         }
@@ -255,7 +254,7 @@ impl Row {
             self.counted_ns = now_ns;
         }
         if sums != self.sums {
-            // The thread left its CPU after the last look. To a caller that has just taken over the CPU, that was now.
+            // The thread left its CPU at some time since the last look. If the caller has just taken over the CPU, the thread left it just now.
             self.stand.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
         (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);

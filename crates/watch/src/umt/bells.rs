@@ -28,7 +28,7 @@ pub trait Doorbells: Send {
     /// See [`Umt::end`].
     fn end(&mut self);
 
-    /// Returns a descriptor that is closed at its other end when the process that loaded the programs ends; `None` if that is this process.
+    /// Returns a descriptor whose other end is closed when the process that loaded the programs ends; `None` if that is this process.
     fn lifeline(&self) -> Option<BorrowedFd<'_>> {
         None
     }
