@@ -122,7 +122,7 @@ struct Runtime {
     /// Time of the last switch-out; 0 if there was none.
     out_ns: u64,
     left: Option<Left>,
-    /// Time when the thread became ready; 0 if the thread is not ready.
+    /// Time at which the thread became ready; 0 if the thread is not ready.
     ready_ns: u64,
     migrated: bool,
     sums: Sums,

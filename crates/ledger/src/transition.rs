@@ -15,9 +15,9 @@
 //! | `Dead`      | **impossible**, unknown       | **impossible**, unknown       |
 //!
 //! Each impossible transition means that an event between the two was lost:
-//! - a switch-in of a running thread: its switch-out. How long it ran before that cannot be known.
-//! - a switch-out of a thread that is not running (born, preempted or blocked): its switch-in.
-//! - any event of a dead thread: the creation of a new thread under the same id.
+//! - at a switch-in of a running thread: its switch-out was lost. How long it ran cannot be known.
+//! - at a switch-out of a thread that is not running (born, preempted or blocked): its switch-in was lost.
+//! - at any event of a dead thread: the creation of a new thread with the same id was lost.
 //!
 //! The interval goes to `unknown_ns`, `impossible` counts it, and the clock continues in the state that the event itself proves. Wakings and
 //! migrations are possible in every state and book no time.

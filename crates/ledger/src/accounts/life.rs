@@ -9,7 +9,7 @@ use crate::close::closed;
 
 /// One thread's clock, closed at the last time for which the thread's state is known.
 pub(super) struct Life<'r> {
-    /// The clock. It is borrowed from the record unless it had to be closed, so that memory with clocks that are not needed later is never read.
+    /// The clock: borrowed from the record, or a copy if it had to be closed. A borrowed clock costs nothing until it is read.
     pub(super) clock: Cow<'r, Clock>,
     /// True if the thread lived at the end of the window.
     pub(super) alive: bool,
