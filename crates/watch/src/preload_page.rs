@@ -29,7 +29,7 @@ pub enum PageError {
     #[error("the preload library's memory: {0}")]
     System(#[from] io::Error),
     /// The memory is not that of a preload library, or not of this process.
-    #[error("the preload library's memory is not as it should be: {0}")]
+    #[error("the preload library's memory is not valid: {0}")]
     Not(&'static str),
 }
 
@@ -103,27 +103,27 @@ impl Page {
         // Only a memfd has seals.
         let seals = fcntl_get_seals(file).map_err(|_| PageError::Not("it has no seals"))?;
         if !seals.contains(SealFlags::SHRINK) {
-            return Err(PageError::Not("it may shrink"));
+            return Err(PageError::Not("it is not sealed against shrinking"));
         }
         let status = fstat(file).map_err(io::Error::from)?;
         if status.st_size != BYTES as i64 {
-            return Err(PageError::Not("its size"));
+            return Err(PageError::Not("its size is wrong"));
         }
         let (access, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping, at an address of the kernel's choice.
         let base = unsafe { mmap(ptr::null_mut(), BYTES, access, shared, file, 0) }.map_err(io::Error::from)?;
-        let base = NonNull::new(base.cast()).ok_or(PageError::Not("where it is"))?;
+        let base = NonNull::new(base.cast()).ok_or(PageError::Not("it is mapped at address 0"))?;
         let page = Page { base, inode: status.st_ino };
         let words = page.words();
         if words.magic.load(Ordering::Acquire) != MAGIC {
-            return Err(PageError::Not("its magic"));
+            return Err(PageError::Not("its magic number is wrong"));
         }
         for (word, wanted, what) in [
-            (&words.version, VERSION, "its version"),
-            (&words.bytes, BYTES as u32, "its size"),
-            (&words.slots, SLOTS as u32, "its table"),
+            (&words.version, VERSION, "its version is unknown"),
+            (&words.bytes, BYTES as u32, "its size is wrong"),
+            (&words.slots, SLOTS as u32, "its number of slots is wrong"),
             // Differs in a forked child that shares its parent's page, and in a container with other process ids.
-            (&words.pid, pid, "whose it is"),
+            (&words.pid, pid, "it belongs to another process"),
         ] {
             if word.load(Ordering::Relaxed) != wanted {
                 return Err(PageError::Not(what));

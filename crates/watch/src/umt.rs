@@ -25,7 +25,7 @@ const BELL_PAGES_BESIDE: u32 = 3;
 pub const PROCESS_BYTES: usize =
     size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// The action that an error message names if a map cannot be created.
-const MAKING: &str = "making a process' pages and doorbells";
+const MAKING: &str = "making a process's pages and doorbells";
 
 /// The programs in the kernel. Dropping this value detaches them; a page lives as long as any process maps it.
 pub struct Umt {
@@ -175,7 +175,7 @@ impl Drop for Umt {
 }
 
 fn too_many() -> WatchError {
-    unavailable(format!("{PROCESSES} processes have asked already"))
+    unavailable(format!("the session has its maximum of {PROCESSES} processes already"))
 }
 
 /// Creates a map that no program uses yet.
@@ -199,5 +199,5 @@ fn put<'f>(array: &MapHandle, first: u32, maps: impl IntoIterator<Item = &'f Own
     let keys: Vec<u8> = (first..first + count).flat_map(u32::to_ne_bytes).collect();
     array
         .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
-        .map_err(|e| system("giving eBPF a process' pages and doorbells", e))
+        .map_err(|e| system("giving eBPF a process's pages and doorbells", e))
 }

@@ -203,7 +203,7 @@ impl Observer for BpfObserver {
 
     /// Enrols a child that still waits before its exec.
     fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.enrol_process(pid, LAUNCHED, "the kernel did not find the program that was started")
+        self.enrol_process(pid, LAUNCHED, "the program that cox started was not found among the kernel's tasks")
     }
 
     fn enrol_threads(&mut self, tids: &[u32]) -> Result<bool, WatchError> {

@@ -118,7 +118,7 @@ impl Programs {
 
     /// Returns the settings of the clocks.
     pub(super) fn settings(&self) -> Result<&Settings, WatchError> {
-        self.0.parts.clocks.as_ref().ok_or_else(|| unavailable("clocks were not asked for".into()))
+        self.0.parts.clocks.as_ref().ok_or_else(|| unavailable("the BPF object was loaded without clocks".into()))
     }
 
     /// Returns whether only one user's threads can be tracked.
@@ -188,9 +188,9 @@ impl Programs {
         let link = attach(&self.program(program)?)?;
         let mut written = Vec::new();
         for _ in 0..times {
-            let mut iter = Iter::new(&link).map_err(|e| system("walking the tasks", e))?;
+            let mut iter = Iter::new(&link).map_err(|e| system("walking over all tasks", e))?;
             std::io::Read::read_to_end(&mut iter, &mut written)
-                .map_err(|source| WatchError::System { what: "walking the tasks".into(), source })?;
+                .map_err(|source| WatchError::System { what: "walking over all tasks".into(), source })?;
         }
         Ok(written)
     }

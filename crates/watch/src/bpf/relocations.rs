@@ -149,7 +149,7 @@ fn fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation) -> Option<String
     let found: Vec<u32> = kernels.ids().filter(of_this_name).collect();
     match r.kind {
         asks::TYPE_ID_LOCAL => None,
-        _ if found.is_empty() => Some("there is no such type".into()),
+        _ if found.is_empty() => Some("the kernel has no such type".into()),
         asks::TYPE_ID | asks::TYPE_SIZE => None,
         ..=asks::LAST_OF_FIELDS => {
             let faults = found.iter().map(|id| field_fault(ours, kernels, r, *id));
@@ -169,9 +169,9 @@ fn field_fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation, root: u32)
             Step::Member(name) => member(kernels, of, name),
             Step::Element => (of.kind() == kind::ARRAY).then(|| (kernels.plain(word(of.bytes, 12) as u32), false)),
         };
-        let Some((to, bits)) = next else { return Some("there is no such member".into()) };
+        let Some((to, bits)) = next else { return Some("the kernel's type has no such member".into()) };
         if !are_alike(ours, expected, kernels, to) {
-            return Some("it is of another sort there".into());
+            return Some("the kernel's member is of an incompatible type".into());
         }
         (at, is_bits, wanted) = (to, bits, expected);
     }
@@ -179,7 +179,7 @@ fn field_fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation, root: u32)
     if r.kind != asks::FIELD_OFFSET || is_bits || here == there {
         return None;
     }
-    let widths = format!("{here} bytes wide here and {there} there");
+    let widths = format!("{here} bytes wide in the program and {there} in the kernel");
     if LOADS_AND_STORES.contains(&r.class) {
         let adjusts = is_unsigned(ours, wanted) && is_unsigned(kernels, at) || is(ours, wanted, kind::PTR);
         (!adjusts).then(|| format!("{widths}, and not unsigned in both"))

@@ -133,7 +133,7 @@ pub(super) fn refusal_of(pid: u32, tid: u32, source: io::Error) -> WatchError {
 }
 
 fn too_many_files() -> String {
-    "too many open files: one is needed per thread there is now and CPU. Fix: raise ulimit -n, or use --backend proc"
+    "too many open files: perf needs one for each existing thread, times the number of CPUs. Fix: raise ulimit -n, or use --backend proc"
         .to_owned()
 }
 

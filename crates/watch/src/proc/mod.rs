@@ -72,7 +72,10 @@ pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
     })?;
     if children {
         own.children_of_thread().map_err(Error::into_io).map_err(|error| {
-            missing("children", &format!("{error}; it needs CONFIG_PROC_CHILDREN, or leave child processes out"))
+            missing(
+                "children",
+                &format!("{error}; child processes need a kernel with CONFIG_PROC_CHILDREN. Fix: use --no-children"),
+            )
         })?;
     }
     Ok(root)

@@ -104,7 +104,7 @@ impl Traced {
         programs.count_others_on(cpus);
         let descriptor = |name: &str| {
             let fd = programs.map(name)?.as_fd().try_clone_to_owned();
-            fd.map_err(|source| WatchError::System { what: "mapping the stands".into(), source })
+            fd.map_err(|source| WatchError::System { what: "mapping the thread snapshots".into(), source })
         };
         let maps = [descriptor("snapshots")?, descriptor("snapshot_counts")?];
         freeze([maps[0].as_fd(), maps[1].as_fd()])?;
@@ -188,9 +188,11 @@ impl Mapped {
         let map = |fd: BorrowedFd<'_>, bytes: usize| {
             // SAFETY: a new mapping, at an address of the kernel's choice.
             let place = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ, MmapFlags::SHARED, fd, 0) };
-            let place = place
-                .map_err(|source| WatchError::System { what: "mapping the stands".into(), source: source.into() })?;
-            NonNull::new(place).ok_or_else(|| unavailable("the stands cannot be mapped".into()))
+            let place = place.map_err(|source| WatchError::System {
+                what: "mapping the thread snapshots".into(),
+                source: source.into(),
+            })?;
+            NonNull::new(place).ok_or_else(|| unavailable("the thread snapshots cannot be mapped".into()))
         };
         let stands = map(stands, PLACES * size_of::<Stand>())?.cast();
         Ok(Mapped { stands, counts: map(counts, COUNTS_BYTES)?.cast() })
@@ -244,7 +246,7 @@ fn freeze(maps: [BorrowedFd<'_>; 2]) -> Result<(), WatchError> {
         // SAFETY: a system call on an open descriptor.
         if unsafe { libbpf_sys::bpf_map_freeze(map.as_raw_fd()) } != 0 {
             return Err(WatchError::System {
-                what: "freezing the stands".into(),
+                what: "freezing the thread snapshots".into(),
                 source: std::io::Error::last_os_error(),
             });
         }
