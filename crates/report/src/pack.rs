@@ -292,7 +292,7 @@ impl PackReport {
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
             let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
             format!(
-                "Other programs had {:.0} % of these CPUs{}: efficiency {of_rest:.0} % in the remaining CPU time",
+                "Other programs had {:.0} % of these CPUs{}: efficiency {of_rest:.0} % of the time left",
                 100.0 * others,
                 self.who()
             )
@@ -382,8 +382,7 @@ mod tests {
         let report = PackReport { run_ns: 480_000_000, others, confidence, other_programs, ..packed() };
         let text = report.text(&Style::default());
         assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
-        let named =
-            "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % in the remaining CPU time";
+        let named = "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % of the time left";
         assert!(text.contains(named) && text.contains("Confidence low"), "{text}");
         assert_eq!(serde_json::to_value(&report).unwrap()["confidence"], "low");
         let (others, confidence) = beside(0.2);
