@@ -19,15 +19,15 @@ void app_start(struct app *app, const struct program *program, int argc, char **
     program_start(program, argc, argv, &app->truth);
     const char *launcher = ranks_join(&app->rank_count, &app->rank);
     if (launcher != NULL && app->peer != NULL)
-        bad_input("--peer is of no use: %s says who is there", launcher);
+        bad_input("--peer cannot be used here: %s connects the ranks", launcher);
     if (launcher == NULL && app->rank_count > 1 && app->peer == NULL)
         bad_input("--ranks %" PRIu64 " needs --peer HOST:PORT", app->rank_count);
     if (app->rank_count == 1 && app->peer != NULL)
-        bad_input("--peer is of no use without --ranks 2");
+        bad_input("--peer needs --ranks 2");
     if (app->rank >= app->rank_count)
         bad_input("--rank must be below --ranks, %" PRIu64, app->rank_count);
     if (app->yields && !app->in_task)
-        bad_input("--yield is of no use without --in-task");
+        bad_input("--yield needs --in-task");
     if (app->folder == NULL)
         app->folder = scratch_default_directory();
     app->threads = team_prepare(app->threads);

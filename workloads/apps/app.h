@@ -40,31 +40,31 @@ enum { APP_MAX_BUFFERS = 4096, APP_MAX_AHEAD = 100000 };
     {"threads", OPTION_COUNT, &(app)->threads, 1, 4096, NULL, "N",                                 \
      "threads of the team (OMP_NUM_THREADS, else all CPUs)", NULL},                                \
     {"verify", OPTION_FLAG, &(app)->verify, 0, 0, NULL, NULL,                                      \
-     "compute it again in plain loops; the results must be the same bits", NULL},                  \
+     "repeat the computation in plain loops; all bits must be the same", NULL},                    \
     {"folder", OPTION_TEXT, &(app)->folder, 0, 0, NULL, "DIR",                                     \
-     "where the file of snapshots goes, unlinked at once ($TMPDIR, else .)", NULL},                \
+     "directory of the snapshot file, a temporary file ($TMPDIR, else .)", NULL},                \
     {"direct", OPTION_FLAG, &(app)->direct, 0, 0, NULL, NULL,                                      \
-     "O_DIRECT: past the page cache, so that transfers block", NULL},                              \
+     "O_DIRECT: bypass the page cache, so that transfers block", NULL},                          \
     {"buffers", OPTION_COUNT, &(app)->buffers, 1, APP_MAX_BUFFERS, NULL, "N",                      \
      "staging buffers between memory and file (16)", NULL}
 // Additional rows for applications that support two ranks.
 #define APP_OPTIONS(app)                                                                           \
     APP_BASE_OPTIONS(app),                                                                         \
     {"ahead", OPTION_COUNT, &(app)->ahead, 0, APP_MAX_AHEAD, NULL, "N",                            \
-     "steps whose tasks may exist at a time; 0: all (8)", NULL},                                  \
+     "steps whose tasks may exist at the same time; 0: all (8)", NULL},                          \
     {"ranks", OPTION_COUNT, &(app)->rank_count, 1, 2, NULL, "N",                                   \
      "processes that share the work (1); 2 need --rank and --peer", NULL},                         \
     {"rank", OPTION_COUNT, &(app)->rank, 0, 1, NULL, "R",                                          \
-     "which one this is (0): 0 listens, 1 connects", NULL},                                        \
+     "number of this process (0): 0 listens, 1 connects", NULL},                                 \
     {"peer", OPTION_TEXT, &(app)->peer, 0, 0, NULL, "HOST:PORT", "where rank 0 listens", NULL},    \
     {"patience", OPTION_SECONDS, &(app)->patience_ns, 0.1, 1e6, NULL, "S",                         \
      "a message that takes longer than S seconds is a deadlock: exit 1 (30)", NULL},               \
     {"ordered", OPTION_FLAG, &(app)->ordered, 0, 0, NULL, NULL,                                    \
      "one message at a time, in an order that suits both ranks", NULL},                            \
     {"in-task", OPTION_FLAG, &(app)->in_task, 0, 0, NULL, NULL,                                    \
-     "transfers in the task that computes, before it computes", NULL},                             \
+     "each task makes its transfers itself, before it computes", NULL},                           \
     {"yield", OPTION_FLAG, &(app)->yields, 0, 0, NULL, NULL,                                       \
-     "with --in-task: taskyield in between", NULL}
+     "with --in-task: taskyield between transfer and computation", NULL}
 
 // Calls program_start, rejects contradictory options, prepares the team.
 void app_start(struct app *app, const struct program *program, int argc, char **argv);

@@ -96,7 +96,7 @@ static void verify(struct blocks *blocks)
     double *table = zeroed_array(CACHE_LINE, blocks->values, sizeof *table);
     for (size_t block = 0; block < blocks->count; block++) {
         if (compute(blocks, block, table) != blocks->digests[block])
-            check_failed("block %zu is not what a loop without tasks computes", block);
+            check_failed("block %zu differs from the result of a loop without tasks", block);
         if (!is_written(blocks, block))
             continue;
         size_t slot = block / blocks->app.every;
@@ -111,10 +111,10 @@ int main(int argc, char **argv)
     struct blocks blocks = {.app = APP_DEFAULTS, .count = 100, .values = 65536, .tables_count = 32};
     const struct option_spec options[] = {
         {"values", OPTION_COUNT, &blocks.values, 1, 1 << 24, NULL, "V",
-         "values in each block, a power of two (65536: 512 KiB)", NULL},
+         "values in each block, a power of two (65536, which is 512 KiB)", NULL},
         {"steps", OPTION_COUNT, &blocks.count, 1, 1e6, NULL, "S", "blocks (100)", NULL},
         {"tables", OPTION_COUNT, &blocks.tables_count, 1, 4096, NULL, "N",
-         "blocks that are computed at a time (32)", NULL},
+         "blocks that can be computed at the same time (32)", NULL},
         {"every", OPTION_COUNT, &blocks.app.every, 0, 1e6, NULL, "E",
          "every E-th block is written; 0: none (0)", NULL},
         {"work", OPTION_COUNT, &blocks.app.work, 0, 1e6, NULL, "K", "walks through each block (0)", NULL},
@@ -125,8 +125,8 @@ int main(int argc, char **argv)
         .summary = "Blocks that fit a CPU's own cache, each computed by a task that walks through it in\n"
                    "scattered order, many times. Some are written to a file by tasks that block.",
         .example = "blocks --every 2 --direct --work 5 --verify --truth -",
-        .checked = "All blocks that were written are read back and are what was staged. With --verify each\n"
-                   "block is the same bits as without tasks. The checksum is the same for any number of\n"
+        .checked = "All blocks that were written are read back and compared. With --verify each\n"
+                   "block has the same bits as without tasks. The checksum is the same for any number of\n"
                    "threads, buffers and tables.",
         .options = options,
         .option_count = COUNT_OF(options),

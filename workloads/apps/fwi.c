@@ -321,7 +321,7 @@ int main(int argc, char **argv)
         {"iof", OPTION_COUNT, &fwi.app.every, 0, 1e6, NULL, "E",
          "a snapshot every E steps; 0: none (2)", NULL},
         {"work", OPTION_COUNT, &fwi.app.work, 0, 1e6, NULL, "K",
-         "repeats of the arithmetic for each value, which the result needs (0)", NULL},
+         "repeats of the arithmetic for each value; they change the result (0)", NULL},
         APP_OPTIONS(&fwi.app),
     };
     const struct program program = {
@@ -329,12 +329,12 @@ int main(int argc, char **argv)
         .summary = "Two volumes, each updated from the other, a task for each slice, half and step, no\n"
                    "barriers. Snapshots are written on the way forward and read in reverse order on the\n"
                    "way back; border slices are exchanged with another process: by tasks that block.\n"
-                   "With libgomp, two ranks without --ordered may be a deadlock.",
+                   "With libgomp, two ranks without --ordered may deadlock.",
         .example = "fwi --iof 1 --direct --buffers 32 --verify --truth -\n"
                    "fwi --ranks 2 --rank 0 --peer 127.0.0.1:4711 --ordered &\n"
                    "fwi --ranks 2 --rank 1 --peer 127.0.0.1:4711 --ordered",
-        .checked = "All snapshots that are read are what was staged; all values are finite. With --verify\n"
-                   "each value, also of each snapshot and of the image, is the same bits as without\n"
+        .checked = "All snapshots are compared when they are read; all values are finite. With --verify\n"
+                   "each value, also of each snapshot and of the image, has the same bits as without\n"
                    "tasks. The checksum is that of all slices, the same for any number of threads, ranks\n"
                    "and buffers.",
         .options = options,

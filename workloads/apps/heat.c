@@ -268,24 +268,24 @@ int main(int argc, char **argv)
     const struct option_spec options[] = {
         {"size", OPTION_COUNT, &size, 1, 65536, NULL, "N", "N x N cells (1024)", NULL},
         {"block", OPTION_COUNT, &block, 1, 65536, NULL, "B",
-         "in blocks of B x B; B divides N (128)", NULL},
+         "blocks of B x B cells; B divides N (128)", NULL},
         {"steps", OPTION_COUNT, &heat.steps, 1, 1e6, NULL, "S", "time steps (100)", NULL},
         {"every", OPTION_COUNT, &heat.app.every, 0, 1e6, NULL, "E",
          "a checkpoint every E steps; 0: none (0)", NULL},
         {"work", OPTION_COUNT, &heat.app.work, 0, 1e6, NULL, "K",
-         "repeats of the arithmetic for each cell, which the result needs (0)", NULL},
+         "repeats of the arithmetic for each cell; they change the result (0)", NULL},
         APP_OPTIONS(&heat.app),
     };
     const struct program program = {
         .name = "heat",
         .summary = "Gauss-Seidel in blocks, a task for each block and step, in a wavefront: no barrier\n"
                    "between steps. Checkpoints are written, and rows exchanged with another process,\n"
-                   "by tasks that block. With libgomp, two ranks without --ordered may be a deadlock.",
+                   "by tasks that block. With libgomp, two ranks without --ordered may deadlock.",
         .example = "heat --size 512 --block 64 --every 5 --direct --verify --truth -\n"
                    "heat --ranks 2 --rank 0 --peer 127.0.0.1:4711 --ordered &\n"
                    "heat --ranks 2 --rank 1 --peer 127.0.0.1:4711 --ordered",
-        .checked = "All checkpoints are read back and are what was staged; each cell is in its range.\n"
-                   "With --verify each cell, also of each checkpoint, is the same bits as without blocks\n"
+        .checked = "All checkpoints are read back and compared; each cell is in its range.\n"
+                   "With --verify each cell, also of each checkpoint, has the same bits as without blocks\n"
                    "and tasks. The checksum is that of the whole plate, the same for any number of\n"
                    "threads, ranks and buffers.",
         .options = options,

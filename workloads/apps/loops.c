@@ -121,7 +121,7 @@ static void verify(struct loops *loops)
         }
     }
     if (memcmp(packed, loops->packed, loops->size * sizeof *packed) != 0)
-        check_failed("the last output is not what loops without threads compute");
+        check_failed("the last output differs from the result of loops without threads");
     free(old);
     free(new);
     free(packed);
@@ -146,11 +146,11 @@ int main(int argc, char **argv)
     };
     const struct program program = {
         .name = "loops",
-        .summary = "Short parallel loops over a ring, and between them output in tasks: a task for each block\n"
+        .summary = "Short parallel loops over a ring, and output by tasks between them: a task for each block\n"
                    "packs it, another writes it, which blocks. One team does both.",
         .example = "loops --every 1 --direct --work 20 --verify --truth -",
-        .checked = "All output is read back and is what was packed; each value is in its range. With --verify\n"
-                   "each value, also of the output, is the same bits as without threads. The checksum is the\n"
+        .checked = "All output is read back and compared; each value is in its range. With --verify\n"
+                   "each value, also of the output, has the same bits as without threads. The checksum is the\n"
                    "same for any number of threads, buffers and blocks.",
         .options = options,
         .option_count = COUNT_OF(options),

@@ -119,7 +119,7 @@ static void verify(struct path *path)
             bool written = is_written(path, step);
             double *result = written ? storage_buffer(&path->storage, slot_of(path, step, part)) : NULL;
             if (analyse(path, new, part, result) != path->digests[(step - 1) * path->parts + part])
-                check_failed("analysis %zu of step %" PRIu64 " is not what a loop computes", part, step);
+                check_failed("analysis %zu of step %" PRIu64 " differs from the result of a loop", part, step);
             if (written)
                 storage_expect(&path->storage, slot_of(path, step, part));
         }
@@ -128,7 +128,7 @@ static void verify(struct path *path)
         old = next;
     }
     if (memcmp(old, state_after(path, path->steps), path->values * sizeof *old) != 0)
-        check_failed("the last state is not what a loop without tasks computes");
+        check_failed("the last state differs from the result of a loop without tasks");
     free(old);
     free(new);
 }
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         {"states", OPTION_COUNT, &path.places, 2, 4096, NULL, "N", "states that are kept (8)", NULL},
         {"parts", OPTION_COUNT, &path.parts, 1, 1000, NULL, "P", "analyses of each state (8)", NULL},
         {"path", OPTION_COUNT, &path.percent, 0, 1e4, NULL, "PERCENT",
-         "work of a step, of that of its analyses (80)", NULL},
+         "work of a step, in percent of the work of its analyses (80)", NULL},
         {"every", OPTION_COUNT, &path.app.every, 0, 1e6, NULL, "E",
          "analyses are written every E steps; 0: never (0)", NULL},
         {"work", OPTION_COUNT, &path.app.work, 0, 1e6, NULL, "K",
@@ -152,12 +152,12 @@ int main(int argc, char **argv)
     };
     const struct program program = {
         .name = "path",
-        .summary = "Steps that follow each other, by tasks with a priority, and analyses of each state beside\n"
-                   "them, some written to a file by tasks that block. Priorities count up to\n"
-                   "OMP_MAX_TASK_PRIORITY, which is 0 unless set.",
+        .summary = "Steps that follow each other, by tasks with a priority, and analyses of each state, by other\n"
+                   "tasks. Some analyses are written to a file by tasks that block. The runtime limits\n"
+                   "priorities to OMP_MAX_TASK_PRIORITY, which is 0 unless it is set.",
         .example = "OMP_MAX_TASK_PRIORITY=1 path --every 2 --direct --work 20 --verify --truth -",
-        .checked = "All analyses that were written are read back and are what was noted; each value is in\n"
-                   "its range. With --verify each value, also of each analysis, is the same bits as without\n"
+        .checked = "All analyses that were written are read back and compared; each value is in\n"
+                   "its range. With --verify each value, also of each analysis, has the same bits as without\n"
                    "tasks. The checksum is the same for any number of threads, buffers and states.",
         .options = options,
         .option_count = COUNT_OF(options),

@@ -95,7 +95,7 @@ static void verify(struct phases *phases)
         old = next;
     }
     if (memcmp(old, phases->states[phases->count % 2], size * sizeof *old) != 0)
-        check_failed("the last state is not what a loop without tasks computes");
+        check_failed("the last state differs from the result of a loop without tasks");
     free(old);
     free(new);
 }
@@ -104,23 +104,23 @@ int main(int argc, char **argv)
 {
     struct phases phases = {.app = APP_DEFAULTS, .count = 100, .blocks = 16, .values = 4096};
     const struct option_spec options[] = {
-        {"blocks", OPTION_COUNT, &phases.blocks, 1, 4096, NULL, "B", "blocks, with tasks each (16)", NULL},
+        {"blocks", OPTION_COUNT, &phases.blocks, 1, 4096, NULL, "B", "blocks, each with its own tasks (16)", NULL},
         {"values", OPTION_COUNT, &phases.values, 1, 1e7, NULL, "V", "values in each block (4096)", NULL},
         {"steps", OPTION_COUNT, &phases.count, 1, 1e6, NULL, "S", "phases (100)", NULL},
         {"every", OPTION_COUNT, &phases.app.every, 0, 1e6, NULL, "E",
          "the state is written every E phases; 0: never (0)", NULL},
         {"work", OPTION_COUNT, &phases.app.work, 0, 1e6, NULL, "K",
-         "repeats of the arithmetic for each value, which the result needs (0)", NULL},
+         "repeats of the arithmetic for each value; they change the result (0)", NULL},
         APP_BASE_OPTIONS(&phases.app),
     };
     const struct program program = {
         .name = "phases",
         .summary = "Phases with barriers. In each phase there is a task for each block of a ring that computes\n"
                    "its next state, and one that writes its present state, which blocks. All threads make\n"
-                   "tasks, and meet at a barrier behind each phase.",
+                   "tasks, and wait at a barrier at the end of each phase.",
         .example = "phases --every 2 --direct --verify --truth -",
-        .checked = "All states that were written are read back and are what was staged; each value is in its\n"
-                   "range. With --verify each value, also of each state, is the same bits as without tasks.\n"
+        .checked = "All states that were written are read back and compared; each value is in its\n"
+                   "range. With --verify each value, also of each state, has the same bits as without tasks.\n"
                    "The checksum is the same for any number of threads, buffers and blocks.",
         .options = options,
         .option_count = COUNT_OF(options),

@@ -116,6 +116,6 @@ void plate_compare(const struct plate *plate, const struct plate *whole)
         const double *here = &plate->cells[row * plate->pitch + 1];
         size_t whole_row = plate->first_row * plate->block + row;
         if (memcmp(here, &whole->cells[whole_row * whole->pitch + 1], plate->size * sizeof *here))
-            check_failed("row %zu is not what a loop without tasks computes", whole_row - 1);
+            check_failed("row %zu differs from the result of a loop without tasks", whole_row - 1);
     }
 }

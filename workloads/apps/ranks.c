@@ -38,7 +38,7 @@ static struct addrinfo *address_of(const char *peer, bool listens)
     struct addrinfo *found;
     int error = getaddrinfo(host, colon + 1, &hints, &found);
     if (error != 0)
-        bad_input("--peer: '%s' is not found: %s", peer, gai_strerror(error));
+        bad_input("--peer: cannot find '%s': %s", peer, gai_strerror(error));
     return found;
 }
 
@@ -68,7 +68,7 @@ static void send_all(int fd, const void *data, size_t bytes)
         if (length < 0 && errno == EINTR)
             continue;
         if (length < 0 && errno == EAGAIN)
-            check_failed("the other rank took no message within --patience");
+            check_failed("the other rank received no message within --patience");
         if (length < 0)
             system_failed("send to the other rank");
         done += (size_t)length;
@@ -121,7 +121,7 @@ static void accept_all(struct ranks *ranks, const char *peer, uint64_t problem)
     for (size_t come = 0; come < ranks->channels; come++) {
         struct pollfd waiting = {.fd = listener, .events = POLLIN};
         if (poll(&waiting, 1, (int)(ranks->patience_ns / NS_PER_MS)) == 0)
-            check_failed("rank 1 did not come to '%s' within --patience", peer);
+            check_failed("rank 1 did not connect to '%s' within --patience", peer);
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0)
             system_failed("accept rank 1");
@@ -130,7 +130,7 @@ static void accept_all(struct ranks *ranks, const char *peer, uint64_t problem)
         receive_all(ranks, fd, &hello, sizeof hello);
         if (hello.magic != magic || hello.problem != problem ||
             hello.channel >= ranks->channels || ranks->connections[hello.channel] >= 0)
-            check_failed("who came to '%s' is not rank 1 of the same problem", peer);
+            check_failed("the process that connected to '%s' is not rank 1 of the same problem", peer);
         ranks->connections[hello.channel] = fd;
     }
     close(listener);
@@ -186,7 +186,7 @@ void ranks_connect(struct ranks *ranks, const char *peer, uint64_t patience_ns, 
         connect_all(ranks, peer, problem);
     // Both ranks are connected before either starts.
     if (ranks_sum(ranks, 1) != 2)
-        check_failed("the other rank counts differently");
+        check_failed("the other rank has sent another number of messages");
 }
 
 void ranks_destroy(struct ranks *ranks)

@@ -91,7 +91,7 @@ void storage_note(struct storage *storage, size_t slot)
 void storage_expect(const struct storage *storage, size_t slot)
 {
     if (digest_of(storage, slot) != storage->digests[slot])
-        check_failed("slot %zu of the snapshots is not what it should be", slot);
+        check_failed("slot %zu of the snapshots has another digest than when it was staged", slot);
 }
 
 // Transfers `count` consecutive slots, which must not extend beyond the last buffer.

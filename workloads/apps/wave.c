@@ -116,8 +116,8 @@ void wave_compare(const struct wave *wave, const struct wave *whole)
         size_t there = wave->first + slice;
         for (enum volume volume = 0; volume < VOLUMES; volume++)
             if (memcmp(wave_slice(wave, volume, slice), wave_slice(whole, volume, there), bytes) != 0)
-                check_failed("slice %zu is not what a loop without tasks computes", there - 1);
+                check_failed("slice %zu differs from the result of a loop without tasks", there - 1);
         if (memcmp(image_slice(wave, slice), image_slice(whole, there), bytes) != 0)
-            check_failed("the image of slice %zu is not what a loop without tasks sums up", there - 1);
+            check_failed("the image of slice %zu differs from the result of a loop without tasks", there - 1);
     }
 }

@@ -180,26 +180,26 @@ int main(int argc, char **argv)
          "threads, the main thread among them (2)", NULL},
         {"rounds", OPTION_COUNT, &rounds, 1, 1e12, NULL, "R", "number of rounds", &rounds_given},
         {"seconds", OPTION_SECONDS, &seconds_ns, 0.001, 86400, NULL, "S",
-         "or rounds until S seconds have passed (1)", &seconds_given},
+         "instead of --rounds: run for S seconds (1)", &seconds_given},
         {"work-us", OPTION_MICROS, &work_ns, 0, 1e7, NULL, "W",
          "CPU work of each thread per round, us (100)", NULL},
         {"wait", OPTION_CHOICE, &wait_mode, 0, 0, wait_names, "HOW",
          "futex, spin, yield or spin-futex (futex)", NULL},
         {"spin-us", OPTION_MICROS, &spin_ns, 0, 1e7, NULL, "U",
-         "spin-futex: CPU time spun before sleeping, us (50)", NULL},
+         "spin-futex: CPU time for which a thread spins before it sleeps, us (50)", NULL},
         {"no-pause", OPTION_FLAG, &no_pause, 0, 0, NULL, NULL,
          "spin without the pause instruction", NULL},
         {"working-set", OPTION_BYTES, &set_bytes, 0, 68719476736.0, NULL, "BYTES",
          "memory that the work of each thread walks through (0)", NULL},
         {"imbalance", OPTION_NUMBER, &imbalance, 0, 1000, NULL, "F",
-         "thread i of N does (1 + F*i/(N-1)) times the work (0)", NULL},
+         "thread i of N, from 0, does (1 + F*i/(N-1)) times the work (0)", NULL},
         {"iterations-per-us", OPTION_NUMBER, &iterations_per_us, 0.001, 1e6, NULL, "K",
          "skip the calibration: K loop iterations are 1 us", NULL},
     };
     const struct program program = {
         .name = "barriers",
         .summary = "N threads do calibrated CPU work and meet at a barrier, round after round.\n"
-                   "Work is a number of loop iterations, so being preempted does not shrink it.\n"
+                   "Work is a number of loop iterations, so a preempted thread does no less work.\n"
                    "Clocks are read around each wait only with --truth.",
         .example = "barriers --threads 3 --rounds 2000 --work-us 100 --wait spin --truth -",
         .checked = "Every thread's result in every round, recomputed in closed form; every thread\n"

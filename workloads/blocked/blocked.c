@@ -326,15 +326,15 @@ int main(int argc, char **argv)
         {"threads", OPTION_COUNT, &threads, 1, 4096, NULL, "N", "threads of the team (OMP_NUM_THREADS, else all CPUs)",
          NULL},
         {"items", OPTION_COUNT, &blocked.items, 1, 1e6, NULL, "N", "items in all (4000)", NULL},
-        {"lanes", OPTION_COUNT, &blocked.lanes, 1, 512, NULL, "N", "lanes, to which items are dealt out in turns (16)", NULL},
-        {"buffers", OPTION_COUNT, &blocked.buffers, 1, 64, NULL, "N", "items of a lane that may be under way (2)", NULL},
+        {"lanes", OPTION_COUNT, &blocked.lanes, 1, 512, NULL, "N", "lanes, to which items are assigned in turn (16)", NULL},
+        {"buffers", OPTION_COUNT, &blocked.buffers, 1, 64, NULL, "N", "items of a lane that may be in flight (2)", NULL},
         {"sleep-us", OPTION_MICROS, &blocked.sleep_ns, 0, 1e6, NULL, "T", "how long a task sleeps, us (1500)", NULL},
         {"work-us", OPTION_MICROS, &blocked.work_ns, 0, 1e6, NULL, "T", "how long a task computes, us (400)", NULL},
-        {"pace-us", OPTION_MICROS, &blocked.pace_ns, 1, 1e6, NULL, "T", "fifos: from a message of a pipe to its next, us (2400)",
+        {"pace-us", OPTION_MICROS, &blocked.pace_ns, 1, 1e6, NULL, "T", "fifos: time between two messages on a pipe, us (2400)",
          NULL},
         {"iterations-per-us", OPTION_NUMBER, &blocked.iterations_per_us, 0.001, 1e6, NULL, "N",
-         "work of 1 us, so that two runs do the same (calibrated)", NULL},
-        {"folder", OPTION_TEXT, &blocked.folder, 0, 0, NULL, "DIR", "compress: where its files go, unlinked at once ($TMPDIR, else .)",
+         "skip the calibration: N loop iterations are 1 us", NULL},
+        {"folder", OPTION_TEXT, &blocked.folder, 0, 0, NULL, "DIR", "compress: directory of its temporary files ($TMPDIR, else .)",
          NULL},
     };
     const struct program program = {
@@ -342,7 +342,7 @@ int main(int argc, char **argv)
         .summary = "OpenMP tasks that are blocked most of the time. pipeline: for each item a task that sleeps,\n"
                    "one that computes, one that sleeps; sleepers: one that sleeps and computes; fifos: one that\n"
                    "reads a pipe, one that computes; compress: one that reads a block of a file, one that\n"
-                   "compresses it, one that writes it. Timed from before the first region to behind it.",
+                   "compresses it, one that writes it. Timed from before the first region to after it.",
         .example = "blocked --kind pipeline --threads 32\n"
                    "cox run --overlap -- blocked --kind compress --items 500",
         .checked = "Each item's result is recomputed; what was compressed is read back.",

@@ -40,8 +40,8 @@ static void print_help(const struct program *program)
     for (size_t i = 0; i < program->option_count; i++)
         print_option(program->options[i].name, program->options[i].value_name,
                      program->options[i].help);
-    print_option("truth", "FILE", "write what the program knows about itself as JSON; - = stdout");
-    print_option("help", NULL, "show this");
+    print_option("truth", "FILE", "write the program's own measurements as JSON; - = stdout");
+    print_option("help", NULL, "print this help");
     printf("\nExample:\n");
     print_indented(program->example);
     printf("\nChecked by the program itself:\n");

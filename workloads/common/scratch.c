@@ -43,7 +43,7 @@ void scratch_demand_disk(int fd, const char *directory)
 {
     struct statfs info;
     if (fstatfs(fd, &info) != 0)
-        system_failed("ask for the file system of '%s'", directory);
+        system_failed("get the file system of '%s'", directory);
     if (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC)
-        not_possible_here("'%s' is in memory, not on a disk; give another directory", directory);
+        not_possible_here("'%s' is in memory, not on a disk; name another directory", directory);
 }

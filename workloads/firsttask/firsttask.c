@@ -102,25 +102,25 @@ int main(int argc, char **argv)
     struct sleeper sleeper = {.cpu = allowed.cpus[0] == 0};
     uint64_t other = sleeper.cpu;
     const struct option_spec options[] = {
-        {"count", OPTION_COUNT, &count, 1, 1e6, NULL, "N", "times that each is done (1000)", NULL},
+        {"count", OPTION_COUNT, &count, 1, 1e6, NULL, "N", "number of measurements of each kind (1000)", NULL},
         {"pause-us", OPTION_MICROS, &pause_ns, 10, 1e6, NULL, "T", "how long the thread is blocked, us (300)", NULL},
-        {"other", OPTION_COUNT, &other, 0, MAX_CPUS - 1, NULL, "CPU", "where the thread sleeps that an eventfd wakes (1; 0)", NULL},
+        {"other", OPTION_COUNT, &other, 0, MAX_CPUS - 1, NULL, "CPU", "CPU of the thread that an eventfd wakes (1, or 0 if 1 is used)", NULL},
     };
     const struct program program = {
         .name = "firsttask",
-        .summary = "Makes an OpenMP task and blocks: how long until another thread has begun the task on\n"
-                   "the same CPU; in turns with waking a thread on another CPU by an eventfd.",
+        .summary = "Makes an OpenMP task and blocks. Measures how long it takes until another thread runs it on\n"
+                   "the same CPU, alternately with the time to wake a thread on another CPU by an eventfd.",
         .example = "taskset -c 0 cox run --overlap -- firsttask",
-        .checked = "It may use one CPU only, and each task is done once.",
+        .checked = "The program may use only one CPU, and each task runs once.",
         .options = options,
         .option_count = COUNT_OF(options),
     };
     struct truth truth;
     program_start(&program, argc, argv, &truth);
     if (allowed.count != 1)
-        bad_input("this process may use %zu CPUs; it wants one: taskset -c 0 firsttask", allowed.count);
+        bad_input("this process may use %zu CPUs, but must have exactly one: taskset -c 0 firsttask", allowed.count);
     if (other == allowed.cpus[0])
-        bad_input("the other CPU is this one");
+        bad_input("--other must be another CPU than the one that this process uses");
     sleeper.cpu = (unsigned)other;
     sleeper.rung = eventfd(0, EFD_CLOEXEC);
     sleeper.heard = eventfd(0, EFD_CLOEXEC);

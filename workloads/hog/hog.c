@@ -80,15 +80,15 @@ int main(int argc, char **argv)
         {"threads", OPTION_COUNT, &threads, 1, 4096, NULL, "N",
          "threads, the main thread among them (1)", NULL},
         {"seconds", OPTION_SECONDS, &duration_ns, 0.001, 86400, NULL, "S",
-         "burn until S seconds have passed (1)", NULL},
+         "use CPU time for S seconds (1)", NULL},
         {"cpu", OPTION_CPUS, &cpus, 0, 0, NULL, "LIST",
-         "pin thread i to the i-th CPU of the list, over again (not pinned)", NULL},
+         "pin thread i to the i-th CPU of the list, cyclically (not pinned)", NULL},
     };
     const struct program program = {
         .name = "hog",
-        .summary = "N threads named 'hog' burn CPU time without blocking.",
+        .summary = "N threads named 'hog' use CPU time without blocking.",
         .example = "hog --threads 2 --cpu 0-1 --seconds 5 --truth -",
-        .checked = "All arithmetic, in closed form, about every millisecond of work.",
+        .checked = "All arithmetic, against its closed form, after about every millisecond of work.",
         .options = options,
         .option_count = COUNT_OF(options),
     };

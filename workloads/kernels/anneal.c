@@ -194,7 +194,7 @@ static void check_costs(const struct run *run, int64_t first_cost)
         tried += tally->accepted + tally->refused + tally->given_up;
     }
     if (cost != expected)
-        check_failed("the placement costs %" PRId64 ", by the accepted moves %" PRId64, cost,
+        check_failed("the placement costs %" PRId64 ", but %" PRId64 " by the accepted moves", cost,
                      expected);
     // With few moves, all of them may increase the cost.
     if (tried >= run->count && cost >= first_cost)

@@ -198,7 +198,7 @@ int main(int argc, char **argv)
         KERNEL_THREADS(&kernel),
         {"size", OPTION_COUNT, &size, 32, 4e6, NULL, "N", "rows of the matrix (14000)", NULL},
         {"steps", OPTION_COUNT, &steps, 1, 1e6, NULL, "S",
-         "solves of 25 iterations each, the last solution being the next question (300)", NULL},
+         "solves of 25 iterations each; each right side is the solution before (300)", NULL},
     };
     const struct program program = {
         .name = "kernel-cg",

@@ -144,7 +144,7 @@ static void check_by_inverse(struct run *run)
                                   scale * run->field[i].im - first.im));
     }
     if (!(error < 1e-8))
-        check_failed("the way back misses the first field by %.1e", error);
+        check_failed("the inverse transform differs from the first field by %.1e", error);
 }
 
 int main(int argc, char **argv)

@@ -83,8 +83,8 @@ int main(int argc, char **argv)
         KERNEL_THREADS(&kernel),
         {"size", OPTION_COUNT, &size, 4, 256, NULL, "N",
          "intervals along an edge of the cube, a power of two (64)", NULL},
-        {"steps", OPTION_COUNT, &steps, 1, 1e6, NULL, "S", "questions answered (75)", NULL},
-        {"cycles", OPTION_COUNT, &cycles, 1, 12, NULL, "C", "V-cycles for each (4)", NULL},
+        {"steps", OPTION_COUNT, &steps, 1, 1e6, NULL, "S", "equations solved (75)", NULL},
+        {"cycles", OPTION_COUNT, &cycles, 1, 12, NULL, "C", "V-cycles for each equation (4)", NULL},
     };
     const struct program program = {
         .name = "kernel-mg",

@@ -97,7 +97,7 @@ static void check_prices(const struct run *run)
         double forward = contract.spot - contract.strike * exp(-contract.rate * contract.years);
         if (!(fabs(prices.call - prices.put - forward) < 1e-9 &&
               prices.call >= fmax(forward, 0) - 1e-9 && prices.call <= contract.spot))
-            check_failed("option %zu: call %g and put %g cannot be", i, prices.call, prices.put);
+            check_failed("option %zu: call %g and put %g are impossible prices", i, prices.call, prices.put);
     }
 }
 
@@ -108,7 +108,7 @@ int main(int argc, char **argv)
     const struct option_spec options[] = {
         KERNEL_THREADS(&kernel),
         {"size", OPTION_COUNT, &size, 1, 1e7, NULL, "N", "number of options (65536)", NULL},
-        {"steps", OPTION_COUNT, &steps, 1, 1e6, NULL, "S", "times that all are priced (240)", NULL},
+        {"steps", OPTION_COUNT, &steps, 1, 1e6, NULL, "S", "number of times that all options are priced (240)", NULL},
     };
     const struct program program = {
         .name = "kernel-options",

@@ -48,7 +48,7 @@ static uint64_t pages_present(const struct toucher *me, void *mapping)
 {
     unsigned char *present = malloc(me->pages);
     if (present == NULL || mincore(mapping, me->pages * me->page_bytes, present) != 0)
-        system_failed("ask which pages are in memory");
+        system_failed("find out which pages are in memory");
     uint64_t count = 0;
     for (uint64_t i = 0; i < me->pages; i++)
         count += present[i] & 1;
@@ -95,7 +95,7 @@ static void touch_pages(struct toucher *me, const struct thread_meter *meter)
     if (wrong != 0)
         check_failed("%" PRIu64 " pages do not hold what was written", wrong);
     if (faults < me->pages)
-        check_failed("touching %" PRIu64 " absent pages made only %" PRIu64 " major faults",
+        check_failed("touching %" PRIu64 " absent pages caused only %" PRIu64 " major faults",
                      me->pages, faults);
     if (munmap((void *)mapping, me->pages * me->page_bytes) != 0)
         system_failed("unmap the temporary file");
@@ -126,7 +126,7 @@ int main(int argc, char **argv)
         {"pages", OPTION_COUNT, &toucher.pages, 1, 1e7, NULL, "N", "pages of the file (1024)",
          NULL},
         {"dir", OPTION_TEXT, &directory, 0, 0, NULL, "DIR",
-         "where the temporary file goes ($TMPDIR, else .)", NULL},
+         "directory of the temporary file ($TMPDIR, else .)", NULL},
     };
     const struct program program = {
         .name = "known-fault",

@@ -44,7 +44,7 @@ static void drop_lock(int fd)
 static void tell(int fd)
 {
     if (write(fd, "", 1) != 1)
-        system_failed("tell the other process");
+        system_failed("write to the other process");
 }
 
 static void hear(int fd)
@@ -52,7 +52,7 @@ static void hear(int fd)
     char byte;
     ssize_t length = read(fd, &byte, 1);
     if (length < 0)
-        system_failed("hear from the other process");
+        system_failed("read from the other process");
     if (length == 0)
         check_failed("the other process ended early");
 }
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     const struct option_spec options[] = {
         ROUNDS_OPTIONS(rounds),
         {"dir", OPTION_TEXT, &directory, 0, 0, NULL, "DIR",
-         "where the temporary file goes ($TMPDIR, else .)", NULL},
+         "directory of the temporary file ($TMPDIR, else .)", NULL},
     };
     const struct program program = {
         .name = "known-flock",
@@ -124,7 +124,7 @@ int main(int argc, char **argv)
                    "the lock and sleeps, cause sleep. Between rounds they wait for each other's\n"
                    "message, cause pipe.",
         .example = "known-flock --seconds 1 --each-ms 20 --truth -",
-        .checked = "The lock was never got while the other process held it, and once per round.",
+        .checked = "The waiter got the lock once per round, and never while the other process held it.",
         .options = options,
         .option_count = COUNT_OF(options),
     };

@@ -86,7 +86,7 @@ int main(int argc, char **argv)
                    "holding it and queue again: blocked, cause futex. Measured around each lock.\n"
                    "Main joins, cause futex.",
         .example = "known-mutex --threads 4 --hold-us 1000 --rounds 200 --truth -",
-        .checked = "Never two threads inside; every thread got the mutex every time; all work has\n"
+        .checked = "Two threads never held the mutex; every thread got it every time; all work has\n"
                    "the right result; the threads did have to wait.",
         .options = options,
         .option_count = COUNT_OF(options),

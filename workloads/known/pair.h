@@ -29,10 +29,10 @@ struct rounds {
 // Option table rows for a `struct rounds`.
 #define ROUNDS_OPTIONS(rounds)                                                                     \
     {"seconds", OPTION_SECONDS, &(rounds).total_ns, 0.001, 86400, NULL, "S",                       \
-     "time asked for in all (0.6)", NULL},                                                         \
+     "requested total time (0.6)", NULL},                                                         \
     {                                                                                              \
         "each-ms", OPTION_MILLIS, &(rounds).each_ns, 0.01, 1e6, NULL, "MS",                        \
-            "time asked for per round, ms (10)", NULL                                              \
+            "requested time per round, ms (10)", NULL                                              \
     }
 
 // Returns the number of rounds that fill the total time, at least one.

@@ -24,7 +24,7 @@ static void *sleeper_main(void *argument)
     struct thread_instant end = thread_meter_read(&meter);
     account_add(&me->account, begin, end, rounds);
     if (span_between(begin, end).wall_ns < rounds * me->rounds.each_ns)
-        check_failed("slept shorter than asked");
+        check_failed("slept for less than the requested time");
     check_blocked(&me->account);
     thread_meter_close(&meter);
     return NULL;
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
         .summary = "A thread 'sleeper' sleeps (clock_nanosleep) a known time, cause sleep; the main\n"
                    "thread waits in pthread_join, cause futex.",
         .example = "known-sleep --seconds 1 --each-ms 5 --truth -",
-        .checked = "It slept no shorter than asked; it really left the CPU.",
+        .checked = "It slept for at least the requested time; it really left the CPU.",
         .options = options,
         .option_count = COUNT_OF(options),
     };

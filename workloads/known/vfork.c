@@ -31,7 +31,7 @@ int main(int argc, char **argv)
     struct rounds rounds = {.total_ns = 600 * NS_PER_MS, .each_ns = 30 * NS_PER_MS};
     const struct option_spec options[] = {
         {"seconds", OPTION_SECONDS, &rounds.total_ns, 0.001, 86400, NULL, "S",
-         "time asked for in all (0.6)", NULL},
+         "requested total time (0.6)", NULL},
         {"each-ms", OPTION_MILLIS, &rounds.each_ns, 0.01, 1e6, NULL, "MS",
          "time each child sleeps, ms (30)", NULL},
     };

@@ -96,11 +96,11 @@ int main(int argc, char **argv)
         {"seconds", OPTION_SECONDS, &writer.duration_ns, 0.001, 86400, NULL, "S",
          "write until S seconds have passed (0.6)", NULL},
         {"blocks", OPTION_COUNT, &writer.blocks, 1, 1e6, NULL, "N",
-         "file length in blocks; then over again (64)", NULL},
+         "blocks in the file, which is overwritten repeatedly (64)", NULL},
         {"block-bytes", OPTION_BYTES, &writer.block_bytes, ALIGNMENT, 1073741824.0, NULL, "BYTES",
          "size of each write, a multiple of 4096 (64K)", NULL},
         {"dir", OPTION_TEXT, &directory, 0, 0, NULL, "DIR",
-         "where the temporary file goes ($TMPDIR, else .)", NULL},
+         "directory of the temporary file ($TMPDIR, else .)", NULL},
     };
     const struct program program = {
         .name = "known-write",

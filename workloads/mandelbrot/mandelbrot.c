@@ -157,8 +157,8 @@ int main(int argc, char **argv)
         {"iteration-limit", OPTION_COUNT, &iteration_limit, 1, 1e6, NULL, "M",
          "iterations of a pixel inside the set (200)", NULL},
         {"verify", OPTION_FLAG, &verify_given, 0, 0, NULL, NULL,
-         "compare with a serial run (on for small pictures)", NULL},
-        {"no-verify", OPTION_FLAG, &no_verify, 0, 0, NULL, NULL, "do not", NULL},
+         "compare with a serial run (default for small pictures)", NULL},
+        {"no-verify", OPTION_FLAG, &no_verify, 0, 0, NULL, NULL, "do not compare", NULL},
     };
     const struct program program = {
         .name = "mandelbrot",

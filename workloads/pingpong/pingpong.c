@@ -199,22 +199,22 @@ int main(int argc, char **argv)
         {"rounds", OPTION_COUNT, &rounds, 1, 1e12, NULL, "R", "number of round trips",
          &rounds_given},
         {"seconds", OPTION_SECONDS, &duration_ns, 0.001, 86400, NULL, "S",
-         "or round trips until S seconds have passed (1)", &seconds_given},
+         "instead of --rounds: run for S seconds (1)", &seconds_given},
         {"threads", OPTION_FLAG, &threads, 0, 0, NULL, NULL,
          "between two threads instead of two processes", NULL},
         {"cpu", OPTION_CPUS, &cpus, 0, 0, NULL, "CPU",
          "pin both sides to this CPU (the first allowed one)", &cpu_given},
         {"no-pin", OPTION_FLAG, &no_pin, 0, 0, NULL, NULL, "pin neither side", NULL},
         {"counter", OPTION_TEXT, &counter_path, 0, 0, NULL, "FILE",
-         "count round trips live in a u64 at offset 0 of this file", NULL},
+         "count round trips, as they happen, in a u64 at offset 0 of FILE", NULL},
     };
     const struct program program = {
         .name = "pingpong",
-        .summary = "Sends one byte to and fro over two pipes, two context switches per round trip,\n"
+        .summary = "Sends one byte back and forth over two pipes, two context switches per round trip,\n"
                    "and prints ns per round trip. The sides are called ping and pong.",
         .example = "pingpong --rounds 200000 --cpu 1\n"
                    "pingpong --seconds 10 --counter /dev/shm/round-trips --truth -",
-        .checked = "Each byte is the expected one, to and fro; both sides counted the same number\n"
+        .checked = "Each byte is the expected one, in both directions; both sides counted the same number\n"
                    "of round trips.",
         .options = options,
         .option_count = COUNT_OF(options),

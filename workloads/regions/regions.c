@@ -91,15 +91,15 @@ int main(int argc, char **argv)
         {"regions", OPTION_COUNT, &regions, 1, 1e12, NULL, "R", "regions that are timed (1000)",
          NULL},
         {"on-signal", OPTION_FLAG, &on_signal, 0, 0, NULL, NULL,
-         "do regions that are not timed until SIGUSR1 comes", NULL},
+         "run regions that are not timed until SIGUSR1 arrives", NULL},
         {"iterations-per-us", OPTION_NUMBER, &iterations_per_us, 0.001, 1e6, NULL, "K",
          "skip the calibration: K loop iterations are 1 us", NULL},
     };
     const struct program program = {
         .name = "regions",
         .summary = "OpenMP parallel regions with equal work for each thread, one after the other.\n"
-                   "With --on-signal the threads work from the start, and what is timed begins when\n"
-                   "SIGUSR1 comes: after somebody has given them other CPUs, for example.",
+                   "With --on-signal the threads work from the start, and the timed regions begin when\n"
+                   "SIGUSR1 arrives: for example, after another program has changed their CPUs.",
         .example = "regions --threads 2 --region-us 200 --regions 5000\n"
                    "regions --on-signal & sleep 1; taskset -a -p -c 0 $!; kill -USR1 $!; wait",
         .checked = "Each thread did its share in every region, with the right result.",

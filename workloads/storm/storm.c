@@ -172,7 +172,7 @@ static void *exec_thread_main(void *argument)
 {
     (void)argument;
     if (gettid() == getpid())
-        check_failed("the thread that shall exec is the leader");
+        check_failed("the thread that calls exec is the leader");
     name_thread("before-exec");
     execl("/proc/self/exe", "storm", "--after-exec", (char *)NULL);
     system_failed("exec");
@@ -182,7 +182,7 @@ static void *exec_thread_main(void *argument)
 static _Noreturn void exec_in_thread(void)
 {
     join_thread(start_thread(exec_thread_main, NULL, 0));
-    check_failed("exec came back");
+    check_failed("exec returned");
 }
 
 static int after_exec(void)
@@ -204,22 +204,22 @@ int main(int argc, char **argv)
         {"processes", OPTION_COUNT, &processes, 1, 1e9, NULL, "N",
          "fork and reap N processes of a few us each", NULL},
         {"at-once", OPTION_COUNT, &at_once, 1, 4096, NULL, "N",
-         "of these, so many at the same time (8)", NULL},
+         "how many of these exist at the same time (8)", NULL},
         {"sleepers", OPTION_COUNT, &sleepers, 1, 100000, NULL, "N",
          "start N threads that sleep for --seconds", NULL},
         {"daemonise", OPTION_FLAG, &daemonise, 0, 0, NULL, NULL,
          "leave a daemon behind that sleeps for --seconds", NULL},
         {"exec-thread", OPTION_FLAG, &exec_thread, 0, 0, NULL, NULL,
-         "last, exec in a thread that is not the leader: exit code 7", NULL},
+         "finally, exec in a thread that is not the leader; exit code 7", NULL},
         {"seconds", OPTION_SECONDS, &duration_ns, 0.001, 86400, NULL, "S",
-         "for sleepers and daemon (1)", NULL},
+         "duration of the sleepers and the daemon (1)", NULL},
         {"after-exec", OPTION_FLAG, &is_after_exec, 0, 0, NULL, NULL,
-         "what --exec-thread executes: print a line, exit 7", NULL},
+         "internal, executed by --exec-thread: print a line, exit with 7", NULL},
     };
     const struct program program = {
         .name = "storm",
-        .summary = "Does what trips tools that follow threads and processes, in the order of the\n"
-                   "options below. Its output holds no times and no ids: it is the same, byte for\n"
+        .summary = "Does what is difficult for tools that follow threads and processes, in the order of the\n"
+                   "options below. Its output contains no times and no IDs: it is the same, byte for\n"
                    "byte, in every run with the same options.",
         .example = "storm --threads 50000 --processes 20000 --truth storm.json\n"
                    "storm --sleepers 2000 --seconds 0.5 --exec-thread",

@@ -238,10 +238,10 @@ int main(int argc, char **argv)
         .name = "taskcost",
         .summary = "OpenMP tasks, barriers and loops with nearly no work in them, timed.\n"
                    "by-one, by-all: independent tasks made by one thread or by all; depend-N: with N\n"
-                   "dependences; tree: each task waits for two others; the rest as they are called.",
+                   "dependences; tree: each task waits for two others; other rows as their names say.",
         .example = "taskcost --row tree --threads 2\n"
                    "taskcost --row grain --grain-us 100 --count 10000",
-        .checked = "Each construct was done once.",
+        .checked = "Each construct was executed once.",
         .options = options,
         .option_count = COUNT_OF(options),
     };
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < bench.threads; i++)
         done += bench.traces[i].tasks;
     if (done != (repeats + 1) * count)
-        check_failed("%" PRIu64 " of %" PRIu64 " were done", done, (repeats + 1) * count);
+        check_failed("%" PRIu64 " of %" PRIu64 " constructs were executed", done, (repeats + 1) * count);
 
     printf("taskcost: %s, %zu threads, %.1f ns each\n", names[row], bench.threads, best_ns);
     truth_begin(&truth, "taskcost");

@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         {"repeats", OPTION_COUNT, &repeats, 1, 1e9, NULL, "R", "triads, at least 1 (20)",
          &repeats_given},
         {"seconds", OPTION_SECONDS, &seconds_ns, 0.001, 86400, NULL, "S",
-         "or triads until S seconds have passed", &seconds_given},
+         "instead of --repeats: run for S seconds", &seconds_given},
     };
     const struct program program = {
         .name = "triad",
