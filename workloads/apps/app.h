@@ -83,7 +83,7 @@ char *app_step_mark(const struct app *app, uint64_t step);
 // Call before creating the tasks of a step: waits until all tasks of the step `ahead` steps earlier are done.
 void app_wait_for_steps(const struct app *app, uint64_t step);
 
-// The measured phase begins and ends.
+// Begin and end the measured phase.
 void app_phase_begin(struct app *app);
 void app_phase_end(struct app *app);
 

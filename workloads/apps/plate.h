@@ -37,9 +37,8 @@ void plate_relax(struct plate *plate, size_t row, size_t column);
 // Copies the cells of a block into a contiguous array.
 void plate_copy_out(const struct plate *plate, size_t row, size_t column, double *values);
 
-// Returns the sum of the digests of all rows of cells. The sums of two ranks add up to that of the whole
-// plate.
-// Exit 1 if a cell is out of range.
+// Returns the sum of the digests of all rows of cells. The sums of two ranks add up to the sum of
+// the whole plate. Exit 1 if a cell is out of range.
 uint64_t plate_checksum(const struct plate *plate);
 
 // Does one step of a whole plate without blocks, for verification.

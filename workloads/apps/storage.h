@@ -40,7 +40,8 @@ void storage_expect(const struct storage *storage, size_t slot);
 void storage_keep(struct storage *storage, size_t slot);
 // Reads the slot into its buffer and blocks meanwhile; exit 1 if the digest is not the stored one.
 void storage_fetch(struct storage *storage, size_t slot);
-// The same for all slots, or for one, without counting bytes: after the measured phase.
+// Read all slots, or one slot, as storage_fetch does, but do not count the bytes: for use after the
+// measured phase.
 void storage_check(const struct storage *storage);
 void storage_read_back(const struct storage *storage, size_t slot);
 

@@ -51,7 +51,7 @@ static uint64_t work_on(uint64_t seed)
     return calibrated_work(seed, blocked.iterations, &none);
 }
 
-// The buffer of an item: each lane has several of its own.
+// Returns the index of an item's buffer. Each lane has several buffers of its own.
 static uint64_t buffer_of(uint64_t item)
 {
     uint64_t lane = item % blocked.lanes, turn = item / blocked.lanes;

@@ -7,7 +7,7 @@
 
 #include "fail.h"
 
-// Reads a CPU number at `*text`, and moves `*text` behind it.
+// Reads a CPU number at `*text`, and moves `*text` past it.
 static bool parse_cpu(const char **text, unsigned *cpu)
 {
     if (!isdigit((unsigned char)**text))

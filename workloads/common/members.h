@@ -23,7 +23,7 @@ struct team {
 
 void team_allocate(struct team *team, size_t size);
 
-// Each thread calls both for itself.
+// Each thread calls member_begin and member_end for its own member.
 void member_begin(struct team_member *me);
 void member_end(struct team_member *me);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Measures how long a CPU stays idle when its thread blocks while a task is ready, and, in turns, how long
-// it takes to wake a thread by an eventfd. See --help.
+// Measures how long a CPU stays idle when its thread blocks while a task is ready, and alternately how
+// long it takes to wake a thread by an eventfd. See --help.
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>

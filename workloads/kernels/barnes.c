@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Bodies that attract each other, by an octree: coarse phases between pthread barriers. See --help.
+// Bodies that attract each other, computed with an octree: long phases between pthread barriers. See
+// --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

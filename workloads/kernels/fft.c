@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// A field that evolves in Fourier space and is transformed back in every step: few, coarse OpenMP loops.
+// A field that evolves in Fourier space and is transformed back in every step: few, long OpenMP loops.
 // See --help.
 #include <inttypes.h>
 #include <math.h>

@@ -72,8 +72,9 @@ static int32_t new_cell(struct octree *tree, struct cube cube, int32_t body_chil
     return (int32_t)index;
 }
 
-// If the place is as `seen`: puts the body into an empty place, or a cell in place of another body. If
-// another thread has changed the place, does nothing. Returns the content of the place.
+// If the place still has the content `seen`, puts the body into an empty place, or replaces another
+// body by a cell. If another thread has changed the place, does nothing. Returns the content of the
+// place.
 static int32_t change_child(struct octree *tree, int32_t cell, int octant, struct cube octant_cube,
                             int32_t seen, int32_t body_child)
 {

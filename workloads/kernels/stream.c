@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Clusters a stream of points, chunk by chunk: very many short phases between barriers that spin and then
-// sleep.
-// See --help.
+// Clusters a stream of points, chunk by chunk: very many short phases, and barriers at which threads spin
+// and then sleep. See --help.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -19,9 +18,8 @@ enum {
     RANGE = 1000,           // range of the places
 };
 
-// Cost of an open centre, as a squared distance. A second centre for the points of one place saves less than
-// this;
-// a centre for the points of another place saves more.
+// Cost of an open centre, as a squared distance. A second centre for the points of one place saves
+// less than this; a centre for the points of another place saves more than this.
 static const int64_t centre_cost = INT64_C(60) * RANGE * RANGE;
 
 struct point {

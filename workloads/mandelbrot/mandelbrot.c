@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Three parallel loops over the pixels of the Mandelbrot set per time step. Over the steps, the load
-// imbalance of one stays constant, of one rises and of one falls. See --help.
+// imbalance of the first loop stays constant, that of the second rises, and that of the third falls. See
+// --help.
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,10 +29,11 @@ struct picture {
     unsigned iteration_limit;
 };
 
-// With `imbalance` 0, the view is inside the main cardioid: every pixel takes all iterations. With 1, it
-// shows the upper edge of the set from further away: the rows above the set cost nearly nothing, so equal
-// blocks of rows are unequal work for any number of threads. With two or four threads and static blocks,
-// the load imbalance (LIB) is 0 at 0, about a fifth to a quarter at 0.5, over 3/4 at 1.
+// With `imbalance` 0, the view is inside the main cardioid: every pixel takes all iterations. With
+// 1, it shows the upper edge of the set from further away: the rows above the set cost nearly
+// nothing, so equal blocks of rows are unequal work for any number of threads. With two or four
+// threads and static blocks, the load imbalance (LIB) is 0 for `imbalance` 0, about a fifth to a
+// quarter for 0.5, and over 3/4 for 1.
 static struct view view_for(double imbalance)
 {
     const struct view balanced = {-0.2, 0.0, 0.2};
