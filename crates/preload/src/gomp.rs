@@ -1,18 +1,18 @@
 //! Barriers of libgomp, as gcc calls them: at the end of regions, loops and sections, and explicit ones.
 //!
-//! The end of a region has no call: threads return from the region's function into libgomp, which keeps all but the first thread in the barrier until
-//! the next region. Therefore this module wraps the region's function. A thread counts as *in a barrier* from its return until it begins its share of
-//! the next region. The first thread counts as in a barrier until all have returned. The last of them clears the flag in the first thread's slot,
-//! because the first thread may have no CPU to do so.
+//! gcc's code makes no call at the end of a region: threads return from the region's function into libgomp, which keeps all but the first thread in
+//! its barrier until the next region. Therefore this module wraps the region's function. A thread counts as *in a barrier* from its return until it
+//! begins its share of the next region. The first thread counts as in a barrier until all threads have returned. The last thread that returns clears
+//! the flag in the first thread's slot, because the first thread may have no CPU to do so.
 //!
 //! A *phase* begins with a region, and after each barrier within the region. A waiting thread is thus released exactly when another thread of its
 //! team has begun more phases. The end of a region does not begin a phase: the other threads continue to wait while the first thread works alone.
 //!
 //! Teams of one thread never wait at a barrier. Their phases are not counted, since otherwise the phases of different threads could not be compared.
 //!
-//! A thread in a barrier may run tasks, which cannot be detected here. Therefore a program that creates tasks is marked, and its flags mean little.
-//! If `overlap` runs the tasks, threads wait in the barriers of `overlap`, and nothing is recorded: overlap and packing cannot be combined in one
-//! program.
+//! A thread in a barrier may run tasks, which cannot be detected here. Therefore a program that creates tasks is marked as such: its flags are
+//! unreliable. If `overlap` runs the tasks, threads wait in the barriers of `overlap`, and nothing is recorded: overlap and packing cannot be
+//! combined in one program.
 
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::{offset_of, transmute};
@@ -39,18 +39,18 @@ struct Region<'a> {
     work: Work,
     data: *mut c_void,
     library: &'static Library,
-    /// Number of the phase that the region is.
+    /// Number of the phase that begins with the region.
     phases: u64,
     /// Slot of the thread that began the region.
     first: Option<&'static Slot>,
     /// The team that runs the region's tasks, if `overlap` does.
     tasks: Option<&'static Team>,
-    /// The group for tasks that take part in the region's reductions; its cells are written before other threads exist.
+    /// The group for tasks that take part in the region's reductions; its fields are written before the region's other threads run.
     group: Option<&'a Group>,
     returned: Returned,
 }
 
-// The read-only line ends where the written one begins.
+// The read-only cache line ends where the written one begins.
 const _: () = assert!(offset_of!(Region<'_>, returned) == 64);
 
 /// Number of threads that have returned from their share; on a cache line of its own, because it is written.
@@ -76,7 +76,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let Some(slot) = slot else { return };
     memory::arrive(slot);
     if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
-        // The region ends now, and its memory is valid until this thread has reached the barrier.
+        // All threads have returned now. The region's memory is valid until this thread has reached the barrier.
         region.first.into_iter().for_each(memory::let_go);
     }
 }
@@ -91,8 +91,8 @@ fn enlist(slot: &Slot) {
     }
 }
 
-/// Runs a parallel construct: `go` calls the real function with the function that each thread has to call. Without a library, one thread runs the
-/// region, and `alone` is the result.
+/// Runs a parallel construct. `go` calls libgomp's function, and passes it the function that each thread has to call. If the program has no libgomp,
+/// the calling thread runs the region alone, and `alone` is the result.
 #[inline]
 unsafe fn around<R>(
     call: Call,
@@ -130,10 +130,11 @@ unsafe fn around<R>(
     result
 }
 
-/// Defines parallel constructs: the number of threads that they request, their further arguments, and their result.
+/// Defines the wrappers of parallel constructs. Each line has the number of threads that the construct requests, its further arguments, and its
+/// result.
 macro_rules! parallel {
     ($($name:ident = $call:ident ($threads:ident: c_uint, $($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
-        /// Wrapper of gcc's parallel construct of this name, which records the barrier.
+        /// Wrapper of the libgomp function of this name, which runs a parallel construct. Also records the barrier at the region's end.
         ///
         /// # Safety
         /// As for the real function.
@@ -173,25 +174,25 @@ parallel! {
 }
 
 arch::with_caller! {
-    /// Explicit barrier; recorded.
+    /// Explicit barrier. Records the wait.
     GOMP_barrier => barrier;
-    /// Explicit barrier that may be cancelled; recorded.
+    /// Explicit barrier that may be cancelled. Records the wait.
     GOMP_barrier_cancel => barrier_cancel;
-    /// Barrier at the end of a loop; recorded.
+    /// Barrier at the end of a loop. Records the wait.
     GOMP_loop_end => loop_end;
-    /// Barrier at the end of a loop that may be cancelled; recorded.
+    /// Barrier at the end of a loop that may be cancelled. Records the wait.
     GOMP_loop_end_cancel => loop_end_cancel;
-    /// Barrier at the end of sections; recorded.
+    /// Barrier at the end of sections. Records the wait.
     GOMP_sections_end => sections_end;
-    /// Barrier at the end of sections that may be cancelled; recorded.
+    /// Barrier at the end of sections that may be cancelled. Records the wait.
     GOMP_sections_end_cancel => sections_end_cancel;
-    /// Barrier of the threads that wait for the result of a single construct; recorded.
+    /// Barrier of the threads that wait for the result of a `single` construct (`copyprivate`). Records the wait.
     GOMP_single_copy_start => single_copy_start;
-    /// The same barrier, for the thread that has computed the result; recorded.
+    /// The same barrier, for the thread that has computed the result. Records the wait.
     GOMP_single_copy_end => single_copy_end;
 }
 
-/// Runs a barrier called from `caller`: `go` calls the real function, and returns whether that call waited in a barrier.
+/// Runs a barrier called from `caller`: `go` calls the real function. It returns the result of the call, and whether the call waited in a barrier.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real)) = real(call, caller) else { return alone };
@@ -209,8 +210,8 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     result
 }
 
-/// Defines functions that contain a barrier, with their argument, if any, and their caller. If `overlap` runs the tasks, `ours` is called, and the
-/// real function only if `ours` returns `None`.
+/// Defines functions that contain a barrier. Their arguments are the argument of libgomp's function, if there is one, and the address of the caller.
+/// If `overlap` runs the tasks, `ours` is called first, and libgomp's function only if `ours` returns `None`.
 macro_rules! meeting {
     ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
@@ -249,19 +250,19 @@ meeting! {
         ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier());
     sections_end_cancel = SectionsEndCancel -> bool = false, |_| true,
         ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier_or_cancel());
-    // A null result means that this thread computes the value and comes to the barrier with it.
+    // A null result means that this thread computes the value, and comes to the barrier later (`single_copy_end`).
     single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
     single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
 }
 
-/// Returns whether the barrier of `overlap` suffices. If constructs may be cancelled, libgomp's barrier has to follow: a barrier also ends a loop
-/// whose iterations are divided in advance, and only there libgomp resets the loop's cancellation.
+/// Returns whether the barrier of `overlap` suffices. If constructs may be cancelled, libgomp's barrier has to follow: at the end of a loop with a
+/// static schedule, only libgomp's barrier resets the loop's cancellation.
 fn is_enough(library: &Library) -> bool {
     !cancelling::is_allowed(library)
 }
 
 /// Ends a construct whose tasks `overlap` runs: libgomp's end without a barrier comes first, then the barrier of `overlap`. If the construct may have
-/// been cancelled, the barrier comes first, then libgomp's whole end, at which no thread waits for tasks any more.
+/// been cancelled, the barrier comes first, then libgomp's whole end, where no thread has to wait for tasks.
 fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R) -> Option<R> {
     if !is_enough(library) {
         barrier();

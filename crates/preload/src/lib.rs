@@ -7,22 +7,23 @@
 //! - `memory`: the shared memory, and each thread's slot in it.
 //! - `real`: the functions of the program's own libraries that are interposed here; `calls`: their names; `object`: the address ranges of loaded
 //!   objects.
-//! - `caller`: entry points that need assembly.
+//! - `arch` (a crate of its own): entry points that need assembly.
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: the other functions of libgomp.
 //! - `throttle`, `throttle_state`: the throttle of libgomp's spinning.
 //! - `overlap`: runs tasks instead of libgomp, if cox asks for it.
-//! - `load`, `start`: what has to be done and read before the program runs; `thread`: threads of this library.
+//! - `load`, `start`: what the library does, and which values it reads, before the program runs; `thread`: threads of this library.
 //!
 //! Rules for code in this library:
 //!
 //! 1. **Silent.** It prints nothing and keeps no descriptor open. In a program that never comes to a barrier, it creates nothing at all.
 //! 2. **Optional.** If anything fails, the program runs as it would without the library.
 //! 3. **Thin.** No allocation, lock or system call at a barrier, except at each thread's first one. This rule does not apply to `overlap`, which
-//!    replaces over a part of the runtime.
-//! 4. **C only at the entry points.** Only the interposed functions are visible. No panic leaves the library, and an unwinding that passes through it
-//!    (pthread_exit in a region) is not stopped.
+//!    replaces a part of the runtime.
+//! 4. **C only at the entry points.** Only the interposed functions are visible. No panic leaves the library. Stack unwinding that the program causes
+//!    (pthread_exit in a region) passes through it.
 //!
-//! It needs the glibc with which it was built, or a later one; built on Debian 12 or anything newer, glibc 2.34. A test checks that.
+//! The library needs at least the glibc version with which it was built. If it is built on Debian 12 or later, glibc 2.34 is enough. A test checks
+//! this.
 
 mod calls;
 mod gomp;

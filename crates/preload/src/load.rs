@@ -16,7 +16,7 @@ extern "C" fn at_load() {
     leave_children_alone();
 }
 
-/// Names our library file, if the program's children must not load it.
+/// Environment variable with the path of our library, set if the program's children must not load it.
 const ALONE: &CStr = c"COX_PRELOAD_ALONE";
 
 /// Returns an environment variable. Only valid while the process has one thread.

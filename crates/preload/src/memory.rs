@@ -36,22 +36,22 @@ const BEING_MADE: u32 = 1;
 const THERE: u32 = 2;
 const IMPOSSIBLE: u32 = 3;
 
-/// The descriptor that is kept, or a negative value; and its file, by device and inode number.
+/// The descriptor that stays open, or a negative value. `KEPT_FILE` is its file, by device and inode number.
 static KEPT: AtomicI32 = AtomicI32::new(-1);
 static KEPT_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Key that detects the end of threads; created once, and inherited by children.
+/// Thread-specific key, whose destructor is called at the end of a thread. Created once, and inherited by forked children.
 static KEY: AtomicU32 = AtomicU32::new(0);
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
 /// Function that resets the other modules in a forked child.
 static FORKED: OnceLock<fn()> = OnceLock::new();
 
-/// How often a thread yields while another one creates the memory.
+/// Largest number of times that a thread yields while another one creates the memory.
 const PATIENCE: u32 = 1000;
 
 thread_local! {
-    /// This thread's slot. Null if it has not requested one; [`NOWHERE`] if there is none for it.
+    /// This thread's slot. Null if it has not requested one; [`NOWHERE`] if no slot is available.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
 }
 const NOWHERE: *const Slot = ptr::without_provenance(1);
@@ -65,7 +65,7 @@ pub fn page() -> Option<&'static PreloadPage> {
     (!base.is_null()).then(|| unsafe { &*base.cast() })
 }
 
-/// Returns cox's orders, if the memory exists.
+/// Returns the page in which cox tells this library how many CPUs the program has now, if the memory exists.
 #[inline]
 pub fn orders() -> Option<&'static Orders> {
     let base = BASE.load(Ordering::Acquire);
@@ -166,8 +166,8 @@ fn take_slot() -> Option<&'static Slot> {
     // SAFETY: the index is within the table.
     let slot: &'static Slot = unsafe { &*base.add(SLOTS_AT).cast::<Slot>().add(number as usize) };
     SLOT.set(slot);
-    // SAFETY: the key exists if the memory exists. If this call fails, the slot becomes stale after the thread has ended: a later thread of the same
-    // id has a later slot.
+    // SAFETY: the key exists if the memory exists. If this call fails, the slot is not marked as ended when the thread ends. A later thread with the
+    // same id then has a later slot.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Acquire), ptr::from_ref(slot).cast()) };
     // SAFETY: the function takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -242,7 +242,7 @@ fn keep(fd: i32) {
     // SAFETY: the function takes no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     let Some(file) = file(fd).filter(|_| !is_root) else { return };
-    // SAFETY: a plain call on our own descriptor. Beyond the program's limit it fails, and no descriptor is kept.
+    // SAFETY: a plain call on our own descriptor. If the number is beyond the program's limit, the call fails, and no descriptor is kept.
     let kept = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
     for (word, value) in KEPT_FILE.iter().zip(file) {
         word.store(value, Ordering::Relaxed);

@@ -22,7 +22,7 @@ impl Object {
 
     /// Returns another handle of the object.
     pub fn handle(&self) -> Option<*mut c_void> {
-        // SAFETY: the loader's own name of a loaded object. It is empty for the program itself, for which null stands.
+        // SAFETY: the loader's own name of a loaded object. It is empty for the program itself, which dlopen(3) opens by a null name.
         let name = if unsafe { *self.name } == 0 { ptr::null() } else { self.name };
         // SAFETY: RTLD_NOLOAD loads nothing.
         let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };

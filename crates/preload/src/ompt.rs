@@ -49,7 +49,8 @@ static TOOL: Tool = Tool { initialize, finalize, data: UnsafeCell::new(0) };
 
 type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
 
-/// Called by an OpenMP runtime that starts, to find a tool. A runtime accepts one tool only, so this function returns one only if there is no other.
+/// Called by an OpenMP runtime at its start, to find a tool. A runtime accepts only one tool, so this function returns ours only if there is no other
+/// tool.
 ///
 /// # Safety
 /// Called by a runtime, with its version as a C string.
@@ -86,7 +87,7 @@ unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_in
         (IMPLICIT_TASK, implicit_task as *const c_void),
         (SYNC_REGION_WAIT, sync_region_wait as *const c_void),
     ] {
-        // SAFETY: each callback has the type of its event. A runtime without the event returns an error, and we see less.
+        // SAFETY: each callback has the type of its event. A runtime without the event returns an error, and the event is not recorded.
         unsafe { set(event, callback) };
     }
     1
@@ -94,8 +95,8 @@ unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_in
 
 unsafe extern "C" fn finalize(_: *mut Data) {}
 
-/// Called at the begin of a region. The region's word is set to the number of its phase, as in `gomp`, or to 0 for a team of one thread, which never
-/// waits at a barrier.
+/// Called when a region begins. Sets the region's word to the number of its phase, as in `gomp`. For a team of one thread, which never waits at a
+/// barrier, `implicit_task` sets the word to 0.
 unsafe extern "C" fn parallel_begin(
     _task: *mut Data,
     _frame: *const c_void,
@@ -146,7 +147,7 @@ unsafe extern "C" fn sync_region_wait(
     match endpoint {
         // SAFETY: null or a region's word.
         BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
-        // Does nothing if the begin of the barrier was not recorded.
+        // Does nothing if the arrival at the barrier was not recorded.
         END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}
         END if ends_region => memory::let_go(slot),
         END => memory::leave(slot),

@@ -120,8 +120,8 @@ static GLOBAL: Library = Library::new();
 static OTHERS: [Library; MAX_OTHERS] = [const { Library::new() }; MAX_OTHERS];
 const MAX_OTHERS: usize = 8;
 
-/// Which libraries are in use; the first call decides. A global libgomp that is loaded after the first call is only used by new callers: earlier
-/// callers are bound to their library.
+/// Whether all callers use the global library, or each caller's library has to be found; the first call decides. A global libgomp that is loaded
+/// after the first call is used only by new callers: earlier callers are bound to their library.
 static SCOPE: AtomicU32 = AtomicU32::new(UNDECIDED);
 const UNDECIDED: u32 = 0;
 const BEING_DECIDED: u32 = 1;
@@ -139,10 +139,10 @@ const MAX_CALLERS: usize = 64;
 static CALLERS: [Caller; MAX_CALLERS] =
     [const { Caller { end: AtomicUsize::new(0), start: AtomicUsize::new(0), library: AtomicU32::new(0) } };
         MAX_CALLERS];
-/// Lock: held while a caller or a library is entered.
+/// Lock: held while a caller or a library is entered into its table.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the library for a call from this code address. `None` if there is none, and the caller is bound to us by a weak reference.
+/// Returns the library for a call from this code address. `None` if the caller has no such library; then it reached us through a weak reference.
 #[inline]
 pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
@@ -161,8 +161,8 @@ pub fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)
     (!real.is_null()).then_some((library, real))
 }
 
-/// Returns a function of the only known library, for a call whose caller is unknown: a call at the end of a function is a jump, and its return
-/// address is not the caller's. Null if no library or several libraries are known.
+/// Returns a function of the only known library, for a call whose caller is unknown. (A tail call is a jump, so its return address does not belong to
+/// the caller.) Null if no library or several libraries are known.
 pub fn only(call: Call) -> *mut c_void {
     let known = |library: &&Library| !library.handle.load(Ordering::Relaxed).is_null();
     let mut all = std::iter::once(&GLOBAL).chain(&OTHERS).filter(known);
@@ -235,15 +235,15 @@ fn enter(caller: usize) -> Option<&'static Library> {
     Some(by_number(number))
 }
 
-/// Returns the number of the library to which an object is linked; `handle` is the object's, and is closed.
+/// Returns the number of the library to which an object is linked. Closes `handle`, which is a handle of the object.
 fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: a handle from dlopen, and a C string.
     let barrier = unsafe { libc::dlsym(handle, NAMES[Call::Barrier as usize].as_ptr()) };
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
-    // A call at the end of another object's function returns into the program itself. If the program has no library, the lookup finds our own
-    // function.
+    // After a tail call in another object, the return address may be in the program itself. If the program is not linked to libgomp, the lookup finds
+    // our own function.
     if library.contains(other as *const () as usize) {
         return None;
     }

@@ -1,22 +1,23 @@
 //! Throttle of libgomp's spinning.
 //!
 //! libgomp counts the CPUs once, when it is loaded. A waiting thread spins for milliseconds, unless libgomp manages more threads than the CPUs it
-//! counted; in that case the thread sleeps almost at once (libgomp, config/linux/wait.h, `do_spin`). If a program is packed onto fewer CPUs later,
-//! its threads continue to spin, and each one takes a CPU from a thread that works.
+//! counted; in that case the thread sleeps almost immediately (libgomp, config/linux/wait.h, `do_spin`). If a program is packed onto fewer CPUs
+//! later, its threads continue to spin, and each one takes a CPU from a thread that works.
 //!
 //! Therefore this module gives the library more threads to manage: a helper thread begins a team of its own, with one thread more than there were
-//! CPUs, and lets the team sleep. All teams of a library count (libgomp, team.c, `gomp_managed_threads`). When the helper ends, its thread pool is
+//! CPUs, and lets the team sleep. libgomp counts the threads of all teams (team.c, `gomp_managed_threads`). When the helper ends, its thread pool is
 //! freed and the count is as before.
 //!
-//! 1. At a barrier or region, a thread sees cox's orders: fewer CPUs now than at the start, and fewer than threads.
+//! 1. At a barrier or at the start of a region, a thread reads from cox's page that the program now has fewer CPUs than at its start, and fewer CPUs
+//!    than threads.
 //! 2. The thread starts the helper, with all signals blocked.
 //! 3. libgomp aborts the program if it cannot create a thread. So the helper first creates the same number of threads as a test.
-//! 4. The team exists, and spinning is throttled, until cox withdraws its orders, stops renewing them (cox was killed), or the program's teams are
+//! 4. The team exists, and spinning is throttled, until cox withdraws this order, stops renewing it (cox was killed), or the program's teams are
 //!    small enough.
 //!
-//! *Rejected:* changing the variables themselves (hidden symbols of a stripped library); using fewer threads for the team (the program's own threads
-//! cannot be counted exactly, and a team that begins or ends would change the result); checking by process id whether cox is alive (wrong in a
-//! container).
+//! *Rejected:* changing libgomp's variables directly (hidden symbols of a stripped library); using fewer threads for the team (the program's own
+//! threads cannot be counted exactly, and a team that begins or ends would change the result); checking by process id whether cox is alive (wrong in
+//! a container).
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -32,7 +33,7 @@ use crate::{memory, start, thread};
 const LOOK_NS: u64 = 500_000_000;
 /// Largest number of threads in the helper's team.
 const MAX_TEAM: usize = 1024;
-/// Number of additional threads that `rehearse` creates, because the program may create some at the same time.
+/// Number of additional threads that `rehearse` creates, because the program may create threads at the same time.
 const SPARE: usize = 8;
 
 /// Data shared by the threads of the helper's team.
@@ -45,7 +46,7 @@ struct Hold {
     over: AtomicU32,
 }
 
-/// Starts the throttle of `library` if cox's orders ask for it. To be called where threads of the library meet.
+/// Starts the throttle of `library` if cox has asked for it. Called at barriers and when a region begins.
 #[inline]
 pub fn look(library: &'static Library) {
     if memory::orders().is_some_and(|orders| orders.cpus_now.load(Ordering::Relaxed) != 0) {
@@ -72,7 +73,7 @@ fn give_up(library: &Library) {
     library.throttle.0.store(IMPOSSIBLE, Ordering::Release);
 }
 
-/// Returns for how long the throttle is needed according to the present orders; `None` if it is not needed.
+/// Returns for how long cox has asked for the throttle, in nanoseconds; `None` if the throttle is not needed.
 fn time_left_ns() -> Option<u64> {
     let (page, orders) = (memory::page()?, memory::orders()?);
     let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
@@ -95,7 +96,7 @@ fn say(throttle: u32) {
 extern "C" fn help(library: *mut c_void) -> *mut c_void {
     // SAFETY: `begin` passes a library, which is static.
     let library: &'static Library = unsafe { &*library.cast() };
-    // The helper is registered before it creates threads, because cox identifies those by their creator.
+    // The helper is registered before it creates threads, because cox identifies these threads by their creator.
     let Some(place) = enlist() else {
         give_up(library);
         return ptr::null_mut();
@@ -165,7 +166,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     };
 }
 
-/// Sleeps until the word is not `value`, a wake-up, a timeout, or a spurious wake-up.
+/// If the word has the value `value`, sleeps until a wake-up or the timeout. May also return without a reason.
 fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_int) {
     let time = at_most_ns.map(|ns| libc::timespec {
         tv_sec: (ns / 1_000_000_000) as libc::time_t,

@@ -35,7 +35,7 @@ arch::ours_or_by_way_of! {
     GOMP_taskgroup_reduction_register => doors::taskgroup_reduction_register, else reduction_register;
     /// Finds the task's copies of reduction variables.
     GOMP_task_reduction_remap => doors::task_reduction_remap, else reduction_remap;
-    /// Returns whether tasks run immediately, because the task is below a final one.
+    /// Returns whether the current task is final, so that new tasks run immediately.
     omp_in_final => doors::in_final, else in_final;
     /// Fortran's name of the function. Here and below, Fortran passes arguments by reference.
     omp_in_final_ => doors::in_final, else in_final_fortran;
@@ -59,23 +59,23 @@ arch::by_way_of! {
     GOMP_cancel => cancel;
     /// Returns whether the construct was cancelled.
     GOMP_cancellation_point => cancellation_point;
-    /// Begins a loop, and registers the reductions in which tasks take part, if any; so do the functions below.
+    /// Begins a loop, and registers the reductions in which tasks take part, if there are any. The following functions do so too.
     GOMP_loop_start => loop_start;
     /// Begins an ordered loop.
     GOMP_loop_ordered_start => loop_ordered_start;
-    /// Begins a loop whose iterations wait for one another.
+    /// Begins a loop in which an iteration can wait for earlier ones (doacross).
     GOMP_loop_doacross_start => loop_doacross_start;
     /// Begins a loop over unsigned long long.
     GOMP_loop_ull_start => loop_ull_start;
     /// Begins an ordered loop over unsigned long long.
     GOMP_loop_ull_ordered_start => loop_ull_ordered_start;
-    /// Begins a loop over unsigned long long whose iterations wait for one another.
+    /// Begins a loop over unsigned long long in which an iteration can wait for earlier ones (doacross).
     GOMP_loop_ull_doacross_start => loop_ull_doacross_start;
     /// Begins sections.
     GOMP_sections2_start => sections_start;
     /// Begins a scope.
     GOMP_scope_start => scope_start;
-    /// Ends the reductions of such a construct.
+    /// Ends the reductions of a loop, of sections or of a scope.
     GOMP_workshare_task_reduction_unregister => workshare_unregister;
     /// Runs a target region.
     GOMP_target_ext => target;
@@ -193,7 +193,7 @@ macro_rules! tasks {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
             note_seen(TASKS);
-            // Without interposition, the loader would have ended a program without the library here.
+            // Without interposition, the dynamic loader would end a program that has no libgomp at this call.
             real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
         }
     )* };
@@ -227,7 +227,8 @@ about_tasks! {
     in_final_fortran = InFinalFortran;
 }
 
-/// Returns the target of the end of reductions. In a region within one of our tasks, reductions may be libgomp's.
+/// Returns the target of a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered
+/// the reductions.
 extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
     if overlap::here().is_some() && doors::is_registered_here(block) {
         return doors::taskgroup_reduction_unregister as *mut c_void;
@@ -235,8 +236,8 @@ extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_v
     libgomps(Call::TaskgroupReductionUnregister, caller)
 }
 
-/// Defines functions that return the target of a construct in which our tasks take part, or that is a task itself: libgomp's function. If `overlap`
-/// runs the tasks, one of our functions is called first.
+/// Defines functions that return the target of a call for a construct in which our tasks take part, or which is a task itself. The target is
+/// libgomp's function or, if `overlap` runs the tasks, one of our functions, which calls libgomp's.
 macro_rules! beside_tasks {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -268,7 +269,8 @@ beside_tasks! {
     target_enter_exit_data = TargetEnterExitData or targets::mapping;
 }
 
-/// Defines functions that return the target of a call that sets a control variable: libgomp's function; in our tasks [`icvs::set`], which calls it.
+/// Defines functions that return the target of a call that sets a control variable: libgomp's function or, in our tasks, [`icvs::set`], which calls
+/// libgomp's function.
 macro_rules! sets_icvs {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -310,8 +312,8 @@ sets_icvs! {
     set_default_allocator_fortran = SetDefaultAllocatorFortran;
 }
 
-/// Defines functions that return the target of a call for a nestable lock: libgomp's function; in our tasks, one of our functions, which calls
-/// libgomp's for the simple lock inside.
+/// Defines functions that return the target of a call for a nestable lock: libgomp's function or, in our tasks, one of our functions, which calls
+/// libgomp's function for the simple lock inside.
 macro_rules! nest_locks {
     ($($name:ident = $call:ident or $ours:path, with $simple:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -351,7 +353,7 @@ extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
     libgomps(Call::CancellationPoint, caller)
 }
 
-/// Defines functions that return the target of a call about a task's event. The value of the event identifies our events, in any thread.
+/// Defines functions that return the target of a call about a task's event. The handle's value shows on any thread whether the event is ours.
 macro_rules! about_events {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
@@ -383,7 +385,7 @@ macro_rules! about_the_thread {
     )* };
 }
 
-/// Returns whether the thread may have a number of ours in the innermost region.
+/// Returns whether `overlap` may have given the thread its number in the innermost region.
 fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }

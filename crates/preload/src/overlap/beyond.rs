@@ -5,16 +5,17 @@ use std::ffi::c_void;
 use std::ptr;
 
 thread_local! {
-    /// The function of libgomp for our function that this thread calls next. A variable, because the call has no room for another argument.
+    /// The libgomp function that our function, which this thread calls next, has to call. It is in a variable, because the call has no room for
+    /// another argument.
     static BEYOND: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// Sets the function of libgomp for our function that this thread calls next.
+/// Sets the libgomp function that our function, which this thread calls next, has to call.
 pub fn goes_on_to(real: *mut c_void) {
     BEYOND.set(real);
 }
 
-/// Returns the function of libgomp for our function that this thread has called.
+/// Returns the libgomp function that our function, which this thread has called, has to call.
 pub fn beyond() -> *mut c_void {
     BEYOND.get()
 }

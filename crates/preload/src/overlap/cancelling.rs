@@ -1,8 +1,8 @@
 //! Cancellation, where the user allows it (`OMP_CANCELLATION`).
 //!
 //! - Cancellation of a taskgroup is handled here alone, because libgomp does not know our tasks.
-//! - Cancellation of a region is handled by libgomp and here. At cancellation points, libgomp tells what was cancelled. We release the threads that wait at our
-//!   barriers, and start no more tasks. libgomp is told first, because a released thread may ask it.
+//! - Cancellation of a region is handled by libgomp and here. At cancellation points, libgomp reports what was cancelled. We release the threads that
+//!   wait at our barriers, and start no more tasks. libgomp is told first, because a released thread may ask it.
 //! - Cancellation of a loop or of sections is handled by libgomp alone. libgomp resets it at its own barrier after the construct; for a static loop,
 //!   that is an explicit barrier. Therefore the threads also pass libgomp's barrier, after ours, when all have arrived and no task is left.
 
@@ -18,7 +18,7 @@ use crate::real::Library;
 const PARALLEL: c_int = 1;
 const TASKGROUP: c_int = 8;
 
-/// Runs a cancel construct. `does` is the value of its if clause; if false, it is a cancellation point.
+/// Runs a cancel construct. `does` is the value of its `if` clause; if it is false, the construct is only a cancellation point.
 pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
     let Some(worker) = here() else { return false };
     if which & TASKGROUP != 0 {

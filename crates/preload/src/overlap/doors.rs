@@ -64,14 +64,14 @@ pub unsafe extern "C-unwind" fn task(
         is_final: flags & FINAL != 0,
         priority: if flags & PRIORITY != 0 { allowed_priority(priority) } else { 0 },
         accesses,
-        // Before gcc 11 there is neither such an argument nor the flag.
+        // Before gcc 11 there is neither this argument nor the flag.
         event: (flags & DETACH != 0).then_some(event),
     };
     // SAFETY: the arguments are as the compiler describes them.
     unsafe { make(worker, new) };
 }
 
-/// Creates a task; if there is no memory for it, runs its function at once.
+/// Creates a task; if there is no memory for it, runs its function immediately.
 unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worker, new: New<A>) {
     let lacking = Lacking {
         work: new.work,
@@ -102,7 +102,7 @@ impl Lacking {
     #[cold]
     #[inline(never)]
     unsafe fn go(self, worker: &Worker) {
-        // All tasks that it may depend on were created by the same task.
+        // The tasks that it may depend on are children of the current task.
         worker.wait_for_children();
         let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
         let data = match self.copy {
@@ -127,13 +127,13 @@ impl Lacking {
     }
 }
 
-/// Largest data of a task that runs at once because of missing memory.
+/// Largest size, in bytes, of the data of a task that runs immediately because there is no memory for it.
 const STACK_BYTES: usize = 4096;
 
 #[repr(align(256))]
 struct Room([MaybeUninit<u8>; STACK_BYTES]);
 
-/// Ends the program, as libgomp does without memory.
+/// Aborts the program, as libgomp does if there is no memory.
 fn without_memory() -> ! {
     say(b"cox: out of memory for a task\n");
     std::process::abort()
@@ -215,8 +215,7 @@ impl Loop {
         let grouped = self.flags & NOGROUP == 0;
         let reduces = grouped && self.flags & REDUCTION != 0;
         if reduces && n == 0 {
-            // The compiler's code looks for the copies there.
-            // SAFETY: as in `reductions`.
+            // The compiler's code reads the address of the copies here; 0 means that there are none. SAFETY: as in `reductions`.
             unsafe { *self.reductions().add(2) = 0 };
             return;
         }
@@ -305,7 +304,7 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     }
 }
 
-/// Makes the group's tasks use copies that belong to members of the team.
+/// Restricts the group's tasks to members of the team, because the tasks use copies of variables that belong to members.
 pub fn leave_to_members(worker: &Worker, group: &Group) {
     group.is_for_members.set(true);
     worker.team().inspect(|team| team.need_members());
@@ -351,13 +350,13 @@ pub extern "C-unwind" fn taskwait() {
     here().into_iter().for_each(Worker::wait_for_children);
 }
 
-/// Waits for the children that the dependences name.
+/// Waits for the children to which the dependences refer.
 pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
     // SAFETY: the caller's promise.
     unsafe { depend_on(depend, true) };
 }
 
-/// Makes later children wait for those that the dependences name.
+/// Makes later children wait for those to which the dependences refer.
 pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
     // SAFETY: the caller's promise.
     unsafe { depend_on(depend, false) };
@@ -422,7 +421,7 @@ pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
     unsafe { tasks::fulfilling::fulfil(event) };
 }
 
-/// Returns whether tasks run immediately here, because they are below a final one.
+/// Returns whether the current task is final, so that new tasks run immediately.
 pub extern "C" fn in_final() -> c_int {
     here().is_some_and(Worker::is_final).into()
 }

@@ -1,11 +1,11 @@
 //! Regions that have never had tasks. At the end of such a region, no thread needs to wait in our barrier for tasks that others may still create.
-//! libgomp's barrier follows anyway, and two barriers in a row cost a region without tasks half as much again.
+//! libgomp's barrier follows anyway, and with two barriers in a row a region without tasks takes 1.5 times as long.
 //!
 //! The module remembers which functions had tasks. A region has our barrier if its function has had a task before, or has never run. If a function
-//! creates its first task later, the team's members that have reached the end already sleep in libgomp's barrier, once, and standbys do the work that
-//! these members would have done. Therefore the rule applies only if standbys can do all of it ([`Team::is_served`](tasks::team::Team::is_served)),
-//! and not if members spin in libgomp's barrier, since they would occupy the CPUs. If cox ends during that one region, the task's creator does the
-//! remaining work alone.
+//! creates its first task later, the members that have already reached the region's end sleep in libgomp's barrier, and standbys run the tasks that
+//! these members would have run. This happens only once for each function. Therefore the rule applies only if standbys can run all tasks
+//! ([`Team::is_served`](tasks::team::Team::is_served)), and not if members spin in libgomp's barrier, since they would occupy the CPUs. If cox ends
+//! during that region, the task's creator runs the remaining tasks alone.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::real::Work;
 
 /// Number of remembered functions. Two functions with the same entry displace each other, which only costs barriers.
 const PLACES: usize = 512;
-/// Flag beside a function's address, which leaves room for it: addresses in programs have 47 bits.
+/// Flag in the lowest bit of an entry. The other bits are the function's address, which fits because addresses in programs have 47 bits.
 const HAD_TASKS: usize = 1;
 
 /// True if the user wants waiting threads to spin.

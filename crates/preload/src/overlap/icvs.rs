@@ -22,7 +22,8 @@ const AUTO: c_int = 4;
 /// Flag of a schedule's kind: iterations run in order.
 const MONOTONIC: c_int = c_int::MIN;
 
-/// Value for "no device was ever chosen". To query the default device makes a libgomp from gcc 13 on load its device plug-ins.
+/// In place of a device number: the program has never chosen a device. The default device is not queried then, because the query makes the libgomp of
+/// gcc 13 or later load its device plug-ins.
 const NEVER_CHOSEN: c_int = c_int::MIN;
 static IS_DEVICE_CHOSEN: AtomicBool = AtomicBool::new(false);
 /// The default device before the program first chose one.
@@ -31,7 +32,7 @@ static FIRST_DEVICE: AtomicI32 = AtomicI32::new(0);
 /// Sets up the access to libgomp; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     icv::begin(Runtime { read, write });
-    // A list has a number for each nesting level, which libgomp sets by itself.
+    // A list has a number for each nesting level, so libgomp itself changes the variable at each level.
     if variable(c"OMP_NUM_THREADS").is_some_and(|value| value.contains(&b',')) {
         icv::will_be_set();
     }
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn set(first: usize, second: usize) {
     }
 }
 
-/// Records the default device before the program may first choose one.
+/// Records the default device. Called before the program chooses a device for the first time.
 pub fn note_device(library: &Library) {
     if !IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
         FIRST_DEVICE.store(library.number(Call::GetDefaultDevice), Ordering::Relaxed);
@@ -102,8 +103,8 @@ fn write(runtime: *mut c_void, values: &Values) {
     if let Some(set) = schedule {
         let (kind, chunk) = values.schedule;
         if kind & !MONOTONIC == AUTO {
-            // An automatic schedule does not change the chunk size, so it is set with a static schedule first.
-            // SAFETY: the function may be called anywhere.
+            // Setting an `auto` schedule does not change the chunk size. So the chunk size is set first, with a static schedule. SAFETY: the function
+            // may be called anywhere.
             unsafe { set(STATIC, chunk) };
         }
         // SAFETY: as above.

@@ -47,7 +47,7 @@ pub fn level_of(worker: &Worker, real: impl FnOnce() -> c_int) -> c_int {
     hidden(worker) + if worker.is_helper() { 0 } else { real() }
 }
 
-/// Returns the number of threads of the region at a level; `real` takes libgomp's levels.
+/// Returns the number of threads of the region at a level. `real` is libgomp's function, which counts only the levels that libgomp knows.
 pub fn team_size_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = worker.nesting().map_or(&[][..], Nesting::levels);
     match usize::try_from(at) {
@@ -200,7 +200,7 @@ unsafe extern "C" fn has_thread_data(object: *mut libc::dl_phdr_info, _: usize, 
         let name = if object.dlpi_name.is_null() { c"" } else { CStr::from_ptr(object.dlpi_name) };
         (name.to_bytes(), std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum.into()))
     };
-    // Thread-local data in the system's libraries are caches and error codes, which work on any thread.
+    // The thread-local data of system libraries are caches and error codes, which work on any thread.
     let systems = [&b"/lib"[..], b"/usr/lib"].iter().any(|folder| name.starts_with(folder)) || is_a_compilers(name);
     let ours = name.ends_with(b"libcox_preload.so");
     let has = headers.iter().any(|header| header.p_type == libc::PT_TLS && header.p_memsz > 0);

@@ -1,8 +1,8 @@
 //! Nestable locks, which are owned by a task (OpenMP 5.2, chapter 18.9) and not by the thread that runs it.
 //!
 //! libgomp takes the present implicit task as the owner, even if one of our tasks runs in it. Therefore this module writes the owner into the
-//! program's lock itself, in the way of libgomp (config/linux/lock.c) and with libgomp's simple lock inside, because threads outside our regions may
-//! use the same lock. libgomp does not check the owner when it unsets a lock.
+//! program's lock itself, as libgomp does (config/linux/lock.c), and uses libgomp's simple lock inside, because threads outside our regions may use
+//! the same lock. libgomp does not check the owner when it unsets a lock.
 //!
 //! A task that waits for a lock blocks its thread, and standbys run other tasks, as with a simple lock. If the owner cannot continue before the
 //! waiting task has ended, because it is the parent and waits for that task, both wait for ever, as with libgomp.
@@ -26,7 +26,7 @@ pub struct NestLock {
     owner: AtomicUsize,
 }
 
-/// Returns the present task, as an owner.
+/// Returns the value of [`NestLock::owner`] that stands for the present task.
 fn me() -> usize {
     here().map_or(0, tasks::worker::Worker::present)
 }

@@ -3,8 +3,9 @@
 //! libgomp keeps its teams, thread numbers, loops, sections, locks and criticals. Tasks are ours, and so is every barrier, because a thread that
 //! waits inside libgomp could not run our tasks. The wrapper of a region's function (`gomp`) waits for the end of the region before the thread
 //! returns into libgomp. Loops and sections end with libgomp's call without a barrier, followed by our barrier. Thus, when threads come to a barrier
-//! of libgomp, all of them have passed ours, and no task is left. There are two exceptions. Where a single's result is copied, the threads wait in
-//! libgomp, and the compiler adds a barrier of ours after it. At the end of regions that have never had tasks, our barrier is left out (`ends`).
+//! of libgomp, all of them have passed ours, and no task is left. There are two exceptions. At a `single` construct with `copyprivate`, the threads
+//! wait in libgomp, and the compiler adds a call of our barrier after that. At the end of regions that have never had tasks, our barrier is left out
+//! (`ends`).
 //!
 //! Code outside of regions is left to libgomp, where tasks run immediately. The same holds for a region of one thread, unless it is an outermost one
 //! and there are standbys.
@@ -58,7 +59,8 @@ pub use here::{anywhere, here};
 pub use nested::Inner;
 pub use wanted::is_wanted;
 
-/// Activates overlap, and says how blocked threads are noticed. `off`: they are not noticed; `on,PATH,NONCE`: as the session at PATH decides.
+/// Environment variable that activates overlap. `off`: blocked threads are not noticed; `on,PATH,NONCE`: the session at PATH decides how they are
+/// noticed.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
 /// Path and nonce of the session.
@@ -89,17 +91,17 @@ pub fn forked() {
     standbys::forked();
 }
 
-/// Returns whether it is final if standbys may run tasks.
+/// Returns whether it has been decided, for the rest of the program, if standbys may run tasks.
 pub fn is_decided() -> bool {
     !is_wanted() || CONNECTED.is_completed()
 }
 
-/// Returns the priority that a requested one counts as.
+/// Returns a requested priority, reduced to the highest one that the user allows.
 fn allowed_priority(priority: c_int) -> c_int {
     priority.min(HIGHEST_PRIORITY.load(Ordering::Relaxed))
 }
 
-/// Connects to the session; called before the first region whose tasks are ours.
+/// Connects to the session; called before the first region whose tasks this library runs.
 #[cold]
 fn connect(library: &Library) {
     let Some((path, nonce)) = SESSION.get() else { return };
@@ -116,7 +118,7 @@ fn connect(library: &Library) {
     let is_seen = || match session.how {
         How::Sentinels => true,
         How::Records | How::Leader => umt_client::enlist(),
-        // Whether BPF knows our threads when they block is tested, not assumed.
+        // BPF may not recognise our threads when they block, so this is tested.
         How::Bpf => umt_client::enlist() && umt_client::seen().is_some_and(umt_client::has_blocked),
     };
     let why = if identity::has_own_thread_data() {
@@ -137,8 +139,8 @@ fn connect(library: &Library) {
     standbys::begin(session);
 }
 
-/// Returns a team for a region of the function `work` that requests `threads` threads; 0 stands for as many as allowed. `None` if libgomp runs its
-/// tasks. `inner` is given for a nested region.
+/// Returns a team for a region of the function `work` that requests `threads` threads; 0 stands for as many as allowed. `None` if libgomp runs the
+/// region's tasks. `inner` is given for a nested region.
 ///
 /// # Safety
 /// `inner` stays valid until the region is over.
@@ -177,8 +179,8 @@ pub fn group(reductions: *mut usize) -> Group {
     group
 }
 
-/// Runs a thread's share of a region. If the region has a team of ours and more than one thread, our tasks run in it. `group` is a group for all
-/// threads, if tasks take part in the region's reductions.
+/// Runs a thread's share of a region. If the region has a team of ours and more than one thread, `overlap` runs its tasks. If tasks take part in the
+/// region's reductions, `group` is the group of all threads for them.
 #[inline]
 pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Library, size: c_int, work: impl FnOnce()) {
     if !is_wanted() {
@@ -186,11 +188,11 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     }
     let Some(worker) = worker() else { return work() };
     let around = team.and_then(Team::around);
-    // A thread alone runs its tasks immediately, as with libgomp, unless standbys can run other tasks while it is blocked.
+    // The only thread of a region runs its tasks immediately, as with libgomp, unless standbys can run other tasks while the thread is blocked.
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
-        // This region is not ours, even if an enclosing one is. libgomp may run its tasks only at its end, so they have to run while the worker is
-        // aside, too.
+        // libgomp runs the tasks of this region, even if we run those of an enclosing one. libgomp may run them only at the region's end, and the
+        // worker must have stepped aside while they run. So a region of one thread has a barrier here.
         let before = worker.step_aside();
         // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };

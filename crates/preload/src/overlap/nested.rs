@@ -28,8 +28,8 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     numbers.filter(|numbers: &Vec<c_int>| numbers.len() > 1).into_iter().for_each(|numbers| _ = BY_LEVEL.set(numbers));
 }
 
-/// Begins a thread's share of a region with the enclosing regions `around`. libgomp has set the number of threads for its own level, which is wrong
-/// if it does not know all levels.
+/// Begins a thread's share of a region with the enclosing regions `around`. If the user gives a number of threads for each level, sets it again:
+/// libgomp has set the number for the level that it knows, which is wrong if it does not know all levels.
 #[inline]
 pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden() > 0), BY_LEVEL.get()) {
@@ -81,8 +81,9 @@ impl Inner {
         &self.nesting
     }
 
-    /// Returns how many threads the region may request if the program requests `threads`; 0 stands for no particular number. Computed as in libgomp
-    /// (`gomp_resolve_num_threads`), which on a standby does not know the enclosing regions, and of the limit only its own part.
+    /// Returns how many threads the region may request if the program requests `threads`; 0 stands for no particular number. Computed as in
+    /// `gomp_resolve_num_threads` of libgomp, because on a standby libgomp knows neither the enclosing regions nor how many threads they take from
+    /// the limit.
     #[cold]
     pub fn threads_allowed(&mut self, library: &Library, threads: c_uint) -> c_uint {
         let active = self.nesting.levels().iter().filter(|level| level.size() > 1).count();

@@ -9,9 +9,9 @@
 //!
 //! 1. In `parallel`, loops, sections and scopes (`reduction(task, …)`), every member initializes its copy when it begins the construct. So a task may
 //!    only use the copy of a member that has begun the construct. Only members run such tasks, after they have begun the construct
-//!    (`Group::is_for_members`), and each uses its own copy: that of its place in the team.
+//!    (`Group::is_for_members`), and each uses the copy that belongs to its own place (member number) in the team.
 //! 2. In a taskgroup, the first task that uses a copy initializes it, so the copy could belong to any thread. If a member has begun the group, rule 1
-//!    applies nevertheless: a thread number can, in the worst case, be given to two tasks at the same time.
+//!    applies nevertheless, because thread numbers are not safe: in the worst case, two tasks have the same thread number at the same time.
 //! 3. If a standby has begun the taskgroup, the standby has no place among the copies. Tasks then use the copies of the thread numbers that they
 //!    hold.
 
@@ -26,7 +26,8 @@ const COPIES: usize = 2;
 const NEXT: usize = 4;
 /// Not 0 in the first block of a registration.
 const FIRST: usize = 5;
-/// Values of `FIRST` in our blocks: copies are used by place in the team (as are libgomp's, which has an address here) or by thread number.
+/// Values of the word `FIRST` in our blocks: a task finds its copy by its place in the team, or by its thread number. In libgomp's blocks the word is
+/// an address, and copies are found by place.
 const OURS_BY_PLACE: usize = 1;
 const OURS_BY_NUMBER: usize = 2;
 const END: usize = 6;
@@ -80,7 +81,7 @@ impl Block {
     }
 
     /// Allocates the copies of `threads` threads, all zero, in this block and those that follow; `around` are the blocks of the enclosing groups.
-    /// Tasks use them by place in the team, or by thread number. Returns false if there is no memory.
+    /// `by_place`: a task finds its copy by its place in the team, otherwise by its thread number. Returns false if there is no memory.
     pub fn register(self, around: *mut usize, threads: usize, by_place: bool) -> bool {
         let first = if by_place { OURS_BY_PLACE } else { OURS_BY_NUMBER };
         let mut block = self;
@@ -118,7 +119,7 @@ impl Block {
     }
 
     /// Returns the address of the copy that a task uses, and that of the variable. `address` is the address of the variable or of any thread's copy.
-    /// `whose` returns the number of the copy: if called with true by place in the team, otherwise by thread number.
+    /// `whose` returns the number of the copy: the task's place in the team if called with true, otherwise its thread number.
     pub fn find(self, address: usize, whose: impl Fn(bool) -> usize) -> Option<(usize, usize)> {
         let entries = |block: Block| {
             (0..block.get(VARIABLES)).map(move |at| {
@@ -128,7 +129,7 @@ impl Block {
         };
         let mut by_place = true;
         self.chain().find_map(|block| {
-            // The other blocks of a registration contain 0.
+            // Only the first block of a registration has a value here; the others contain 0.
             match block.get(FIRST) {
                 0 => {}
                 first => by_place = first != OURS_BY_NUMBER,

@@ -3,11 +3,11 @@
 //! libgomp divides the iterations, and allocates the copies: one set for the team, whose address each thread finds in its own block (`reductions`).
 //! For that, libgomp makes every thread begin a taskgroup. We let it do so, and each thread begins a group of ours in addition, because libgomp's
 //! groups do not contain our tasks. The compiler adds a barrier, in which all tasks end, and one thread combines the copies. Then all threads come to
-//! [`workshare_task_reduction_unregister`], which contains another barrier, ours. libgomp is told that the construct was cancelled, and therefore has
-//! no barrier.
+//! [`workshare_task_reduction_unregister`], which contains another barrier: ours. It tells libgomp that the construct was cancelled, so that libgomp
+//! omits its own barrier.
 //!
-//! In a cancelled region, libgomp would let each thread leave separately, with copies or blocks that tasks, or threads that reach the construct
-//! later, still use. Our threads meet as usual: it is the region's last barrier.
+//! In a cancelled region, libgomp would let each thread leave by itself, although tasks, or threads that reach the construct later, still use the
+//! copies or blocks. Our threads meet as usual, at the region's last barrier.
 
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use std::mem::transmute;
@@ -45,7 +45,7 @@ impl Begun {
     }
 }
 
-/// Defines the functions that begin such constructs, with the arguments of libgomp's.
+/// Defines the functions that begin such constructs. They have the same arguments as libgomp's functions.
 macro_rules! shares {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) reduces $block:ident $(-> $result:ty)?;)*) => { $(
         $(#[$doc])*
@@ -71,7 +71,7 @@ shares! {
     loop_ull_start(up: bool, start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, schedule: c_long,
         chunk: c_ulonglong, first: *mut c_ulonglong, last: *mut c_ulonglong, block: *mut usize,
         memory: *mut *mut c_void) reduces block -> bool;
-    /// Begins a loop whose iterations wait for one another; the number type of `counts` and the others is either of the two.
+    /// Begins a loop in which an iteration can wait for earlier ones (doacross). `counts`, `first` and `last` point to long or to unsigned long long.
     loop_doacross_start(dimensions: c_uint, counts: *mut c_void, schedule: c_long, chunk: c_ulonglong,
         first: *mut c_void, last: *mut c_void, block: *mut usize, memory: *mut *mut c_void) reduces block -> bool;
     /// Begins sections.
@@ -82,7 +82,7 @@ shares! {
 
 /// Ends a construct whose reductions tasks take part in.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
-    // Read before the barrier, because tasks that run there may begin such constructs in regions of their own.
+    // Read before the barrier: tasks that run in the barrier may begin such constructs in regions of their own, and overwrite the variable.
     let real = beyond();
     taskgroup_end();
     here().into_iter().for_each(Worker::barrier);

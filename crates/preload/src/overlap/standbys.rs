@@ -2,12 +2,13 @@
 //!
 //! Each standby is in one of three states:
 //!
-//! 1. *Parked* at a doorbell (`umt-client`): the next one to be rung.
-//! 2. *Working*: it helps in a team of the program, until there is no task left, or other threads want its CPU and the next task would keep it.
-//! 3. *Dormant*: there was no free bell. It takes a free bell when no standby is parked any more.
+//! 1. *Parked* at a doorbell (`umt-client`): it sleeps until it is rung.
+//! 2. *Working*: it runs tasks of the program's teams until no task is left, or until other threads want its CPU and the next task probably does not
+//!    block.
+//! 3. *Dormant*: it sleeps without a bell, because no bell was free. When no standby is parked, a dormant one is woken and takes a free bell.
 //!
-//! A standby that is rung gives its bell back, and before it works it makes sure that another standby is parked: it wakes a dormant one, or else
-//! creates one. So there is one standby more than the largest number of tasks that were blocked at the same time.
+//! A standby that is rung gives its bell back. Before it works, it makes sure that another standby is parked: it wakes a dormant one or, if there is
+//! none, creates one. So there is one standby more than the largest number of tasks that were blocked at the same time.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -27,7 +28,7 @@ use super::teams;
 use super::workers::spare_worker;
 use crate::{start, thread};
 
-/// Free bells, those with high numbers first.
+/// Free bells. The last one in the list is taken first: at the start, the one with the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
 /// Wakes dormant standbys when a bell is free.
 static BELL_IS_FREE: Condvar = Condvar::new();
@@ -35,12 +36,12 @@ static BELL_IS_FREE: Condvar = Condvar::new();
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// When BPF last rang each bell, as far as the standby noticed it.
+/// For each bell, the time of BPF's latest ring that a standby has noticed, nanoseconds.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
 /// Signal mask of the thread that began overlap.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
-/// Stores the session's data, and creates as many standbys as there are CPUs, because that many may have to be rung at once.
+/// Stores the session's data, and creates as many standbys as there are CPUs, because that many may have to be rung at the same time.
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
     SESSION.store(keep(session.socket), Ordering::Release);
@@ -75,7 +76,7 @@ fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut
     }
 }
 
-/// Counts a thread that could not be created, with the error as an errno. `None`: the largest number is reached.
+/// Counts a thread that could not be created, with the error as an errno. `None`: the largest number of standbys is reached.
 fn count_failed(why: Option<c_int>) {
     let counts = &umt_client::said().counts.0;
     match why {
@@ -250,8 +251,8 @@ impl Helped<'_> {
     }
 }
 
-/// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. It is set once at the start, as for
-/// libgomp's threads, which sleep as well: to change the mask at each ring would cost two system calls.
+/// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. It is set once, at the thread's start:
+/// changing it at each ring would cost two system calls. So sleeping standbys receive signals, too, as libgomp's sleeping threads do.
 fn take_signals() {
     // SAFETY: the mask was read before; the previous mask is not needed.
     MASK.get().into_iter().for_each(|mask| unsafe {
@@ -278,7 +279,7 @@ pub fn say(line: &[u8]) {
 fn heard(bell: u32) {
     let Some(seen) = seen() else { return };
     let rung_ns = seen.rung_ns[bell as usize].load(Ordering::Relaxed);
-    // The bell was rung from within the program: BPF has not rung it, or earlier.
+    // BPF has not rung this bell since the last record: a thread of the program has rung it.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }
@@ -294,7 +295,7 @@ pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
 
 fn take_bell() -> Bell {
     let free = hold().pop();
-    // The thread that wakes this one goes to work, which is more urgent.
+    // The thread that wakes this one is about to run tasks, so it should keep its CPU.
     free.unwrap_or_else(|| slices::wake_behind(wait_for_bell))
 }
 
@@ -323,7 +324,7 @@ fn see_to_it_that_one_is_parked() {
     if free.is_empty() {
         return;
     }
-    // Read under the lock: a standby that is not counted yet will see the bell.
+    // Read under the lock: a standby that has not yet counted itself as dormant takes the lock later, and then finds the bell.
     let is_dormant = DORMANT.load(Ordering::Acquire) != 0;
     drop(free);
     if is_dormant {

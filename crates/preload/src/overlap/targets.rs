@@ -1,9 +1,9 @@
 //! Target constructs: libgomp runs them, and this module orders them among our tasks.
 //!
-//! A target construct is a task. libgomp would wait for its dependences, and with `nowait` defer it among libgomp's own tasks. But libgomp does not
-//! know our tasks, and our taskwaits, taskgroups and barriers do not know libgomp's. Therefore each construct runs immediately, as soon as everything
-//! it depends on is done. Without a device, the calling thread runs it, outside of any region; there, tasks belong to libgomp, which runs them
-//! immediately.
+//! A target construct is a task. libgomp would wait for its dependences or, with `nowait`, put it into the queue of libgomp's own tasks. But libgomp
+//! does not know our tasks, and our taskwaits, taskgroups and barriers do not know libgomp's. Therefore each construct runs immediately, as soon as
+//! everything it depends on is done. Without a device, the calling thread runs it, outside of any region; there, tasks belong to libgomp, which runs
+//! them immediately.
 
 use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::mem::transmute;
@@ -13,7 +13,7 @@ use super::beyond::beyond;
 use super::doors;
 use super::here::here;
 
-/// The task may be deferred (gomp-constants.h).
+/// Flag: the construct may be deferred (gomp-constants.h).
 const NOWAIT: c_uint = 1;
 /// Kind of a variable of which the construct has a copy, in the lower byte. The upper byte is the binary logarithm of its alignment.
 const FIRSTPRIVATE: c_ushort = 12;
@@ -47,8 +47,8 @@ pub unsafe extern "C-unwind" fn target(
 ) {
     // SAFETY: libgomp's function, set by the dispatch function for this call.
     let real: Target = unsafe { transmute(beyond()) };
-    // The copies contain the values from before the construct waits for its dependences.
-    // SAFETY: the compiler's three arrays.
+    // Copied before the construct waits for its dependences, because the copies must have the values from that time. SAFETY: the compiler's three
+    // arrays.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
     // SAFETY: the arguments are the compiler's.
     unsafe {

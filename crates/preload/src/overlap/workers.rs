@@ -9,7 +9,7 @@ use tasks::worker::Worker;
 
 use super::here;
 
-/// Key that ends workers with their threads.
+/// Thread-specific key, whose destructor drops a thread's worker when the thread ends.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Creates the key; called before any worker exists. Returns whether workers can be created.
@@ -26,7 +26,7 @@ pub fn worker() -> Option<&'static Worker> {
     worker_in(|new| Some(Box::new(new)))
 }
 
-/// Returns the worker of a thread that is not indispensable; `None` also if there is no memory.
+/// Like [`worker`], for a thread without which the program can continue: returns `None` also if there is no memory.
 pub fn spare_worker() -> Option<&'static Worker> {
     worker_in(|new| boxed(|| new))
 }
