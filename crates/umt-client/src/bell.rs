@@ -69,7 +69,7 @@ impl Bell {
         Some(Bell { number, ring, event })
     }
 
-    /// Sleeps until the bell is rung, until the other end of `session` is closed, or for so many milliseconds (-1: without limit). Returns `None`
+    /// Sleeps until the bell is rung, until the other end of `session` is closed, or for at most `milliseconds` (-1: without limit). Returns `None`
     /// on timeout.
     #[must_use]
     pub fn sleep(&self, session: RawFd, milliseconds: i32) -> Option<Woken> {
@@ -97,10 +97,10 @@ impl Bell {
         Some(if all[2].revents == 0 { Woken::Rung } else { Woken::Over })
     }
 
-    /// Consumes what BPF has written to the ring buffer, so that BPF's next ring wakes again. Returns whether BPF had rung.
+    /// Consumes what BPF has written to the ring buffer, so that BPF's next ring wakes a thread again. Returns whether BPF had rung.
     ///
-    /// A caller that looks for the reason of a ring *after* this call misses none: BPF wakes only readers that have read everything, and whatever
-    /// BPF counted before a ring that is consumed here is visible.
+    /// The caller must look for the reason of the ring *after* this call; then it misses no ring. BPF wakes a reader only if the reader has consumed
+    /// everything. What BPF counted before a ring that is consumed here is visible after this call.
     pub fn hush(&self) -> bool {
         let Some(ring) = &self.ring else { return false };
         // SAFETY: mapped by `new`, and never unmapped.
@@ -124,7 +124,7 @@ impl Bell {
         write(self.event.as_raw_fd());
     }
 
-    /// Takes back a [`raise`](Bell::raise). Does not block.
+    /// Undoes a [`raise`](Bell::raise). Does not block.
     pub fn lower(&self) {
         let mut count = 0u64;
         // SAFETY: room for the eight bytes.
@@ -145,8 +145,8 @@ pub(crate) fn ring(bell: u32) {
 /// Signals an event descriptor.
 pub(crate) fn write(event: RawFd) {
     let one = 1u64;
-    // SAFETY: eight bytes; errno is restored, since the program has called nothing that sets it. If the program has closed the descriptor and
-    // opened a file of its own under that high number, the write goes to that file; that is the program's own doing.
+    // SAFETY: eight bytes; errno is restored, because the program did not make this call. If the program has closed the descriptor and opened a file
+    // of its own under that high number, the write goes to that file; that is the program's own doing.
     let is_lost = unsafe {
         let errno = *libc::__errno_location();
         let is_lost = libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN;
@@ -158,8 +158,8 @@ pub(crate) fn write(event: RawFd) {
     }
 }
 
-/// Sets a function that is called when a bell cannot be rung because the program has closed its descriptor: the standby there sleeps on, and the
-/// code that relies on it has to be told.
+/// Sets a function that is called when a bell cannot be rung because the program has closed its descriptor: the standby at that bell continues to
+/// sleep, and the code that relies on it has to be informed.
 pub fn when_lost(lost: fn()) {
     let _ = LOST.set(lost);
 }

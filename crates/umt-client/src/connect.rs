@@ -57,8 +57,8 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let seen_page = map(&seen, 0, size_of::<Seen>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, never unmapped, whose words are atomics.
     let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
-    // Where threads' logs wake standbys, only one standby watches them. A second one would be woken by the log of the thread whose CPU the first
-    // one takes in order to look, would take a CPU itself, wake the first one, and so on: 8000 times a second, without effect.
+    // If the threads' logs wake standbys, only one standby watches the logs. With two, standby A takes a thread's CPU in order to look for work. The
+    // thread's log wakes standby B, which takes a CPU, too, and so wakes A again: 8000 times a second, without effect.
     let count = if how == How::Records { 1 } else { BELLS };
     let rings = descriptors.map(Some).chain(std::iter::repeat_with(|| None)).take(count);
     let bells: Vec<Bell> = rings.enumerate().map_while(|(number, ring)| Bell::new(number as u32, ring)).collect();
@@ -147,7 +147,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
     }
 }
 
-/// Parses what cox leaves in the environment behind `on,`: `PATH,NONCE`, with the nonce in hexadecimal digits.
+/// Parses what follows `on,` in the environment variable that cox sets: `PATH,NONCE`, with the nonce in hexadecimal digits.
 #[must_use]
 pub fn parse(text: &[u8]) -> Option<(&[u8], [u8; 16])> {
     let comma = text.iter().rposition(|byte| *byte == b',')?;

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use wire::preload::KEPT_FROM;
 
-/// Number of descriptor numbers that is enough for all of ours.
+/// Number of descriptor numbers to reserve: enough for all of ours.
 pub(crate) const ROOM: u64 = 64;
 
 /// Moves a descriptor to a number that no program expects to be its own. A program may close descriptors that it does not know, and then open

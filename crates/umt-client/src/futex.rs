@@ -1,4 +1,4 @@
-//! futex(2) between the threads of this process, without timeouts. errno is preserved, since the program has called nothing that sets it.
+//! futex(2) between the threads of this process, without timeouts. errno is preserved, because the program does not make these calls.
 
 use std::sync::atomic::AtomicU32;
 

@@ -1,6 +1,6 @@
-//! The layout of the paper (A. Roca et al., section III), for comparison: one *leader* thread, on any CPU, is woken whenever a thread leaves its
-//! CPU. If that leaves a CPU free and a task is ready, the leader rings a standby. It also scans every millisecond. (The paper's leader is also
-//! told when a thread unblocks; here a thread that needs this reads the other thread's log.)
+//! The design of the paper (A. Roca et al., section III), for comparison: one *leader* thread, on any CPU, is woken whenever a thread leaves its CPU.
+//! If that leaves a CPU free and a task is ready, the leader rings a standby. It also scans every millisecond. (The paper's leader is also told when
+//! a thread unblocks; here, a thread that needs to know this reads the other threads' logs.)
 
 use std::sync::atomic::Ordering;
 
@@ -32,7 +32,7 @@ pub fn lead() {
             continue;
         };
         if let Some(at) = take_any(&pages) {
-            // A ready task that was found by the scan was announced by no event.
+            // If the scan found the ready task, no event had announced it.
             said.counts.0.scan_rescues.fetch_add(u64::from(why == Why::Late), Ordering::Relaxed);
             seen.rung_ns[at as usize % seen.rung_ns.len()]
                 .store(if why == Why::Late { now_ns() } else { since_ns }, Ordering::Relaxed);

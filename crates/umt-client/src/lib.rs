@@ -6,9 +6,9 @@
 //!
 //! No system call is needed to exchange this state: the kernel side and the program map the same memory ([`wire::umt`]).
 //!
-//! Without privileges there are two other ways. Either the kernel's records of a thread's own switches wake a parked standby, which then looks for
-//! work itself ([`records`]); with [`leader`], they wake one thread that rings the standbys. Or a thread of the idle class shows that its CPU is
-//! idle by running there, and rings in place of BPF ([`sentinel`]).
+//! Without privileges there are two other methods. *Records*: the kernel logs each thread's switches, and a new record wakes a parked standby, which
+//! then looks for work itself ([`records`]); with [`leader`], it wakes one leader thread, which rings the standbys. *Sentinels*: each CPU has a
+//! thread of the class SCHED_IDLE, which runs only if the CPU is otherwise idle, and then rings a standby in place of BPF ([`sentinel`]).
 //!
 //! # The protocol
 //!
@@ -16,32 +16,32 @@
 //!
 //! 1. A thread that has put a task into a queue reads `runnable`. If fewer threads are runnable than there are CPUs, it takes a bit of `parked`
 //!    and rings that bell itself ([`has_put`]).
-//! 2. When a thread blocks, BPF decrements `runnable` and the count of ready threads on that CPU, and then looks at the queues. If a task is
-//!    pending, and no other thread is on that CPU or fewer threads are runnable than there are CPUs, BPF takes a bit of `parked` and rings that
-//!    bell. BPF also looks at the queues when an untracked thread leaves a CPU idle. A CPU that goes idle looks at about 1024 queues, and at the
-//!    others the next time.
+//! 2. When a thread blocks, BPF decrements `runnable` and the count of ready threads on that CPU, and then looks at the queues. If a task is pending,
+//!    and either no other thread is on that CPU or fewer threads are runnable than there are CPUs, BPF takes a bit of `parked` and rings that bell.
+//!    BPF also looks at the queues when an untracked thread leaves a CPU idle. BPF looks at about 1024 queues at a time; the next time it looks at
+//!    the others.
 //! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). The kernel treats the standby's sleep as a
 //!    block like any other, so step 2 applies to it.
 //!
-//! With records, the thread that the kernel wakes at a switch-out does step 2. The kernel has written the record before it wakes the thread, and
-//! the thread reads the queues behind a full fence (`records::left`). The sleep of a standby, and of a tracked thread without work, wakes no
-//! thread. These threads therefore look in the kernel's place: they first mark themselves as resting, and then look behind a full fence
-//! ([`rest`]).
+//! With records, the thread that the kernel wakes at a switch-out does step 2. The kernel has written the record before it wakes the thread, and the
+//! thread reads the queues after a full fence (`records::left`). The sleep of a standby, and of a tracked thread without work, wakes no thread.
+//! Therefore such a thread looks at the queues itself, in the kernel's place: it first marks itself as resting, and then reads the queues after a
+//! full fence ([`rest`]).
 //!
 //! At the next scheduling point, a standby gives way to a thread that has unblocked *on its CPU* ([`is_crowded`]). It is not enough to compare
 //! `runnable` with the number of CPUs: the scheduler is slow to move a waiting thread to a CPU that has just gone idle, and with `runnable` alone
 //! CPUs were idle for 6 % of the time while threads waited elsewhere.
 //!
-//! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free when a thread blocks; a task becomes pending when it is put
-//! into a queue. Whichever event is second sees the first one, by step 1 or 2. A standby that parks meanwhile can either be rung by then, or sees
-//! the task in step 3. The module `protocol` contains these steps without the kernel, and a model checker plays all their interleavings.
+//! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free when a thread blocks; a task becomes pending when it is put into
+//! a queue. Whichever event is second sees the first one, by step 1 or 2. A standby that parks meanwhile can either be rung by then, or sees the task
+//! in step 3. The module `protocol` contains these steps without the kernel, and a model checker tests all their interleavings.
 //!
-//! *Turned down:* a word that says whether any task is pending, which would save the fence of step 1 while it is set. Some thread has to clear
-//! that word, and a thread that puts a task while the word is stale does not look for a free CPU. The model checker found an interleaving in which
+//! *Rejected alternative:* a word that says whether any task is pending. While it is set, step 1 would need no fence. But some thread has to clear
+//! that word, and a thread that queues a task while the word is stale does not look for a free CPU. The model checker found an interleaving in which
 //! all other threads are blocked by then.
 //!
-//! If words are wrong, because an event was lost or because the session that counted is dead, time is lost but no task: the program's own threads
-//! look at the queues as usual.
+//! If the shared words are wrong, because an event was lost or the session has died, time is lost, but no task is: the program's own threads look at
+//! the queues as usual.
 
 pub mod bell;
 pub mod connect;
@@ -70,8 +70,8 @@ use wire::umt::{How, PROBES, place};
 pub use shared::{cpus, has_blocked, has_ready, how, is_live, queues, said, seen, was_ever_live};
 pub use thread::{leave_once, now_ns};
 
-/// Number of times that a standby yields before it parks. A pipeline (`workloads/blocked`) reached 0.96 of the speed of the best hand-tuned number
-/// of threads with 0, 0.98 with 1 and 0.99 with 2. Other programs did not differ.
+/// Number of times that a standby yields before it parks. With 0, 1 and 2 yields, a pipeline (`workloads/blocked`) reached 0.96, 0.98 and 0.99 of the
+/// speed that it has with the best hand-tuned number of threads. For other programs the number of yields made no difference.
 const YIELDS: u32 = 2;
 
 /// Detaches a forked child from the session: the pages and the logs belong to its parent.
@@ -81,7 +81,7 @@ pub fn forked() {
     end();
 }
 
-/// Ends the use of the session's pages, since the session no longer counts. Returns whether they were in use until now.
+/// Ends the use of the session's pages, since the session no longer counts threads. Returns whether they were in use until now.
 pub fn end() -> bool {
     let was_live = shared::end();
     sentinel::dismiss();
@@ -116,7 +116,7 @@ pub fn wants_more() -> bool {
     })
 }
 
-/// Sleeps for want of work, in `sleep` (usually [`futex::wait`]). The kernel wakes no standby for this sleep.
+/// Calls `sleep` (usually [`futex::wait`]) because the thread has no work. The kernel wakes no standby for this sleep.
 pub fn rest(sleep: impl FnOnce()) {
     if how() == How::Records && is_live() { rest::rest(sleep) } else { sleep() }
 }
@@ -145,7 +145,8 @@ pub fn may_leave() -> bool {
 
 /// Yields to the threads that wait for the caller's CPU. Returns whether the CPU [is crowded](is_crowded) even after that.
 ///
-/// Parking costs a doorbell later, and about 20 us in which a CPU is idle. Where threads block often, the waiting threads are soon gone.
+/// Yields first, because parking costs a doorbell later, and about 20 us in which a CPU is idle. If threads block often, the threads that wait for
+/// the CPU soon leave it again.
 #[must_use]
 pub fn is_crowded_after_yielding() -> bool {
     let yields = if how() == How::Bpf { YIELDS } else { 0 };

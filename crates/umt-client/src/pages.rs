@@ -1,4 +1,4 @@
-//! Implements the words of the [protocol](crate::protocol) by the shared pages, or by the threads' logs where there are any.
+//! Implements the words of the [protocol](crate::protocol) with the shared pages and, if threads have logs, with these.
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::thread::usage;
 
 thread_local! {
-    /// This thread's count of preemptions at the last call, and whether it had grown then.
+    /// This thread's count of preemptions at the last call, and whether it had grown since the call before that.
     static PREEMPTED: Cell<(i64, bool)> = const { Cell::new((0, false)) };
 }
 

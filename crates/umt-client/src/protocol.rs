@@ -25,8 +25,8 @@ pub fn announce(words: &impl Words) -> Option<u32> {
     if words.has_free_cpu() { take_any(words) } else { None }
 }
 
-/// Called by a thread that has marked itself as resting. The kernel does not look at the queues for this sleep, so the thread does it in the
-/// kernel's place. Returns the bell that the caller has to ring.
+/// Called by a thread that has marked itself as resting. The kernel does not look at the queues for this sleep, so the thread looks in the kernel's
+/// place. Returns the bell that the caller has to ring.
 pub fn look_before_rest(words: &impl Words) -> Option<u32> {
     words.fence();
     if words.has_ready() { announce(words) } else { None }
@@ -50,10 +50,10 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
 /// Parks a standby at `bell`. Returns whether it may sleep. `false`: it was not rung, but there is work for it.
 pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
-    // The kernel would also look, behind a fence, when the standby blocks. Looking here saves a sleep that would end at once.
+    // When the standby blocks, the kernel also looks at the queues, after a fence. Looking here first avoids a sleep that would end immediately.
     words.fence();
-    // If the CPU is crowded, another thread uses this CPU, and the kernel rings a standby for any free one. If the standby cannot take its own
-    // bit, it has been rung, and its sleep ends at once.
+    // If the CPU is crowded, the standby may sleep: another thread uses this CPU, and if another CPU is free, the kernel rings a standby. If the
+    // standby cannot take back its own bit, it has been rung, and its sleep ends immediately.
     !words.has_ready() || words.is_crowded() || !words.take(bell)
 }
 

@@ -10,10 +10,10 @@
 //! | out, preempted | waits for a CPU |
 //! | out | is blocked, or was woken and waits for a CPU: the log does not distinguish these |
 //!
-//! Reading the state is thus a load, and the state is wrong at most until the next switch. All records have 32 bytes, and they alternate between
-//! out and in. With a watermark of 64 bytes, the kernel wakes the watcher at each *out* and at no *in*: it wakes the watcher when more than the
-//! watermark was written since the mark, and then advances the mark by the watermark (kernel/events/ring_buffer.c, `__perf_output_begin`). If it
-//! woke the watcher at *in* as well, the watcher would take the thread's CPU, which causes an out and an in, and so on.
+//! Thus reading a thread's state takes no system call, and a wrong state is corrected at the thread's next switch. All records have 32 bytes, and
+//! they alternate between out and in. With a watermark of 64 bytes, the kernel wakes the watcher at each *out* and at no *in*: it wakes the watcher
+//! when more than the watermark was written since the mark, and then advances the mark by the watermark (kernel/events/ring_buffer.c,
+//! `__perf_output_begin`). If it woke the watcher at *in* as well, the watcher would take the thread's CPU, which causes an out and an in, and so on.
 //!
 //! A thread that sleeps because it has nothing to do (`rest`) stops its log meanwhile, since no standby has to be woken.
 //!
@@ -100,7 +100,7 @@ pub struct Stand {
 
 /// Address of the first place.
 static ARENA: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// Number of places from the first one that were ever used.
+/// Number of places, counted from the first one, that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 static TAKEN: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
 /// For each place, whether its thread rests; its log is then stopped.
@@ -111,11 +111,11 @@ static LAST_NS: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// The calling thread's place, and its log's descriptor.
     static OWN: Cell<Option<(u32, RawFd)>> = const { Cell::new(None) };
-    /// How much of the calling thread's log had been written when it last asked whether its CPU is crowded, and the answer.
+    /// When the calling thread last checked whether its CPU is crowded: the length of its log at that time, in bytes, and the result.
     static LOOKED: Cell<(u64, bool)> = const { Cell::new((0, false)) };
 }
 
-/// Tests whether the kernel lets this user open logs of their own threads.
+/// Tests whether the kernel lets this user open logs of the user's own threads.
 ///
 /// # Errors
 /// The kernel's error, if it does not.
@@ -212,7 +212,7 @@ impl Resting {
 
     fn tell(&self, what: libc::c_ulong) {
         let Some((_, log)) = self.0 else { return };
-        // SAFETY: an event of this thread's own, and no argument. errno is restored, since the program has called nothing that sets it.
+        // SAFETY: an event of this thread's own, and no argument. errno is restored, because the program did not make this call.
         unsafe {
             let errno = *libc::__errno_location();
             libc::ioctl(log, what, 0);
@@ -229,8 +229,8 @@ pub(crate) fn has_free_cpu() -> bool {
 
 /// Returns whether another thread wants the calling thread's CPU, and no other CPU is free.
 pub(crate) fn is_crowded() -> bool {
-    // A tracked thread that wants this CPU has run on it before, so the calling thread has been switched out since. Without a new record in its
-    // log a negative answer still holds.
+    // Another thread counts as waiting for this CPU only if this CPU is in the last record of its log. To be switched in here, it needs the calling
+    // thread to be switched out, which writes a record to the calling thread's log. So without a new record there, a negative answer still holds.
     let written = OWN.get().map_or(0, |(place, _)| written(place));
     let (looked, was) = LOOKED.get();
     let is = (written != looked || was) && is_crowded_now();
@@ -249,8 +249,8 @@ pub(crate) fn is_crowded_now() -> bool {
     all > said().cpus.load(Ordering::Relaxed) && here > 1
 }
 
-/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns since when the thread that blocked last has
-/// been blocked, in nanoseconds.
+/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns the time at which the latest blocked thread has
+/// blocked, nanoseconds on CLOCK_MONOTONIC.
 pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
     let last = stands().filter(|stand| !stand.is_runnable).max_by_key(|stand| stand.since_ns)?;
@@ -269,7 +269,7 @@ fn stands() -> impl Iterator<Item = Stand> {
 /// Returns the snapshot of the thread that has a place; `None` if no thread has it.
 #[must_use]
 pub fn stand(place: u32) -> Option<Stand> {
-    // Even if the kernel overwrites the record meanwhile, that takes 127 switches.
+    // The kernel overwrites this record only after 127 more switches.
     let last = switch(place, written(place).checked_sub(RECORD)?)?;
     let rests = RESTS[place as usize].load(Ordering::Acquire) != 0;
     let since_ns = if rests { 0 } else { last.time_ns };
@@ -282,13 +282,14 @@ pub fn end(place: u32) -> Position {
     Position(written(place))
 }
 
-/// Calls `each` for every switch that was logged behind `from`, and advances `from`. Returns whether none was missed: the kernel overwrites
-/// records that are older than 127 switches.
+/// Calls `each` for every switch that was logged after position `from`, and advances `from`. Returns false if some switches were missed, because the
+/// kernel overwrites records that are older than 127 switches.
 pub fn follow(place: u32, from: &mut Position, mut each: impl FnMut(Switch)) -> bool {
     let mut is_whole = true;
     while from.0 < written(place) {
         let read = switch(place, from.0);
-        // Only after the record was read: beyond the written end the kernel may already be writing the next record.
+        // The end is read again after the record, to find out whether the record was overwritten. The kernel may already be writing one record beyond
+        // that end.
         fence(Ordering::Acquire);
         let oldest = (written(place) + RECORD).saturating_sub(PAGE as u64);
         if from.0 < oldest {

@@ -1,4 +1,4 @@
-//! Sleeps for want of work, in sessions where the kernel's records tell which threads are blocked.
+//! How a thread without work sleeps, in sessions where the kernel's records show which threads are blocked.
 
 use std::sync::atomic::Ordering;
 
@@ -8,11 +8,12 @@ use crate::records::Resting;
 use crate::shared::{said, seen};
 use crate::together;
 
-/// Sleeps for want of work. The thread counts as neither running nor blocked, and the kernel wakes no standby for this sleep.
+/// Calls `sleep` because the thread has no work. Meanwhile the thread counts as neither running nor blocked, and the kernel wakes no standby for this
+/// sleep.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();
-    // A thread that put a task without seeing this mark has put it before, so the look finds the task. This also holds for a thread without a log,
-    // since no thread counts it as runnable.
+    // If another thread queued a task and did not see this mark, it queued the task before the mark was set. So `look_before_rest` finds the task.
+    // The same holds if the calling thread has no log and no mark, because no thread counts it as runnable.
     if let Some(seen) = seen()
         && look_before_rest(&Pages { said: said(), seen }).is_some()
     {

@@ -2,12 +2,12 @@
 //! wants the CPU.
 //!
 //! 1. A *sentinel* that runs while a queue has a task rings a standby. The kernel regards a CPU that runs only an idle-class thread as idle, so it
-//!    puts the standby there at once.
-//! 2. A sentinel that runs and finds no task sleeps. A thread that puts a task while a sentinel sleeps wakes it (`has_put`). Both have a full
-//!    fence between their write and their read. While CPUs are busy, sentinels are runnable but do not run, so none has to be woken.
+//!    puts the standby there immediately.
+//! 2. A sentinel that runs and finds no task sleeps. A thread that queues a task while a sentinel sleeps wakes it (`has_put`). Both have a full fence
+//!    between their write and their read. While CPUs are busy, sentinels are runnable but do not run, so none has to be woken.
 //! 3. A standby notices by itself that a thread has unblocked on its CPU: it has been preempted since its last task, which the kernel counts
-//!    ([`preempted`](crate::preempted)). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left in
-//!    vain is rung again.
+//!    ([`preempted`](crate::preempted)). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left its CPU
+//!    without need is rung again.
 //!
 //! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the
 //! subject has seen 4 ms).
@@ -27,7 +27,7 @@ static SLEEPING: AtomicU32 = AtomicU32::new(0);
 /// The futex word on which sentinels sleep. A thread that wakes them increments it.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 const EVERYBODY: u32 = i32::MAX as u32;
-/// Time that a standby takes to come, nanoseconds. Until then the sentinel still finds its CPU idle.
+/// Time that a rung standby takes to reach the CPU, nanoseconds. The sentinel sleeps that long, because until then it would find its CPU still idle.
 const PATIENCE_NS: libc::c_long = 50_000;
 
 /// Called after a task was put into a queue: wakes the sleeping sentinels.

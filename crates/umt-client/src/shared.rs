@@ -19,7 +19,8 @@ static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// How blocked threads are noticed: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
-/// Returns whether standbys may ever have run tasks of this process, even if none does now: answers that tasks were given before must stay true.
+/// Returns whether standbys may ever have run tasks of this process, even if they no longer do. What tasks were told before, such as thread numbers,
+/// must stay true.
 #[inline]
 #[must_use]
 pub fn was_ever_live() -> bool {
@@ -66,8 +67,8 @@ pub(crate) fn leave_to_parent() {
     }
 }
 
-/// Maps an empty page of the child's own over its parent's page. The child may be in the middle of a task and go on with its team; the queue ends
-/// in the parent's page are those of the parent's queues.
+/// Maps an empty page of the child's own over its parent's page. The child may be in the middle of a task and continue with its team. It cannot use
+/// the end positions of queues in the parent's page, because they belong to the parent's queues.
 fn become_own(page: *mut libc::c_void) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -91,8 +92,8 @@ pub(crate) fn end() -> bool {
     was_live
 }
 
-/// Reserves the ends of `count` adjacent queues in the page; they stay reserved, and BPF looks at them. Returns `None` if there is no room or no
-/// session. The caller can then put the queue ends elsewhere, where only the program's threads see their tasks.
+/// Reserves the end positions of `count` adjacent queues in the page. They stay reserved, and BPF reads them. Returns `None` if there is no room or
+/// no session. The caller can then store the end positions elsewhere, where BPF does not see that the queues have tasks.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
     claim(said(), count).filter(|_| is_live())
@@ -108,7 +109,8 @@ fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
 /// Returns whether the kernel has seen any thread of this process block. The calling thread sleeps to provoke it.
 #[must_use]
 pub fn has_blocked(seen: &Seen) -> bool {
-    // Repeats the sleep: on a busy machine it may be over before it has begun, or begin with a preemption.
+    // Repeats the sleep: on a busy machine the time may expire before the thread blocks, or the thread may be preempted first, so that it does not
+    // block at all.
     (0..100).any(|_| {
         let has = seen.blocks.load(Ordering::Acquire) > 0;
         if !has {

@@ -1,4 +1,4 @@
-//! How the kernel schedules a thread of ours: long enough on a CPU to be worth the switch, without delaying other threads.
+//! Scheduling attributes of standbys and tracked threads: the length of their slices, and their policy.
 
 /// The shortest slice that Linux grants (kernel/sched/syscalls.c, since 6.12; older kernels ignore the request).
 const SHORTEST_NS: u64 = 100_000;
@@ -9,20 +9,20 @@ pub(crate) fn shorten() {
     change(libc::SCHED_OTHER, |attributes| attributes.sched_runtime = SHORTEST_NS);
 }
 
-/// How a standby is scheduled. This depends on what its last task that blocked had waited for.
+/// The scheduling policy of a standby. It depends on what the standby's latest task that blocked has waited for.
 ///
-/// A standby *stands back*: it has the policy SCHED_BATCH, so it takes the CPU from no thread when it wakes up. The kernel gives it an idle CPU
-/// like any other thread, and its share of a busy CPU at the end of a slice. Otherwise each of many standbys that sleep in tasks would, whenever
-/// it wakes up, take the CPU for a few microseconds from a thread that computes there. If that thread is the one that wakes them one by one
-/// (`fifos` of `workloads/blocked`), a run took 0.26 s instead of 0.21 s.
+/// A standby *stands back*: it has the policy SCHED_BATCH, so it preempts no thread when it wakes up. It gets an idle CPU like any other thread, and
+/// its share of a busy CPU at the end of a slice. With the usual policy, each standby that wakes up in a task would take the CPU for a few
+/// microseconds from a thread that computes there. In `fifos` of `workloads/blocked`, that thread is the one that wakes the standbys one by one;
+/// there a run took 0.26 s instead of 0.21 s.
 ///
-/// A standby that has read or written storage since it last blocked is scheduled as usual: the disk is idle until the standby begins the next
-/// transfer. A critical path beside tasks that write (`workloads/apps/path.c`) reached 0.85 of the bound with standbys that always stood back,
-/// 0.95 with standbys that never did, and reaches 0.89 with this rule. Which task of a standby transferred data is not asked: that would cost a
-/// system call for each task, even the shortest.
+/// Exception: a standby that has read or written storage since it last blocked has the usual policy (SCHED_OTHER), because the disk is idle until the
+/// standby begins the next transfer. A program with a critical path and tasks that write (`workloads/apps/path.c`) reached 0.85 of the bound if
+/// standbys always stood back, 0.95 if they never did, and 0.89 with this rule. It is not checked which of a standby's tasks transferred the data:
+/// that would cost a system call for each task, even the shortest.
 ///
-/// *Turned down:* one vote for the whole process, so that a new standby need not learn by itself. The same few standbys are rung again and again
-/// and have learned it; the others sleep. With a vote, as many were scheduled as usual as without.
+/// *Rejected alternative:* one decision for the whole process, by vote, so that a new standby need not learn by itself. The number of standbys with
+/// the usual policy was the same as without a vote, because the same few standbys are rung again and again, and these have learned; the others sleep.
 ///
 /// A thread that the user has given another policy keeps it.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ impl Transferred {
     }
 }
 
-/// Runs `sleep` such that the thread that wakes the caller keeps its CPU: the caller is woken for work that can wait. Has an effect only for a
-/// thread that is scheduled as usual. A batch thread that wakes up preempts no thread (kernel/sched/fair.c, `check_preempt_wakeup_fair`), and gets
-/// an idle CPU like any other.
+/// Runs `sleep` in such a way that the thread that wakes the caller keeps its CPU. For callers that are woken for work that can wait. Has an effect
+/// only for a thread with the usual policy (SCHED_OTHER). A batch thread that wakes up preempts no thread (kernel/sched/fair.c,
+/// `check_preempt_wakeup_fair`), and gets an idle CPU like any other.
 pub fn wake_behind<T>(sleep: impl FnOnce() -> T) -> T {
     let is_behind = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
     let slept = sleep();

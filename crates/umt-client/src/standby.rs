@@ -1,4 +1,4 @@
-//! A thread's place at a doorbell.
+//! How a standby parks at a doorbell, and its safety scan.
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,10 +16,10 @@ use crate::together::{self, Why};
 
 /// Period at which one of the parked standbys looks whether an event was missed, milliseconds.
 const SCAN_MS: i32 = 100;
-/// The same period where the kernel does not report that an untracked thread has left a CPU.
+/// The same period for sessions in which the kernel does not report that an untracked thread has left a CPU.
 const SCAN_BY_RECORDS_MS: i32 = 10;
 
-/// Time within which a standby that was rung is at work, nanoseconds.
+/// Time within which a standby that was rung begins to work, nanoseconds.
 const UNDERWAY_NS: libc::c_long = 1_000_000;
 
 /// True while one of the parked standbys has the short scan period.
@@ -50,7 +50,7 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
     woken
 }
 
-/// Like [`park`], where all standbys sleep at one place.
+/// Sleeps for [`park`] in sessions with records, where all standbys sleep at one place ([`together`]).
 fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     let rings = &pages.seen.rings;
     let begins = |since_ns| {
@@ -77,7 +77,7 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     }
 }
 
-/// The safety scan of a parked standby. One standby scans more often than the others; another one takes over when it has gone to work.
+/// The safety scan of a parked standby. One standby scans more often than the others; another one takes over when that standby goes to work.
 struct Scan {
     mine: bool,
     often_ms: i32,

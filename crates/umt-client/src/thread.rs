@@ -15,7 +15,7 @@ pub(crate) fn sleep_ns(ns: libc::c_long) {
 /// Makes the calling thread leave its CPU. The kernel side notices that a thread was enlisted or discharged when the thread next leaves its CPU.
 pub fn leave_once() {
     let before = sleeps();
-    // The time may have passed before the thread goes to sleep.
+    // Several attempts, because the time may expire before the thread sleeps.
     for _ in 0..LEAVES {
         sleep_ns(1);
         if sleeps() != before {

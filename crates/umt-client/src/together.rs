@@ -1,5 +1,6 @@
-//! The place where standbys sleep if threads' logs ([`records`](crate::records)) wake them: an epoll instance that watches all logs. One standby
-//! sleeps there at a time; the next one does when that one has gone to work (there is one bell). Events that occur in between are kept for it.
+//! The place where standbys sleep if threads' logs ([`records`](crate::records)) wake them: an epoll instance that watches all logs. One standby at a
+//! time sleeps there, because there is one bell. When it goes to work, another standby takes its place. Events that occur in between are kept for
+//! that standby.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -54,7 +55,7 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     Some(())
 }
 
-/// Adds a log to those that are watched.
+/// Adds a log to the logs that the epoll instance watches.
 pub(crate) fn watch(log: RawFd) {
     add(HERE.load(Ordering::Acquire), log, libc::EPOLLIN | libc::EPOLLET, LOG);
 }
@@ -81,7 +82,7 @@ fn answer() -> bool {
     before.is_ok()
 }
 
-/// Sleeps until an event occurs, or for so many milliseconds (-1: without limit).
+/// Sleeps until an event occurs, or for at most `milliseconds` (-1: without limit).
 pub(crate) fn sleep(milliseconds: i32) -> Why {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: room for one event.
