@@ -71,7 +71,10 @@ fn tasks_that_there_is_no_memory_for_are_done_at_once() {
 fn pages_that_cannot_be_mapped_are_done_without() {
     let Some(place) = lacking("pages_that_cannot_be_mapped_are_done_without") else { return };
     for way in WAYS {
-        assert_says(&place.is_right(way, &["mapping"]), "no overlap: no doorbells from cox: Cannot allocate memory");
+        assert_says(
+            &place.is_right(way, &["mapping"]),
+            "no overlap: cannot get doorbells from cox: Cannot allocate memory",
+        );
         assert_eq!(number(&place.report(), "standbys"), 0);
     }
 }
@@ -89,7 +92,7 @@ fn too_few_descriptors_are_enough_or_none_are_used() {
                 assert!(standbys > 0 && tasks > 0, "{way}, {left} left: nobody helps, and nobody says so: {report}");
                 assert_ne!(left, "0");
             } else {
-                assert_says(&said, "no overlap: no doorbells from cox: Too many open files");
+                assert_says(&said, "no overlap: cannot get doorbells from cox: Too many open files");
                 assert_eq!((standbys, tasks), (0, 0), "{way}, {left} left");
                 assert_ne!(left, "60");
             }

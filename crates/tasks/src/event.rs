@@ -140,7 +140,7 @@ impl<T> Event<T> {
     /// Returns the handle of the `times`-th event that was opened in a task's memory.
     fn name(task: NonNull<T>, times: u32) -> usize {
         let (address, times) = (task.as_ptr() as usize, times as usize);
-        assert_eq!(address & !Self::ADDRESS, 0, "an address of another kind");
+        assert_eq!(address & !Self::ADDRESS, 0, "the address of a task has unexpected bits");
         address | times >> Self::LOW_TIMES << 48 | (times & ((1 << Self::LOW_TIMES) - 1)) << 1 | MARK
     }
 

@@ -90,7 +90,7 @@ impl Worker {
     pub unsafe fn enter(&self, team: &Team, number: u32) -> Before {
         let before = self.step_aside();
         let slot = team.slot(number);
-        debug_assert!(slot.implicit.own.groups.get().is_null(), "groups end with their region");
+        debug_assert!(slot.implicit.own.groups.get().is_null(), "a taskgroup of the previous region has not ended");
         if slot.thread.load(Ordering::Relaxed) != self.thread {
             // Other threads read this word, so it is written only if it changes.
             slot.thread.store(self.thread, Ordering::Relaxed);

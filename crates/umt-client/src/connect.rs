@@ -41,7 +41,7 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
         return Err(io::Error::last_os_error());
     }
     let (welcome, descriptors) = receive(&socket)?;
-    let strange = || io::Error::new(io::ErrorKind::InvalidData, "an answer of another version");
+    let strange = || io::Error::new(io::ErrorKind::InvalidData, "the answer has another protocol version");
     if welcome.magic != MAGIC || welcome.version != VERSION {
         return Err(strange());
     }

@@ -76,7 +76,7 @@ fn become_own(page: *mut libc::c_void) {
     let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
     if own == libc::MAP_FAILED {
         // Without a page of its own, the child must not go on: it would write to its parent's page.
-        let why = b"cox: no memory for a child of a program that runs with overlap: it ends\n";
+        let why = b"cox: no memory for a forked child of a program that runs with overlap; the child exits\n";
         // SAFETY: writes as many bytes as `why` has, and ends the process.
         unsafe {
             libc::write(2, why.as_ptr().cast(), why.len());

@@ -111,7 +111,7 @@ fn connect(library: &Library) {
         // The session has reached its limit, and reports that itself.
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => return,
         Err(why) => {
-            return standbys::say(format!("cox: no overlap: no doorbells from cox: {why}\n").as_bytes());
+            return standbys::say(format!("cox: no overlap: cannot get doorbells from cox: {why}\n").as_bytes());
         }
     };
     let counts = &umt_client::said().counts.0;

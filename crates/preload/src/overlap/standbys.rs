@@ -160,7 +160,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         match woken {
             Woken::Rung => {}
             Woken::Over => {
-                end(b"cox: overlap has ended with cox; blocked threads go unnoticed from here on\n");
+                end(b"cox: overlap has ended because cox has ended; blocked threads are no longer noticed\n");
                 return ptr::null_mut();
             }
             Woken::Lost => {
@@ -196,7 +196,7 @@ fn end(why: &[u8]) {
 }
 
 fn lost() {
-    end(b"cox: overlap has ended: the program has closed cox's descriptors; blocked threads go unnoticed from here on\n");
+    end(b"cox: overlap has ended: the program has closed cox's descriptors; blocked threads are no longer noticed\n");
 }
 
 /// What a standby has done since it was rung.
