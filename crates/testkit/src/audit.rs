@@ -6,7 +6,7 @@
 //!  2. in each row, `work + spin + wake-delay + preempted + blocked + unknown = wall`;
 //!  3. the rows' wall times add up to the thread time, and their work to the percentage of work (within the rounding of the printed numbers);
 //!  4. each CPU's percentages add up to 100.0;
-//!  5. the times for which so many CPUs were in use add up to 100.0 %.
+//!  5. the times with 0, 1, 2, … CPUs in use add up to 100.0 %.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -94,7 +94,7 @@ fn states(lines: &[&str], faults: &mut Vec<String>) -> Vec<States> {
     blocks
 }
 
-/// Returns what stands above the states as one line, and the lines from the states on.
+/// Returns the lines above the states, joined to one line, and the lines from the first state on.
 fn above_shares<'l>(lines: &'l [&'l str]) -> (String, &'l [&'l str]) {
     let is_share =
         |line: &&str| line.trim_start().split_once(" %  ").is_some_and(|(number, _)| tenths(number).is_some());

@@ -80,7 +80,7 @@ impl Bench {
         self.watch_by("bpf", within, program)
     }
 
-    /// … by a backend.
+    /// Same as [`Bench::watch`], with this backend.
     pub fn watch_by<S: AsRef<OsStr>>(&self, backend: &str, within: &[String], program: &[S]) -> Seen {
         let json = self.folder().join("cox.json");
         let cox = std::env::var(COMMAND).unwrap_or_else(|_| COX.to_owned());
@@ -144,8 +144,8 @@ impl Seen {
         self.threads().find(own).unwrap_or_else(|| panic!("no thread {tid}"))
     }
 
-    /// Returns violations of what must hold after every run: no events were lost, and no thread's time is unknown. Since every thread started under
-    /// cox, at most 0.1 % of its wall time may be unknown.
+    /// Returns violations of the invariants of every run: no events were lost, and no thread's time is unknown. Since every thread started under cox,
+    /// at most 0.1 % of its wall time may be unknown.
     pub fn faults(&self) -> Vec<String> {
         let account = &self.document.account;
         let mut faults = Vec::new();
@@ -180,12 +180,12 @@ impl Seen {
     }
 }
 
-/// Returns a number in a truth.
+/// Returns a number from a workload's truth.
 pub fn number(truth: &Value, key: &str) -> u64 {
     truth[key].as_u64().unwrap_or_else(|| panic!("no {key} in {truth}"))
 }
 
-/// Returns the threads in a truth.
+/// Returns the threads from a workload's truth.
 pub fn threads_of(truth: &Value) -> &[Value] {
     truth["threads"].as_array().expect("threads in the truth")
 }

@@ -5,8 +5,8 @@ use wire::{Cause, Left, Migration, Moment, What};
 use crate::Random;
 use crate::text::change_order;
 
-/// Returns trace events of every kind for three threads of one process, whose IDs begin with `first`, and for an untracked thread, 7. One in nine
-/// says that three events were lost.
+/// Returns trace events of every kind for three threads of one process, whose IDs begin with `first`, and for an untracked thread, 7. One event in
+/// nine reports that three events were lost.
 #[must_use]
 pub fn some(count: u64, first: u32) -> Vec<Moment> {
     let moment = |n: u64| {

@@ -15,7 +15,7 @@ pub const WAYS: [&str; 4] = ["--overlap=bpf", "--overlap=perf", "--overlap=stand
 /// Values of OMP_NUM_THREADS.
 pub const THREADS: [&str; 4] = ["1", "2", "3", "8"];
 
-/// Returns every number of threads with every way; the leader, which is only for comparison, with two threads only.
+/// Returns all pairs of a number of threads and an overlap option. The leader, which is for comparison, is paired with two threads only.
 pub fn threads_and_ways() -> impl Iterator<Item = (&'static str, &'static str)> {
     let all = THREADS.into_iter().flat_map(|threads| WAYS.map(|way| (threads, way)));
     all.filter(|(threads, way)| *threads == "2" || *way != "--overlap=leader")

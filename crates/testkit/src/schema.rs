@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::built::COX;
 
-/// Checks a document against the schema, and adds what does not follow it to `faults`.
+/// Checks a document against the schema, and adds violations to `faults`.
 pub fn follows_schema(document: &Value, faults: &mut Vec<String>) {
     let output = Command::new(COX).arg("schema").output().expect("start cox");
     let schema: Value = serde_json::from_slice(&output.stdout).expect("a schema in JSON");

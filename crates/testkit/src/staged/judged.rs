@@ -48,7 +48,7 @@ impl Judged {
         self.figures[name].as_f64().unwrap_or_else(|| panic!("no {name} in {}", self.figures))
     }
 
-    /// Returns what disturbed the run so much, from outside of the situation, that the verdict may rightly be about the disturbance.
+    /// Returns the disturbance from outside of the situation, if it was so large that the verdict may rightly be about it.
     pub fn disturbance(&self, situation: &Situation) -> Option<String> {
         let others = if situation.hogs { self.waited_for_strangers("hog") } else { self.used_by_others() };
         let stolen = self.figure("steal_ns") / self.figure("run_ns").max(1.0);
