@@ -176,7 +176,7 @@ pub fn mark() -> Vec<u8> {
     record(68, 0, &[])
 }
 
-/// Returns the records of a short history on two CPUs, where each CPU's buffer follows the other's.
+/// Returns the records of a short history on two CPUs. In a round, the records of one CPU's buffer follow those of the other's.
 pub fn story() -> Vec<Vec<u8>> {
     let mut fork_fields = vec![0; 4];
     fork_fields.extend(10u32.to_le_bytes());

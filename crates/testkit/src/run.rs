@@ -127,7 +127,7 @@ pub fn wait_for<T>(subject: &str, mut what: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = what() {
             return value;
         }
-        assert!(Instant::now() < deadline, "waited in vain: {subject}");
+        assert!(Instant::now() < deadline, "timed out waiting for: {subject}");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -11,14 +11,14 @@ pub fn follows_schema(document: &Value, faults: &mut Vec<String>) {
     let output = Command::new(COX).arg("schema").output().expect("start cox");
     let schema: Value = serde_json::from_slice(&output.stdout).expect("a schema in JSON");
     if let Err(fault) = follows(document, &schema, &schema) {
-        faults.push(format!("not as `cox schema` says: {fault}"));
+        faults.push(format!("violates `cox schema`: {fault}"));
     }
 }
 
 /// Implements the part of JSON Schema that `cox schema` uses. Unknown keywords are faults, so nothing remains unchecked.
 fn follows(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
     let nothing = Map::new();
-    let keywords = schema.as_object().ok_or("a schema that is no object")?;
+    let keywords = schema.as_object().ok_or("the schema is not an object")?;
     for (keyword, rule) in keywords {
         let rules = || rule.as_array().into_iter().flatten();
         let fitting = || rules().filter(|rule| follows(value, rule, root).is_ok()).count();
@@ -27,8 +27,9 @@ fn follows(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
         let fits = match keyword.as_str() {
             "$schema" | "$defs" | "title" | "description" | "format" | "default" => true,
             "$ref" => {
-                let place = rule.as_str().and_then(|place| place.strip_prefix('#')).ok_or("a foreign $ref")?;
-                follows(value, root.pointer(place).ok_or("a dangling $ref")?, root)?;
+                let place =
+                    rule.as_str().and_then(|place| place.strip_prefix('#')).ok_or("a $ref into another document")?;
+                follows(value, root.pointer(place).ok_or("a $ref without a target")?, root)?;
                 true
             }
             "type" if rule.is_array() => rules().any(|one| is_a(value, one)),

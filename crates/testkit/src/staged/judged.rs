@@ -108,7 +108,11 @@ impl Judged {
         let nothing = self.headline() == "nothing_to_gain";
         let count = self.sentences().len();
         assert!((if nothing { 1 } else { 3 }..=6).contains(&count), "{count} sentences\n{}", self.summary());
-        assert!(!nothing || self.steps().next().is_none(), "steps to gain nothing\n{}", self.summary());
+        assert!(
+            !nothing || self.steps().next().is_none(),
+            "next steps although nothing can be gained\n{}",
+            self.summary()
+        );
         for sentence in self.sentences() {
             self.assert_evidence(sentence);
         }
@@ -141,6 +145,10 @@ impl Judged {
         let work: u64 = threads.iter().map(|thread| thread.run_ns.saturating_sub(thread.spin_ns)).sum();
         let cpus = self.document.facts.online_cpus.len().min(threads.len()) as f64;
         let most = self.figure("wall_ns") * cpus / work.max(1) as f64;
-        assert!(bound <= most.max(1.0), "{step:?} beats the work, {most}\n{}", self.summary());
+        assert!(
+            bound <= most.max(1.0),
+            "{step:?} promises more than the work on all CPUs allows, {most}\n{}",
+            self.summary()
+        );
     }
 }
