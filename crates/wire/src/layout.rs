@@ -25,7 +25,7 @@ pub const MIGRATIONS: usize = 3;
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Cause {
-    /// futex(2) and its relatives: mutexes, condition variables, joins, OpenMP barriers asleep.
+    /// futex(2) and its relatives: mutexes, condition variables, joins, sleeping OpenMP barriers.
     Futex = 0,
     /// Storage: the kernel's `in_iowait`, or a call on a regular file or block device.
     Disk,
@@ -37,7 +37,7 @@ pub enum Cause {
     Poll,
     /// nanosleep and timers.
     Sleep,
-    /// A page fault: its read from storage, or the lock on the address space.
+    /// A page fault: waiting for a read from storage, or for the lock on the address space.
     PageFault,
     /// Waiting for a child process: wait4, waitid, vfork.
     ChildWait,
@@ -258,7 +258,7 @@ pub struct LivingEntry {
     pub kernel_cpu_ns: u64,
     /// The thread's `run_delay` so far, as the kernel counts it, nanoseconds.
     pub kernel_delay_ns: u64,
-    /// The cause of the present block; resolved if the clock says [`CAUSE_BY_FD`].
+    /// The cause of the present block. Also known if the clock only has [`CAUSE_BY_FD`]: the descriptor was looked up for this record.
     pub cause: u64,
     /// The thread's present name.
     pub comm: [u8; 16],
@@ -371,7 +371,7 @@ pub struct Stand {
     pub tid: u32,
     /// The thread's process.
     pub tgid: u32,
-    /// The thread that created this one; 0 if it was enrolled alive.
+    /// The thread that created this one; 0 if this thread existed before it was enrolled.
     pub creator_tid: u32,
     /// Time on CPUs up to the last switch-out.
     pub run_ns: u64,

@@ -1,4 +1,4 @@
-//! Trace events: the record of a trace, byte for byte (`include/cox/moment.h`).
+//! Trace events: the records of a trace, byte for byte (`include/cox/moment.h`).
 
 use std::mem::{offset_of, size_of};
 
@@ -39,7 +39,7 @@ pub struct Moment {
 pub struct Gap {
     /// Time of the first lost event, nanoseconds.
     pub since_ns: u64,
-    /// Their number.
+    /// Number of lost events.
     pub count: u64,
 }
 
@@ -102,16 +102,16 @@ pub enum What {
     Born {
         /// The new thread.
         tid: u32,
-        /// Its process.
+        /// The new thread's process.
         tgid: u32,
-        /// The process that created it.
+        /// The creating thread's process.
         parent_tgid: u32,
     },
     /// A thread is enrolled that existed before.
     Enrolled {
         /// The thread.
         tid: u32,
-        /// Its process.
+        /// The thread's process.
         tgid: u32,
         /// Why the thread is asleep, if the kernel says that it is.
         blocked: Option<Cause>,
@@ -137,7 +137,7 @@ pub enum What {
     },
     /// Trace events of this CPU were lost from this time until its next event.
     Lost {
-        /// Their number.
+        /// Number of lost events.
         count: u32,
     },
     /// A sample found a thread running; the CPU is not recorded.

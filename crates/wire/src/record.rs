@@ -90,13 +90,13 @@ pub struct Losses {
     pub events: u64,
     /// Threads that could not be enrolled.
     pub members: u64,
-    /// Threads whose final account found no room; their times are in the program's `unlisted` sum.
+    /// Threads whose final account was lost because the ring was full; their times are in [`Record::unlisted`].
     pub finals: u64,
-    /// Samples that found no room.
+    /// Samples that were lost because the ring was full.
     pub samples: u64,
-    /// Wake-ups whose pair of threads found no room.
+    /// Wake-ups that are missing in [`Record::pairs`] because the table was full.
     pub pairs: u64,
-    /// Thread time spent waiting for untracked threads whose names found no room, nanoseconds.
+    /// Thread time spent waiting for untracked threads that are missing in [`Record::takers`] because the table was full, nanoseconds.
     pub takers_ns: u64,
     /// Updates of the split of CPUs' idle time (idle while a tracked thread waited, or blocked) that were given up, because of contention or
     /// because there were too many distinct affinity masks.
@@ -145,7 +145,7 @@ pub struct Record {
     pub takers: Vec<(u32, Taker)>,
     /// Which thread woke which.
     pub pairs: Vec<(Pair, PairSum)>,
-    /// Sum of the clocks that found no room (see [`Losses::finals`]).
+    /// Sum of the final clocks that did not fit into the ring (see [`Losses::finals`]).
     pub unlisted: Clock,
     /// Sampled places, symbolised.
     pub sample_sites: Vec<SampleSite>,

@@ -63,7 +63,7 @@ struct cox_umt_said {
 	__u64 shared_numbers;	 /* times that the same thread number was given to two tasks */
 	__u64 bound;		 /* 1: no standbys, because the program's threads are bound to places */
 	__u64 unseen;		 /* 1: no standbys, because the kernel side did not count a test block of the program */
-	__u64 unshared;		 /* teams whose queues found no room in this page */
+	__u64 unshared;		 /* teams whose queues did not fit into this page */
 	__u64 scan_rescues;	 /* times that the safety scan found a pending task and a free CPU that no thread had been notified of */
 	__u64 at_limit;		 /* part of `failed`: the process already had its maximum number of standbys */
 	__u64 error;		 /* errno of the last other failure; 0: none */

@@ -202,15 +202,15 @@ struct cox_crew {
 	__u64 members; /* threads born or enrolled so far */
 	__u64 alive;
 	__u64 lost_members;	/* threads that could not be enrolled because memory ran out */
-	__u64 lost_finals;	/* final clocks that found no room; their sums are in `unlisted` */
+	__u64 lost_finals;	/* final clocks that did not fit into the ring; their sums are in `unlisted` */
 	__u64 lost_samples;
-	__u64 lost_pairs;	/* wake-ups whose pair found no room */
-	__u64 lost_takers_ns;	/* thread time spent waiting for untracked threads whose names found no room */
+	__u64 lost_pairs;	/* wake-ups whose pair did not fit into the map */
+	__u64 lost_takers_ns;	/* thread time spent waiting for untracked threads that did not fit into the map */
 	__u64 lost_classes;	/* waits with a mask beyond COX_MASK_CLASSES, counted as class 0 */
 	__u64 lost_cells;	/* presence updates given up because of contention */
 	__u64 lost_cpus;	/* events on CPUs beyond COX_MAX_CPUS */
 	__u64 recovered;	/* switch-ins that reached no tracepoint, recovered from the scheduler's own times */
-	__u64 lost_moments;	/* trace events that found no room in their ring */
+	__u64 lost_moments;	/* trace events that did not fit into the ring */
 	__u64 pad[3];
 };
 
