@@ -253,7 +253,7 @@ impl Monitor {
     }
 }
 
-/// Reduces the kernel's errors about records to `EPERM` and `ENOTSUP`.
+/// Maps the kernel's errors from opening records to `EPERM` and `ENOTSUP`.
 fn plain(why: io::Error) -> io::Error {
     match why.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => error(libc::EPERM),
@@ -275,7 +275,7 @@ extern "C" fn in_child() {
 
 /// Returns the highest possible CPU number, plus one.
 fn cpus() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: the call takes no pointers.
     let configured = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
     let mut mask = [0u64; CPU_WORDS];
     // SAFETY: the kernel writes at most as many bytes as the mask has.

@@ -18,7 +18,7 @@ pub struct Watcher {
 impl Watcher {
     /// Makes a watcher that is not ready, and watches no other descriptor yet.
     pub fn new() -> io::Result<Watcher> {
-        // SAFETY: makes a descriptor.
+        // SAFETY: the call takes no pointers.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: as above.
         let event = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
