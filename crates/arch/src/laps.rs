@@ -14,7 +14,7 @@ pub const VARIABLE: &str = "COX_LAPS";
 /// A part of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Reading options and the machine, opening outputs.
+    /// Reading options and the machine's properties, opening outputs.
     Preparing,
     /// Making an excerpt of the kernel's type information.
     Types,

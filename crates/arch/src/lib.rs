@@ -1,8 +1,8 @@
-//! All code that differs by processor, in one folder for each: `x86_64` works; `aarch64` is compiled and [refuses](supported) at run time.
+//! All code that differs by processor, in one folder for each: `x86_64` works; `aarch64` compiles, but [refuses](supported) to run.
 //!
 //! | part | purpose |
 //! |---|---|
-//! | [`blocked_in`], `SYS_*` | what blocking in a system call means, by its number |
+//! | [`blocked_in`], `SYS_*` | the cause of a block in a system call, by the call's number |
 //! | [`wait_loop`], [`import_slot`] | what machine code does: loops that only wait, stubs of the procedure linkage table |
 //! | `doors` (macros) | entry points of the preload library in assembly, and the library's thread-local word |
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
@@ -38,7 +38,7 @@ use wire::Cause;
 /// Number of entries in the table of system calls that BPF gets. Higher numbers (x32) count as `other`.
 pub const SYSCALL_TABLE_LEN: usize = 512;
 
-/// The meaning of blocking in a system call.
+/// The cause of a block in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockedIn {
     /// Always this cause.

@@ -1,4 +1,4 @@
-//! arm64: all code compiles, but cox does not run. Each program calls [`supported`] first, and ends.
+//! arm64: all code compiles, but cox does not run. Each program first calls [`supported`], and exits.
 
 pub mod calls;
 #[macro_use]

@@ -12,7 +12,7 @@ pub const SYS_SCHED_YIELD: u32 = 24;
 /// io_uring_enter(2).
 pub const SYS_IO_URING_ENTER: u32 = 426;
 
-/// Returns what blocking in system call `nr` means.
+/// Returns the cause of a block in system call `nr`.
 pub fn blocked_in(nr: u32) -> BlockedIn {
     use BlockedIn::Descriptor;
     let cause = match nr {

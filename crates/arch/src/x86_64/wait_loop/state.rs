@@ -25,11 +25,11 @@ pub(super) struct Slot {
 pub(super) struct Value {
     /// The tokens from which the value was made, one bit each.
     pub tokens: u64,
-    /// Whether it comes from memory that other threads may write.
+    /// Whether the value comes from memory that other threads may write.
     pub polled: bool,
-    /// Whether it comes from something that changes by itself (time), or is unknown (results of calls).
+    /// Whether the value comes from something that changes by itself (time), or is unknown (results of calls).
     pub clock: bool,
-    /// Whether a constant was added to it: the sign of a counter.
+    /// Whether a constant was added to the value: the sign of a counter.
     pub step: bool,
     /// Whether other arithmetic was done on a value with tokens: the sign of work.
     pub work: bool,
