@@ -16,7 +16,7 @@ use object::{Object, ObjectSection};
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let (wire, arch) = ("../wire/include", "../arch/include");
-    // The names that libbpf's headers and `cox/processor.h` use for processors.
+    // The processor's name, as libbpf's headers and `cox/processor.h` spell it.
     let processor = match env::var("CARGO_CFG_TARGET_ARCH").as_deref() {
         Ok("x86_64") => "x86",
         Ok("aarch64") => "arm64",
@@ -37,8 +37,8 @@ fn main() {
     std::fs::write(out.join("sense.read.rs"), read_by(&object)).expect("OUT_DIR can be written");
 }
 
-/// Returns the structs of an object and their members as a Rust expression, sorted by name. The object's own structs are among them, which does no
-/// harm.
+/// Returns the structs of an object and their members as a Rust expression, sorted by name. Structs that only the object itself defines are also
+/// listed, which does no harm.
 fn read_by(object: &Path) -> String {
     let bytes = std::fs::read(object).expect("clang has written the object");
     let file = object::File::parse(&*bytes).expect("an object is an ELF file");

@@ -140,7 +140,7 @@ impl Type<'_> {
         self.word(4)
     }
 
-    /// Returns one of [`kind`].
+    /// Returns the type's kind, one of the constants in [`kind`].
     pub fn kind(self) -> u32 {
         self.info() >> 24 & 31
     }

@@ -56,7 +56,8 @@ pub trait Observer {
     /// observer was made to track no child processes.
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
-    /// Tracks a freshly forked child that still waits before its exec. If the backend can, its account begins when it is next switched in.
+    /// Tracks a freshly forked child that still waits before its exec. If the backend can arrange it, the child's account begins at its next
+    /// switch-in.
     fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
         self.enrol(pid)
     }

@@ -49,7 +49,7 @@ unsafe impl Sync for Page {}
 /// The contents of a slot: a thread's barrier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierState {
-    /// The thread's id, as its program knows it.
+    /// The thread's id in the PID namespace of its program.
     pub tid: u32,
     /// Whether the thread waits at a barrier, or for the next parallel region. `None`: unknown, since it may be running tasks there.
     pub in_barrier: Option<bool>,
@@ -163,7 +163,7 @@ impl Page {
     }
 
     /// Returns whether a thread belongs to the preload library and does none of the program's work: the thread itself or its creator is listed as
-    /// a helper. Ids are those that the program knows.
+    /// a helper. Ids are those in the program's PID namespace.
     #[must_use]
     pub fn is_helper(&self, tid: u32, creator_tid: u32) -> bool {
         let helpers = self.words().helpers.iter().map(|helper| helper.load(Ordering::Acquire));

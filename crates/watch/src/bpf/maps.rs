@@ -16,7 +16,7 @@ pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchEr
     entries(&programs.map("pairs")?)
 }
 
-/// Returns the sum, over all CPUs, of final clocks that found no room.
+/// Returns the sum, over all CPUs, of final clocks that did not fit into the ring.
 pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
     let per_cpu = programs.map("unlisted")?.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?;
     let mut sum = Clock::default();

@@ -118,7 +118,7 @@ impl BpfObserver {
         Err(WatchError::NoTarget { pid, why: otherwise.into() })
     }
 
-    /// Attaches or detaches the scheduler programs without ending membership or clocks, to measure their cost within one run. The clocks are wrong
+    /// Attaches or detaches the scheduler programs while threads stay tracked, to measure their cost within one run. The clocks are wrong
     /// afterwards.
     pub fn set_attached(&mut self, attached: bool) -> Result<(), WatchError> {
         if attached {
@@ -147,7 +147,7 @@ impl BpfObserver {
     fn read_now(&self, living: Vec<Living>) -> Record {
         let mut record = Record::new(Backend::Bpf, self.start_ns, self.start_ns);
         record.living = living;
-        // Repeats the reading if a CPU was just beginning or ending to run a tracked thread.
+        // Repeats the reading if a CPU was just starting or stopping to run a tracked thread.
         for _ in 0..living::RETRIES {
             record.end_ns = arch::monotonic_ns();
             record.cpus = self.programs.cpus();
@@ -159,7 +159,7 @@ impl BpfObserver {
         record
     }
 
-    /// Adds what is read after that. The final clocks include those of threads that have died since the living threads were read.
+    /// Adds what is read after the living threads. The final clocks include those of threads that have died since the living threads were read.
     fn complete(&self, record: &mut Record, finals: Vec<Clock>, lost: &Crew) -> Result<(), WatchError> {
         let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
@@ -250,7 +250,7 @@ impl Observer for BpfObserver {
         self.programs.detach(Part::Clocks);
         self.tick(intake)?;
         laps::done(Lap::Detaching);
-        // Trace events that found no room before the detachment are in both the count and the gaps.
+        // Read after detaching, so that all trace events that were lost before are in both the count and the gaps.
         let lost = self.programs.crew();
         intake.moments.extend(self.programs.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
 

@@ -21,7 +21,7 @@ use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavai
 use super::parts::{MAPS, PLACES, Part, Parts, Settings, TRACEPOINTS, needed_by};
 use crate::observer::WatchError;
 
-/// Only the types of its variables are used: the skeleton itself requires all maps to be created.
+/// The generated skeleton. Only the types of its variables are used, because the skeleton itself requires all maps to be created.
 #[allow(
     missing_docs,
     dead_code,

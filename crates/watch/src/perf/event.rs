@@ -117,7 +117,7 @@ pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) 
     }
 }
 
-/// Returns the error for a thread `tid` of process `pid` whose events cannot be opened although cox's own could.
+/// Returns the error for a thread `tid` of process `pid` whose events cannot be opened, although events on cox itself could.
 pub(super) fn refusal_of(pid: u32, tid: u32, source: io::Error) -> WatchError {
     let what = format!("perf backend: cannot observe thread {tid} of process {pid}");
     match source.raw_os_error() {

@@ -78,7 +78,7 @@ impl Ring {
             let mask = self.data_bytes - 1;
             let begin = usize::try_from(tail & mask as u64).unwrap_or(0);
             let first_bytes = unread.min(self.data_bytes - begin);
-            // SAFETY: the data area begins one page behind the control page and has `data_bytes` (requested in `map`; the kernel maps exactly
+            // SAFETY: the data area begins one page after the control page and has `data_bytes` (requested in `map`; the kernel maps exactly
             // that). Both pieces lie within it and between tail and head, where the kernel does not write until the tail has moved.
             let (first, second) = unsafe {
                 let data = self.page.as_ptr().cast::<u8>().add(self.page_bytes);

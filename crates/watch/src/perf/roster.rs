@@ -62,7 +62,7 @@ impl Roster {
         self.members.iter().map(|(tid, member)| (member.tgid, *tid))
     }
 
-    /// Tracks a thread from `t_ns` on that existed before.
+    /// Tracks an existing thread from the time `t_ns` on.
     pub(super) fn enrol(&mut self, t_ns: u64, tgid: u32, tid: u32, comm: String, events: &mut Vec<Event>) {
         events.push(Event { t_ns, tid, kind: EventKind::Enrolled { tgid, blocked: None } });
         if !comm.is_empty() {

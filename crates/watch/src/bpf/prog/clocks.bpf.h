@@ -35,7 +35,7 @@ COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creat
 COX_INLINE void clock_wakeup_new(struct task_struct *p, struct cox_clock *c)
 {
 	if (c && c->state == COX_BORN) {
-		/* The CPU on which it was queued; this is not a migration, and not traced as one. */
+		/* The CPU on which the new thread was queued. This is not a migration, and not traced as one. */
 		c->cpu = p->wake_cpu;
 		wait_begins(c, mask_class(p), bpf_ktime_get_ns());
 	}

@@ -15,7 +15,7 @@ u64 pack_cpus[COX_PACK_WORDS];
 /* cox's process id in its own namespace. */
 const volatile u32 own_process = 0;
 
-/* CPU time of programs whose names found no room. */
+/* CPU time of programs whose names did not fit into the map. */
 u64 unnamed_ns;
 
 struct cox_other {

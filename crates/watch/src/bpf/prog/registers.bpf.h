@@ -2,8 +2,8 @@
 /*
  * The user registers of a task in the kernel: the system call that it is in, and its first argument.
  *
- * They lie at the same distance from the start of each task's stack, which is determined once by bpf_task_pt_regs. After that, one load is
- * enough. A helper call is slower where returns are guarded, because they are mispredicted (13 ns instead of 2 ns on an AMD guest), and both hot
+ * They lie at the same distance from the start of each task's stack, which is determined once by bpf_task_pt_regs. After that, one load is enough.
+ * A helper call is slower with mitigations that guard returns, which are then mispredicted (13 ns instead of 2 ns on an AMD guest), and both hot
  * paths need the registers. Kernels without bpf_rdonly_cast (before 6.2) always use the helper.
  */
 #ifndef COX_REGISTERS_BPF_H
@@ -19,8 +19,8 @@ struct user_call {
 };
 
 /*
- * Every enrolment calls this before any thread is tracked. The first task of the walk is the namespace's init, whose stack is not freed between
- * the two reads.
+ * Every enrolment calls this before any thread is tracked. It is called for the first task of the walk, the namespace's init, whose stack is not
+ * freed between the two reads.
  */
 COX_INLINE void learn_regs_distance(struct task_struct *p)
 {
