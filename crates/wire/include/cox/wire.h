@@ -173,7 +173,7 @@ struct cox_cpu {
 	__u64 idle_off_mark;
 	__u64 took_idle_ns;  /* thread time for which tracked threads waited here while the CPU was idle */
 	__u64 events;	     /* scheduler events handled */
-	__u64 timed_events;  /* those of which the handler's own time was measured */
+	__u64 timed_events;  /* the events for which the handler's own time was measured */
 	__u64 timed_ns;
 	__u64 samples; /* samples of tracked threads */
 	__u64 pad[7];
