@@ -39,7 +39,7 @@ fn leave_children_alone() {
         let bytes = unsafe { std::slice::from_raw_parts_mut(list.cast::<u8>(), length + 1) };
         let left = without(bytes, length, own);
         if left == 0 {
-            // SAFETY: as above; `bytes` is not used any more.
+            // SAFETY: as above; `bytes` is not used after this.
             unsafe { libc::unsetenv(c"LD_PRELOAD".as_ptr()) };
         }
     }

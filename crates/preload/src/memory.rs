@@ -11,8 +11,8 @@
 //!    on which no program relies, and cox opens it through /proc/PID/fd. If a program closes or replaces that descriptor, cox cannot read the memory
 //!    without root privileges.
 //!
-//! Rejected: a socket whose path and nonce are in the environment. cox attaches to programs that no session has started, and must find their memory
-//! too. A file or a socket would have to be cleaned up after a SIGKILL. A connection is a descriptor, which programs close and reuse.
+//! *Rejected alternative:* a socket whose path and nonce are in the environment. cox attaches to programs that no session has started, and must find
+//! their memory too. A file or a socket would have to be cleaned up after a SIGKILL. A connection is a descriptor, which programs close and reuse.
 //!
 //! A forked child must not use its parent's memory: a handler unmaps it, and the child creates its own at its next barrier.
 
@@ -106,7 +106,7 @@ pub fn next_phase(slot: &Slot) -> u64 {
     phases
 }
 
-/// Records that the thread does not wait any more.
+/// Records that the thread no longer waits.
 #[inline]
 pub fn let_go(slot: &Slot) {
     slot.in_barrier.store(0, Ordering::Release);

@@ -148,7 +148,7 @@ pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
 }
 
-/// Returns whether all callers have the same library, from now on.
+/// Returns whether all callers have the same library, now and later.
 pub fn is_one_for_all() -> bool {
     SCOPE.load(Ordering::Acquire) == ALL_GLOBAL
 }

@@ -1,7 +1,7 @@
 //! Task functions that probably block: those whose latest task on a standby has blocked.
 //!
 //! A task that blocks gives its CPU back soon. If it begins while other threads want the CPU, it costs them little, and the disk or process
-//! that it waits for works sooner. So a standby begins such tasks even on a CPU for which other threads wait (`worker`), and they come
+//! that it waits for works sooner. So a standby begins such tasks even on a CPU for which other threads wait (`helping`), and they come
 //! before other tasks (`queues`).
 //!
 //! *Rejected alternative:* standbys begin any task on such a CPU. If the tasks compute, up to 64 more threads would compete for the CPUs.
@@ -37,7 +37,7 @@ impl Blocking {
         self.place(work).load(Ordering::Relaxed) == work as usize
     }
 
-    /// Notes whether a task of this function, which has ended, has blocked.
+    /// Records, after a task of this function has ended, whether it has blocked.
     pub fn note(&self, work: Work, has_blocked: bool) {
         if self.has(work) != has_blocked {
             let address = if has_blocked { work as usize } else { 0 };

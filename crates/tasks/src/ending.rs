@@ -47,7 +47,7 @@ impl Worker {
     /// Ends a task whose body has ended. Returns a successor that has become ready, if there is one.
     #[inline]
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: this thread owns the task until its tally says otherwise.
+        // SAFETY: this thread owns the task until it has registered the end in the tally.
         let task = unsafe { this.as_ref() };
         let (_, slot) = self.place()?;
         let mut next = None;

@@ -2,8 +2,8 @@
 //!
 //! A thread that pushes a task must not overlook a thread that is about to sleep, and the sleeper must not overlook the task. Both write
 //! one word and then read the other's, so both need a full fence in between. Tasks are pushed millions of times a second; sleep is rare. So
-//! the pusher's fence is for the compiler only, and the sleeper makes all CPUs that run this process's threads execute a fence, by
-//! membarrier(2). If the kernel has no such call, both threads execute a full fence.
+//! the pusher's fence only keeps the compiler from reordering. The sleeper calls membarrier(2), which makes all CPUs that run this
+//! process's threads execute a fence. If the kernel has no such call, both threads execute a full fence.
 
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};

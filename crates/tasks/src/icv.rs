@@ -17,7 +17,7 @@
 //!    thread changes to another task. A helper stands for no particular thread: in each task that it takes from a queue it uses the
 //!    allocator of the task's creator.
 //!
-//! As long as the program sets no variable (`is_ever_set`), none of this is done. Most programs that set one do so before their regions.
+//! As long as the program sets no variable (`is_ever_set`), all this is skipped. Most programs that set one do so before their regions.
 //! Then all tasks of a region have the same values (`do_tasks_differ`): members find them in the runtime, and only helpers have to get them
 //! from the team.
 
@@ -35,7 +35,8 @@ use crate::worker::Worker;
 
 pub use self::kept::{Values, will_be_set};
 
-/// Access to the calling thread's current values in a runtime. The argument is the runtime, as given to [`Team::made_by`].
+/// Functions that access the calling thread's current values in a runtime. Their first argument is the runtime, as given to
+/// [`Team::made_by`].
 #[derive(Clone, Copy, Debug)]
 pub struct Runtime {
     /// Reads the values.

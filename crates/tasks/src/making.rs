@@ -52,7 +52,7 @@ impl Worker {
     #[inline]
     pub unsafe fn do_at_once(&self, work: Work, data: *mut c_void) {
         if !self.is_cancelled() {
-            // SAFETY: the caller's promise. The arguments of a task that runs at once are not copied.
+            // SAFETY: the caller's promise. The arguments of a task that runs immediately are not copied.
             unsafe { self.run_in_frame(work, data) };
         }
     }
@@ -82,7 +82,7 @@ impl Worker {
                 // SAFETY: the caller's promise: the data begins with two words, which are aligned.
                 unsafe { new.data.cast::<[usize; 2]>().write(words) };
             }
-            // SAFETY: the caller's promise. The arguments of a task that runs at once are not copied.
+            // SAFETY: the caller's promise. The arguments of a task that runs immediately are not copied.
             unsafe { self.run_in_frame(new.work, new.data) };
             return true;
         }
@@ -106,7 +106,7 @@ impl Worker {
             // SAFETY: the caller's promise.
             Some(copy) => unsafe { copy(made.arguments, new.data) },
             None if copies => {
-                // SAFETY: the caller's promise, and room for so many bytes.
+                // SAFETY: the caller's promise, and there is room for that many bytes.
                 unsafe { ptr::copy_nonoverlapping(new.data.cast::<u8>(), made.arguments.cast(), new.bytes) };
             }
             None => task.data.set(new.data),
@@ -222,7 +222,7 @@ impl Listener<NonNull<Task>> for Entering<'_> {
         // SAFETY: the table refers to the task, so its memory is not free.
         let earlier = unsafe { earlier.as_ref() };
         if (self.found as usize) < self.room {
-            // SAFETY: the task's own memory has room for so many edges.
+            // SAFETY: the task's own memory has room for that many edges.
             let edge = unsafe { &*self.edges.add(self.found as usize) };
             self.found += u32::from(earlier.precede(self.task, edge));
         } else {

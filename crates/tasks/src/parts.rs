@@ -167,7 +167,7 @@ impl Worker {
         done
     }
 
-    /// Puts the range's parts with numbers of at least `from` into a queue. `task`: the range's own task.
+    /// Puts the parts from number `from` to the end of the range into a queue. `task`: the range's own task.
     fn put_parts(&self, range: &Range, task: Option<&Task>, from: u64, few: u64, for_members: bool) -> bool {
         let (Some((team, slot)), Some(present)) = (self.place(), self.current()) else { return false };
         let parts = &range.parts;

@@ -80,7 +80,7 @@ impl Pool {
         let class = ROOM.iter().position(|room| fits && bytes <= *room);
         let block = self.take(class.unwrap_or(0))?;
         let room = match class {
-            // SAFETY: a block of this class has so many bytes behind the task.
+            // SAFETY: a block of this class has that many bytes after the task.
             Some(_) => unsafe { block.as_ptr().add(1).cast::<u8>() },
             None => match elsewhere(bytes, align) {
                 Some(room) => room,
@@ -94,7 +94,7 @@ impl Pool {
         let arguments = unsafe { room.add(arguments_at) };
         let edges = room.cast::<Edge>();
         for at in 0..needs.edges {
-            // SAFETY: room for so many edges, aligned as the block or as requested.
+            // SAFETY: room for that many edges, aligned as the block or as requested.
             unsafe { edges.add(at).write(Edge::new()) };
         }
         // SAFETY: a block always contains a task, and this thread owns the block.
@@ -102,7 +102,7 @@ impl Pool {
         task.renew(work, arguments.cast(), parent);
         task.class.set(class.map_or(ELSEWHERE, |class| class as u32));
         if class.is_none() {
-            // SAFETY: nothing else uses the bytes behind the task in this block.
+            // SAFETY: nothing else uses the bytes after the task in this block.
             unsafe { block.as_ptr().add(1).cast::<Room>().write(Room { at: room, bytes, align }) };
         }
         Some(Made { task: block, arguments: arguments.cast(), edges })
@@ -111,7 +111,7 @@ impl Pool {
     /// Frees a task's memory.
     ///
     /// # Safety
-    /// A pool has made the task, and no thread uses it any more.
+    /// A pool has made the task, and no thread uses it.
     #[inline]
     pub unsafe fn free(&self, task: NonNull<Task>) {
         // SAFETY: the caller's promise.

@@ -11,7 +11,7 @@
 //! 2. When the task wants to wait, or has ended, it subtracts the number of children that it has not counted as ended, and sets the state
 //!    to the thread to wake, or to [`ENDED`]. Now the number is negative: its absolute value is the number of unfinished children.
 //! 3. The child that brings the number to zero in one of these states wakes that thread, or frees the task. The word has told it what to
-//!    do, so it does not touch the task after its own count: the waiting task may go on, end and be freed as soon as the number is zero.
+//!    do, so it does not touch the task after its own count: the waiting task may continue, end and be freed as soon as the number is zero.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -81,7 +81,7 @@ impl Tally {
         before.wrapping_sub(missing) & NUMBER != ZERO
     }
 
-    /// Returns whether all children that [`ask`](Tally::ask) named have ended.
+    /// Returns whether all children for which the task waits since [`ask`](Tally::ask) have ended.
     #[inline]
     pub fn is_enough(&self) -> bool {
         self.0.load(Ordering::Acquire) & NUMBER == ZERO
@@ -93,8 +93,8 @@ impl Tally {
         self.0.store(ZERO, Ordering::Relaxed);
     }
 
-    /// Registers that the task has ended while `missing` children (in two's complement) were not counted. Returns whether none of them is
-    /// unfinished: then the calling thread frees the task.
+    /// Registers that the task has ended. `missing`: number of children that the task has not counted as ended, in two's complement.
+    /// Returns true if none of them is unfinished: then the calling thread frees the task.
     #[inline]
     pub fn end(&self, missing: u32) -> bool {
         let missing = signed(missing);

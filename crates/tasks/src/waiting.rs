@@ -20,7 +20,7 @@ impl Worker {
     /// Waits for the children of the current task.
     pub fn wait_for_children(&self) {
         if self.frames.get() > 0 {
-            // A frame has no children, or it would have been turned into a task.
+            // A frame has no children: to create one, it would have been turned into a task.
             return;
         }
         let Some(task) = self.current() else { return };

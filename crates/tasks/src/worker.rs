@@ -155,7 +155,7 @@ impl Worker {
         if self.is_helper() {
             return self.team().and_then(Team::around);
         }
-        // SAFETY: `is_within`'s promise.
+        // SAFETY: null or valid, by the promise of the caller of `is_within`.
         unsafe { self.nesting.get().as_ref() }
     }
 

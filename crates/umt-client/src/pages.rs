@@ -1,4 +1,4 @@
-//! Implements the words of the [protocol](crate::protocol) with the shared pages and, if threads have logs, with these.
+//! Implements the words of the [protocol](crate::protocol) with the shared pages or, if threads have logs, with the logs.
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -77,7 +77,7 @@ pub struct Switch {
 pub enum Kind {
     /// The thread was switched in.
     In,
-    /// The thread was switched out although it could go on.
+    /// The thread was switched out although it was still runnable.
     Preempted,
     /// The thread was switched out because it waits for something.
     Blocked,
@@ -123,7 +123,7 @@ pub fn probe() -> io::Result<()> {
     open().map(drop)
 }
 
-/// Reserves memory for logs, if none is reserved yet. Must not be called by two threads at once. Returns `None` if there is no memory.
+/// Reserves memory for logs, if none is reserved yet. Must not be called by two threads at the same time. Returns `None` if there is no memory.
 pub fn begin() -> Option<()> {
     if !ARENA.load(Ordering::Acquire).is_null() {
         return Some(());
@@ -184,7 +184,7 @@ pub(crate) fn forked() {
     OWN.set(None);
 }
 
-/// Marks the calling thread as resting. Does nothing for a thread without a log.
+/// The mark that the calling thread rests. A thread without a log has none.
 pub(crate) struct Resting(Option<(u32, RawFd)>);
 
 impl Resting {

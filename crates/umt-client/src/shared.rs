@@ -75,7 +75,7 @@ fn become_own(page: *mut libc::c_void) {
     // SAFETY: replaces a mapping of this size (`connect`) that only this module knows. All zero is a valid value of its words.
     let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
     if own == libc::MAP_FAILED {
-        // Without a page of its own, the child must not go on: it would write to its parent's page.
+        // Without a page of its own, the child must not continue: it would write to its parent's page.
         let why = b"cox: no memory for a forked child of a program that runs with overlap; the child exits\n";
         // SAFETY: writes as many bytes as `why` has, and ends the process.
         unsafe {

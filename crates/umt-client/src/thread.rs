@@ -1,4 +1,4 @@
-//! The calling thread: its kernel counts, its sleep, its number, and the clock.
+//! The calling thread: the kernel's counts for it, its sleep, its thread id, and the clock.
 
 use std::mem::MaybeUninit;
 use std::ptr;

@@ -6,7 +6,7 @@
 
 use tasks::depend::{Access, Kind};
 
-/// The compiler's array.
+/// The compiler's array of dependences.
 #[derive(Clone, Copy)]
 pub struct Clauses(*const usize);
 

@@ -1,8 +1,8 @@
 //! fork(2) while standbys work: the child has only the thread that forks, and copies of all data that other threads were using.
 //!
 //! 1. Before the fork, take all locks that standbys take, so that no other thread is inside a critical section.
-//! 2. After it, release them in the parent and in the child.
-//! 3. In the child, before that, forget the teams: those in use belong to regions that the child does not run.
+//! 2. After the fork, release them in the parent and in the child.
+//! 3. In the child, forget the teams before the locks are released: the teams in use belong to regions that the child does not run.
 
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;

@@ -192,7 +192,7 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
         // libgomp runs the tasks of this region, even if we run those of an enclosing one. libgomp may run them only at the region's end, and the
-        // worker must have stepped aside while they run. So a region of one thread has a barrier here.
+        // worker must have stepped aside while they run. So libgomp's barrier is called here if the region has one thread.
         let before = worker.step_aside();
         // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };

@@ -87,6 +87,6 @@ pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
     taskgroup_end();
     here().into_iter().for_each(Worker::barrier);
     type Real = unsafe extern "C-unwind" fn(bool);
-    // SAFETY: libgomp's function of this name, which has this type; no thread uses the copies any more.
+    // SAFETY: libgomp's function of this name, which has this type; no thread uses the copies.
     unsafe { transmute::<*mut c_void, Real>(real)(true) };
 }

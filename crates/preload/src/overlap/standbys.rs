@@ -279,7 +279,7 @@ pub fn say(line: &[u8]) {
 fn heard(bell: u32) {
     let Some(seen) = seen() else { return };
     let rung_ns = seen.rung_ns[bell as usize].load(Ordering::Relaxed);
-    // BPF has not rung this bell since the last record: a thread of the program has rung it.
+    // BPF has not rung this bell since the last recorded delay, so a thread of the program has rung it.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }

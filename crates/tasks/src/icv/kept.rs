@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A task's control variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
-    /// Number of threads of a region that does not ask for a number.
+    /// Number of threads of a region without a `num_threads` clause.
     pub threads: c_int,
     /// Nonzero if the runtime may choose fewer threads.
     pub dynamic: c_int,
@@ -47,7 +47,7 @@ pub(crate) fn do_tasks_differ() -> bool {
     TASKS_DIFFER.load(Ordering::Relaxed)
 }
 
-/// Notes that tasks will have different values. To be called before the first such task is published.
+/// Notes that tasks will have different values. Must be called before the first such task is published.
 pub(crate) fn tasks_will_differ() {
     TASKS_DIFFER.store(true, Ordering::Relaxed);
 }
@@ -130,7 +130,7 @@ impl OfRegion {
     }
 }
 
-/// Values that a worker keeps.
+/// Values of control variables that a worker keeps.
 pub(crate) struct OfWorker {
     /// The values of tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began, so the
     /// runtime still has these values.

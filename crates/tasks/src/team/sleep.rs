@@ -1,8 +1,8 @@
 //! Sleeping threads of a team, and which of them are woken for a task.
 //!
-//! A thread that finds no task sets its bit in `idle` and looks for a task once more. A thread that queues a task reads `idle` and wakes
-//! one sleeper. Both have a fence (`fence`) between the write and the read, so at least one of the two sees the other's write: no wake-up
-//! is lost.
+//! A thread that finds no task sets its bit in `idle`, and then looks for a task once more. A thread that has queued a task then reads
+//! `idle`, and wakes one sleeper. Both have a fence (`fence`) between the write and the read, so at least one of the two sees the other's
+//! write: no wake-up is lost.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{Ordering, fence};
