@@ -96,18 +96,18 @@ pub fn hold(options: &Options) -> Result<u8> {
     if let Some(observer) = &mut observer {
         let record = observer.finish(&mut intake)?;
         let seen = |pid: &u32| record.living.iter().any(|l| l.clock.tgid == *pid && l.clock.switches_voluntary > 0);
-        ensure!(options.pids.iter().all(seen), "the observer recorded no switches of some processes");
+        ensure!(options.pids.iter().all(seen), "the observer recorded no context switches of some processes");
     }
     if let Some(traced) = &traced {
         let table = traced.table();
         let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
-            "the snapshots of some threads contain no blocks"
+            "some threads never block according to their snapshots"
         );
     }
     let is_counted = |counted: &Counted| counted.pages.seen().blocks.load(Relaxed) > 0;
-    ensure!(counted.iter().all(is_counted), "overlap counted no blocks of some processes");
+    ensure!(counted.iter().all(is_counted), "some processes never block according to the overlap part");
     Ok(0)
 }
 
@@ -171,7 +171,7 @@ impl Holder {
         let status = self.child.wait()?;
         // Detaching waits for RCU grace periods, and the last one may still be in progress.
         std::thread::sleep(Duration::from_millis(2));
-        ensure!(status.success(), "the held parts of cox did not observe all processes");
+        ensure!(status.success(), "the loaded parts of cox did not observe both ping-pong processes");
         Ok(())
     }
 }

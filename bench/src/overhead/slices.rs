@@ -57,13 +57,13 @@ impl Treatment {
         match self {
             Treatment::Control => CONTROL,
             Treatment::Cox(Part::Whole) => COX,
-            Treatment::Cox(Part::Programs) => "cox no sampling",
-            Treatment::Cox(Part::Sampling) => "cox sampling only",
+            Treatment::Cox(Part::Programs) => "cox, no sampling",
+            Treatment::Cox(Part::Sampling) => "cox, sampling only",
             Treatment::Cox(Part::Strangers) => "cox, none tracked",
             Treatment::Cox(Part::Trace) => TRACE,
             Treatment::Perf => PERF,
             Treatment::Floor { reads_clock: false } => "empty programs",
-            Treatment::Floor { reads_clock: true } => "… that read the clock",
+            Treatment::Floor { reads_clock: true } => "empty programs + clock",
         }
     }
 

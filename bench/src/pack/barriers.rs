@@ -162,7 +162,7 @@ impl Line {
         let demand = match self.target {
             Target::AtMost(limit) => format!("at most {limit:.2}"),
             Target::NoWorse => "no worse".to_owned(),
-            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER}x faster if bad"),
+            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER}x faster if taskset is bad"),
         };
         if self.taskset_then > 0.0 { format!("{demand} ({})", text::figure(self.taskset_then)) } else { demand }
     }
@@ -373,7 +373,7 @@ pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, V
             text::estimate(&control.estimate)
         ),
         format!(
-            "target (then): in brackets, what taskset took when the target was set; bad: over {TASKSET_BAD} x ideal"
+            "target (then): in brackets, what taskset took when the target was set; taskset is bad above {TASKSET_BAD} x ideal"
         ),
     ];
     let cut_short: usize = measured.iter().map(|m| m.cut_short).sum();

@@ -57,7 +57,7 @@ impl Trace {
     /// # Errors
     /// When there were no events, or events were lost.
     pub fn end(mut self, window: &Range<u64>) -> Result<Usage> {
-        let mut events = self.join().context("the trace has ended")??;
+        let mut events = self.join().context("the trace has already ended")??;
         if events.is_empty() {
             bail!("the trace contains no events of the program");
         }
