@@ -102,7 +102,7 @@ pub struct Measured {
     pub values_ns: Vec<f64>,
 }
 
-/// The name of a treatment, and why it was impossible, if it was.
+/// The name of a treatment, and the reason if it could not be measured.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Printed name.

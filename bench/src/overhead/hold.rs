@@ -169,7 +169,7 @@ impl Holder {
     pub fn end(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
-        // Detaching waits for RCU grace periods, and the last one may still be in progress.
+        // The kernel detaches programs after RCU grace periods, and the last one may still be in progress now.
         std::thread::sleep(Duration::from_millis(2));
         ensure!(status.success(), "the loaded parts of cox did not observe both ping-pong processes");
         Ok(())

@@ -1,5 +1,5 @@
-//! The cost of observing in addition to overlap or packing: the same ping-pong with one part of cox's BPF programs (overlap or packing) and with two
-//! parts (also the observer).
+//! The cost of observing in addition to overlap or packing: the same ping-pong with one of these two parts of cox's BPF programs, and with the same
+//! part plus the observer.
 //!
 //! Separate processes hold the parts (`hold`), so that those of another build can be measured in the same rounds.
 

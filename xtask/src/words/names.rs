@@ -12,7 +12,7 @@ use syn::{
 
 use crate::for_tests::is_for_tests;
 
-/// The kind of thing that has a name.
+/// The kinds of things that have names, and two kinds of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A crate's folder, a file or `mod`.
@@ -63,7 +63,7 @@ impl fmt::Display for Kind {
 /// A name, or a text that users see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// Kind of the thing that has the name.
+    /// Kind of the named thing: a module, a type, a field, and so on.
     pub kind: Kind,
     /// The text as in the file.
     pub text: String,
