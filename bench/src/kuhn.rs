@@ -27,7 +27,7 @@ pub struct Options {
     /// Rounds; each runs every setting once
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Which programs
+    /// Programs to run
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST", default_value = "mandelbrot,triad,both")]
     programs: Vec<Programs>,
     /// Threads of each program per CPU

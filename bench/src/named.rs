@@ -3,7 +3,7 @@
 /// Returns the item whose name is `name`.
 ///
 /// # Errors
-/// If no item has this name: `say`, followed by all names.
+/// `say`, followed by all names, if no item has this name.
 pub fn by_name<T>(
     all: impl IntoIterator<Item = T> + Clone,
     name_of: impl Fn(&T) -> String,

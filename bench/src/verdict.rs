@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::stats::Estimate;
 
-/// Exit code when the experiment itself failed, so that there is no answer.
+/// Exit code of an experiment that failed and therefore has no answer.
 pub const FAILED: u8 = 125;
 
 /// The outcome of one comparison with a limit.

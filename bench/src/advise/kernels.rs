@@ -35,7 +35,7 @@ pub const KERNELS: [Kernel; 12] = [
 /// Returns the kernel of this name.
 ///
 /// # Errors
-/// If there is no such kernel: the list of all names.
+/// The list of all names, if there is no such kernel.
 pub fn named(name: &str) -> Result<&'static Kernel, String> {
     by_name(&KERNELS, |kernel| kernel.name.to_owned(), name, "known kernels:")
 }

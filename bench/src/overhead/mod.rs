@@ -40,7 +40,7 @@ pub use hold::{Options as Held, hold};
 #[command(after_help = "Example:\n  cox-bench overhead pingpong --json overhead.json\n\n\
 Exit codes: 0 no limit was exceeded, 1 a limit was exceeded, 2 bad command line, 125 a case could not be measured.")]
 pub struct Options {
-    /// Which cases (all)
+    /// Cases (default: all)
     #[arg(value_enum)]
     cases: Vec<CaseName>,
     /// For `pingpong`: also measure each part of cox alone, and empty BPF programs
@@ -121,7 +121,7 @@ pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> 
 #[command(after_help = "Example:\n  cox-bench trace reading\n\n\
 Exit codes: 0 no limit was exceeded, 1 a limit was exceeded, 2 bad command line, 125 a case could not be measured.")]
 pub struct Tracing {
-    /// Which cases (all)
+    /// Cases (default: all)
     #[arg(value_enum)]
     cases: Vec<TraceCase>,
     #[command(flatten)]

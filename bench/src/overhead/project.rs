@@ -45,7 +45,7 @@ fn write_project(folder: &Path, files: usize) -> std::io::Result<()> {
     fs::write(folder.join("Makefile"), makefile(files))
 }
 
-/// Returns C functions that differ in each file and that the compiler cannot fold.
+/// Returns C functions that differ from file to file, so that the compiler has work with each of them.
 fn source(number: usize) -> String {
     let mut text = String::from("#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n");
     for function in 0..FUNCTIONS_PER_FILE {

@@ -104,7 +104,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Loads the observer for each slice anew, so that plain slices have no part of it in the kernel.
+    /// Loads the observer. This is done for each slice, so that no part of the observer is in the kernel during plain slices.
     fn begin(part: Part, players: &[u32], scratch: &Path) -> Result<Observation> {
         let topology = Topology::read(&Root::live())?;
         let limit = topology.possible.last().map_or(1, |last| last + 1);

@@ -88,7 +88,7 @@ const fn line(threads: usize, wait: Wait, phase_us: u64, target: Target, taskset
     Line { ratio: Ratio { threads, cpus: 2 }, wait, phase_us, target, taskset_then }
 }
 
-/// The acceptance lines for two CPUs.
+/// The lines with acceptance targets, for two CPUs.
 pub const LINES: [Line; 23] = {
     use Target::{AtMost, NoWorse, NoWorseOrMuchBetter};
     [
@@ -331,7 +331,7 @@ fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
 /// Parses a command-line argument: returns the line of the table with this name.
 ///
 /// # Errors
-/// If there is no such line: the list of all names.
+/// The list of all names, if there is no such line.
 pub fn named(name: &str) -> Result<Line, String> {
     by_name(LINES, Line::name, name, "known lines:")
 }

@@ -87,7 +87,7 @@ fn sim_wait(wait: Wait) -> SimWait {
 }
 
 impl Model {
-    /// Models a barrier line as `barriers` runs it.
+    /// Models a line of the part `barriers`.
     pub fn of_line(line: &Line, scale: f64) -> Model {
         Model {
             work: Work::PerThread(line.phase_us as f64 * 1e3),

@@ -1,4 +1,4 @@
-//! The rules of the PALM paper (Park et al. 2021), for comparison: once per period, all threads are placed anew at the same time.
+//! The rules of the PALM paper (Park et al. 2021), for comparison: once per period, all threads are assigned to CPUs again, at the same time.
 //!
 //! 1. Counts: one thread for each group of CPUs, then each remaining thread to the group with the largest *current* capacity per thread
 //!    ([`palm_counts`]). A group is one CPU here.
@@ -38,7 +38,7 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// Returns settings for `cox`: packing is always active, and the paper's search for the period is used unless that part is left out.
+    /// Returns settings for `cox`: packing is always active, and the paper's search for the period is used unless period control is left out.
     pub fn settings(self) -> Settings {
         let arrange: fn(Vec<u64>) -> Box<dyn Arrange> = match (self.progress, self.locality) {
             (true, true) => |capacities| Palm::boxed(true, true, capacities),

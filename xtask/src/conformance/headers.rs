@@ -36,7 +36,7 @@ pub struct Plan {
 /// Reads the head of a source.
 ///
 /// # Errors
-/// When the test does not run here: the reason.
+/// The reason, if the test does not run here.
 pub fn plan(source: &str, language: Language) -> Result<Plan, String> {
     let runs: Vec<&str> = source.lines().filter_map(|line| Some(line.split_once("RUN:")?.1.trim())).collect();
     if runs.iter().any(|line| line.contains('%')) { of_llvm(source, &runs) } else { of_gcc(source, language) }

@@ -29,7 +29,7 @@ pub enum Verdict {
 /// Makes the reference of a test from its plain runs.
 ///
 /// # Errors
-/// When the test cannot be judged (it hangs, fails, or ends in different ways): the reason.
+/// The reason, if the test cannot be judged: it hangs, fails, or ends in different ways.
 pub fn reference(plain: &[&Outcome], plan: &Plan) -> Result<Reference, String> {
     let should_fail = plan.should_fail;
     let Some(first) = plain.first() else { return Err("it was not run".into()) };

@@ -88,7 +88,8 @@ impl Options {
         parts
     }
 
-    /// Returns whether a step that is not in README.md is run. If a part was added only because another builds on it, none of its own steps is run.
+    /// Returns whether a step that is not in README.md is run. If a part was added only because another part builds on it, only its steps from
+    /// README.md are run.
     #[must_use]
     pub fn takes(&self, part: Part, step: &str) -> bool {
         let named = self.only.is_empty() || self.only.contains(&part);

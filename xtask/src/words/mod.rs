@@ -122,7 +122,7 @@ fn hits_of(file: &Path, name: &Name, table: &[Retired]) -> Vec<Hit> {
     found.map(hit).collect()
 }
 
-/// Returns whether `words` contains the `wanted` words in a row; the last one may be in the plural.
+/// Returns whether `words` contains the `wanted` words, one directly after the other; the last one may be in the plural.
 fn is_in(wanted: &[String], words: &[String]) -> bool {
     let same = |(at, (wanted_word, word)): (usize, (&String, &String))| {
         word == wanted_word || at + 1 == wanted.len() && word.strip_suffix('s') == Some(wanted_word)

@@ -27,7 +27,7 @@ pub struct Event {
     pub ns: u64,
     /// The thread that the event is about.
     pub thread: u32,
-    /// The thread's CPU from then on.
+    /// The thread's CPU after the event.
     pub cpu: u16,
     /// The kind of event.
     pub kind: Kind,

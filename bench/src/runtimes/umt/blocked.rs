@@ -1,5 +1,5 @@
-//! Programs whose tasks are blocked most of the time, compared with the best number of threads that can be found by hand. The time includes the start
-//! of the runtime: it begins before the first parallel region and ends after the last.
+//! Programs whose tasks are blocked most of the time, compared with libgomp with the best number of threads, which a user would have to find *by
+//! hand* (by trying several numbers). The time includes the start of the runtime: it begins before the first parallel region and ends after the last.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::table::Runs;
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
 
-/// Largest team that is tried by hand.
+/// Largest number of threads that is tried by hand.
 const MOST_THREADS: u32 = 64;
 /// Numbers of threads per CPU that are tried by hand.
 const BY_HAND: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
