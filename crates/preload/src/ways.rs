@@ -21,9 +21,9 @@ arch::ours_or_by_way_of! {
     GOMP_taskloop_ull => doors::taskloop_ull, else taskloop_ull;
     /// Waits for the task's children.
     GOMP_taskwait => doors::taskwait, else taskwait;
-    /// Waits for the children that the dependences name.
+    /// Waits for the children to which the dependences refer.
     GOMP_taskwait_depend => doors::taskwait_depend, else taskwait_depend;
-    /// Makes later tasks wait for the children that the dependences name.
+    /// Makes later tasks wait for the children to which the dependences refer.
     GOMP_taskwait_depend_nowait => doors::taskwait_depend_nowait, else taskwait_depend_nowait;
     /// Lets other tasks run first.
     GOMP_taskyield => doors::taskyield, else taskyield;

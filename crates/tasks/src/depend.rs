@@ -34,7 +34,7 @@ struct Entry<H> {
     /// 0 marks a free entry: no program can depend on this address.
     address: usize,
     kind: Kind,
-    /// True if the tasks in `last` wait for the task that accessed all memory (`everything`), which takes the place of `before`.
+    /// True if the tasks in `last` wait for the task that accessed all memory (`everything`). Then `before` is empty.
     after_everything: bool,
     last: Vec<H>,
     before: Vec<H>,

@@ -5,6 +5,6 @@
 pub(crate) struct Learned {
     /// Number of the loop, as `parts` counts loops.
     pub of: u64,
-    /// Number of parts that count as few; see `parts`.
+    /// Number of parts that are too few to be split further; see `parts`.
     pub few: u64,
 }

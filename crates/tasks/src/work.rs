@@ -2,5 +2,5 @@
 
 use std::ffi::c_void;
 
-/// The function that a compiler makes of a task's body. The argument is the task's data.
+/// The function that a compiler generates from a task's body. The argument is the task's data.
 pub type Work = unsafe extern "C-unwind" fn(*mut c_void);

@@ -15,7 +15,7 @@ use super::here::here;
 
 /// Flag: the construct may be deferred (gomp-constants.h).
 const NOWAIT: c_uint = 1;
-/// Kind of a variable of which the construct has a copy, in the lower byte. The upper byte is the binary logarithm of its alignment.
+/// Kind of a variable that the construct copies. The kind is in the lower byte; the upper byte is the binary logarithm of the variable's alignment.
 const FIRSTPRIVATE: c_ushort = 12;
 
 type Target = unsafe extern "C-unwind" fn(
