@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(added(&wall, &PAIRS[0]).outcome, Outcome::Pass, "100 of 140");
         assert_eq!(added(&wall, &PAIRS[1]).outcome, Outcome::Fail, "150 of 190");
         assert_eq!(alone(&wall).outcome, Outcome::Pass);
-        assert!(note(&wall, &PAIRS[0]).unwrap().starts_with("observing adds to overlap: +100"));
+        assert!(note(&wall, &PAIRS[0]).unwrap().starts_with("time that observing adds to overlap: +100"));
         let slower = figure([[2210.0; 5], [2200.0; 5]]);
         assert_eq!(alone(&slower).outcome, Outcome::Fail);
         assert_eq!(added(&slower, &PAIRS[0]).outcome, Outcome::NotMeasured, "the other adds nothing");
