@@ -68,8 +68,9 @@ impl Worker {
         task.own.slot.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
             // If the task ends before its children, or if a child holds it, some of its descendants are unfinished, and threads may follow
-            // their chain of parents through this task. A child adds its hold before it is counted, and the count has been seen.
-            if task.is_held() || missing != task.others.tally.ended_elsewhere() {
+            // their chain of parents through this task. A child adds its hold before it is counted. So the count is read first: if it has all
+            // children, their holds are seen too.
+            if missing != task.others.tally.ended_elsewhere() || task.is_held() {
                 // SAFETY: as below.
                 unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
                 task.flags.set(task.flags.get() | HOLDS);
