@@ -30,7 +30,7 @@ const fn kernel(name: &'static str, steps: u64, wait: Option<Wait>) -> Kernel {
 pub const KERNELS: [Kernel; 12] = [
     Kernel { parts: &["period"], ..kernel("barnes", 24, Some(Wait::Futex)) },
     Kernel { parts: &["progress"], ..kernel("anneal", 65, Some(Wait::Futex)) },
-    // If there are more threads than CPUs, libgomp spins for only 100 iterations, and its threads sleep most of the time they wait.
+    // If there are more threads than CPUs, libgomp spins for only 100 iterations, so its threads sleep for most of their waiting time.
     Kernel { wants_no_harm: true, parts: &["progress"], ..kernel("cg", 300, Some(Wait::Futex)) },
     Kernel { parts: &["locality", "period"], ..kernel("fft", 40, Some(Wait::Futex)) },
     Kernel { least_steps: 2, spins_itself: true, parts: &["locality"], ..kernel("lu", 200, Some(Wait::Spin)) },

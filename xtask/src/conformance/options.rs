@@ -22,7 +22,7 @@ pub struct Options {
     /// The folder of tests
     #[arg(long, value_name = "DIR")]
     pub suite: PathBuf,
-    /// Backends; it is an error if one of them does not work here; default: all that work here
+    /// Backends; default: all that work here. A backend that is named but does not work is an error
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = BACKENDS)]
     pub backends: Vec<String>,
     /// Numbers of threads (OMP_NUM_THREADS)
