@@ -1,21 +1,25 @@
 //! The JSON output of experiments, and the header that all of them share.
 
+use std::env::args_os;
 use std::io::{Write, stderr};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use ledger::Provenance;
 use machine::{Root, topology::Topology};
 use outputs::{Output, to_stdout};
 use serde::Serialize;
+use session::provenance;
 
 /// Version of the JSON schema: raised when a field is removed or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// The header: what was measured, and on which machine.
+/// The header: what was measured, where and when.
 #[derive(Debug, Serialize)]
 pub struct Header {
     schema_version: u32,
     experiment: &'static str,
+    provenance: Provenance,
     kernel: String,
     cpus_online: usize,
 }
@@ -29,6 +33,10 @@ impl Header {
         Ok(Header {
             schema_version: SCHEMA_VERSION,
             experiment,
+            provenance: Provenance {
+                command: args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
+                ..provenance::here("cox-bench", None)
+            },
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             cpus_online: Topology::read(&Root::live())?.online.len(),
         })

@@ -105,7 +105,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "session",
         floor: "session",
-        uses: these(&["arch", "machine", "outputs", "symbols"], &[]),
+        uses: these(&["arch", "ledger", "machine", "outputs", "symbols"], &[]),
         pure: false,
     },
     Room { name: "report", floor: "faces", uses: these(&["advise", "compare", "ledger", "wire"], &[]), pure: false },

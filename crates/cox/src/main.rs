@@ -10,7 +10,6 @@ mod laps;
 mod manual;
 #[cfg(test)]
 mod mutations;
-mod provenance;
 mod recordings;
 mod run_context;
 mod simulated;

@@ -10,8 +10,7 @@ use std::path::Path;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
-
-use crate::provenance;
+use session::provenance;
 
 /// An environment variable or a file that cox uses.
 struct Outside {

@@ -10,6 +10,7 @@ use ledger::Provenance;
 use report::Document;
 use report::advice::Advice;
 use report::pack::PackReport;
+use serde_json::Value;
 use testkit::measured::bench;
 use testkit::traced::{COX, workload};
 
@@ -131,4 +132,21 @@ fn a_running_process_has_its_own_folder_and_cpus() {
     let told = document(&folder.path().join("run.json")).account.provenance.unwrap();
     assert_eq!(told.working_directory.as_deref(), elsewhere.path().to_str());
     assert_eq!(told.allowed_cpus.as_deref(), Some(cpu));
+}
+
+/// A JSON document without a program in it.
+#[test]
+fn checks_and_simulations_say_where_they_ran() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    cox(folder, true, &["pack", "simulate", "-n", "3", "--ncpus", "2", "--phases", "20", "--json", "simulated.json"]);
+    Command::new(COX).args(["doctor", "--json", "doctor.json"]).current_dir(folder).output().unwrap();
+    for name in ["simulated.json", "doctor.json"] {
+        let document: Value = serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap();
+        let told: Provenance = serde_json::from_value(document["provenance"].clone()).unwrap();
+        assert_eq!(told.host, kernel_says("/proc/sys/kernel/hostname"), "{name}");
+        assert_eq!(told.boot_id, kernel_says("/proc/sys/kernel/random/boot_id"), "{name}");
+        assert_eq!(told.working_directory.as_deref(), folder.to_str(), "{name}");
+        assert!(told.recorded_by.unwrap().starts_with("cox "), "{name}");
+    }
 }

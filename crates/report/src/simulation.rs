@@ -1,6 +1,7 @@
 //! The result of a simulation of packing, as text and as JSON.
 
 use advise::numbers::{count, counted, duration, seconds};
+use ledger::Provenance;
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub struct Simulation {
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
+    /// Where and when the simulation ran. Its result does not depend on it.
+    #[serde(default)]
+    pub provenance: Option<Provenance>,
     /// Always true: nothing here was measured.
     pub simulated: bool,
     /// Number of threads of the program.

@@ -5,6 +5,7 @@
 //! - [`engines`]: the list of a session's engines; each has its error and its result under its own name.
 //! - [`life`]: the life cycle, from the probe to the sections.
 //! - [`launch`]: starts a program after the engines have attached to it; [`preload`] adds the preload library.
+//! - [`provenance`]: where and when a session takes place.
 //! - [`control`]: commands from another process to an engine.
 
 pub mod control;
@@ -14,6 +15,7 @@ pub mod launch;
 pub mod life;
 pub mod peer;
 pub mod preload;
+pub mod provenance;
 mod signals;
 pub mod sigpipe;
 mod streams;

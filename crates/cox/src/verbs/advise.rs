@@ -14,12 +14,12 @@ use outputs::{Output, refuse_same};
 use pack::engine::OnTrial;
 use report::Document;
 use report::advice::Advice;
-use session::{Limits, Outcome};
+use session::{Limits, Outcome, provenance};
 
 use crate::faces::style;
 use crate::forecasts::{measured, modelled};
 use crate::run_context::RunContext;
-use crate::{cli, engines, exit, provenance, targets};
+use crate::{cli, engines, exit, targets};
 
 /// Exit code if there is nothing to choose between.
 const NOTHING_TO_CHOOSE: u8 = 1;
@@ -54,7 +54,7 @@ fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
     let target = targets::of(&options.program, &[]);
     let engines = engines::of_advise(options)?;
     let run_context = RunContext::read(None);
-    let provenance = provenance::here(None);
+    let provenance = provenance::here("cox", None);
     let mut outcome = session::run(&target, engines, Limits::default())?;
     // The program has run. From here on, failures are reported, but do not change its exit code.
     let provenance = Provenance { command: target.words(), ..provenance };

@@ -11,6 +11,7 @@ use machine::Root;
 use machine::features::{Available, Facts, Feature, FeatureId, evaluate};
 use outputs::Output;
 use serde_json::json;
+use session::provenance;
 use watch::{BpfObserver, Settings, WatchError};
 
 use crate::cli;
@@ -32,7 +33,9 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
         Output::Stdout.write(text(&features, &style).as_bytes())?;
     }
     if let Some(output) = json_output {
-        let document = json!({ "schema_version": 1, "features": features.iter().map(as_json).collect::<Vec<_>>() });
+        let features: Vec<_> = features.iter().map(as_json).collect();
+        let provenance = provenance::here("cox", None);
+        let document = json!({ "schema_version": 1, "provenance": provenance, "features": features });
         output.write(format!("{document:#}\n").as_bytes())?;
     }
     let exact = features.iter().any(|f| f.id == FeatureId::BpfRecord && f.available.is_yes());

@@ -5,12 +5,12 @@ use outputs::diagnostics::{chain, say};
 use outputs::has_no_reader;
 use pack::engine::Packing;
 use report::comparison;
-use session::Limits;
+use session::{Limits, provenance};
 
 use crate::faces::document::Session;
 use crate::faces::run::Outputs;
 use crate::run_context::RunContext;
-use crate::{cli, engines, exit, provenance, targets};
+use crate::{cli, engines, exit, targets};
 
 /// How a run ended, for the next run of a series.
 pub struct Ran {
@@ -31,7 +31,7 @@ pub fn once(options: &cli::Run) -> Result<Ran> {
     let _together = engines::expected(options, recorder.as_ref());
     let engines = engines::of_run(options, recorder);
     let run_context = RunContext::read(target.attached_to());
-    let provenance = provenance::here(target.attached_to());
+    let provenance = provenance::here("cox", target.attached_to());
     let limits = Limits { length: options.length, wait_all: options.wait_all, ..Limits::default() };
     let outcome = session::run(&target, engines, limits)?;
 

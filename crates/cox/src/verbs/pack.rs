@@ -6,11 +6,11 @@ use outputs::diagnostics::{chain, say};
 use outputs::{Output, refuse_same};
 use pack::engine::{Packing, repack};
 use report::pack::{PackReport, cpus_of};
-use session::Limits;
+use session::{Limits, provenance};
 
 use crate::faces::moves::moves;
 use crate::faces::style;
-use crate::{cli, engines, exit, provenance, targets};
+use crate::{cli, engines, exit, targets};
 
 /// Exit code for options that have moved to another command.
 const WRONG_OPTION: u8 = 2;
@@ -29,7 +29,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let log = Output::wanted(options.log_moves.as_deref())?;
-    let provenance = provenance::here(target.attached_to());
+    let provenance = provenance::here("cox", target.attached_to());
     let limits = Limits { length: options.length, ..Limits::default() };
     let mut outcome = session::run(&target, engines, limits)?;
     // The program has run. From here on, failures are reported, but do not change its exit code.

@@ -9,6 +9,7 @@ use pack::policy::controller::Settings;
 use pack::policy::mode::Periods;
 use pack::sim::{Costs, Outcome, Program, Wait};
 use report::simulation::{How, SCHEMA_VERSION, Simulation, Way};
+use session::provenance;
 
 use crate::cli::{self, Waiting};
 use crate::faces::style;
@@ -98,6 +99,7 @@ fn simulation(options: &cli::Simulate, scenario: &Scenario) -> Simulation {
     Simulation {
         schema_version: SCHEMA_VERSION,
         cox_version: env!("CARGO_PKG_VERSION").to_owned(),
+        provenance: Some(provenance::here("cox", None)),
         simulated: true,
         threads: program.threads as u64,
         capacities: scenario.capacities.clone(),

@@ -1,4 +1,4 @@
-//! Provenance of a report: where, when and of which program it was taken.
+//! Provenance of what a program of this project reports: where, when and of which program it was measured.
 
 use std::env;
 
@@ -25,9 +25,10 @@ const LAUNCHERS: [(&str, &str); 5] = [
 pub const JOBS: [(&str, &str); 4] =
     [("SLURM_JOB_ID", "Slurm"), ("PBS_JOBID", "PBS"), ("FLUX_JOB_ID", "Flux"), ("LSB_JOBID", "LSF")];
 
-/// Returns the provenance on this machine and in this process's job. `attached_to` is the observed process, if cox does not start the program. The
-/// caller adds the program's name at the end of the session.
-pub fn here(attached_to: Option<u32>) -> Provenance {
+/// Returns the provenance on this machine and in this process's job. `attached_to` is the observed process, if cox does not start the program;
+/// `recorded_by` is the name of the reporting program. The caller adds the command at the end of the session.
+#[must_use]
+pub fn here(recorded_by: &str, attached_to: Option<u32>) -> Provenance {
     let root = Root::live();
     let host = Host::read(&root);
     let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
@@ -50,12 +51,12 @@ pub fn here(attached_to: Option<u32>) -> Provenance {
         mpi_size: rank.and_then(|(_, size)| size),
         job: JOBS.iter().find_map(|(name, system)| Some(format!("{system} {}", variable(name)?))),
         working_directory: folder.map(|folder| folder.display().to_string()),
-        recorded_by: Some(format!("cox {}", env!("CARGO_PKG_VERSION"))),
+        recorded_by: Some(format!("{recorded_by} {}", env!("CARGO_PKG_VERSION"))),
         command: Vec::new(),
     }
 }
 
-/// Returns date and time with time zone, to the second. The local time zone can only be determined while cox has one thread; later calls return UTC.
+/// Returns date and time with time zone, to the second. The local time zone can only be determined while the program has one thread; later calls return UTC.
 fn now() -> Option<String> {
     let now = OffsetDateTime::now_local().unwrap_or_else(|_| OffsetDateTime::now_utc());
     now.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()
