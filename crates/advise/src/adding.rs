@@ -54,7 +54,7 @@ fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
     known.into_iter().find(|cpus| *cpus > 0).unwrap_or(1) as f64
 }
 
-/// Returns the worker threads. These are the threads that do the program's work: they work, spin, or are woken at the rate of the program's barriers.
+/// Returns the worker threads: the threads that do the program's work. They work, spin, or are woken as often as threads that meet at barriers.
 /// A main thread that only prepares and joins is not a worker thread.
 ///
 /// If these rules find only one worker, threads that slept on a futex for most of their life count as workers too, but main threads do not: if the

@@ -11,7 +11,7 @@ pub enum Delay {
     Squeezed,
     /// Waiting for a CPU that another program held.
     Other,
-    /// Waiting for a CPU that was idle: the CPU left its idle state, or the control group was throttled.
+    /// Waiting for a CPU although it was idle: the CPU was still leaving its idle state, or the control group was throttled.
     Idle,
     /// Waiting for a CPU, if the backend does not see which thread held the CPU.
     Unseen,

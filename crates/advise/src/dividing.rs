@@ -81,7 +81,7 @@ fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<
     ])
 }
 
-/// Subtracts yield waits from the queues: they are counted as waiting for other threads already.
+/// Subtracts the waits after yields from the queue times, because these waits are already counted as waiting for other threads.
 fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<Delay, f64> {
     let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
     let queued: f64 = queues.iter().filter_map(|delay| delays.get(delay)).sum();
@@ -92,11 +92,12 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
     delays
 }
 
-/// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: one second for
-/// each other thread per second of delay. For a queue behind siblings, the limit is how long the queue can make the others sleep.
+/// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: a delay of one
+/// second can make each other thread wait for at most one second. For a queue behind siblings, the limit is how long the queue can make the other
+/// threads sleep.
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
-    // Threads that queue while CPUs are idle were misplaced for a moment only; they do not hold up other threads for long.
+    // If threads queue while CPUs are idle, they were on the wrong CPU for a moment only, and do not hold up other threads for long.
     let busy = evidence.utilisation() >= QUEUE_UTILISATION;
     let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();

@@ -21,14 +21,14 @@ use crate::evidence::Evidence;
 pub struct Efficiency {
     /// Parallel efficiency.
     pub parallel: f64,
-    /// What parallel efficiency relates to.
+    /// The resource to which parallel efficiency relates.
     pub of: Base,
 }
 
-/// The resource of which parallel efficiency is the used part.
+/// The resource to which parallel efficiency relates: worker threads, or CPUs. Parallel efficiency is the used part of this resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Base {
-    /// The program's worker threads: there is a CPU for each of them.
+    /// The program's worker threads, if there is a CPU for each of them.
     Threads {
         /// Number of worker threads.
         threads: usize,
@@ -37,7 +37,7 @@ pub enum Base {
         /// Serialisation.
         serialisation: f64,
     },
-    /// The CPUs that the program may use, with their number: there are more worker threads than CPUs.
+    /// The CPUs that the program may use, if there are more worker threads than CPUs. The value is the number of CPUs.
     Cpus(usize),
 }
 
@@ -49,7 +49,7 @@ impl Efficiency {
         if !is_one || !evidence.sees.spin || threads < 2 || evidence.concurrency.wall_ns == 0 {
             return None;
         }
-        // If clocks were lost, threads are missing in the account, and some of them may have been workers.
+        // If there was no space for some threads' final accounts, these threads are missing here, and some of them may have been workers.
         if threads as f64 > cpus || evidence.account.lost.finals > 0 {
             let parallel = (evidence.sums.work_ns() as f64 / (cpus * evidence.wall_ns)).min(1.0);
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });

@@ -84,7 +84,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// Returns the forecast `alone`, limited to what the present load allows: a step that changes neither other programs nor the quota cannot give
-    /// the program the CPU time that they take.
+    /// the program the CPU time that other programs and the quota take from it.
     pub fn beside_others(&self, alone: Expected) -> Expected {
         alone.within(self.work_bound_on(self.cpus_left()))
     }
@@ -94,7 +94,8 @@ impl<'a> Evidence<'a> {
         self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
     }
 
-    /// Returns the longest chain of one thread: the work of the busiest thread, or work and fixed waits of a carrying thread (see `floor`).
+    /// Returns the longest chain of one thread: the work of the busiest thread, or the work and the fixed waits of a carrying thread (see `floor`),
+    /// whichever is longer.
     fn longest_chain_ns(&self) -> f64 {
         (self.busiest().map_or(0, Thread::work_ns) as f64).max(self.floor.chain_ns)
     }
@@ -115,7 +116,7 @@ impl<'a> Evidence<'a> {
         self.wall_ns / least.max(1.0)
     }
 
-    /// Returns the work of the busiest thread divided by the average work of the worker threads: 1 if it is equal, or no thread worked.
+    /// Returns the work of the busiest thread divided by the average work of the worker threads: 1 if all work is equal, or if no thread worked.
     pub fn inequality(&self) -> f64 {
         let average = self.worker_sums.work_ns() as f64 / self.workers.len().max(1) as f64;
         let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
@@ -137,7 +138,7 @@ impl<'a> Evidence<'a> {
         self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
     }
 
-    /// Returns how many CPUs other programs and the quota left to the program on average; at least as many as it used. May be fractional.
+    /// Returns how many CPUs other programs and the quota left to the program on average; at least as many as the program used. May be fractional.
     pub fn cpus_left(&self) -> f64 {
         let beside = self.cpus - self.cpus_of_others();
         let granted = self.facts.quota().map_or(beside, |quota| beside.min(quota));

@@ -15,7 +15,7 @@ use crate::thresholds::WORTH_FACTOR;
 /// Largest factor in a forecast. A larger one only shows that hardly any work was measured.
 const LARGEST_FORECAST: f64 = 100.0;
 
-/// Forecast of a factor: `1 ≤ low ≤ high ≤ bound`.
+/// Forecast of a speed-up, as factors: `1 ≤ low ≤ high ≤ bound`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     low: f64,

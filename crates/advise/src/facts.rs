@@ -25,15 +25,15 @@ pub struct Facts {
     pub openmp_runtime: Option<String>,
     /// Affinity mask of the main thread, if narrower than `allowed_cpus`. For a packed program, the mask before packing.
     pub pinned_cpus: Option<Vec<u32>>,
-    /// CPUs on which cox packed the program (`--pack-cpus`). In that case cox sets the masks of the threads.
+    /// CPUs on which cox packed the program (`--pack-cpus`). The threads' affinity masks are then those that cox set.
     #[serde(default)]
     pub packed_cpus: Option<Vec<u32>>,
     /// Whether CPUs share cores (simultaneous multithreading).
     pub smt: bool,
     /// Names of the commands and options that this version of cox has; a verdict recommends no others.
     pub verbs: BTreeSet<String>,
-    /// What the user of cox has no permission for, by the names [`Facts::EBPF`], [`Facts::OTHERS`] and [`Facts::QUOTA`]. Steps that need such a
-    /// permission are not recommended.
+    /// Permissions that the user of cox lacks: [`Facts::EBPF`], [`Facts::OTHERS`], [`Facts::QUOTA`]. Steps that need such a permission are not
+    /// recommended.
     #[serde(default)]
     pub denied: BTreeSet<String>,
     /// The program's command line.
@@ -60,7 +60,7 @@ impl Facts {
     /// Permission to change the CPU quota of the program's control group.
     pub const QUOTA: &'static str = "quota";
 
-    /// Returns whether the user of cox has no permission for `what`.
+    /// Returns whether the user of cox lacks the permission `what`.
     pub fn is_denied(&self, what: &str) -> bool {
         self.denied.contains(what)
     }

@@ -28,8 +28,8 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
     let inequality = evidence.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = evidence.work_bound_on(cpus);
-    // If the step could lose about as much as it could win, the work must be balanced first. CPU time that other programs took is not part of the
-    // gain: otherwise a small load of others would make this the first step.
+    // If the step could lose about as much as it could gain, the work must be balanced first, and this step is not proposed. CPU time that other
+    // programs took is not part of the gain: otherwise a small load of other programs would make this the first step.
     let here = bound.min(evidence.work_bound_on(evidence.cpus_left()));
     if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;

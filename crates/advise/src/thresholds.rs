@@ -30,8 +30,9 @@ pub const THREADS_PER_CPU: f64 = 1.1;
 /// Threads count as a team if on average at least this part of them is alive. In a parallel build with make, threads come and go.
 pub const TEAM_ALIVE: f64 = 0.5;
 
-/// Least utilisation of the allowed CPUs for a queue to count: below it, threads do not wait because there are too many of them. Three threads that
-/// meet at barriers on two CPUs can leave a quarter of the time idle, and short rounds lose some more to wake-ups.
+/// Queued threads count as a sign of oversubscription only if the allowed CPUs were busy for at least this part of the time. If the CPUs were less
+/// busy, the threads queued for another reason. Example: three threads that meet at barriers on two CPUs can leave the CPUs idle for a quarter of the
+/// time; if the rounds are short, wake-ups add more idle time.
 pub const QUEUE_UTILISATION: f64 = 0.60;
 
 /// Load imbalance counts if equal work would free this part of the worker threads' time.
@@ -40,18 +41,18 @@ pub const IMBALANCE_SHARE: f64 = 0.10;
 /// A second condition for load imbalance: the busiest thread worked longer than the average by at least this factor.
 pub const IMBALANCE_FACTOR: f64 = 1.15;
 
-/// Work counts as equal among threads up to this ratio of the busiest thread's to the average.
+/// Work counts as equal if the busiest thread's work divided by the average work is at most this.
 pub const EQUAL_WORK_FACTOR: f64 = 1.5;
 
 /// A convoy leaves CPUs without work: of the CPUs that the program could use, its work keeps at most this part busy. Threads that queue for one lock
-/// run about one at a time, which is half of two CPUs; the rest is the short work outside the lock.
+/// run about one at a time, which keeps half of two CPUs busy. The limit is higher because of the short work outside the lock.
 pub const CONVOY_CONCURRENCY: f64 = 0.75;
 
-/// In a lock convoy no single thread ends more than this part of the worker threads' sleeping time. If three threads take turns, each ends a third.
-/// One thread that wakes all the others ends two thirds, or more with more threads.
+/// In a lock convoy, no single thread ends more than this part of the worker threads' sleeping time. If three threads wake one another in turn, each
+/// of them ends a third of it. If one of three threads wakes the other two, it ends two thirds; with more threads, the part is larger.
 pub const ROTATION_SHARE: f64 = 0.50;
 
-/// Waiting for several reasons is reported if it takes at least this part of the worker threads' time and CPUs were left without work.
+/// Waiting that has several causes is reported if it takes at least this part of the worker threads' time and some CPUs were without work.
 pub const MIXED_SHARE: f64 = 0.25;
 
 /// A CPU was available if at least this part of its time was idle.

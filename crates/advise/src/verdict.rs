@@ -210,8 +210,8 @@ impl NextStep {
         step
     }
 
-    /// Adds what would have to disappear to reach the bound, if the bound is a factor larger than `cpus`. Such a bound exceeds what full use of all
-    /// CPUs would give.
+    /// Adds what would have to disappear to reach the bound, if the bound is larger than `cpus`. Full use of all CPUs cannot give such a large
+    /// speed-up.
     pub(crate) fn without(mut self, what: &str, cpus: f64) -> NextStep {
         self.bound_without = self.bound.filter(|bound| *bound > cpus).map(|_| what.to_owned());
         self

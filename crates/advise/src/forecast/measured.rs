@@ -59,16 +59,18 @@ pub struct Trial {
     pub others: f64,
 }
 
-/// A smaller load of other programs is housekeeping of the system, or an error of the kernel's tick-based accounting.
+/// Forecasts ignore a load of other programs that is smaller than this part of the CPUs' time: it is housekeeping of the system, or an error of the
+/// kernel's tick-based accounting.
 const HOUSEKEEPING: f64 = 0.02;
 
 /// Largest load of other programs that a forecast assumes.
 const MOST_OTHERS: f64 = 0.9;
 
-/// Error that the spread of windows does not show: differences between runs, and the overhead of observing.
+/// Relative error that is added to each forecast for differences between runs and for the overhead of observing. The spread of the windows of one
+/// run shows neither.
 const FLOOR: f64 = 0.03;
 
-/// Likely loss at barriers with as many threads as CPUs, as a factor: the threads still wait for the last one.
+/// Likely loss at barriers with as many threads as CPUs, as a factor: at each barrier, the threads still wait for the last thread to arrive.
 const MEETING: f64 = 1.03;
 
 /// Largest loss at barriers with as many threads as CPUs, as a factor, if the work is equal.
@@ -81,13 +83,13 @@ const LEAST_NS: u64 = 250_000_000;
 /// GCC's runtime tests only 100 times before it sleeps.
 pub(super) const SPINS: f64 = 0.15;
 
-/// Highest efficiency that is assumed for passive waiting, with which the kernel decides which thread runs.
+/// Highest efficiency that forecasts assume for passive waiting, because the kernel, and not the packer, decides which thread runs.
 const ASLEEP_LOSES: f64 = 0.95;
 
 /// Computes the forecast for each way to run the program ([`Way`]).
 ///
 /// # Errors
-/// If there is nothing to choose between, or too little was observed.
+/// If the program does not have more threads than CPUs, so that there are no ways to compare, or if too little was observed.
 pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
     if trial.windows.iter().map(|window| window.length_ns).sum::<u64>() < LEAST_NS {
         return Err(Refusal::TooShort { oversubscribed_ns: trial.oversubscribed_ns() });

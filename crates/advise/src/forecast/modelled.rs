@@ -38,7 +38,7 @@ pub struct Sketch {
     pub inequality: f64,
     /// How threads wait.
     pub waits: Waits,
-    /// Work of a thread between two barriers: all lengths that are possible.
+    /// Work of a thread between two barriers (the length of a phase), nanoseconds: all values that the account allows.
     pub phases_ns: Vec<u64>,
     /// True if an OpenMP runtime was mapped.
     pub openmp: bool,
@@ -89,10 +89,10 @@ const MODEL: f64 = 0.15;
 const AGAIN: f64 = 0.05;
 
 impl Sketch {
-    /// Computes the sketch from an account.
+    /// Computes the sketch of a program from its account.
     ///
     /// # Errors
-    /// If there is nothing to choose between, or the account lacks the information.
+    /// If the program does not have more threads than CPUs, so that there are no ways to compare, or if the account lacks the information.
     pub fn of(evidence: &Evidence<'_>, cpus: u64) -> Result<Sketch, Refusal> {
         let workers = &evidence.workers;
         let threads = workers.len() as u64;

@@ -164,8 +164,8 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
 /// Returns a finding of intended waiting, which saves no time: its `back_ns` only ranks it among such findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // Waits for child processes are explained by the children's accounts. So they are subtracted from the lifetime of which another kind of waiting
-    // is a share.
+    // Waits for child processes are explained by the accounts of the children. For the share of any other kind of waiting, they are therefore
+    // subtracted from the threads' lifetimes.
     let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
     let of_workers = workers.blocked_by.of(causes);

@@ -116,8 +116,8 @@ fn fixed_waits(evidence: &Evidence) -> String {
     }
 }
 
-/// Returns the confidence in the headline `kind` under the load of other programs: `confidence`, or one step less with a sentence that says so. Even
-/// a small load can change which of two losses is the larger one.
+/// Returns the confidence in the headline `kind` under the load of other programs: `confidence`, or the next lower one and a sentence that says why.
+/// Even a small load can change which of two losses is the larger one.
 pub(crate) fn beside_load(evidence: &Evidence, kind: Kind, confidence: Confidence) -> (Confidence, Option<Sentence>) {
     let taken = evidence.cpus_of_others() / evidence.cpus;
     // A thread that sleeps or waits for input would do so on an idle machine, too.

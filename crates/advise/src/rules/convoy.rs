@@ -23,7 +23,7 @@ use crate::numbers::{about_percent, counted};
 use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The part of the saving that is reached if the lock is held half as long.
+/// The part of the largest saving that is reached if the lock is held half as long.
 const SURE: f64 = 0.5;
 
 /// Detects waiting for other threads that neither unequal work nor a delay explains.

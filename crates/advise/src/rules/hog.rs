@@ -38,7 +38,7 @@ pub(crate) fn cpu_hog(evidence: &Evidence) -> Option<Finding> {
 }
 
 fn seen(evidence: &Evidence) -> Option<Finding> {
-    // Waiting behind other programs, and waiting behind siblings because other programs had CPUs that the siblings would have used.
+    // Both count: waiting behind other programs, and waiting behind siblings because other programs held CPUs that the siblings would have used.
     let blame = &evidence.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
     let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));
@@ -48,7 +48,8 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
     let expected = evidence.without_delay(waited);
-    // Every machine has a little load from the system. At such a load, the middle of the range must be worth a step, not only its high end.
+    // Every machine has a little load from the system. If the load is so small, the middle of the forecast's range must show a gain, not only its
+    // high end.
     let little = evidence.cpus_of_others() < WORTH_SHARE * evidence.cpus;
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;

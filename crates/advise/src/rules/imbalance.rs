@@ -74,7 +74,7 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { kind, back_ns: evidence.blame.imbalance_ns, confidence, sentences })
 }
 
-/// Returns a sentence on how the other threads waited; `None` if no way of waiting reaches the least share.
+/// Returns a sentence on how the other threads waited (spinning, yielding or asleep); `None` if none of these reaches the least share.
 fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
     let workers = &evidence.worker_sums;
     let ways = [

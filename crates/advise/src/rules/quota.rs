@@ -1,7 +1,7 @@
 //! Throttled by a control group's quota: threads wait for a CPU although CPUs are idle.
 //!
-//! A quota of q CPUs lets a control group run for q × period per period; then the kernel stops the whole group. The kernel counts how long
-//! (`cpu.stat`). In the account it shows as waiting on CPUs that run no thread.
+//! A quota of q CPUs lets a control group use q × period of CPU time in each period; then the kernel stops the whole group until the next period.
+//! The kernel counts how long the group was stopped (`cpu.stat`). In the account, this time shows as waiting on CPUs that run no thread.
 //!
 //! Bound: `CPUs that the worker threads could use / q`, the work bound, and the time waited.
 
@@ -33,7 +33,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     let spared = evidence.blame.total_ns(Delay::Idle).max(stopped as f64);
     let delay = evidence.without_delay(stopped as f64);
     let could_use = evidence.parallelism(evidence.cpus);
-    // Other programs keep what they took, whatever the quota is.
+    // A larger quota does not give back the CPU time that other programs took.
     let could_get = evidence.parallelism((evidence.cpus - evidence.cpus_of_others()).max(evidence.concurrency.running));
     let bound = match facts.quota() {
         Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),
