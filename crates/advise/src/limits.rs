@@ -49,7 +49,7 @@ fn too_short(evidence: &Evidence, limits: &mut Limits) {
         return;
     }
     let text = format!(
-        "{} of thread time is too short to judge; {} would be the least.",
+        "{} of thread time is too short to judge; a verdict needs at least {}.",
         duration(evidence.sums.wall_ns),
         duration(MIN_THREAD_NS)
     );

@@ -135,7 +135,7 @@ pub(crate) fn unseen(evidence: &Evidence) -> Option<Finding> {
         )
     } else {
         format!(
-            "{} of thread time was blocked: on a lock, storage, a socket or by intention, which only eBPF can tell.",
+            "{} of thread time was blocked. Only eBPF shows the cause: a lock, storage, a socket, or an intended wait.",
             about_percent(evidence.share(ns))
         )
     };

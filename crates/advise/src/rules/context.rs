@@ -83,8 +83,8 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
         )
     } else if alone > evidence.cpus {
         format!(
-            "The work itself needs {ideal} on {cpus}. Upper bound: {bound}, if no thread waited for anything but a CPU \
-             or work of another thread."
+            "The work itself needs {ideal} on {cpus}. Upper bound: {bound}, if threads waited only for CPUs and \
+             for the work of other threads."
         )
     } else {
         format!("The work itself needs {ideal} on {cpus}. Upper bound for any scheduling: {bound}.")
@@ -103,7 +103,7 @@ fn fixed_waits(evidence: &Evidence) -> String {
         (sums.blocked_by[Cause::Stopped], "a signal to continue"),
         (sums.blocked_by[Cause::Other], "other system calls (ioctl, read of a terminal)"),
         (sums.blocked_by[Cause::Unspecified], "causes that this backend does not see"),
-        (sums.blocked_by[Cause::Futex], "threads that waited themselves"),
+        (sums.blocked_by[Cause::Futex], "threads that also waited"),
         (sums.unknown_ns, "events that were not seen"),
     ];
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));

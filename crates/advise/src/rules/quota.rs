@@ -42,7 +42,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     let quota = facts.quota().map_or_else(String::new, |quota| format!(" of {quota:.1} CPUs"));
     let text = format!(
         "The control group's quota{quota} stopped the program in {} periods, for {} of CPU time: {} of thread time \
-         waited for a CPU that nobody used.",
+         waited for a CPU that was idle.",
         count(facts.nr_throttled),
         duration(facts.throttled_ns),
         about_percent(evidence.share(stopped)),

@@ -22,7 +22,7 @@ pub(crate) fn hypervisor(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "The hypervisor took {} of the time this program's threads were on a CPU and gave it to other machines.",
+        "The hypervisor took {} of the time this program's threads were on a CPU and gave it to other virtual machines.",
         about_percent(part)
     );
     let mut main = say(evidence, text, &[Figure::Sum(thread::steal_ns), Figure::Sum(thread::run_ns)]);
