@@ -10,13 +10,13 @@ use crate::worker::Worker;
 
 /// The regions that enclose a region.
 pub type Nesting = nesting::Nesting<Team>;
-/// One of these regions.
+/// One of the regions that enclose a region.
 pub type Level = nesting::Level<Team>;
 
 impl Nesting {
-    /// Returns the regions that enclose a nested region which this thread begins. `around`: the regions in which the thread is, the
-    /// outermost first. `threads`: the number of threads of a region without a `num_threads` clause. `None`: this thread is in no region
-    /// whose tasks this crate runs.
+    /// Returns the regions that enclose a nested region that this thread is about to begin. `around`: the regions that the thread is in,
+    /// the outermost first. `threads`: the current task's number of threads for a region without a `num_threads` clause. Returns `None` if
+    /// this thread is in no region whose tasks this crate runs.
     pub fn of(worker: &Worker, around: impl Iterator<Item = Level>, threads: i32) -> Option<Nesting> {
         let (team, outer) = (worker.team(), worker.nesting());
         let outermost = outer.map(|outer| outer.outermost).or(team)?;
@@ -38,8 +38,8 @@ impl Nesting {
         Some(Nesting { levels, hidden, outermost, threads })
     }
 
-    /// Called when the region is over and the thread that began it continues its task. If a helper's number was taken meanwhile, this
-    /// thread holds it from now on.
+    /// Called when the nested region is over and the thread that began it continues its task. If this thread is a helper, and a number was
+    /// taken for it during the region, the thread holds this number from here on.
     pub fn is_over(&self, worker: &Worker) {
         if let Some(Level { number: Number::Helper(_, helper), .. }) = self.levels.last() {
             let number = helper.number.load(Ordering::Acquire);

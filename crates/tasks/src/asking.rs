@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::work::Work;
 
-/// Addresses of the task functions that have asked. If the table is full, all functions count as asking.
+/// Addresses of the task functions that have asked for their thread's number. If the table is full, all functions count as asking.
 static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
 /// Returns whether tasks of this function ask for their thread's number.
@@ -15,13 +15,13 @@ pub(crate) fn asks(work: Work) -> bool {
     known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
 }
 
-/// Returns whether any function is known to ask.
+/// Returns whether any function is known to ask for its thread's number.
 #[inline]
 pub(crate) fn somebody_asks() -> bool {
     ASKERS[0].load(Ordering::Relaxed) != 0
 }
 
-/// Notes that a function asks.
+/// Notes that a function asks for its thread's number.
 #[cold]
 pub(crate) fn remember(work: Work) {
     let free = |asker: &&AtomicUsize| {

@@ -4,16 +4,17 @@
 //! when it begins the construct. Tasks of the construct add to the copy of the thread that runs them. But they may run before all members
 //! have begun:
 //!
-//! - on a helper, which has no copy and would use that of a member that may be about to set it;
+//! - on a helper, which has no copy of its own: it would use a member's copy, and that member may be about to set it;
 //! - on a late member: it looks for tasks at a barrier. Meanwhile the others pass that barrier, begin the construct and make a task, which
 //!   the late member finds.
 //!
-//! In both cases the member sets its copy later, and the task's contribution is lost. At the beginning of a region there is no late member,
-//! because the thread that begins a region has waited until all threads have left the previous one.
+//! In both cases the member sets its copy to the initial value only afterwards, and overwrites the task's contribution. At the beginning of
+//! a region there is no late member, because the thread that begins a region has waited until all threads have left the previous one.
 //!
-//! Rule: such tasks belong to groups that are [for members](crate::group::Group::is_for_members). Only members run them, and a member at a
-//! barrier only if no thread has passed that barrier. If none has, all tasks belong to constructs that all members have begun, because
-//! these constructs end with a barrier. If a thread has taken a task that it must not run, it puts the task into the members' queue.
+//! Rule: such tasks belong to groups that are [for members](crate::group::Group::is_for_members). Only members run them. A member that
+//! waits at a barrier runs them only if no thread has passed this barrier: until then, all tasks belong to constructs that all members have
+//! begun, because these constructs end with a barrier. If a thread has taken a task that it must not run, it puts the task into the
+//! members' queue.
 
 use crate::sync::{AtomicU32, Ordering};
 
@@ -26,14 +27,14 @@ pub(crate) enum Taker {
 }
 
 impl Taker {
-    /// Returns whether this thread has begun the construct. `generation`: generation of the barrier at which members wait, or will wait
-    /// next.
+    /// Returns whether this thread has begun the construct to which the task belongs. `generation`: generation of the barrier at which
+    /// members wait, or will wait next.
     #[inline]
     pub fn has_begun(self, generation: &AtomicU32) -> bool {
         match self {
             Taker::Helper => false,
-            // Acquire, and loaded after the task was taken: if the task's creator had passed the barrier, this load sees the new
-            // generation.
+            // Acquire, and loaded after the task was taken: if the creator had passed the barrier before it made the task, this load sees
+            // the new generation.
             Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
         }
     }
@@ -47,18 +48,18 @@ mod model {
     use super::*;
     use crate::deque::{Deque, Stolen};
 
-    /// A construct behind barrier 0, with a task that doubles the copy of who runs it.
+    /// A construct that begins after barrier 0, with a task that doubles the copy of the member that runs it.
     struct Construct {
         generation: AtomicU32,
         copies: [UnsafeCell<u32>; 2],
         deque: Deque<(), 2>,
-        /// Tasks that others have put back.
+        /// Number of tasks that a thread has taken and put back, because it must not run them.
         put_back: AtomicU32,
     }
 
     impl Construct {
         fn begin(&self, member: usize) {
-            // SAFETY: the checker sees whoever else uses it.
+            // SAFETY: the model checker reports any concurrent access.
             self.copies[member].with_mut(|copy| unsafe { *copy = 1 });
         }
 
@@ -67,7 +68,7 @@ mod model {
             self.copies[member].with_mut(|copy| unsafe { *copy *= 2 });
         }
 
-        /// A look for a task, which `member` runs if it may.
+        /// Looks for a task, and runs it with the copy of `member`. With `rule`, runs it only if the thread has begun the construct.
         fn look(&self, taker: Taker, member: usize, rule: bool) {
             if let Stolen::Task(_) = self.deque.steal_if(|_| true) {
                 if !rule || taker.has_begun(&self.generation) {
@@ -79,8 +80,8 @@ mod model {
         }
     }
 
-    /// Member 0 passes the barrier, begins the construct and makes a task; the other thread does `other`. The task's contribution is there at
-    /// the end.
+    /// Checks that the task's contribution is not lost: member 0 passes the barrier, begins the construct and makes a task, while another
+    /// thread executes `other`.
     fn check(other: impl Fn(&Construct) + Copy + Send + Sync + 'static) {
         loom::model(move || {
             let construct = Arc::new(Construct {
@@ -99,7 +100,7 @@ mod model {
             }
             second.join().unwrap();
             (0..construct.put_back.load(Ordering::Acquire)).for_each(|_| construct.run(0));
-            // SAFETY: nobody else is left.
+            // SAFETY: the other thread has ended.
             let product: u32 = construct.copies.iter().map(|copy| copy.with(|copy| unsafe { *copy })).product();
             assert_eq!(product, 2, "the contribution is lost");
         });
@@ -111,7 +112,7 @@ mod model {
         construct.look(Taker::Member(None), 1, true);
     }
 
-    /// With the number of the second member, which begins behind it.
+    /// A helper that uses the copy of the second member. This member begins the construct afterwards.
     fn helper(construct: &Construct, rule: bool) {
         construct.look(Taker::Helper, 1, rule);
         construct.begin(1);

@@ -1,8 +1,8 @@
 //! Task functions that probably block: those whose latest task on a standby has blocked.
 //!
 //! A task that blocks gives its CPU back soon. If it begins while other threads want the CPU, it costs them little, and the disk or process
-//! that it waits for works sooner. So a standby begins such tasks even on a CPU for which other threads wait (`helping`), and they come
-//! before other tasks (`queues`).
+//! that it will wait for starts to work sooner. So a standby begins such tasks even on a CPU for which other threads wait (`helping`), and
+//! they come before other tasks (`queues`).
 //!
 //! *Rejected alternative:* standbys begin any task on such a CPU. If the tasks compute, up to 64 more threads would compete for the CPUs.
 
@@ -27,7 +27,7 @@ impl Blocking {
 
     #[inline]
     fn place(&self, work: Work) -> &AtomicUsize {
-        // Functions lie close together. The upper bits of the product differ even for addresses that differ little.
+        // Addresses of functions differ little. The upper bits of the product differ even then.
         &self.0[((work as usize as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % PLACES]
     }
 
@@ -71,7 +71,7 @@ mod tests {
         assert_eq!((table.has(reads), table.has(computes)), (false, true));
     }
 
-    /// A function that does not block leaves the place to the one that does.
+    /// If two functions share an entry, the function that does not block does not overwrite the one that does.
     #[test]
     fn functions_that_share_a_place_are_told_apart() {
         let table = Blocking::new();

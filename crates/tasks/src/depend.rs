@@ -5,7 +5,8 @@
 //!
 //! For each address there are two *sets* of tasks. The last set holds the latest tasks, which may run concurrently (readers, or an
 //! `inoutset`) or are a single writer. The set before it holds the tasks that each task of the last set has to wait for. A task of the last
-//! set's kind joins it; a task of another kind begins a new set. Older tasks need not be kept, because the set in between waits for them.
+//! set's kind joins it; a task of another kind begins a new set. Older tasks need not be kept, because the tasks of the set before the last
+//! one wait for them.
 //!
 //! Source of the rules: OpenMP 5.2, section 15.9.5 (depend clause), and 15.9.1 on `omp_all_memory`.
 
@@ -14,8 +15,8 @@
 pub enum Kind {
     /// `in`: may run concurrently with other readers.
     In,
-    /// `out`, `inout`, and `mutexinoutset`: runs alone. OpenMP allows tasks of the last kind in any order; here they run in the order of
-    /// their creation, which excludes them from each other without a lock.
+    /// `out`, `inout`, and `mutexinoutset`: runs alone. OpenMP allows tasks of the last kind in any order; here they run one after the
+    /// other in the order of their creation, so they need no lock.
     Out,
     /// `inoutset`: may run concurrently with other tasks of this kind.
     InOutSet,
@@ -190,8 +191,8 @@ impl<H: Copy + PartialEq> Default for Table<H> {
     }
 }
 
-/// Hashes an address. Neighbouring addresses, such as elements of an array, must not fill one stretch of the table: so this takes the upper
-/// half of the product with 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
+/// Hashes an address. Neighbouring addresses, such as elements of an array, must not fill one stretch of the table. So the hash is the
+/// upper half of the address multiplied by 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
 fn spread(address: usize) -> usize {
     ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }
@@ -217,7 +218,7 @@ mod tests {
         }
     }
 
-    /// For whom each of these tasks waits, without repetition.
+    /// Returns, for each of these tasks, the tasks that it waits for, without duplicates.
     fn waits(tasks: &[&[Access]]) -> Vec<Vec<usize>> {
         let mut table = Table::new();
         let each = tasks.iter().enumerate().map(|(task, accesses)| {
@@ -274,7 +275,7 @@ mod tests {
         ]
     }
 
-    /// Whether two accesses must not be reordered, by the specification alone.
+    /// Returns whether the OpenMP specification forbids to reorder two accesses.
     fn conflict(one: Access, other: Access) -> bool {
         match (one, other) {
             (Access::At(place, kind), Access::At(other_place, other_kind)) => {
@@ -285,8 +286,7 @@ mod tests {
     }
 
     proptest! {
-        /// Who has to wait for whom, directly or by way of others, is what the specification says: no less, and no
-        /// more than what follows from it.
+        /// The table orders exactly those pairs of tasks that the specification orders, directly or through other tasks.
         #[test]
         fn order_is_what_conflicts_ask_for(
             tasks in prop::collection::vec(prop::collection::vec(access(), 1..4), 1..24)

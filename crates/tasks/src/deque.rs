@@ -13,12 +13,13 @@
 
 use crate::sync::{AtomicPtr, Ends, Ordering, fence};
 
-/// Ring slots of a deque: with this many ready tasks there is enough to steal.
+/// Number of ring slots of a deque. This many ready tasks are enough for thieves.
 pub const CAPACITY: usize = 1024;
 
 /// A work-stealing deque of at most `N` pointers, `N` a power of two.
 pub struct Deque<T, const N: usize = CAPACITY> {
-    /// `begin` is the top, which thieves write; `end` is the bottom. They may lie in memory that BPF can read.
+    /// The deque's two positions: `begin` is the top, which thieves increment, and `end` is the bottom. They may lie in memory that BPF can
+    /// read.
     ends: &'static Ends,
     ring: [AtomicPtr<T>; N],
 }
@@ -35,7 +36,7 @@ pub enum Stolen<T> {
 }
 
 impl<T, const N: usize> Deque<T, N> {
-    /// Makes an empty deque. `ends` are those of an empty queue, and no other queue uses them.
+    /// Makes an empty deque. `ends`: positions of an empty queue, which no other queue uses.
     pub fn new(ends: &'static Ends) -> Deque<T, N> {
         assert!(N.is_power_of_two());
         Deque { ends, ring: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
@@ -76,8 +77,8 @@ impl<T, const N: usize> Deque<T, N> {
         if self.ends.begin.0.load(Ordering::Relaxed) > bottom {
             return None;
         }
-        // Release, as for all stores to `bottom`: a thief may read this value and not the one that `push` stored before, and must then
-        // still see the ring slots that `push` has written.
+        // Release, like all stores to `bottom`: a thief may read this value instead of the one that the latest `push` stored. Even then the
+        // thief must see the ring slots that `push` has written.
         self.ends.end.0.store(bottom, Ordering::Release);
         fence(Ordering::SeqCst);
         let top = self.ends.begin.0.load(Ordering::Relaxed);
@@ -223,8 +224,8 @@ mod model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
-    /// An owner that pushes `pushes` and pops as many, against thieves, in every order with at most three preemptions
-    /// (Musuvathi and Qadeer, PLDI 2007: two show nearly all that any number does).
+    /// Tests an owner that pushes `pushes` tasks and pops as often, while thieves steal, in every interleaving with at most three
+    /// preemptions. Two preemptions already reveal nearly all bugs (Musuvathi and Qadeer, PLDI 2007).
     fn each_once(pushes: usize, thieves: usize) {
         let mut model = loom::model::Builder::new();
         model.preemption_bound = Some(3);
@@ -233,7 +234,7 @@ mod model {
             let tasks: Vec<*mut AtomicUsize> =
                 (0..pushes).map(|_| Box::into_raw(Box::new(AtomicUsize::new(0)))).collect();
             let take = |task: *mut AtomicUsize| {
-                // SAFETY: freed below only.
+                // SAFETY: the tasks are freed only at the end of this function.
                 unsafe { (*task).fetch_add(1, Ordering::Relaxed) };
             };
             let thieves: Vec<_> = (0..thieves)
@@ -255,7 +256,7 @@ mod model {
             thieves.into_iter().for_each(|thief| thief.join().unwrap());
             assert_eq!(deque.len(), 0);
             for task in tasks {
-                // SAFETY: made above, known to nobody else any more.
+                // SAFETY: made above, and all other threads have ended.
                 let task = unsafe { Box::from_raw(task) };
                 assert_eq!(task.load(Ordering::Relaxed), 1);
             }

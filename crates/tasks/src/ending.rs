@@ -10,8 +10,8 @@ use crate::task::{DEPENDS, HOLD, HOLDS, NOBODY, Task, USE};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Runs a task with an event. If the body ends before the event is fulfilled, the task comes here a second time after that, and is only
-    /// ended.
+    /// Runs a task with a `detach` event. If the body ends before the event is fulfilled, the task is queued again when the event is
+    /// fulfilled. Then this function is called for it a second time, does not run the body, and only ends the task.
     #[cold]
     pub(crate) fn run_detached(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: taken from a queue, or never in one, so this thread owns it.
@@ -24,8 +24,8 @@ impl Worker {
                 return None;
             }
         }
-        // A cancelled task ends without its event. The program need not fulfil the event. If it does so later, the task's memory must not
-        // be touched.
+        // If the task was cancelled, it ends without its event, and the program need not fulfil the event. If the program fulfils it later,
+        // that must have no effect: the memory may be another task's by then.
         task.event.close();
         self.end(this)
     }
@@ -67,9 +67,9 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.slot.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
-            // If the task ends before its children, or if a child holds it, some of its descendants are unfinished, and threads may follow
-            // their chain of parents through this task. A child adds its hold before it is counted. So the count is read first: if it has all
-            // children, their holds are seen too.
+            // If some children are unfinished, or if a child holds this task, the task has unfinished descendants, and threads may follow
+            // the chain of parents from these through this task. So this task holds its parent. A child adds its hold before it is counted
+            // as ended. So the count is read before the holds: if all children are counted, all their holds are visible.
             if missing != task.others.tally.ended_elsewhere() || task.is_held() {
                 // SAFETY: as below.
                 unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
@@ -122,13 +122,13 @@ impl Worker {
         }
     }
 
-    /// Drops one reference to a task's memory: the task and its children have ended, or its parent's table no longer refers to it. If that
-    /// frees the memory, also drops the task's hold on its parent.
+    /// Drops one [`USE`] of a task's memory. Called when the task and all its children have ended, and when its parent's table drops a
+    /// reference to it. If this was the last reference, frees the memory, and drops the task's hold on its parent if it has one.
     #[inline]
     pub(crate) fn forget(&self, task: NonNull<Task>) {
         let (mut next, mut less) = (Some(task), USE);
         while let Some(this) = next.take() {
-            // SAFETY: the caller had a reference until now.
+            // SAFETY: the reference that is dropped below keeps the task valid until then.
             let task = unsafe { this.as_ref() };
             if task.is_used_no_more(less) {
                 if task.flags.get() & HOLDS != 0 {
@@ -151,7 +151,7 @@ impl Worker {
     }
 }
 
-/// Listener that drops the references of a table to tasks.
+/// Listener for a table that drops its references to tasks.
 pub(crate) struct Forgetting<'w>(pub(crate) &'w Worker);
 
 impl Listener<NonNull<Task>> for Forgetting<'_> {

@@ -25,15 +25,15 @@ use crate::sync::{AtomicU64, Ordering};
 const OPEN: u64 = 1;
 const FULFILLED: u64 = 1 << 1;
 const BODY_ENDED: u64 = 1 << 2;
-/// Lowest bit of a field of the word: the number of the thread that waits for the event, plus one.
+/// Position of a bit field in the word: the number of the thread that waits for the event, plus one; 0 if none waits.
 const THREAD_AT: u32 = 3;
-/// Lowest bit of a field of the word: the number of events that have been opened in this memory.
+/// Position of a bit field in the word: the number of events that have been opened in this memory.
 const TIMES_AT: u32 = 32;
 
-/// Added to the task's address to form the event's handle, which is thus odd. Handles of other libraries are addresses of objects, and no
+/// A bit that is set in all event handles of this crate, so they are odd. Handles of other libraries are addresses of objects, and no
 /// object has an odd address.
 const MARK: usize = 1;
-/// Number of bits above the address: they hold the upper part of the count of events.
+/// Number of bits above the address in a handle. They hold the upper part of the number of events that have been opened in the memory.
 const HIGH_TIMES: u32 = 16;
 
 /// The team to which a task goes back if its event is fulfilled after its body has ended.
@@ -65,7 +65,8 @@ pub(crate) enum Fulfilled {
 impl<T> Event<T> {
     /// The bits that can be set in the address of a task: tasks are aligned, and user space ends below 2^48.
     const ADDRESS: usize = (1 << 48) - align_of::<T>();
-    /// Number of bits below the address, above the mark: they hold the lower part of the count of events.
+    /// Number of bits between the mark and the address in a handle. They hold the lower part of the number of events that have been opened
+    /// in the memory.
     const LOW_TIMES: u32 = align_of::<T>().trailing_zeros() - 1;
     /// The largest count of events. The next count is 0.
     const ALL_TIMES: u32 = (1 << (Self::LOW_TIMES + HIGH_TIMES)) - 1;
@@ -109,7 +110,8 @@ impl<T> Event<T> {
     /// Called when the body returns. True: the event is fulfilled and the task complete. False: the thread that fulfils the event owns the
     /// task, and this thread must not touch it.
     pub fn body_ends(&self) -> bool {
-        // Release: publishes what the body did to the thread that ends the task. Acquire: what was done before the event was fulfilled.
+        // Release: makes the writes of the body visible to the thread that ends the task. Acquire: if the event is fulfilled, what was
+        // written before that is visible here.
         self.word.fetch_or(BODY_ENDED, Ordering::AcqRel) & FULFILLED != 0
     }
 
@@ -233,12 +235,12 @@ mod model {
         Arc::new(event)
     }
 
-    // SAFETY: in a model nobody looks at its home.
+    // SAFETY: the models open an event before they share it, and then access only its atomic word.
     unsafe impl Sync for Event<u16> {}
     // SAFETY: as above.
     unsafe impl Send for Event<u16> {}
 
-    /// The body ends while somebody fulfils the event: exactly one of the two has the task.
+    /// The body ends while another thread fulfils the event: exactly one of the two threads then owns the task.
     #[test]
     fn a_task_has_one_owner() {
         loom::model(|| {
@@ -250,7 +252,7 @@ mod model {
         });
     }
 
-    /// Its creator begins to wait while somebody fulfils the event: it is woken, or need not wait.
+    /// The task's creator begins to wait while another thread fulfils the event: the creator is woken, or need not wait.
     #[test]
     fn a_wake_is_never_lost() {
         loom::model(|| {

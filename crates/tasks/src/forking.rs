@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 
 use crate::{icv, park, pool};
 
-/// Guards of all locks of this crate. While they exist, no other thread holds one.
+/// Guards of all locks of this crate. While they exist, no other thread holds one of these locks.
 pub struct Held {
     _numbers: MutexGuard<'static, (Vec<u32>, u32)>,
     _memory: MutexGuard<'static, [pool::Chains; 2]>,

@@ -1,4 +1,4 @@
-//! Frames: tasks that their creator runs immediately, and for which no task is created in memory unless something needs it.
+//! Frames: tasks that their creator runs immediately, and for which a `Task` is made only if code needs one.
 //!
 //! Three kinds of tasks run immediately: tasks with a false `if` clause, tasks created in a final task, and tasks created while the deque
 //! has enough of them. Nearly always such a task creates no children and begins no group, so nothing refers to it. Then it is only a

@@ -16,11 +16,12 @@ pub struct Group {
     /// The group around this one. A task is a member of the innermost group only, because the outer group's end comes after the inner
     /// group's.
     pub(crate) around: *const Group,
-    /// Whether only members of the team may run the group's tasks, and only after they have begun the group's construct, because the tasks
-    /// use data that each member has for itself there. Inner groups inherit this. Written by the same thread as [`kept`](Group::kept).
+    /// True if the group's tasks use data that each member of the team sets up when it begins the group's construct. Only members that have
+    /// begun the construct may run such tasks; see `begun`. Inner groups inherit the value. Written by the same thread as
+    /// [`kept`](Group::kept).
     pub is_for_members: Cell<bool>,
-    /// A pointer that the caller stores with the group. Until it is set, the group has the pointer of the group around it. Only the group's
-    /// own thread sets it, before the group has tasks.
+    /// A pointer that the caller stores with the group. Until it is set, the group has the pointer of the group around it. Only the thread
+    /// that owns the group sets it, before the group has tasks.
     pub kept: Cell<*mut usize>,
 }
 

@@ -2,13 +2,13 @@
 //!
 //! A member takes its own number in every task that asks for one. Other threads take it rarely: helpers, in the first tasks of a function
 //! (`number`), and a member whose own number is taken. So the owner stores its claim, executes a fence that costs nearly nothing, and then
-//! looks for another's claim. Other threads do the same with the expensive fence ([`fence`](crate::fence)). If both come at the same time,
-//! at least one of them gives way.
+//! checks whether another thread has stored a claim. Other threads do the same with the expensive fence ([`fence`](crate::fence)). If both
+//! come at the same time, at least one of them gives way.
 
 use crate::fence;
 use crate::sync::{AtomicU32, Ordering};
 
-/// In place of a thread number: no number.
+/// Value in place of a thread number: no number.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The lock on one number.
@@ -36,7 +36,7 @@ impl Held {
         } else if !self.take_others() {
             return false;
         }
-        // Acquire: sees what the last holder did.
+        // Acquire: what the last holder wrote is visible here.
         let free = self.word(!own).load(Ordering::Acquire) == 0;
         if !free {
             self.give_back(own);
@@ -83,14 +83,14 @@ mod model {
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
-    /// Whoever has it is alone: the checker sees two that are at the same cell.
+    /// Only one thread at a time holds the lock: the model checker reports concurrent accesses to the cell.
     #[test]
     fn two_never_have_it() {
         loom::model(|| {
             let shared = Arc::new((Held::new(), UnsafeCell::new(0)));
             let use_it = |shared: &(Held, UnsafeCell<u32>), own| {
                 if shared.0.take(own) {
-                    // SAFETY: what is checked here.
+                    // SAFETY: this thread holds the lock. That no other thread holds it is what the model checks.
                     shared.1.with_mut(|count| unsafe { *count += 1 });
                     shared.0.give_back(own);
                 }

@@ -21,7 +21,8 @@ pub trait Helper {
 }
 
 impl Worker {
-    /// Runs a team's tasks without being a member, while there are any and the `helper` may begin them. Returns how many tasks it ran.
+    /// Runs a team's tasks without being a member, as long as there are tasks and [`Helper::may_begin`] returns true. Returns how many
+    /// tasks were run.
     pub fn help(&self, team: &'static Team, helper: &mut impl Helper) -> u64 {
         let Some(slot) = team.take_helper_slot() else { return 0 };
         let before = self.step_aside();
@@ -52,9 +53,9 @@ impl Worker {
             let has_blocked = helper.has_run();
             BLOCKING.note(work, has_blocked);
             next = match ready {
-                // A successor of a task that has blocked goes behind tasks that have been ready for longer. Otherwise each standby would
-                // follow one chain of tasks, and if the CPUs are never idle, the other chains would begin only after these chains have
-                // ended.
+                // If the task has blocked, its successor is queued after the tasks that have been ready for longer. Otherwise each standby
+                // would follow one chain of tasks, and if the CPUs are never idle, the other chains would begin only after these chains
+                // have ended.
                 Some(ready) if has_blocked => {
                     team.put_first(slot, ready);
                     self.find(None)

@@ -6,7 +6,7 @@
 //!
 //! 1. A task points to its values (`Kept`, with a reference count). Null stands for the values with which its region began. A new task
 //!    copies its creator's pointer.
-//! 2. If the program sets a variable, it sets the runtime's. The task then keeps the values that the runtime reports
+//! 2. If the program sets a variable, the runtime stores the new value. The task then keeps the values that the runtime reports
 //!    ([`Worker::set_icvs`]).
 //! 3. When a task begins on a thread, or has ended there, the thread compares the pointers of this task and of the task that it interrupts.
 //!    If they differ, the thread writes the values.
@@ -18,8 +18,8 @@
 //!    allocator of the task's creator.
 //!
 //! As long as the program sets no variable (`is_ever_set`), all this is skipped. Most programs that set one do so before their regions.
-//! Then all tasks of a region have the same values (`do_tasks_differ`): members find them in the runtime, and only helpers have to get them
-//! from the team.
+//! Then all tasks of a region have the same values (`do_tasks_differ` is false): members find them in the runtime, and only helpers have to
+//! get them from the team.
 
 pub(crate) mod kept;
 
@@ -58,8 +58,8 @@ impl Team {
         let region = &self.icvs;
         if region.runtime.load(Ordering::Relaxed) != runtime {
             region.runtime.store(runtime, Ordering::Relaxed);
-            // Helpers compare only pointers, and they have written the old pointer's values into another runtime. So the pointer has to
-            // change.
+            // Helpers compare only pointers. A helper that already has this pointer has written its values into the previous runtime, not
+            // into the new one. So the pointer has to change.
             self.begins_with(None);
         }
     }
@@ -136,7 +136,7 @@ impl Worker {
 
     #[cold]
     fn change_to(&self, task: &Task, around: *const Task) {
-        // SAFETY: null, or the task that ran here until now.
+        // SAFETY: null, or the interrupted task, which is alive: it ran on this thread until now.
         let around = unsafe { around.as_ref() };
         if task.icvs.points_as(around.map(|around| &around.icvs)) {
             return;
@@ -159,7 +159,7 @@ impl Worker {
 
     #[cold]
     fn change_back(&self, task: &Task, around: *const Task) {
-        // SAFETY: null, or the task that runs here from now on.
+        // SAFETY: null, or the interrupted task, which is alive: it continues on this thread.
         let around = unsafe { around.as_ref() };
         if !task.icvs.points_as(around.map(|around| &around.icvs))
             && let (Some(before), Some(mut values)) = (self.values_of(Some(task)), self.values_of(around))

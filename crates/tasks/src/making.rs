@@ -202,7 +202,7 @@ unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
     }
 }
 
-/// Turns dependences into edges.
+/// Listener that makes an edge from each earlier task that the new task has to wait for.
 struct Entering<'w> {
     worker: &'w Worker,
     task: &'w Task,
@@ -214,15 +214,15 @@ struct Entering<'w> {
 
 impl Listener<NonNull<Task>> for Entering<'_> {
     fn waits_for(&mut self, earlier: NonNull<Task>) {
-        // If several addresses name the same task, one edge is enough.
+        // If the new task waits for the same task because of several addresses, one edge is enough.
         if self.last == Some(earlier) {
             return;
         }
         self.last = Some(earlier);
-        // SAFETY: the table refers to the task, so its memory is not free.
+        // SAFETY: the table refers to the earlier task, so its memory is not free.
         let earlier = unsafe { earlier.as_ref() };
         if (self.found as usize) < self.room {
-            // SAFETY: the task's own memory has room for that many edges.
+            // SAFETY: the new task's memory has room for `room` edges.
             let edge = unsafe { &*self.edges.add(self.found as usize) };
             self.found += u32::from(earlier.precede(self.task, edge));
         } else {

@@ -17,7 +17,7 @@ use crate::work::Work;
 
 /// A team that gives out thread numbers.
 pub trait Numbers {
-    /// Takes a number for a helper that is in a task of this function. Any thread may call this.
+    /// Takes a number for a helper that runs a task of the function `work`. Any thread may call this.
     fn take_for_helper(&self, work: Option<Work>) -> u32;
 }
 
@@ -30,7 +30,7 @@ pub struct Level<T: 'static> {
 
 pub(crate) enum Number<T: 'static> {
     Known(u32),
-    /// The number of a helper of this team.
+    /// The number of a helper of this team: taken when a thread asks for it.
     Helper(&'static T, Arc<HelperNumber>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct HelperNumber {
 pub struct Common {
     /// Largest number of threads that the regions may have together.
     pub thread_limit: AtomicU32,
-    /// Number of threads that the inner regions have, without the threads that began them.
+    /// Number of threads of the inner regions, not counting the threads that began these regions.
     pub taken_inside: AtomicU32,
     /// Number of the league's team in which the regions are, and number of teams in the league (`teams` construct).
     pub league: [AtomicU32; 2],
@@ -97,7 +97,8 @@ impl<T: Numbers> Level<T> {
         self.size
     }
 
-    /// Returns the ancestor's number. Takes one if the ancestor is a helper whose number no thread has asked for yet.
+    /// Returns the ancestor's thread number. If the ancestor is a helper and no thread has asked for its number yet, first takes a free
+    /// number of the team for it.
     pub fn number(&self) -> u32 {
         match &self.number {
             Number::Known(number) => *number,
@@ -107,7 +108,7 @@ impl<T: Numbers> Level<T> {
 }
 
 impl HelperNumber {
-    /// Makes the number of a helper that is in a task of this function. No thread has asked for the number yet.
+    /// Makes the record of a helper's number, which is not yet taken. `work`: the function of the helper's task.
     pub fn new(work: Option<Work>) -> HelperNumber {
         HelperNumber { number: AtomicU32::new(NONE), asking: Mutex::new(()), work }
     }
@@ -135,7 +136,8 @@ impl<T> Nesting<T> {
         self.hidden
     }
 
-    /// Returns the control variable of the task that began this region: the number of threads of a region without a `num_threads` clause.
+    /// Returns the number of threads of a region without a `num_threads` clause: the value of this control variable in the task that began
+    /// this region.
     pub fn threads(&self) -> i32 {
         self.threads
     }

@@ -10,7 +10,7 @@
 //!    their own numbers. So on helpers only the first tasks of a function ask. Exception: if members may already have left the region
 //!    ([`Team::lets_go`]), helpers run such tasks too, with the numbers of those members.
 //! 3. A thread that finds no free number waits, but only for a limited time, because the task that holds a number may be waiting for this
-//!    one. After [`PATIENCE`] attempts, the thread shares a number that is held. This is counted and reported.
+//!    thread's task. After [`PATIENCE`] attempts, the thread shares a number that is held. This is counted and reported.
 //!
 //! A task that does not ask costs little: at each scheduling point, its thread compares two words of its own.
 
@@ -60,7 +60,7 @@ impl Numbers for Team {
 }
 
 impl Worker {
-    /// Returns whether this thread, which is a helper, has to leave tasks of this function to members.
+    /// Returns whether this thread is a helper and has to leave tasks of this function to members.
     #[inline]
     pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
         self.place().is_some_and(|(team, slot)| slot.is_for_helper() && !team.lets_go()) && asks(work)

@@ -6,8 +6,8 @@
 //! 1. The thread that runs a range first splits off its upper half and puts that into a queue, again and again until few parts are left. It
 //!    does these, and then takes the next range, which it usually finds in its own deque.
 //! 2. The number of parts that counts as *few* is learned: one part at first, then as many as take `UNSEEN_NS`. No other thread can take
-//!    these parts, even while the thread is blocked in one of them. So the limit bounds the work that such a block delays, if parts are
-//!    alike.
+//!    these parts, even while the thread is blocked in one of them. So the limit bounds the work that is delayed while the thread is
+//!    blocked, if all parts take about the same time.
 //! 3. Parts may differ. So after each part, or after several short ones, the thread checks whether another thread has no work or sleeps, or
 //!    whether a CPU is free. If so, it splits the rest of its range once more.
 //!
@@ -125,8 +125,8 @@ impl Worker {
         let begin_ns = umt_client::now_ns();
         while part < range.to && !self.is_cancelled() {
             if self.leaves_to_members(parts.work) {
-                // The parts that have run so far have shown that helpers must not run this function. So the rest goes to members. If there
-                // is no memory for a new task, this helper continues.
+                // This thread is a helper, and by now the function is known to ask for its thread's number: helpers must not run it. So the
+                // rest of the range goes to members. If there is no memory for a new task, this helper continues.
                 range.from = part;
                 if self.put_parts(&range, task, part, if few == u64::MAX { 1 } else { few }, true) {
                     return;
@@ -182,7 +182,7 @@ impl Worker {
         else {
             return false;
         };
-        // SAFETY: room for both, aligned for both.
+        // SAFETY: the memory has room for the range and the arguments, and is aligned for both.
         unsafe {
             let data = made.arguments.byte_add(data_at);
             ptr::copy_nonoverlapping(parts.data.cast::<u8>(), data.cast(), parts.bytes);
@@ -210,7 +210,7 @@ impl Worker {
         new.depth.store(task.depth.load(Ordering::Relaxed), Ordering::Relaxed);
         new.flags.set(task.flags.get() & FINAL);
         new.group.set(task.group.get());
-        // Not from the parent: it may have set other values since, and may run on another thread.
+        // Not from the parent: the parent may have set other values since, and may run on another thread.
         self.inherit_icvs(new, task);
         // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
         if parent.own.slot.load(Ordering::Relaxed) == self.thread {

@@ -90,7 +90,7 @@ impl Pool {
                 }
             },
         };
-        // SAFETY: `bytes` of room, of which the arguments are the last part.
+        // SAFETY: the room has `bytes` bytes, and the arguments are its last part.
         let arguments = unsafe { room.add(arguments_at) };
         let edges = room.cast::<Edge>();
         for at in 0..needs.edges {
@@ -116,14 +116,14 @@ impl Pool {
     pub unsafe fn free(&self, task: NonNull<Task>) {
         // SAFETY: the caller's promise.
         let class = unsafe { task.as_ref() }.class.get();
-        // SAFETY: as above; its table may hold memory.
+        // SAFETY: as above. The table is dropped because it may own memory.
         unsafe { drop(std::mem::take(&mut *task.as_ref().own.table.get())) };
         // SAFETY: as above.
         unsafe { task.as_ref() }.leave();
         if class == ELSEWHERE {
             // SAFETY: written by `make`.
             let room = unsafe { task.as_ptr().add(1).cast::<Room>().read() };
-            // SAFETY: made by `elsewhere` with these.
+            // SAFETY: `elsewhere` has allocated it with this size and alignment.
             unsafe { dealloc(room.at, Layout::from_size_align_unchecked(room.bytes, room.align)) };
         }
         self.give(if class == ELSEWHERE { 0 } else { class as usize }, task);

@@ -143,7 +143,7 @@ impl Team {
         });
         fence(Ordering::SeqCst);
         // A member may have left its tasks to standbys and gone to sleep before it was known that only members may run this task's
-        // function. If another team found that out, it has woken only its own members.
+        // function. If a thread of another team noted this, it has woken only members of its own team.
         self.wake_member_for(task);
     }
 
@@ -175,8 +175,8 @@ impl Team {
             return Some(task);
         }
         let deque = &slot.deque;
-        // Check the task before taking it. If it were taken and put back, it would be in no queue for a moment, and another thread may look
-        // for a task for the last time just then.
+        // Check the task before taking it. If it were taken and put back, it would be in no queue for a moment. A thread that searches for
+        // the last time at that moment would go to sleep without it.
         let fits = |within: &Task| {
             let youngest = NonNull::new(deque.youngest());
             // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
@@ -225,7 +225,7 @@ impl Team {
     fn take_urgent(&self, within: Option<&Task>) -> Option<NonNull<Task>> {
         let mut taken = None;
         self.queues.urgent.with(|Urgents { heap, .. }| {
-            // SAFETY: a task in the heap belongs to no thread, so it is still there.
+            // SAFETY: a task in the heap has not ended, so it has not been freed.
             let fits = |urgent: &Urgent| within.is_none_or(|within| unsafe { urgent.task.0.as_ref() }.is_below(within));
             if heap.peek().is_some_and(fits) {
                 taken = heap.pop();
@@ -258,7 +258,7 @@ fn take_from(queue: &Queue<VecDeque<Ready>>, within: Option<&Task>) -> Option<No
     }
     let mut taken = None;
     queue.with(|queue| {
-        // SAFETY: a task in the queue belongs to no thread, so it is still there.
+        // SAFETY: a task in the queue has not ended, so it has not been freed.
         let fits = |ready: &Ready| within.is_none_or(|within| unsafe { ready.0.as_ref() }.is_below(within));
         taken = queue.iter().position(fits).and_then(|at| queue.remove(at));
         queue.len()

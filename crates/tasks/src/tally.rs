@@ -1,11 +1,11 @@
-//! Counter of a task's unfinished children, or of a group's unfinished tasks. The last one that ends wakes the waiting thread, or frees the
-//! task.
+//! Counter of a task's unfinished children, or of a group's unfinished tasks. The thread that ends the last of them wakes the waiting
+//! thread, or frees the task.
 //!
 //! The task itself counts the children that it makes, and those that end on its own thread while it waits: no other thread reads these two
 //! numbers. Children that end on other threads are counted here, in one atomic word. So a program whose tasks are not stolen executes no
 //! atomic operation for them.
 //!
-//! The lower half of the word is a number around [`ZERO`], the upper half is a state:
+//! The lower half of the word is a number, which may be negative ([`ZERO`] is its offset). The upper half is a state:
 //!
 //! 1. While the task runs, the state is [`RUNS`], and the number is how many children have ended on other threads. No thread waits.
 //! 2. When the task wants to wait, or has ended, it subtracts the number of children that it has not counted as ended, and sets the state
@@ -15,7 +15,7 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Offset of the number, so that it stays within the lower half of the word on either side of zero.
+/// Offset of the number. Because of it, negative numbers fit into the lower half of the word, too.
 const ZERO: u64 = 1 << 31;
 const NUMBER: u64 = u32::MAX as u64;
 const NAME_AT: u32 = 32;
@@ -33,9 +33,9 @@ pub struct Tally(AtomicU64);
 pub enum Counted {
     /// Nothing: other children are unfinished, or no thread waits.
     Nothing,
-    /// The last child that this thread waits for has ended: wake the thread.
+    /// The last child has ended, and the thread of this number waits for it: wake that thread.
     Wake(u32),
-    /// The last child of a task that has ended: the counting thread frees the task.
+    /// The last child has ended, and the task itself had ended before: the counting thread frees the task.
     Free,
 }
 
@@ -48,7 +48,8 @@ impl Tally {
     /// Counts a child that has ended on another thread than its parent's.
     #[inline]
     pub fn count(&self) -> Counted {
-        // Release: publishes what the child did to the thread that counts last. Acquire: if that is this thread, sees what the others did.
+        // Release: makes this child's writes visible to the thread that counts the last child. Acquire: if this is the last child, the
+        // other children's writes are visible here.
         let after = self.0.fetch_add(1, Ordering::AcqRel) + 1;
         match after >> NAME_AT {
             RUNS => Counted::Nothing,
@@ -81,7 +82,7 @@ impl Tally {
         before.wrapping_sub(missing) & NUMBER != ZERO
     }
 
-    /// Returns whether all children for which the task waits since [`ask`](Tally::ask) have ended.
+    /// Returns whether all children have ended that the task waits for. Called after [`ask`](Tally::ask).
     #[inline]
     pub fn is_enough(&self) -> bool {
         self.0.load(Ordering::Acquire) & NUMBER == ZERO
@@ -163,7 +164,7 @@ mod model {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32;
 
-    /// Two children end elsewhere while their parent ends: exactly one of the three frees it.
+    /// Two children end on other threads while their parent ends: exactly one of the three threads frees the parent.
     #[test]
     fn it_is_freed_once() {
         loom::model(|| {
@@ -187,7 +188,7 @@ mod model {
         });
     }
 
-    /// Two children end elsewhere while their parent asks: it is woken once, or need not wait.
+    /// Two children end on other threads while their parent begins to wait: the parent is woken once, or need not wait.
     #[test]
     fn a_wake_is_never_lost() {
         loom::model(|| {

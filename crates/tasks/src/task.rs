@@ -20,7 +20,7 @@ use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
 use crate::work::Work;
 
-/// In place of a thread's number: no thread.
+/// Value in place of a thread's number: no thread.
 pub const NOBODY: u32 = u32::MAX;
 
 /// A final task (OpenMP's `final`): each task that is created in it is final too, and its creator runs it immediately.
@@ -103,13 +103,13 @@ pub(crate) struct Others {
     pub successors: AtomicPtr<Edge>,
 }
 
-/// One reference to a task's memory, by the task itself or by a table.
+/// Added to `uses` for a reference to the task's memory by the task itself or by a table.
 pub const USE: u64 = 1;
-/// One reference to a task's memory, by a child that has ended.
+/// Added to `uses` for a reference to the task's memory by a child that has ended.
 pub const HOLD: u64 = 1 << 32;
 
-/// Added to a count while a task's accesses are entered. Larger than the number of tasks that a task can wait for, and than the number of
-/// table entries that it can have.
+/// Added to `waits_for` and `uses` while a task's accesses are entered, so that neither count reaches zero meanwhile. Larger than the
+/// number of tasks that a task can wait for, and than the number of table entries that it can have.
 pub const BEING_ENTERED: u32 = 1 << 30;
 
 /// An entry in a task's list of successors: one task that waits for it. The entry lies in the waiting task's memory or, if there is no
@@ -215,8 +215,8 @@ impl Task {
     /// Makes `later` wait for this task, by an edge that belongs to `later`. Returns false if this task has ended.
     pub(crate) fn precede(&self, later: &Task, edge: &Edge) -> bool {
         edge.task.set(later);
-        // Acquire: if this task has ended, `later` may run now and has to see what this one wrote. A fence would do, but the thread
-        // sanitizer does not know fences.
+        // Acquire: if this task has ended, `later` may run now and has to see what this task wrote. A fence would be enough, but
+        // ThreadSanitizer does not support fences.
         let mut first = self.others.successors.load(Ordering::Acquire);
         loop {
             if first == CLOSED {
@@ -235,7 +235,7 @@ impl Task {
     /// Drops one reference, [`USE`] or [`HOLD`]. Returns whether it was the last.
     #[inline]
     pub(crate) fn is_used_no_more(&self, less: u64) -> bool {
-        // The last user need not write the count: no other thread can get a new reference to the task.
+        // If this is the last reference, the count need not be written: no other thread can get a new reference to the task.
         self.others.uses.load(Ordering::Acquire) == less || self.others.uses.fetch_sub(less, Ordering::AcqRel) == less
     }
 
@@ -270,7 +270,7 @@ impl Task {
 }
 
 impl Edge {
-    /// Makes an edge for a task's own memory.
+    /// Makes an edge that lies in the waiting task's memory.
     pub const fn new() -> Edge {
         Edge { next: Cell::new(ptr::null_mut()), task: Cell::new(ptr::null()), by_itself: Cell::new(false) }
     }

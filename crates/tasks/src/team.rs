@@ -1,8 +1,8 @@
 //! A team: threads that share their ready tasks and meet at barriers.
 //!
 //! **Slots.** Each thread that runs the team's tasks has a slot (`Slot`): a member has a member's slot, any other thread a helper slot.
-//! Each slot has a deque of ready tasks (`ready`). The module `sleep` has sleeping and waking, `barrier` has barriers and the ends of
-//! regions.
+//! Each slot has a deque of ready tasks (`ready`). The module `sleep` implements sleeping and waking; `barrier` implements barriers and the
+//! ends of regions.
 //!
 //! Teams are never freed: a helper may read a team at any time, without a lock.
 
@@ -59,8 +59,8 @@ pub(crate) struct Own {
     came_to: AtomicU64,
 }
 
-/// Number of helper slots, for threads from outside the team. The last word of `idle` has their bits, and the words before it have the
-/// members' bits. So the first helper slot has the number 64 × (length of `idle` − 1).
+/// Number of helper slots, for threads from outside the team. `idle` has one bit for each slot: helper slots have the last word, and
+/// members' slots have the words before it. So the first helper slot has the number 64 × (length of `idle` − 1).
 const HELPERS: usize = wire::umt::STANDBYS_AT_MOST as usize;
 
 /// A team; see the module's documentation. Words that are written at every barrier or task are not on the same cache lines as words that
@@ -89,7 +89,7 @@ pub struct Team {
     generation: Apart<sync::AtomicU32>,
     /// Set by a thread that looks for a task and finds none. A thread that creates tasks reads and clears it.
     pub(crate) hungry: Apart<AtomicBool>,
-    /// A task without descendants. A thread that sleeps for its descendants is woken for no task.
+    /// A task without descendants. A thread that sleeps, and accepts only descendants of this task, is woken for no task.
     nobodys: Task,
     pub(crate) queues: Queues,
     /// Whether BPF can read the lengths of all queues of the team.
@@ -214,7 +214,7 @@ impl Team {
         }
         if self.is_cancelled() {
             // Members that the cancellation released from a barrier are still counted as arrived. If the region ended without a barrier, no
-            // thread has passed that barrier, so it is passed here.
+            // thread has passed that barrier. So it is passed here, which resets the count of arrived members.
             let generation = self.generation();
             self.pass(generation);
             while !self.has_passed(generation) {
@@ -295,7 +295,7 @@ impl Team {
         let at = here.ok()?.trailing_ones();
         let first = (self.idle.len() - 1) as u32 * 64;
         let place = &self.helpers[at as usize];
-        // This thread alone has the bit, so no other thread makes the slot.
+        // Only this thread has taken the bit, so no other thread makes the slot.
         if place.get().is_none() {
             let new = boxed(|| {
                 let ends = shared_ends(1).and_then(|ends| ends.first());

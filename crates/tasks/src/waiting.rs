@@ -53,9 +53,9 @@ impl Worker {
         self.meet(false);
     }
 
-    /// Ends a region. If members [probably](Team::begin) create no tasks, this is no barrier, and the caller has its own barrier after it.
-    /// Then this call waits only if a task was created nevertheless: the thread that created the task waits, and so do members that arrive
-    /// later. Members that arrived earlier sleep in the caller's barrier, and standbys take their place.
+    /// Ends a region. If members [probably](Team::begin) create no tasks, this is no barrier, and the caller executes its own barrier
+    /// afterwards. Then this call waits only if a task was created nevertheless: the thread that created the task waits, and so do members
+    /// that arrive later. Members that arrived earlier sleep in the caller's barrier, and standbys take their place.
     pub fn end_region(&self) {
         let Some((team, _)) = self.place() else { return };
         if !team.lets_go() {
@@ -81,7 +81,7 @@ impl Worker {
         self.current().into_iter().for_each(|task| self.has_no_children(task));
     }
 
-    /// Waits as [`barrier`](Worker::barrier) does, but returns early if the region is cancelled. Returns whether it is.
+    /// Waits as [`barrier`](Worker::barrier) does, but returns early if the region is cancelled. Returns whether the region is cancelled.
     pub fn barrier_or_cancel(&self) -> bool {
         if self.team().is_some_and(Team::is_cancelled) {
             return true;
@@ -89,7 +89,8 @@ impl Worker {
         self.meet(true)
     }
 
-    /// Waits at a barrier. If it is `cancellable` and the region is cancelled, the thread is released early. Returns whether it was.
+    /// Waits at a barrier. If it is `cancellable` and the region is cancelled, the thread is released early. Returns whether it was
+    /// released early.
     fn meet(&self, cancellable: bool) -> bool {
         let Some((team, slot)) = self.place() else { return false };
         let number = self.lend_number();
@@ -115,7 +116,7 @@ impl Worker {
         self.waits_at.set(waited_at);
         self.take_number_back(number);
         if is_let_go() {
-            // Members at the region's end may have passed this barrier by now.
+            // The region is cancelled, even if the barrier has been passed by now: members at the region's end can pass it.
             return true;
         }
         // All tasks have ended, so this member's children have too.
@@ -166,8 +167,8 @@ impl Worker {
             team.lie_down_for_good(slot);
             // If this thread made tasks, they are the oldest of all. In its deque they would run last.
             team.leave_behind(slot);
-            // Checked again after the fence in `lie_down_for_good`. A thread that finds out that there can be no more standbys wakes all
-            // sleepers.
+            // Checked again after the fence in `lie_down_for_good`: a thread that finds out that there can be no more standbys wakes all
+            // sleepers, and may have done so before this thread was marked as asleep.
             if !enough() && self.may_leave() {
                 bed(self.thread).sleep();
             }
@@ -175,7 +176,8 @@ impl Worker {
             return;
         }
         team.lie_down(slot, within);
-        // A thread that queues a task after this look wakes a sleeper.
+        // This search finds all tasks that were queued before this thread was marked as asleep. A thread that queues a task later sees the
+        // mark, and wakes a sleeper.
         let found = if enough() { None } else { self.find(within) };
         if found.is_none() && !enough() {
             bed(self.thread).sleep();

@@ -1,4 +1,4 @@
-//! Values of control variables, of tasks, regions and threads, and how tasks share them.
+//! The values of the control variables of tasks, regions and threads, and how tasks share them.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -71,7 +71,7 @@ impl Pointer {
     }
 
     pub fn get(&self) -> Option<Values> {
-        // SAFETY: this reference is counted while it is here.
+        // SAFETY: null, or values that are not freed, because this pointer is counted as a reference.
         unsafe { self.0.get().as_ref() }.map(|kept| kept.values)
     }
 
@@ -137,7 +137,7 @@ pub(crate) struct OfWorker {
     pub base: Pointer,
     /// The `base` that this thread has as a helper. It is swapped with `base` when the thread begins to help a team, and when it stops.
     pub as_helper: Pointer,
-    /// The values that the runtime had on this thread before the thread first took over those of a team.
+    /// The runtime's values on this thread before this thread, as a helper, wrote a team's values for the first time.
     pub first: Cell<Option<Values>>,
 }
 
