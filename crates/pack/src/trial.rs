@@ -27,7 +27,7 @@ const SETTLE_NS: u64 = 80_000_000;
 const WINDOWS: (u32, u32) = (2, 8);
 /// Samples of work that are needed before the trial goes on to packed windows: a standard error of 16 %.
 const LEAST_WORK: u64 = 40;
-/// Maximum number of windows in which these samples are collected: 6 s.
+/// Maximum number of windows in which the samples of [`LEAST_WORK`] are collected: 6 s.
 const MOST_WINDOWS: u32 = 75;
 /// Time between two samples of a CPU, ns. A sample takes up to 26 us on a virtual machine.
 const LOOK_NS: u64 = 2_000_000;

@@ -241,7 +241,8 @@ impl Engine for Packing {
             }
             Target::Machine => bail!("cox can pack only a program or a process"),
         };
-        // Refuse packed processes before their masks are read: those masks do not show which CPUs a program may use.
+        // Refuse processes that are packed already before reading their masks: while a process is packed, its mask does
+        // not show which CPUs it may use.
         for &pid in pids {
             if is_packed(pid)? {
                 return Err(live::Error::PackedAlready(pid).into());

@@ -11,7 +11,7 @@ use super::cpu_choice::Wanted;
 use super::packing::{How, Packing};
 use crate::live::Summary;
 
-/// Number of ticks in which the program's maps are searched for an OpenMP runtime.
+/// The program's maps are searched for an OpenMP runtime at most this many times, once per tick of the session.
 const ASKED: u32 = 50;
 
 /// The trial engine.

@@ -1,9 +1,9 @@
 //! Waits for a sequence of times, and makes the kernel program the CPU's timer as seldom as possible.
 //!
-//! Two timers alternate: while the first one still runs, the second one is set to the time after that. The kernel
+//! Two timers alternate: while one timer still runs, the other one is set to the next time in the sequence. The kernel
 //! programs the CPU's timer for the earliest of all timers, and again whenever that one expires. So setting a timer
-//! that is not the earliest programs nothing. In a virtual machine, programming the timer exits to the hypervisor,
-//! which takes 5 to 8 of the 11 us of a tick.
+//! that is not the earliest does not program the CPU's timer. In a virtual machine, programming the timer exits to the
+//! hypervisor, which takes 5 to 8 of the 11 us of a tick.
 
 use std::io;
 

@@ -33,7 +33,8 @@ use crate::policy::controller::Controller;
 use crate::policy::mode::Action;
 use crate::trial::{Did, Look, Trial};
 
-/// Time between two looks of the manager: while threads are rotated or measured, and while they are not.
+/// Time between two passes of the manager over the threads: the first value while threads are rotated or measured, the
+/// second one otherwise.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
 
 /// The only thread of a process is not moved before it has run this long, ns. OpenMP counts the CPUs of the mask when
@@ -103,7 +104,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         return Summary::default();
     }
     let _ = ready.send(Ok(Arc::clone(&shared)));
-    // The cost of loading belongs to the time before the program was started.
+    // Time is counted from here, so that CPU time for loading the sensors is not charged to the session.
     manager.run(arch::monotonic_ns())
 }
 
@@ -135,7 +136,7 @@ struct Manager<'p> {
     known: usize,
     living: Vec<Living>,
     newcomers: Vec<Newcomer>,
-    /// Replaces samples if the backend takes none.
+    /// Estimates samples by polling; `None` if the backend takes samples.
     polls: Option<Polls>,
     summary: Summary,
 }
@@ -161,7 +162,7 @@ impl Manager<'_> {
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
         // Start the tickers first: they must inherit the shortest slice, but not the priority that is set below. If cox
         // is killed, the masks are restored only after each of cox's threads has had a CPU to exit. On busy CPUs, the
-        // short slice brings that forward.
+        // short slice makes this happen sooner.
         for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
@@ -215,8 +216,8 @@ impl Manager<'_> {
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.stands.take_samples()?;
         if !samples.is_empty() {
-            // Look all samples up once before the code is judged: the first look-up of an unknown address only queues
-            // it.
+            // Look up all samples once before the code is judged: the first look-up of an unknown address only puts the
+            // address into the queue of code to judge.
             for sample in &samples {
                 self.shared.sensors.spins.waited_in(sample);
             }
@@ -260,7 +261,8 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
-    /// Returns how many samples, and how many spinning samples, the polls stand for; 0 if the backend takes samples.
+    /// Returns how many samples the polls since the last call amount to, and how many of these samples are spinning.
+    /// Both are 0 if the backend takes samples itself.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
@@ -275,7 +277,8 @@ impl Manager<'_> {
                 phases,
             })
         };
-        // Reads at most `STAY_OPEN` threads, which stand for all: reading further ones takes several times as long.
+        // Reads at most `STAY_OPEN` threads, as a sample of all threads. The files of these threads in /proc are kept
+        // open; reading a further thread takes several times as long.
         let threads: Vec<Sighting> = members.filter_map(sighting).take(STAY_OPEN).collect();
         polls.look(&threads, Duration::from_nanos(arch::clock::thread_cpu_ns() - before_ns))
     }

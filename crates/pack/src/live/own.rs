@@ -20,7 +20,7 @@ impl OwnTime {
     /// Makes a clock that leaves out the caller, which must be the session's thread.
     pub fn of_all_but_caller() -> OwnTime {
         let mut clock = MaybeUninit::uninit();
-        // SAFETY: the calling thread is there, and `clock` is written when the result is 0.
+        // SAFETY: the calling thread exists, and `clock` is written when the result is 0.
         let session = unsafe {
             (libc::pthread_getcpuclockid(libc::pthread_self(), clock.as_mut_ptr()) == 0).then(|| clock.assume_init())
         };

@@ -7,7 +7,7 @@ use crate::policy::{Doing, Observation};
 
 /// Run time that counts as one sample, ns: the usual time between two samples.
 const SAMPLE_NS: u64 = 1_000_000;
-/// The pause before the next poll is this many times as long as the last poll took, so that polling takes at most 5 %
+/// The pause before the next poll is the CPU time of the last poll times this factor, so that polling takes at most 5 %
 /// of one CPU.
 const PAUSE_PER_LOOK: u32 = 20;
 
@@ -24,14 +24,15 @@ pub struct Polls {
     rest_ns: (u64, u64),
 }
 
-/// What a thread was observed to do.
+/// Results of the polls of one thread.
 #[derive(Clone, Copy, Debug)]
 struct Tally {
     /// CPU time at the last poll, ns.
     run_ns: u64,
     /// CPU time that has been counted already, ns.
     counted_ns: u64,
-    /// Polls since `counted_ns` was set that found the thread runnable, and those of them that found it spinning.
+    /// Number of polls that found the thread runnable since `counted_ns` was set; `spinning`: how many of these polls
+    /// found it spinning.
     looks: u64,
     spinning: u64,
     /// The highest number of barriers that any thread of the process had passed when this thread's CPU time last grew.

@@ -18,7 +18,8 @@ use wire::Stand;
 const ORDERS_NS: u64 = 1_000_000_000;
 /// Remaining validity at which cox renews orders, ns.
 const RENEW_NS: u64 = 600_000_000;
-/// Time between two looks at a process's maps, ns: the first pause, which doubles each time, and the longest.
+/// Time between two searches of a process's maps for a page, ns: the first pause, which doubles each time, and the
+/// longest pause.
 const PAUSE_NS: (u64, u64) = (20_000_000, 1_000_000_000);
 /// Maximum number of attempts to open a page. The first ones can fail because the library is still creating the page.
 const REFUSALS: u32 = 5;

@@ -104,7 +104,7 @@ impl Core {
     }
 }
 
-/// Observes members: the sensors with the members, at one time.
+/// Observes members at one fixed time.
 pub struct Seeing<'a> {
     sensors: &'a Sensors,
     members: &'a [Held],

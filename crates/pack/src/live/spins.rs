@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use symbols::Judge;
 use wire::{Sample, Stand, Waiting};
 
-/// Maximum number of addresses that are kept; a program has some thousands of hot ones. Code beyond this number counts
-/// as work.
+/// Maximum number of addresses that are kept; a program has some thousands of hot addresses. Code beyond this number
+/// counts as work.
 const MAX_KNOWN: usize = 1 << 16;
 /// Maximum number of addresses judged in one pass, because reading symbols takes time.
 const MAX_BATCH: usize = 512;

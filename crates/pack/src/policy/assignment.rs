@@ -5,9 +5,9 @@
 //!
 //! 1. **Progress decides.** Progress is useful CPU time, times the CPU's capacity; time spent spinning does not
 //!    count. The last thread at a barrier delays all others, so all threads should make equal progress.
-//! 2. **Each slot decides for itself**, at the end of its own period, together with one other slot: that of the least
-//!    served thread that could be served better. [`split()`] divides the threads of both slots anew: the least served
-//!    threads get the larger share, and each move has a cost.
+//! 2. **Each slot decides for itself**, at the end of its own period, together with one other slot: the slot of the
+//!    least served thread among those that could be served better. [`split()`] divides the threads of both slots anew:
+//!    the least served threads get the larger share, and each move has a cost.
 //! 3. **A spinning thread has arrived at the barrier.** It has done all its work of this phase, so its progress is
 //!    raised to that of the most advanced working thread. Only its own next run can show whether it still waits, and
 //!    it runs often enough even if it shares a CPU with other waiting threads. If one spinning thread is observed
@@ -29,14 +29,14 @@
 //! - Decide for all slots at one place and time. Each exchange then interrupts another CPU, which costs 10 to 20 us
 //!   on a virtual machine. At a slot's own tick, its thread has just been switched out: CPU time is exact, and the
 //!   code position is known.
-//! - Only pull the least served thread to the slot whose period ends. With two or more threads per CPU, threads that
-//!   are ahead then keep as few co-runners as the others. 5 threads on 2 simulated CPUs with spinning phases of 10 ms
-//!   took 1.11 of the ideal time instead of 1.09; 16 threads on 7 fast and 8 slow CPUs, 1.44 instead of 1.11.
+//! - Only pull the least served thread to the slot whose period ends. With two or more threads per CPU, the threads
+//!   that are ahead then never get more co-runners than the others. 5 threads on 2 simulated CPUs with spinning phases
+//!   of 10 ms took 1.11 of the ideal time instead of 1.09; 16 threads on 7 fast and 8 slow CPUs, 1.44 instead of 1.11.
 //! - Compare how many barriers threads have passed, as counted by the preload library. This is exact for one team.
 //!   With two teams, all threads of the team with fewer barriers count as released for ever.
-//! - Send working threads to CPUs whose threads yield. A thread that was released on a working thread's CPU still
-//!   looks as if it waited. 3 threads on 2 simulated CPUs with phases of 1 ms took 1.32 of the ideal time instead of
-//!   1.13.
+//! - Send working threads to CPUs whose threads yield. If such a CPU has a thread that was released from a barrier but
+//!   has not run since, this thread still looks as if it waited. 3 threads on 2 simulated CPUs with phases of 1 ms took
+//!   1.32 of the ideal time instead of 1.13.
 //! - Observe a thread only at the tick of its own slot. A thread that is moved before that tick is never observed
 //!   running, nor working again, and is moved for ever.
 
@@ -110,11 +110,12 @@ pub struct Assignment {
     threads: Vec<Thread>,
     /// When each slot's period ended last, ns.
     ticked_ns: Vec<u64>,
-    /// Start of the pack's present period, and how many moves in this period served only to equalise progress.
+    /// Start of the pack's present period, ns; `moved`: how many moves in this period served only to equalise progress.
     period_began_ns: u64,
     moved: usize,
     phases: Phases,
-    /// Time of the last known release: a thread observed spinning before this time no longer waits.
+    /// Time of the last known release of threads from a barrier, ns: a thread that was observed spinning before this
+    /// time no longer waits.
     let_go_ns: u64,
     seen: Seen,
     /// Observations of one slot's threads; kept so that a period allocates no memory.

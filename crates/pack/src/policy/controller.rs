@@ -75,7 +75,8 @@ pub struct Controller {
     run_ns: Vec<u64>,
     blocks: Vec<u32>,
     ended: Vec<bool>,
-    /// CPU time in this window of threads that have ended in it or have not joined, ns.
+    /// CPU time that threads used in this window although they are not members now, because they have ended or have not
+    /// joined yet, ns.
     ended_ns: u64,
     totals: Totals,
 }
@@ -146,7 +147,7 @@ impl Controller {
         member
     }
 
-    /// Adds CPU time of threads that are not members, or used it before they joined.
+    /// Adds CPU time that was used by threads that are not members, or by members before they joined.
     pub fn passed(&mut self, run_ns: u64) {
         self.ended_ns += run_ns;
     }

@@ -60,10 +60,11 @@ const WINDOW_PERIODS: u64 = 40;
 /// How long a program is observed before its first rotation, unless the gain is beyond doubt.
 pub const FIRST_LOOK_NS: u64 = SETTLE_NS + MEASURE_NS;
 
-/// Above this efficiency rotation has nothing worth gaining.
+/// If the efficiency without rotation is above this, rotation cannot gain enough to be worth its cost.
 const GOOD_ENOUGH: f64 = 0.97;
 
-/// The gain that rotation must reach to be kept; it is larger than the errors of both efficiencies.
+/// The gain that rotation must reach to be kept; it is larger than the measurement errors of the two efficiencies that
+/// are compared, without and with rotation.
 pub const WORTH: f64 = 1.05;
 
 /// Above this gain there is no doubt, and verification can wait.
@@ -148,7 +149,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Derives the kind from a window.
+    /// Returns how the program's threads waited in a window.
     #[must_use]
     pub fn of(window: &Window, slots: usize) -> Kind {
         if window.active <= slots {
@@ -163,7 +164,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether rotation might help threads of this kind.
+    /// Returns whether rotation might help threads that wait in this way.
     #[must_use]
     pub fn may_gain(self) -> bool {
         match self {
@@ -182,7 +183,7 @@ pub struct Mode {
     /// True: always rotate, even if nothing is gained (for experiments).
     always: bool,
     until_ns: u64,
-    /// True once the kernel has had time to spread the threads: the present measurement counts.
+    /// True once the kernel has had time to spread the threads, so that the present measurement counts.
     settled: bool,
     /// True during the first half of the settling time.
     soon: bool,

@@ -24,7 +24,8 @@ pub struct Program {
     pub rounds: u64,
     /// Work of each thread between two barriers, in ns on a CPU of full capacity.
     pub work_ns: u64,
-    /// The largest deviation of work from `work_ns`, as a fraction of it; uniform per thread and round.
+    /// The largest deviation of a thread's work from `work_ns`, as a fraction of `work_ns`. The deviation is drawn at
+    /// random from a uniform distribution for each thread and round.
     pub jitter: f64,
     /// How the threads wait.
     pub wait: Wait,

@@ -14,7 +14,7 @@ pub struct Entity {
     pub vruntime: i128,
     /// Virtual deadline.
     pub deadline: i128,
-    /// The time it was owed when it left a queue.
+    /// The time that the thread was owed when it last left a queue.
     pub lag: i128,
 }
 

@@ -1,9 +1,9 @@
 //! Predicts when threads will meet at the next barrier. A *phase* is the time from one barrier to the next.
 //!
 //! All threads should arrive at the same time, so periods must be short only towards the end of a phase. An imbalance
-//! that arises earlier can still be corrected in the time left. So a period may take a part of the time left,
-//! [`Phases::calm_ns`], and periods become shorter as the barrier comes nearer. 3 threads on 2 simulated CPUs with
-//! spinning phases of 10 ms take 1.05 of the ideal time this way, and the controller uses 3 % of a CPU. With fixed
+//! that arises earlier can still be corrected in the time left. So a period may be as long as a fixed part of the time
+//! left ([`Phases::calm_ns`]), and periods become shorter as the barrier comes nearer. 3 threads on 2 simulated CPUs
+//! with spinning phases of 10 ms take 1.05 of the ideal time this way, and the controller uses 3 % of a CPU. With fixed
 //! periods of 0.25 ms they take 1.09, and the controller uses 13 %
 //! (`cox pack simulate --threads 3 --ncpus 2 --work-us 10000`, without and with `--always --period 0.25ms`).
 //!
@@ -12,16 +12,17 @@
 /// How many phases must be about equally long for a prediction.
 const KEPT: usize = 4;
 
-/// The longest of them may be this many times as long as the shortest.
+/// Maximum ratio of the longest to the shortest of the last [`KEPT`] phases, if a prediction is made from them.
 const ALIKE: f64 = 1.5;
 
 /// Limits a period to this fraction of the time left, divided by the number of periods until each thread has had its
-/// share of the most loaded CPUs once. Found by trial in the simulator with 3, 4, 5 and 7 threads on 2 CPUs and
-/// phases of 3 to 30 ms: from 0.4 to 0.6, the length of phases changes by 1 % at most, and ticks become a fifth
-/// fewer; with 0.8, three threads lose 2 % with phases of 10 ms.
+/// share of the most loaded CPUs once. Found by trial in the simulator with 3, 4, 5 and 7 threads on 2 CPUs and phases
+/// of 3 to 30 ms: from 0.4 to 0.6, the length of phases changes by 1 % at most, and the number of ticks falls by a
+/// fifth; with 0.8, three threads lose 2 % with phases of 10 ms.
 const PART: f64 = 0.6;
 
-/// Upper limit of a period that is lengthened this way, because a program may change.
+/// The longest period that a prediction can give, ns. It is limited because the program may behave differently before
+/// the period ends.
 const LONGEST_NS: u64 = 8_000_000;
 
 /// History of the times at which threads passed a barrier.

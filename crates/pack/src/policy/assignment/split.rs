@@ -12,10 +12,11 @@
 //! leave the other one to working threads. Threads take turns on slow CPUs. No thread moves for a gain below the cost
 //! of a move.
 //!
-//! Exception: with two working threads and one spinning thread, all working threads count the same. The kernel owes
-//! time to the thread that shares the spinning thread's CPU and runs it first; alone on the other CPU it could not
-//! get this time back. 3 threads on 2 simulated CPUs with spinning phases of 1 ms take 1.18 of the ideal time with
-//! this exception and 1.21 without it. With more co-runners, weighting by progress is better.
+//! Exception: with two working threads and one spinning thread, all working threads count the same. The working thread
+//! that shares a CPU with the spinning thread is owed time by the kernel, which therefore runs it first. If this thread
+//! were moved to the other CPU, where it is alone, it could not get this time back. 3 threads on 2 simulated CPUs with
+//! spinning phases of 1 ms take 1.18 of the ideal time with this exception and 1.21 without it. With more co-runners,
+//! weighting by progress is better.
 //!
 //! Only some divisions are tried: one CPU gets the `k` least served working threads, for each `k`, and spinning
 //! threads either stay where they are or all go to the other CPU. For `n` threads these are `4 (n + 1)` divisions.
@@ -99,7 +100,7 @@ struct Plan {
 struct Scene<'t> {
     terms: Terms,
     threads: &'t [Candidate],
-    /// Worth of a nanosecond, by thread.
+    /// Worth of one nanosecond of CPU time for each thread.
     weights: Vec<f64>,
 }
 

@@ -9,12 +9,13 @@ pub(super) const FIRST_PERIOD: usize = 3;
 /// Index of the first and shortest period of the search in the PALM paper: 0.125 ms.
 const PALM_FIRST_PERIOD: usize = 1;
 
-/// A period must be better by 1 %; less is noise.
+/// A period counts as better than another one if its result is better by at least this factor; smaller differences are
+/// noise.
 const BETTER: f64 = 1.01;
 
-/// If useful time is less than this fraction of one CPU, and more than half of all time is spent spinning, no thread
-/// works. Nearly always the others wait for one thread, and this thread does not get a CPU: periods are too long. The
-/// efficiency of such a window is so small that it is mostly noise.
+/// If useful time is less than this fraction of one CPU, and more than half of all time is spent spinning, no thread is
+/// considered to be working. The usual cause is that all other threads wait for one thread, which does not get a CPU
+/// because periods are too long. The efficiency of such a window is so small that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
 /// In long phases, periods should not cost more than this fraction of the slots' time, with the cost of interrupts. The
