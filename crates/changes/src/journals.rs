@@ -26,8 +26,8 @@ use crate::rights::{self, Right};
 use crate::settling::{left_behind, put_back_all, settle_one};
 use crate::undo::Undone;
 
-/// How many times, and at which interval, cox tries again to take a right that another process has. A guardian's
-/// process has a copy of the right for a moment, from fork to exec.
+/// How many times, and at which interval, cox tries again to take a right that another process has. While a guardian is
+/// started, its process has a copy of the right for a short time, between fork and exec.
 const ASKS: usize = 10;
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 

@@ -1,4 +1,5 @@
-//! The knobs that the user's other sessions hold, including dead sessions that have not been settled yet.
+//! The knobs that other sessions of this user have changed. This includes killed sessions whose changes have not been
+//! undone yet.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +13,8 @@ use crate::request::ChangeRequest;
 pub(crate) struct Others(pub(crate) Vec<Entry>);
 
 impl Others {
-    /// Refuses requests for a knob on which another session has a different claim. `held` returns the changes of a
-    /// journal that count: the taken knobs, or the births.
+    /// Refuses requests for a knob on which another session has a different claim. `held` selects the changes of a
+    /// journal with which the requests are compared: those of the taken knobs, or the births.
     pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
         for entry in &self.0 {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };

@@ -75,7 +75,7 @@ impl Environment {
         self.changes.clone().or_else(|| is_machines_root().then(|| self.root.clone()))
     }
 
-    /// Returns the folders below runtime directories that only this user has access to.
+    /// Returns cox's folder in each runtime directory that only this user can access.
     fn runtimes(&self) -> impl Iterator<Item = PathBuf> {
         let folders = self.runtime.iter().chain([&self.run_user]);
         folders.filter(|folder| self.is_own(folder, 0o077)).map(|folder| folder.join(NAME))

@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use crate::files::Name;
 use crate::format::{Change, FIRST_WORDS, FORMAT, Header, Line, first_line};
 
-/// The longest journal that is read, in bytes; the rest of a longer one counts as damaged. A journal with a million
-/// threads has a third of this.
+/// The longest journal that is read, in bytes; the rest of a longer one counts as damaged. A journal of a million
+/// threads takes a third of this.
 pub(crate) const LONGEST: u64 = 1 << 30;
 /// The longest line, in bytes. Command lines are cut, and the list of all CPUs that Linux supports takes 40 KB.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -80,8 +80,8 @@ pub(crate) fn foreign(text: impl Read, name: &Name) -> io::Result<Option<&'stati
     })
 }
 
-/// Reads the first line; of earlier formats only the beginning, which is always the same. Returns the file's content
-/// if no more of it needs to be read, else `None`.
+/// Reads the first line. For earlier formats, reads only its beginning, which is always the same. Returns the file's
+/// content if no more of it needs to be read, else `None`.
 fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
     const OTHER: Content = Content::Foreign("its first line does not match its name");
     if name.id.is_none() {

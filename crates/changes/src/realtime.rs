@@ -19,9 +19,9 @@ pub fn become_punctual(priority: u32) -> io::Result<()> {
     attr::set(gettid(), &Attr::real_time(priority)).or_else(|_| take_shortest_slice())
 }
 
-/// Sets the shortest slice. With it, a thread that wakes up immediately preempts a thread with a longer slice, as long
-/// as it has not used more than its share. Before Linux 6.12 slices cannot be chosen, and nothing changes. Threads and
-/// processes that the caller creates inherit the slice.
+/// Sets the shortest slice. When a thread with the shortest slice wakes up, it immediately preempts a thread with a
+/// longer slice, unless the waking thread has already used more than its share. Before Linux 6.12 slices cannot be
+/// chosen, and nothing changes. Threads and processes that the caller creates inherit the slice.
 ///
 /// # Errors
 /// The kernel's error, which is not expected.

@@ -201,8 +201,8 @@ impl<'h> Session<'h> {
     fn settle(&mut self) -> Undone {
         self.ended = true;
         self.gate.shut();
-        // The map has lost the order of announcement, but each change concerns one knob, so the order does not
-        // matter.
+        // The map does not keep the order in which the changes were announced. This does not matter, because each
+        // change concerns a different knob.
         let changes: Vec<Change> = self.taken.values().cloned().collect();
         self.journals.settle_own(self.knob_io, self.journal.path(), &changes, &self.births)
     }
@@ -264,7 +264,7 @@ impl<'h> Session<'h> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // If the journal still exists, the guardian tries again when its lifeline is closed next.
+            // If this fails, the guardian finds the journal and tries again: its lifeline is closed after this function.
             let _ = self.settle();
         }
     }

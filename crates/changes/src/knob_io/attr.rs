@@ -65,7 +65,7 @@ impl Attr {
 }
 
 pub(crate) fn set(pid: Pid, attr: &Attr) -> io::Result<()> {
-    // SAFETY: `attr` is initialised and says its own size; the kernel only reads it.
+    // SAFETY: `attr` is initialised and contains its own size; the kernel only reads it.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, pid.as_raw_nonzero().get(), &raw const *attr, 0u32) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -70,8 +70,8 @@ impl LiveKnobIo {
         Ok(Thread { tid, start_ns: stat.start_boottime_ns })
     }
 
-    /// Returns the folder of the thread alone. The folder of the process with the same id has sums over all its
-    /// threads, for which the kernel must visit each of them.
+    /// Returns the thread's own folder in /proc. The files in the folder of the process with the same id are slower to
+    /// read: they have sums over all threads of the process, and the kernel must visit each thread.
     fn task(&self, tid: u32) -> Task {
         Task::thread(&self.root, tid, tid)
     }
