@@ -138,17 +138,17 @@ pub struct Run {
     /// List all threads, not only the ten that lost most time
     #[arg(long)]
     pub threads: bool,
-    /// Co-run CMD with the program, and report what each took from the others (may be given more than once). cox splits CMD into
-    /// words as a shell does; for variables and pipes use --co-run "sh -c '…'"
+    /// Co-run CMD with the program, and report how much CPU time each took from the others (may be given more than once). cox splits
+    /// CMD into words as a shell does; for variables and pipes use --co-run "sh -c '…'"
     #[arg(long, visible_alias = "also", value_name = "CMD", conflicts_with_all = ["pid", "cgroup", "pack_cpus", "overlap"])]
     pub co_run: Vec<String>,
     /// How cox observes threads
     #[arg(long, value_enum, default_value_t, value_name = "HOW")]
     pub backend: observe::Choice,
-    /// Observe a running process until it ends, until Ctrl-C, or for --for (may be given more than once)
+    /// Observe a running process until it ends, until Ctrl-C, or for the time of --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
     pub pid: Vec<u32>,
-    /// Observe all processes of a control group, until Ctrl-C or for --for
+    /// Observe all processes of a control group, until Ctrl-C or for the time of --for
     #[arg(long, value_name = "PATH", conflicts_with = "program")]
     pub cgroup: Option<PathBuf>,
     /// Stop observing after TIME: 500ms, 10s, 2m, 1h
@@ -196,11 +196,11 @@ pub enum PackBackend {
 
 /// Run a program with more threads than CPUs at the speed those CPUs allow.
 ///
-/// If threads that meet at barriers have fewer CPUs than threads, all wait for the thread that got the least
-/// CPU time; threads that wait in loops even take the CPU from it. cox sees in the machine code which threads
-/// only wait, and gives the CPUs to the threads that are furthest behind. It first measures how the program
-/// runs under the kernel alone, and does not pack where that gains nothing. At the end cox restores all
-/// CPU masks.
+/// If there are fewer CPUs than threads that meet at barriers, all threads wait for the thread that got the
+/// least CPU time; threads that wait in loops even take CPU time from that thread. cox sees in the machine code
+/// which threads only wait, and gives the CPUs to the threads that are furthest behind. It first measures how
+/// the program runs under the kernel alone, and does not pack it if packing gains nothing. At the end cox
+/// restores all CPU masks.
 #[derive(Debug, Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -219,7 +219,7 @@ pub struct Pack {
     /// The CPUs.
     #[command(flatten)]
     pub cpus: Cpus,
-    /// Pack a running process until it ends, until Ctrl-C, or for --for (may be given more than once)
+    /// Pack a running process until it ends, until Ctrl-C, or for the time of --for (may be given more than once)
     #[arg(long, value_name = "PID", conflicts_with = "program")]
     pub pid: Vec<u32>,
     /// Stop packing after TIME: 500ms, 10s, 2m, 1h
@@ -228,7 +228,7 @@ pub struct Pack {
     /// Use this scheduling period (50us, 0.5ms) instead of searching for the best one
     #[arg(long, value_name = "TIME", value_parser = period)]
     pub period: Option<Duration>,
-    /// Pack even where it gains nothing; for experiments
+    /// Pack even if packing gains nothing; for experiments
     #[arg(long)]
     pub always: bool,
     /// Option of an earlier version. It is only recognised so that the error can name `cox-bench pack palm`, which has these experiments now.
@@ -275,13 +275,14 @@ pub enum PackVerb {
 /// Change the CPUs of a packed program while it runs.
 ///
 /// The session that packs the program continues on the new CPUs. You can choose among the CPUs that the program was
-/// allowed when the session began. During the change, some ten milliseconds, the threads have their original masks.
+/// allowed to use when the session began. During the change, which takes some ten milliseconds, the threads have their
+/// original masks.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  cox pack set 4711 --ncpus 3\n\nExit codes:\n  0    the program is packed on these CPUs now\n  2    wrong options\n  125  it is not, for the reason given"
 )]
 pub struct Set {
-    /// The process that `cox pack` started or got with --pid
+    /// The process that `cox pack` started, or that was given to it with --pid
     pub pid: u32,
     /// The CPUs.
     #[command(flatten)]

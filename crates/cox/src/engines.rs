@@ -24,9 +24,9 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     Engines::new().with(Observing::new(options.backend, children, recorder)).and(packing).and(overlapping)
 }
 
-/// Announces the eBPF parts that the engines of `cox run` will need, so that they are loaded together and each context switch calls a single program.
-/// Call it before an engine is probed; it has effect while the returned value lives. `None` if only one engine needs eBPF or another process loads
-/// the programs.
+/// Announces the eBPF programs that the engines of `cox run` will need, so that they are loaded together and a context switch calls only
+/// one program. Call this before an engine is probed; it has effect while the returned value lives. `None` if only one engine needs eBPF, or if
+/// another process loads the programs.
 pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
     if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
         return None;

@@ -4,7 +4,7 @@ use outputs::diagnostics::say;
 use pack::live::Summary;
 use session::Ended;
 
-/// cox failed before the program ran, or runs no program; env(1) and timeout(1) use the same code.
+/// cox failed before the program ran, or a command that runs no program failed. env(1) and timeout(1) use the same code.
 pub const FAILED: u8 = 125;
 /// The program succeeded, but cox could not restore a change; scripts must be able to detect that.
 const UNRESTORED: u8 = 1;
@@ -18,7 +18,7 @@ pub fn after(ended: &Ended, failed: bool) -> u8 {
     }
 }
 
-/// Returns `code` if packing restored everything. Otherwise reports what is still changed, and replaces a `code` of 0.
+/// Returns `code` if packing restored everything. Otherwise reports what is still changed, and returns 1 instead of a `code` of 0.
 pub fn undone_or(code: u8, summary: &Summary) -> u8 {
     if !summary.unrestored {
         return code;

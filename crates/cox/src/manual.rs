@@ -30,7 +30,7 @@ const OBSERVERS: &[&str] = &["run", "pack", "advise", "doctor"];
 const JOURNALS: &[&str] = &["run", "pack", "advise", "changes", "changes status", "changes undo"];
 /// Commands that print reports.
 const REPORTS: &[&str] = &["run", "pack", "pack simulate", "advise", "report", "compare"];
-/// Commands whose reports contain their provenance.
+/// Commands whose reports contain their provenance: where and when they were measured.
 const TAKEN: &[&str] = &["run", "pack", "advise"];
 
 const ENVIRONMENT: &[Outside] = &[

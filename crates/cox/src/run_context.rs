@@ -13,7 +13,7 @@ use machine::{CpuSet, Error, Root};
 /// Commands and options of this version that advice may recommend.
 const VERBS: [&str; 4] = ["run", "doctor", "advise", "pack"];
 
-/// Run context, read at the start of a session: throttling is the difference between two readings.
+/// Run context as read at the start of a session. [`RunContext::facts`] reads the throttling again at the end, and returns the difference.
 pub struct RunContext {
     root: Root,
     who: Who,

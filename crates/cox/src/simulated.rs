@@ -50,7 +50,8 @@ impl Scenario {
         self.run(&self.program, Packing::Policy(self.settings))
     }
 
-    /// Of the scheduling periods that `cox pack` tries, returns the best one if it is kept for the whole run, in ns, with its outcome.
+    /// Simulates one run for each scheduling period that `cox pack` can choose, with the period fixed for the whole run. Returns the period of the
+    /// fastest run, in ns, and its outcome.
     pub fn best_fixed(&self) -> Option<(u64, Outcome)> {
         let fixed = |period_ns| {
             let settings = Settings { periods: Periods::Fixed(period_ns), always: true, ..self.settings };

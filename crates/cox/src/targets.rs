@@ -40,7 +40,7 @@ pub fn of(program: &[OsString], pids: &[u32]) -> Target {
     Target::Attach(Attached::Processes(pids.iter().copied().filter(|pid| seen.insert(*pid)).collect()))
 }
 
-/// Parses the command of a program to co-run. Whether the program can be executed is found out only when the session starts it.
+/// Parses the command of a program to co-run. Whether the program can be executed is checked only when the session starts it.
 fn launch_co_run(command: &str) -> Result<Launch> {
     let words = shlex::split(command).with_context(|| format!("--co-run '{command}': unclosed quote"))?;
     if words.is_empty() {

@@ -1,4 +1,4 @@
-//! Parses the command line. For an invalid one, composes a single line with the error and a suggestion.
+//! Parses the command line. If it is invalid, composes a single line with the error and a suggestion.
 
 use std::ffi::OsString;
 

@@ -9,10 +9,10 @@ use super::cpus::Cpus;
 
 /// Predict how long a program takes on fewer CPUs than it has threads, and which way is fastest.
 ///
-/// The ways are: fewer threads, packing by cox, waiting asleep, and plain taskset. cox runs the program once
-/// on those CPUs, lets the kernel and the packer place its threads in alternating short windows, and measures
-/// the efficiency of each. With --from cox runs nothing: a model predicts the times from a report of cox run,
-/// with wider ranges.
+/// The ways are: fewer threads, packing by cox, threads that sleep while they wait, and plain taskset. cox runs
+/// the program once on those CPUs. In short windows, the kernel and the packer take turns in placing the threads,
+/// and cox measures the efficiency of both. If --from is given, cox does not run the program: a model predicts
+/// the times from a report of cox run, with wider ranges.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "cox advise --cpus LIST [OPTIONS] -- PROGRAM [ARGS]...\n       cox advise --ncpus N [OPTIONS] --from REPORT",
@@ -26,7 +26,7 @@ pub struct Advise {
     /// The CPUs.
     #[command(flatten)]
     pub cpus: Cpus,
-    /// Run nothing: predict from a report of `cox run --json` ('-': stdin)
+    /// Do not run the program: predict from a report of `cox run --json` ('-': stdin)
     #[arg(long, value_name = "REPORT", conflicts_with = "program")]
     pub from: Option<PathBuf>,
     /// Exclude child processes

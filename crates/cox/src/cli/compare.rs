@@ -7,7 +7,7 @@ use clap::{ArgGroup, Args};
 /// Compare groups of runs: which figures differ significantly, and by how much.
 ///
 /// Each GROUP is a set of reports of `cox run --json` of the same program: files joined by commas, or the name with %n that
-/// `cox run --repeat` got. NAME=… names a group. cox compares every other group with the first.
+/// was given to `cox run --repeat`. NAME=… names a group. cox compares every other group with the first.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("drawing").args(["svg", "html"]).multiple(true),
@@ -31,7 +31,7 @@ pub struct Compare {
     /// Write medians and changes to FILE as comma-separated values, one line per figure and group ('-': stdout, and no text)
     #[arg(long, value_name = "FILE", conflicts_with = "table")]
     pub csv: Option<PathBuf>,
-    /// Write every run to FILE as comma-separated values, one line per figure, group and run ('-': stdout, and no text)
+    /// Write the figures of every run to FILE as comma-separated values, one line per figure, group and run ('-': stdout, and no text)
     #[arg(long, value_name = "FILE", conflicts_with = "table")]
     pub csv_runs: Option<PathBuf>,
     /// Make a table of this figure, or of the quotient A/B of two, from groups named APPLICATION/SETTING=…. The table goes to

@@ -38,8 +38,8 @@ impl From<Rule> for ledger::timehist::Rule {
 
 /// Report on an earlier recording, and convert it.
 ///
-/// FILE is a trace of `cox run --trace`, which contains everything that the report of that run was made of;
-/// or a recording of `perf sched record`, also with -z or from a pipe; or the text of `perf script` for one.
+/// FILE is a trace of `cox run --trace`, which contains all data of that run's report; or a recording of
+/// `perf sched record`, also with -z or from a pipe; or the text that `perf script` prints for such a recording.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("perfs-figures").args(["timehist", "kuhn2022"]),

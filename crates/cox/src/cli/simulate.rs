@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 
-/// Simulate `cox pack` on any number of CPUs, also of unequal ones.
+/// Simulate `cox pack` on any number of CPUs, which may be unequal.
 ///
 /// A simulated program, whose threads work and meet at barriers, runs on simulated CPUs: under a scheduler
 /// like the kernel's, and under the same code that packs real programs. The times are simulated, not
-/// measured: there are no caches but the cost of a move, no interrupts and no other programs.
+/// measured: caches show only as the cost of a migration, and there are no interrupts or other programs.
 #[derive(Debug, Args)]
 #[command(
     override_usage = "cox pack simulate --threads N --ncpus N [OPTIONS]\n       cox pack simulate --threads N --fast N --slow N [OPTIONS]",
@@ -51,7 +51,7 @@ pub struct Simulate {
     /// Cost of a context switch, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub switch_us: Option<u64>,
-    /// Cost of a migration for the thread, µs
+    /// Cost of a migration, which the migrated thread pays, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub move_us: Option<u64>,
     /// Cost of waking a thread, µs
@@ -60,13 +60,13 @@ pub struct Simulate {
     /// Cost of a tick of the controller, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub tick_us: Option<u64>,
-    /// Cost of changing the affinity of one thread, for the controller, µs
+    /// Cost of changing the affinity of one thread, which the controller pays, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub order_us: Option<u64>,
     /// cox pack: use this scheduling period (50us, 0.5ms) instead of searching for the best one
     #[arg(long, value_name = "TIME", value_parser = super::period)]
     pub period: Option<Duration>,
-    /// cox pack: pack even where it gains nothing
+    /// cox pack: pack even if packing gains nothing
     #[arg(long)]
     pub always: bool,
     /// Seed of the random numbers; the same seed gives the same run

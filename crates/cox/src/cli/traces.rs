@@ -13,7 +13,7 @@ pub struct Traces {
     /// Write the same trace for Paraver: PREFIX.prv, .pcf and .row, and views of it: PREFIX.states.cfg, …
     #[arg(long, value_name = "PREFIX")]
     pub paraver: Option<PathBuf>,
-    /// Write the report with pictures over time to FILE, as one page of HTML that needs no network
+    /// Write the report to FILE, with pictures over time, as one page of HTML that needs no network
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -21,7 +21,7 @@ pub struct Traces {
 /// The buffer for trace events.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Room {
-    /// Size of the buffer for trace events (64k, 32M), which cox empties 10 times a second. An event takes 32 bytes; cox counts those that find no room
+    /// Size of the buffer for trace events (64k, 32M), which cox empties 10 times a second. An event has 32 bytes; cox counts events that do not fit
     #[arg(long, value_name = "BYTES", value_parser = buffer, default_value = "32M")]
     pub trace_buffer: u32,
 }

@@ -1,4 +1,4 @@
-//! Traces and pages that a command was asked for: opened before the session starts, written when there is a recording.
+//! The traces and pages that the command line requests. They are opened before the session starts, and written when the recording is complete.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

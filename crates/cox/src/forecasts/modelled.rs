@@ -49,7 +49,7 @@ const SPINS_NS: u64 = 350_000;
 
 /// Simulates the program of `sketch` with phases of length `phase_ns`.
 pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
-    // If threads never meet, all seconds of a simulation are alike, so less work is simulated.
+    // If threads never meet, every second of a simulation is like the others, so less work is simulated.
     let work_ns = if sketch.waits == Waits::Never { phase_ns.min(SIMULATED_NS) } else { phase_ns };
     let wait = match sketch.waits {
         Waits::Loops => Wait::Spin,

@@ -2,8 +2,8 @@
 //! kinds, changed at random.
 //!
 //! The tests of `perfdata` and `trace` change bytes, and the decoders reject most of those inputs. Here most changes are made before encoding: in
-//! records of perf, trace events, the window, and numbers in the report that is part of a trace of cox. The code behind the decoders thus gets absurd
-//! times, ids, CPUs and counts, in any order.
+//! perf's records, in trace events, in the start and end of the window, and in the numbers of the report that cox stores in its traces. The decoders
+//! accept such inputs and pass absurd times, ids, CPUs and counts, in any order, to the rest of the code.
 //!
 //! `make test` runs several hundred inputs of each kind, `make fuzz` ten million. COX_FUZZ_TIMES sets the number, COX_FUZZ_SEED the first seed.
 
@@ -27,12 +27,13 @@ static MEMORY: Counting = Counting;
 /// Largest number of bytes of memory that a report on a file of some kilobytes may use.
 const MEMORY_BYTES: usize = 16 << 20;
 
-/// A page is written for one input in `PAGES`: drawing takes most of the time, and most of its figures are in the other outputs, too.
+/// An HTML page is written only for one input in `PAGES`: drawing takes most of the time, and the other outputs contain most of the page's figures.
 const PAGES: u64 = 16;
 
 /// The commands of `cox report` that are tested on each input. Together they request every output. All output is discarded.
 struct Wanted {
-    /// In this order: with all traces and a page; with all traces; without traces, so that no trace events are kept; with perf's own figures.
+    /// Options of these commands, in this order: (0) all traces and an HTML page; (1) all traces; (2) no traces, so that no trace events are kept;
+    /// (from 3 on) the figures that perf computes itself.
     all: Vec<cli::Report>,
     _folder: tempfile::TempDir,
 }

@@ -41,10 +41,10 @@ impl Theirs {
     }
 }
 
-/// Sum of the waits of runnable threads during which the thread was migrated.
+/// Sum of the waits for a CPU during which the waiting thread was migrated.
 #[derive(Default)]
 struct Moved {
-    /// Times of migrations whose wait has not ended yet, by thread.
+    /// Times of the migrations in waits that have not ended yet, by thread.
     pending: HashMap<u32, Vec<u64>>,
     waited_ns: u64,
 }

@@ -26,7 +26,7 @@ pub struct Making {
     replay: Replay,
     /// Keeps the trace events, if they are wanted.
     sorter: Option<Sorter<Moment>>,
-    /// Times of the first and last scheduler event. perf records other events for a while after the last one; they do not count.
+    /// Times of the first and last scheduler event. Other events, which perf still records after the last scheduler event, do not extend the window.
     window_ns: Option<(u64, u64)>,
     played: u64,
 }

@@ -60,7 +60,7 @@ impl ThreadTable {
             }
             Kind::Forked { parent, child, comm } => {
                 let (child, parent) = (child.cast_signed(), parent.cast_signed());
-                // If a perf record and the tracepoint both report the creation, the record comes first, and perf uses it.
+                // If a perf record and the tracepoint both report the creation, the record comes first, and perf uses the record.
                 let known = self.present.get_mut(&child).filter(|thread| thread.is_told);
                 match known {
                     Some(thread) => thread.is_told = false,
@@ -101,7 +101,7 @@ impl ThreadTable {
         None
     }
 
-    /// Adds a new thread with this id. A previous thread with the same id is kept if a line refers to it.
+    /// Adds a new thread with this id. A previous thread with the same id is kept if an output line shows it.
     fn born(&mut self, tid: i32, thread: KnownThread) {
         let had_a_line = self.hist.born(tid.cast_unsigned());
         let before = self.present.insert(tid, thread);

@@ -66,7 +66,7 @@ fn try_out(features: &mut [Feature]) {
     }
 }
 
-/// Returns whether `cox run --overlap=bpf` works as well, in words.
+/// Returns a text that says whether `cox run --overlap=bpf` works, too.
 fn doorbells(tried: Result<(), WatchError>) -> String {
     match tried {
         Ok(()) => "doorbells for --overlap=bpf, too".into(),

@@ -37,7 +37,7 @@ pub fn run(options: &cli::Run) -> Result<u8> {
         let words: Vec<_> = options.program.iter().map(|word| word.to_string_lossy()).collect();
         let comparison = Comparison::new(env!("CARGO_PKG_VERSION"), &[(words.join(" "), runs)]);
         let page = comparison.text(&style(Some(&text), false));
-        // The program has run: this failure does not change its exit code.
+        // The program has run, so a failure to write the report does not change the exit code.
         if let Err(error) = text.write(page.as_bytes()) {
             say(&chain(&error));
         }
