@@ -38,7 +38,7 @@ impl Common {
         Tools::find(self.cox.as_deref(), self.workloads.as_deref())
     }
 
-    /// Returns another file that an experiment writes, given by `option`. Call it before anything is measured.
+    /// Prepares an additional output file, which the user names with `option`. Call it before anything is measured.
     ///
     /// # Errors
     /// When the file cannot be written, or is also the JSON file.

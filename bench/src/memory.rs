@@ -8,10 +8,10 @@ use std::time::Duration;
 use machine::Root;
 use machine::process::Task;
 
-/// Polling interval: the kernel keeps no high-water mark of anonymous memory.
+/// Polling interval. Polling is necessary because the kernel keeps no high-water mark of anonymous memory.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Runs `command`. Returns its exit status and the largest anonymous memory (`RssAnon`, in bytes) that was seen: memory that no file backs.
+/// Runs `command`. Returns its exit status and the largest `RssAnon` seen: the size of the memory without a file behind it, in bytes.
 ///
 /// # Errors
 /// When the command cannot be started.

@@ -46,8 +46,8 @@ const MS_LIMIT: f64 = 2_000.0;
 /// Time limit for a browser that does not open a page at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SAID: &str = "opened after ms: ";
-/// Reports when the page is open. When the second frame after the load event begins, the first frame has been laid out and submitted for drawing. The
-/// clock starts at the navigation.
+/// Reports the time from the navigation until the page is open, in ms. The page counts as open when the second frame after the load event begins: the
+/// first frame has then been laid out and submitted for drawing.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => console.log("opened after ms: " + performance.now()))));
 </script></body>"#;

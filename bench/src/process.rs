@@ -44,7 +44,7 @@ pub struct Ended {
 
 /// Time from SIGTERM to SIGKILL for a process group.
 const LAST_ORDERS: Duration = Duration::from_secs(5);
-/// Period in which `stop` is polled.
+/// Interval at which `stop` is polled.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Runs `command` in a process group of its own, and ends the group when `limit` has passed or `stop` returns true.

@@ -112,7 +112,7 @@ pub struct Column {
 }
 
 impl Figure {
-    /// Summarises `rounds`. Its treatments are the possible ones of `columns`, in the same order.
+    /// Summarises `rounds`, which have one treatment for each column that could be measured, in the order of `columns`.
     pub fn new(name: &'static str, shown: Shown, columns: &[Column], rounds: Rounds<f64>) -> Figure {
         let plain = Measured::new(rounds.plain.clone(), None);
         let mut rows = vec![Row { with: "plain", measured: Some(plain), impossible: None }];

@@ -51,7 +51,7 @@ pub fn at_most(estimate: &Estimate, limit: f64) -> Outcome {
     }
 }
 
-/// Combines two outcomes of which one is enough: the criterion is met if either is.
+/// Combines the outcomes of two criteria of which only one must be met.
 pub fn either(a: Outcome, b: Outcome) -> Outcome {
     match (a, b) {
         (Outcome::Pass, _) | (_, Outcome::Pass) => Outcome::Pass,

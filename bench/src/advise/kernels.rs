@@ -7,8 +7,8 @@ use crate::named::by_name;
 pub struct Kernel {
     /// Name without `kernel-`: the program is `kernel-NAME`.
     pub name: &'static str,
-    /// Value of `--steps`. The kernel then takes two to four seconds on two CPUs in its fastest way to run, which gives a trial of `cox advise` time
-    /// for several windows of each way. Kernels that take ten times as long with taskset have fewer steps.
+    /// Value of `--steps`. If it is run in the fastest way, the kernel then takes two to four seconds on two CPUs: long enough for `cox advise` to
+    /// try each way in several windows. Kernels that take ten times as long with taskset have fewer steps.
     pub steps: u64,
 }
 

@@ -34,7 +34,7 @@ pub struct Options {
     /// Rounds; each runs the kernel once in every way
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// One round: shows that everything works
+    /// Only one round, as a check that everything works
     #[arg(long)]
     quick: bool,
     /// Threads
@@ -168,7 +168,7 @@ impl Bench<'_> {
         let mut first = Some(self.advice(kernel)?);
         let ways = first.iter().flat_map(|advice| &advice.choices).map(|choice| choice.way);
         let mut rows: Vec<Row> = ways.map(|way| Row { way, rounds: Vec::new() }).collect();
-        // One more entry than there are ways: the forecast is shuffled among the runs.
+        // `order` has one index more than there are ways. This index stands for the forecast, which is made at a random place among the runs.
         let mut order: Vec<usize> = (0..=rows.len()).collect();
         let mut random = Random::new(kernel.steps);
         for _ in 0..if self.options.quick { 1 } else { self.options.runs } {

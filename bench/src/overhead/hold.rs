@@ -46,7 +46,7 @@ pub enum Part {
     Pack,
 }
 
-/// A process whose threads the overlap part counts.
+/// A process that is registered with the overlap part, and the pages that both share.
 struct Counted {
     pages: Pages,
     _given: Given,
@@ -111,7 +111,7 @@ pub fn hold(options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Registers the first thread of a process for counting, as the process itself would do.
+/// Registers the first thread of a process with the overlap part, as the process itself would do.
 fn count(given: Given, pid: u32) -> Result<Counted> {
     let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never unmapped; its words are atomics.

@@ -29,9 +29,9 @@ pub enum Treatment {
     Cox(Part),
     /// `perf sched record`.
     Perf,
-    /// A minimal BPF observer: it is called, and optionally reads the clock.
+    /// A minimal BPF observer, whose programs only count their calls and optionally read the clock.
     Floor {
-        /// True if it reads the clock.
+        /// True if the programs read the clock.
         reads_clock: bool,
     },
 }

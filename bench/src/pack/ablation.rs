@@ -21,14 +21,14 @@ const PARTS: [&str; 3] = ["progress", "locality", "period"];
 /// Time limit of a run, as a multiple of a run with all of PALM.
 const LIMIT: f64 = 20.0;
 
-/// A kernel with one set of PALM's parts.
+/// The results of one kernel with one set of PALM's parts.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     kernel: &'static str,
     ratio: Ratio,
     /// The part that was left out; `None`: all parts are in use.
     without: Option<&'static str>,
-    /// True if the paper names this kernel for this part.
+    /// True if the paper's ablation of this part names this kernel.
     named_by_paper: bool,
     elapsed_s: Series,
     /// Elapsed time ÷ that with all parts, by round.

@@ -58,7 +58,7 @@ impl How {
         }
     }
 
-    /// Returns the number of regions, which is smaller if a region can take 18 times as long.
+    /// Returns the number of regions in a run: fewer if a region takes longer than when packed from the start.
     fn regions(self, scale: f64) -> u64 {
         let usual = match self {
             How::FromStart | How::LaterPreloaded => 5_000.0,

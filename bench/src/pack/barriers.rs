@@ -124,8 +124,9 @@ impl Line {
         format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
     }
 
-    /// Returns the ideal length of a run, s. Runs are so long that cox's first quarter of a second, in which it only observes, does not decide the
-    /// result. Runs of threads that spin in short phases are shorter: cox observes for less time, and taskset takes up to 13 times as long.
+    /// Returns the length of a run under ideal conditions, s. Most runs take 4 s, so that cox's first quarter of a second, in which it only
+    /// observes, hardly changes the result. Runs of threads that spin in short phases are shorter, because cox then observes for less time and
+    /// taskset takes up to 13 times as long.
     pub fn ideal_s(&self, scale: f64) -> f64 {
         let usual = match (self.wait, self.phase_us) {
             (Wait::Futex | Wait::SpinFutex | Wait::Yield, _) => 4.0,
@@ -250,7 +251,7 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
 /// Results of one run: elapsed ÷ ideal, cox's CPU time in percent of one CPU, and whether the run was cut short.
 pub type Once = (f64, f64, bool);
 
-/// Runs the line once. Its ratio refers to the ideal time computed from the speed of one CPU.
+/// Runs the line once. The returned elapsed ÷ ideal refers to the ideal time that is computed from the speed of one CPU.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();

@@ -34,7 +34,7 @@ const LIMIT_OURS: f64 = 12.0;
 /// Target for kernels whose threads spin in the program's own loops: cox is this many times faster than taskset.
 const MUCH_FASTER: f64 = 10.0;
 
-/// A kernel with one treatment.
+/// The results of one kernel with one treatment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The treatment.
@@ -62,7 +62,7 @@ impl Row {
     }
 }
 
-/// A kernel with all treatments.
+/// The results of one kernel with all treatments.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
     /// Name of the kernel.

@@ -182,8 +182,8 @@ impl Simulated {
     }
 }
 
-/// Returns the cost of a tick in ns. It is computed from the controller's CPU time, in percent of one CPU, with two periods, so that the part that
-/// does not depend on the number of ticks cancels.
+/// Returns the cost of a tick in ns, from the controller's CPU time (in percent of one CPU) with two different periods. In the difference of the two
+/// CPU times, the part that does not depend on the number of ticks cancels.
 pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
     let ticks_per_s = |period_ns: u64| cpus as f64 * 1e9 / period_ns as f64;
     let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;

@@ -185,7 +185,7 @@ impl Arrange for Palm {
         self.place_all(Why::Start, orders);
     }
 
-    /// Places all threads, at the end of the first CPU's period only.
+    /// Places all threads again. All CPUs have the same period, so this is done only when the period of the first CPU ends.
     fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         let here = self.living().into_iter().filter(|&member| self.threads[member].slot == Some(slot));
         self.seen.tick(slot, now_ns, 1, here.map(|member| sense.observation(member)));
@@ -209,7 +209,7 @@ impl Arrange for Palm {
     /// Does nothing: the caller controls the period.
     fn set_period(&mut self, _: u64) {}
 
-    /// The paper uses one period for all CPUs.
+    /// Returns 0: the paper decides for all CPUs at the end of each period, so no slot can go without a decision.
     fn calm_ns(&self, _: u64) -> u64 {
         0
     }

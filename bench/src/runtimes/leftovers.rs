@@ -1,5 +1,5 @@
-//! Finds what killed experiments have left on the machine. All such things are named after the process that made them: `cox-bench-PID`, optionally
-//! followed by a hyphen and more.
+//! Finds the folders, control groups and network namespaces that killed experiments have left on the machine. Their names contain the ID of the
+//! process that made them: `cox-bench-PID`, optionally followed by a hyphen and more.
 
 use std::path::Path;
 
@@ -9,13 +9,13 @@ use machine::process::{Doing, Task};
 /// Prefix of all names.
 const PREFIX: &str = "cox-bench-";
 
-/// Returns a name for something that this process makes.
+/// Returns a name for a folder, control group or namespace that this process makes. `what` is the part after the process ID; it may be empty.
 pub fn name(what: &str) -> String {
     let own = std::process::id();
     if what.is_empty() { format!("{PREFIX}{own}") } else { format!("{PREFIX}{own}-{what}") }
 }
 
-/// Returns the names in a folder whose process has ended.
+/// Returns the names in `folder` that contain the ID of a process that has ended.
 pub fn in_folder(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());

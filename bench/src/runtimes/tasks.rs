@@ -76,7 +76,7 @@ impl Row {
         self.median(0).into_iter().chain(self.median(1)).reduce(f64::min)
     }
 
-    /// Returns whether our runtime, with the settings `way`, is within the limit; `None` if it or both peers were not measured.
+    /// Returns whether our runtime, with the settings `way`, is within the limit; `None` if our runtime or both peers were not measured.
     fn keeps(&self, way: usize) -> Option<bool> {
         let limit = self.better()? * ROW_LIMIT.0 + ROW_LIMIT.1;
         Some(self.median(way)? <= limit)

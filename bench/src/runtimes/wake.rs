@@ -1,5 +1,5 @@
 //! How long a CPU stays idle when its thread blocks while a task is ready, by backend. `workloads/firsttask` measures this alternately with a
-//! reference: the time to wake a thread on another CPU by an eventfd, for which the kernel has no cheaper way.
+//! reference: the time to wake a thread on another CPU by an eventfd. The kernel has no cheaper way to wake a thread on another CPU.
 
 use std::ffi::OsString;
 

@@ -19,7 +19,7 @@ pub enum Way {
     Bpf,
 }
 
-/// The numbers of threads per CPU that people try by hand.
+/// The numbers of threads per CPU that a user would try with libgomp and libomp.
 pub const MANUAL: [u32; 4] = [1, 2, 4, 8];
 
 impl Way {
@@ -29,7 +29,7 @@ impl Way {
     /// Names of all runtimes, in the order of [`Way::runtime`].
     pub const NAMES: [&str; 7] = ["libgomp", "libomp", "off", "leader", "perf", "standby-idle", "bpf"];
 
-    /// Returns all ways: libgomp and libomp with each number of threads that people try, and our runtime with each of its settings.
+    /// Returns all ways: libgomp and libomp with each number of threads in [`MANUAL`], and our runtime with each of its settings.
     pub fn all() -> impl Iterator<Item = Way> {
         MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
     }

@@ -24,7 +24,7 @@ mod skeleton {
 }
 use skeleton::SwitchesSkelBuilder;
 
-/// Period in which the ring buffer is emptied. The buffer holds several seconds of events; emptying it more often would take CPU time from the
+/// Interval at which the ring buffer is emptied. The buffer holds several seconds of events; emptying it more often would take CPU time from the
 /// program.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -45,7 +45,7 @@ impl Trace {
         let until = Arc::clone(&stop);
         let thread = std::thread::spawn(move || follow(program, &ready, &until));
         let trace = Trace { stop, thread: Some(thread) };
-        // If the thread fails before the trace has begun, it drops the sender.
+        // The thread sends a message when the trace has begun. If the thread fails before that, it drops the sender, and `recv` fails.
         if begun.recv().is_err() {
             return Err(trace.end(&(0..0)).err().unwrap_or_else(|| anyhow!("the trace did not begin")));
         }
@@ -99,7 +99,7 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
     })?;
     let ring = builder.build()?;
     skel.attach().context("cannot attach the tracing BPF programs (they need root)")?;
-    // At the first switch of this thread, the BPF program learns which process starts the measured program.
+    // The sleep switches this thread out. From this switch, the BPF program learns which process starts the measured program.
     std::thread::sleep(Duration::from_millis(1));
     if skel.maps.data_data.as_deref().is_some_and(|state| state.starter_of_machine < 0) {
         bail!("the tracing BPF programs have not seen a switch of cox-bench");

@@ -1,4 +1,4 @@
-//! The measured applications and programs, and how many bytes each moves.
+//! The measured *applications* (heat, fwi) and *programs* (phases, loops, blocks, path), and how many bytes each moves.
 
 use super::size::Size;
 
@@ -26,7 +26,8 @@ pub struct App {
     pub disk_speed: f64,
     /// Bytes of messages that a rank sends in a run.
     pub sent: f64,
-    /// Set for programs that are compared with the best setting by hand: the ratio of work to waiting at which they were chosen.
+    /// The ratio of work to waiting for which a program was chosen; `None` for applications. Programs are also compared with libgomp and libomp with
+    /// the best number of threads per CPU.
     pub chosen: Option<&'static str>,
 }
 
@@ -72,7 +73,7 @@ const FWI: App = App {
     kind: Kind::Alone,
     fixed: &["--nx", "64", "--ny", "64", "--nz", "64", "--direct", "--buffers", "64"],
     steps: 48,
-    // A volume is written on the way forward and read on the way back.
+    // Each snapshot is a volume, which the forward pass writes and the backward pass reads.
     every: ("--iof", 2.0 * 64.0 * 64.0 * 64.0 * 8.0),
     ..HEAT
 };
@@ -90,7 +91,7 @@ const HEAT_2: App = App {
 const FWI_2: App = App {
     name: "fwi-2",
     kind: Kind::Ranks,
-    // Each step sends a slice of each volume, both on the way forward and on the way back.
+    // Each step sends a slice of each volume, in the forward pass and in the backward pass.
     sent: 2.0 * 48.0 * 2.0 * 64.0 * 64.0 * 8.0,
     ..FWI
 };
@@ -160,7 +161,7 @@ impl App {
         }
     }
 
-    /// Returns the number of processes that each move all the bytes and do all the work.
+    /// Returns how many complete copies of the application run at the same time. Each copy moves all the bytes and does all the work.
     pub fn copies(&self) -> f64 {
         if self.kind == Kind::Twice { 2.0 } else { 1.0 }
     }

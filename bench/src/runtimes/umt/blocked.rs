@@ -1,5 +1,6 @@
-//! Programs whose tasks are blocked most of the time, compared with libgomp with the best number of threads, which a user would have to find *by
-//! hand* (by trying several numbers). The time includes the start of the runtime: it begins before the first parallel region and ends after the last.
+//! Programs whose tasks are blocked most of the time: our runtime compared with libgomp. For libgomp, the best number of threads counts, which a user
+//! would have to find *by hand* (by trying several numbers). The measured time begins before the first parallel region and ends after the last one, so
+//! it includes the start of the runtime.
 
 use std::fmt::Write;
 
@@ -12,9 +13,9 @@ use super::table::Runs;
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
 
-/// Largest number of threads that is tried by hand.
+/// Largest number of threads with which libgomp is run.
 const MOST_THREADS: u32 = 64;
-/// Numbers of threads per CPU that are tried by hand.
+/// Numbers of threads per CPU with which libgomp is run, to find the best one.
 const BY_HAND: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Number of calibration runs, which find the amount of work that takes 1 us; the fastest one counts.
 const CALIBRATIONS: usize = 3;
@@ -33,14 +34,14 @@ const CASES: [Case; 5] = [
     Case { name: "short", arguments: "--kind sleepers --items 600 --sleep-us 1500 --work-us 500" },
 ];
 
-/// The times of one program with every way.
+/// The times of one program, run in every way.
 #[derive(Debug, Serialize)]
 pub struct Blocked {
     name: &'static str,
     by_way: Vec<Runs>,
 }
 
-/// Returns the ways that are tried by hand on this many CPUs.
+/// Returns libgomp with each number of threads per CPU that is tried on this many CPUs.
 fn by_hand(cpus: u32) -> impl Iterator<Item = Way> {
     BY_HAND.into_iter().filter(move |times| *times == 1 || times * cpus <= MOST_THREADS).map(Way::Gomp)
 }
@@ -95,13 +96,13 @@ impl Blocked {
         self.by_way.iter().find(|runs| runs.way == way)
     }
 
-    /// Returns the number of threads with the shortest median.
+    /// Returns libgomp's runs with the number of threads whose median time is shortest.
     fn best(&self) -> Option<&Runs> {
         let by_hand = self.by_way.iter().filter(|runs| matches!(runs.way, Way::Gomp(_)));
         by_hand.min_by(|a, b| median(&a.seconds).total_cmp(&median(&b.seconds)))
     }
 
-    /// Returns the speed-up over the best setting by hand, as the median over the pairs of each round.
+    /// Returns the speed-up over libgomp with the best number of threads: the median of the ratios of two runs of the same round.
     fn speed(&self, way: Way) -> Option<Estimate> {
         let (best, ours) = self.best().zip(self.of(way))?;
         let pairs = best.seconds.iter().zip(&ours.seconds);

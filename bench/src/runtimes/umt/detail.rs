@@ -53,7 +53,7 @@ impl Detail {
             format!("      {name:8}▏{}▏", sparkline(&values, highest, SPARKS))
         };
         let disk = disk_speed.map(|speed| line("disk", speed, |sample| sample.disk));
-        // Both directions together.
+        // A sample adds up both directions, so its maximum is twice the network's speed.
         let network = network_speed.map(|speed| line("network", 2.0 * speed, |sample| sample.network));
         [line("CPU", 1.0, |sample| sample.cpu)].into_iter().chain(disk).chain(network).collect()
     }

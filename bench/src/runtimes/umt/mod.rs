@@ -49,7 +49,7 @@ pub struct Options {
     /// Rounds; each runs every point once with every runtime
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
-    /// Ratios of work to waiting (default: all; for a program only the ratio at which it was chosen)
+    /// Ratios of work to waiting (default: all; for phases, loops, blocks and path only the ratio for which each was chosen)
     #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
     ratios: Vec<String>,
     /// What two ranks wait for (default: all)
@@ -58,7 +58,7 @@ pub struct Options {
     /// Runtimes (default: all)
     #[arg(long, value_name = "WAY", value_delimiter = ',', value_parser = Way::NAMES)]
     ways: Vec<String>,
-    /// Also run libgomp and libomp with 2, 4 and 8 threads per CPU, and report the best; always on for programs
+    /// Also run libgomp and libomp with 2, 4 and 8 threads per CPU, and report the best; always on for phases, loops, blocks and path
     #[arg(long)]
     oversubscribed: bool,
     /// Folder into which programs write, on the disk to be throttled
@@ -99,9 +99,9 @@ struct Bench<'a> {
     runs: usize,
 }
 
-/// Name of the part with programs that cannot gain.
+/// Name of the part that measures programs that cannot gain from overlap.
 const NOTHING: &str = "nothing";
-/// Name of the part with programs that are blocked most of the time.
+/// Name of the part that measures programs whose tasks are blocked most of the time.
 const BLOCKED: &str = "blocked";
 
 fn names() -> Vec<&'static str> {
@@ -229,8 +229,8 @@ impl Bench<'_> {
         Cost::new(works.into_iter().zip(least).collect(), snapshot_s)
     }
 
-    /// Returns the CPU seconds per CPU of a run with one thread, or of the busier of two ranks with one thread each: a single thread does not spin.
-    /// Disk and network are not limited. The time includes the kernel's work for transfers and messages.
+    /// Returns the CPU seconds per CPU of a run with one thread per process, because a single thread does not spin. Of two ranks, the busier one
+    /// counts. Disk and network are not limited. The time includes the kernel's work for transfers and messages.
     fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
         let mut line = self.line(app, size)?;
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
@@ -272,7 +272,7 @@ impl Bench<'_> {
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
             let truths = self.field.run(*way, &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            // Bytes that a run sends again do not raise the bound: use the smallest count of all runs.
+            // The bytes of the direction with more bytes. The bound uses the smallest value of all runs, so that retransmissions do not raise it.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
             fewest = (fewest.0.min(truths.sum("bytes_written")? + truths.sum("bytes_read")?), fewest.1.min(sent));
             Ok((truths.most("elapsed_ns")? / 1e9, truths.sum("cpu_ns")? / 1e9))
@@ -295,7 +295,7 @@ impl Bench<'_> {
 
     /// Runs the program once more, traced and not timed.
     fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
-        // Without a report for two instances of cox, because both would write into the same file.
+        // No report if two instances of cox run, because both would write into the same file.
         let report = (runs.way.by_cox() && !matches!(line.processes, Processes::Twice))
             .then(|| self.field.scratch.path().join("report.json"));
         let line = Line { report: report.clone(), ..line.clone() };

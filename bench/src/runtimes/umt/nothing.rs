@@ -12,7 +12,7 @@ use super::table::Runs;
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
 
-/// A program that cannot gain, and the number that says how long it took.
+/// A program that cannot gain from overlap, and the name of the result that says how long it took.
 struct Case {
     name: &'static str,
     program: &'static str,
@@ -42,7 +42,7 @@ const CASES: [Case; 8] = [
     Case { name: "sync, region", arguments: "--row region --count 20000 --repeats 3", ..SYNC },
 ];
 
-/// The times of one program with every way.
+/// The times of one program, run in every way.
 #[derive(Debug, Serialize)]
 pub struct Nothing {
     name: &'static str,
@@ -94,7 +94,7 @@ impl Nothing {
         self.by_way.iter().find(|runs| runs.way == way)
     }
 
-    /// Returns the speed-up over libgomp, as the median over the pairs of each round.
+    /// Returns the speed-up over libgomp: the median of the ratios of two runs of the same round.
     fn speed(&self, way: Way) -> Option<Estimate> {
         let (theirs, ours) = self.of(Way::Gomp(1)).zip(self.of(way))?;
         let pairs = theirs.seconds.iter().zip(&ours.seconds);

@@ -9,7 +9,7 @@ use super::bound::Bound;
 use super::detail::Detail;
 use crate::stats::{median, median_estimate};
 
-/// One application at one ratio, with every way.
+/// The results of one application at one ratio of work to waiting, run in every way.
 #[derive(Debug, Serialize)]
 pub struct Point {
     pub app: &'static str,
@@ -46,13 +46,14 @@ impl Point {
         runs.min_by(|a, b| median(&a.seconds).total_cmp(&median(&b.seconds)))
     }
 
-    /// Returns the runs of the best setting by hand, if it was measured.
+    /// Returns the runs of libgomp or libomp with the number of threads per CPU whose median time is shortest; `None` unless several numbers were
+    /// measured.
     pub fn best_manual(&self) -> Option<&Runs> {
         self.of(Way::Gomp(MANUAL[1]))?;
         self.best(MANUAL.into_iter().flat_map(|times| [Way::Gomp(times), Way::Omp(times)]))
     }
 
-    /// Returns bound ÷ time. With `says_times` the number of threads per CPU follows.
+    /// Returns bound ÷ time as text. If `says_times` is set, the number of threads per CPU is appended.
     fn efficiency(&self, runs: Option<&Runs>, says_times: bool) -> String {
         let Some(runs) = runs else { return "–".to_owned() };
         let efficiency = self.bound.seconds() / median(&runs.seconds);
@@ -62,7 +63,7 @@ impl Point {
         }
     }
 
-    /// Returns the speed-up of BPF doorbells over `other`, as the median over the pairs of each round.
+    /// Returns the speed-up of BPF doorbells over `other`: the median of the ratios of two runs of the same round.
     fn faster_than(&self, other: Option<&Runs>) -> String {
         let Some((ours, other)) = self.of(Way::Bpf).zip(other) else { return "–".to_owned() };
         let faster: Vec<f64> = other.seconds.iter().zip(&ours.seconds).map(|(other, ours)| other / ours).collect();
