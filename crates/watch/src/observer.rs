@@ -81,10 +81,10 @@ pub trait Observer {
     /// Returns the tracked threads that are alive now, as (tgid, tid, name).
     fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError>;
 
-    /// Returns what `finish` would return now, and continues observing. Remaining events are pushed as in `tick`; the caller adds clocks that are
-    /// made from events.
+    /// Returns what `finish` would return now, and continues observing. Remaining events are pushed as in `tick`; the caller adds the clocks that
+    /// it computes from events.
     fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 
-    /// Stops observing and returns everything. Remaining events are pushed as in `tick`; the caller adds clocks that are made from events.
+    /// Stops observing and returns everything. Remaining events are pushed as in `tick`; the caller adds the clocks that it computes from events.
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 }

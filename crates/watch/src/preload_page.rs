@@ -122,7 +122,7 @@ impl Page {
             (&words.version, VERSION, "its version is unknown"),
             (&words.bytes, BYTES as u32, "its size is wrong"),
             (&words.slots, SLOTS as u32, "its number of slots is wrong"),
-            // Differs in a forked child that shares its parent's page, and in a container with other process ids.
+            // The process id differs in a forked child that shares its parent's page, and in a container with its own process ids.
             (&words.pid, pid, "it belongs to another process"),
         ] {
             if word.load(Ordering::Relaxed) != wanted {
@@ -221,8 +221,8 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Returns whether a process belongs to this process's user and that user is not root. Root's programs keep no descriptors, and cox must not use
-/// its own rights to open what other users' programs have open.
+/// Returns whether a process belongs to this process's user and that user is not root. Programs of root keep no descriptor of the memory open, and
+/// cox must not use its own rights to open files that programs of other users have open.
 fn is_own(root: &Root, pid: u32) -> bool {
     let own = rustix::process::geteuid();
     !own.is_root() && fs::metadata(root.path(format!("/proc/{pid}"))).is_ok_and(|status| status.uid() == own.as_raw())

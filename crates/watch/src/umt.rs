@@ -19,7 +19,7 @@ use slots::Slots;
 
 /// Size of a bell's ring buffer, bytes: one page, although one record would be enough.
 const BELL_BYTES: u32 = 4096;
-/// Pages of a ring buffer besides its records: the kernel's own data, and the consumer and producer positions.
+/// Pages of a ring buffer in addition to its records: the kernel's own data, and the consumer and producer positions.
 const BELL_PAGES_BESIDE: u32 = 3;
 /// Kernel memory for one process of a session, bytes: its pages and its bells.
 pub const PROCESS_BYTES: usize =

@@ -74,7 +74,7 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
     let mut all = Vec::new();
     // Not read in batches: libbpf-rs (0.27) takes a batch that is not full for the last one, which is not always true.
     for key in map.keys() {
-        // The key might be gone between the two calls. In fact no code deletes keys.
+        // A key that is deleted between the two calls is skipped. At present, no code deletes keys.
         let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(unreadable)? else { continue };
         if let (Some(k), Some(v)) = (key.get(..size_of::<K>()), value.get(..size_of::<V>())) {
             all.push((bytemuck::pod_read_unaligned(k), bytemuck::pod_read_unaligned(v)));

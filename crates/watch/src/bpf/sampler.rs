@@ -25,7 +25,7 @@ pub(crate) struct Sampler {
 
 struct SamplingClock {
     _link: Link,
-    /// The event's descriptor, which the link owns and keeps open. A duplicate would be a third descriptor for each CPU.
+    /// The event's descriptor, which the link owns and keeps open. It is not duplicated, because that would take a third descriptor for each CPU.
     event: RawFd,
 }
 

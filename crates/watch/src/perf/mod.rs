@@ -50,7 +50,7 @@ pub struct Options {
 
 /// Ring sizes to try. The record of a switch takes 32 bytes. The reader is woken when a ring is half full and must run before it is full, although
 /// the program keeps the machine busy. An unprivileged user may lock 516 KiB per CPU (kernel.perf_event_mlock_kb), shared by all of the user's
-/// perf events: the third size with its control page. In addition, each process may lock RLIMIT_MEMLOCK.
+/// perf events: enough for the third size and its control page. In addition, each process may lock RLIMIT_MEMLOCK.
 const RING_BYTES: [usize; 7] = [2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 32 << 10];
 /// Upper limit of all rings together, however many CPUs there are: no other program can use this memory.
 const ALL_RINGS_BYTES: usize = 64 << 20;
@@ -81,8 +81,8 @@ pub struct PerfObserver {
 struct CpuRing {
     cpu: u32,
     ring: Ring,
-    /// True from the time when the ring was found full until the kernel has reported how many records were lost. If none was lost, it never
-    /// reports.
+    /// True from the time when the ring was found full until the kernel has reported how many records were lost. If none was lost, the kernel
+    /// never reports this.
     was_full: bool,
 }
 
@@ -243,8 +243,8 @@ impl Observer for PerfObserver {
             if unknown.is_empty() {
                 break;
             }
-            // A thread that is found after the first pass was created either by a thread with events, which it has inherited, so that its FORK
-            // record is about to arrive; or by a thread without events.
+            // A thread that is found after the first pass may have been created by a thread with events. It has then inherited the events, and its
+            // FORK record is about to arrive. Otherwise it was created by a thread without events, and is watched here.
             if !watched.is_empty() {
                 sleep(FORK_TO_RECORD);
                 self.flush();

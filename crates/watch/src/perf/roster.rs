@@ -6,8 +6,8 @@
 //!   the same time: the last microseconds are missing.
 //! * FORK contains no name, so the new thread gets the creator's name, as in the kernel.
 //! * If a thread other than the main thread calls exec, it takes over the main thread's id, and there are no more records of its old id. The main
-//!   thread has exited before. So the first record under its id after that is the exec's COMM, or a switch-out during the exec. At that time, all
-//!   other threads of the process are dead, and the caller's old id is no longer in use.
+//!   thread has exited before that. So the next record with the main thread's id is the exec's COMM, or a switch-out during the exec. At that
+//!   time, all other threads of the process are dead, and the caller's old id is no longer in use.
 //! * A switch of a thread that is not tracked means that its FORK record was lost: the thread is then enrolled.
 
 use std::collections::HashMap;

@@ -13,8 +13,8 @@
 //! * all of `rest` beyond the blocked time that the previous look found, if the thread has begun no slice since that look;
 //! * otherwise the same, but at most the time since that look.
 //!
-//! Time that a look proves to be blocked stays blocked. If the sums later grow into it, the kernel has booked sleep as delay (see the module
-//! above), and that amount is subtracted from the delay.
+//! Time that a look proves to be blocked stays blocked. If the sums later grow into it, the kernel has booked sleep as delay (see the parent
+//! module), and that amount is subtracted from the delay.
 //!
 //! The sums are cumulative, so a later look decides what an earlier one could not. What is undecided at the last look becomes unknown. So does the
 //! time between the last look and the death of a thread whose death was not observed, and the tick within which a thread was born.

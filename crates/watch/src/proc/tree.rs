@@ -46,8 +46,8 @@ pub(crate) struct Id {
 #[derive(Debug)]
 struct Process {
     parent: u32,
-    /// When the threads were last listed: a thread that is first listed after that was born since. `None`: not listed yet, and the threads in the
-    /// first list existed before.
+    /// When the threads were last listed. A thread that first appears in a later list was born after this time. `None`: not listed yet; the
+    /// threads in the first list existed before.
     listed_ns: Option<u64>,
     threads: BTreeMap<u32, Thread>,
     /// Threads that were seen dead and are accounted, but are still listed: zombies.
@@ -125,9 +125,9 @@ impl Tree {
         self.processes.iter().flat_map(of).collect()
     }
 
-    /// Returns a substitute for a thread's creator, which /proc does not tell. It is the oldest other thread of the process with the same name,
-    /// since threads inherit names, or else the process's first thread. For the first thread it is the parent process. 0: the thread existed
-    /// before it was tracked.
+    /// Returns a stand-in for a thread's creator, because /proc does not contain the creator. It is the oldest other thread of the process with
+    /// the same name, since threads inherit names, or else the process's first thread. For the first thread it is the parent process. Returns 0 if
+    /// the thread existed before tracking began.
     pub(crate) fn kin(&self, id: Id) -> u32 {
         let process = self.processes.get(&id.tgid);
         let Some((process, thread)) = process.and_then(|p| Some((p, p.threads.get(&id.tid)?))) else { return 0 };
@@ -203,7 +203,7 @@ struct Stirred {
     reused: bool,
 }
 
-/// The context of one visit, besides the process itself.
+/// The context of one visit to a process, without the process itself.
 struct Sight<'a> {
     root: &'a Root,
     ticks: Ticks,
@@ -278,8 +278,8 @@ impl Sight<'_> {
     }
 
     /// Looks at a thread. `known` is the thread if there was an earlier look. Returns `None` if the thread is gone. The state is read before the
-    /// sums, so the sums of a thread that was already dead are final. If the thread is off CPU, the look has the time before both readings, so
-    /// that a wait that begins between them is not taken for proven blocked time.
+    /// sums, so the sums of a thread that was already dead are final. If the thread is off CPU, the time before both readings is used as the time
+    /// of the look, so that a wait that begins between the readings is not taken for proven blocked time.
     fn look(&self, tid: u32, known: Option<&Thread>) -> Result<Option<Look>, Error> {
         let before_ns = (self.now)();
         let task = Task::thread(self.root, self.pid, tid);

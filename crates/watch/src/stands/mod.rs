@@ -71,7 +71,8 @@ pub type Helping = fn(bool) -> Result<Box<dyn Tracer>, WatchError>;
 
 /// The thread snapshots of a program, kept by BPF or read from /proc.
 pub enum Stands {
-    /// BPF keeps the snapshots. If the programs are in another process, the CPU time of other programs is read from /proc.
+    /// BPF keeps the snapshots. If another process has loaded the BPF programs, the CPU time of other programs on the pack's CPUs is read from
+    /// /proc.
     Traced(Box<dyn Tracer>, Arc<Mapped>, Option<Before>),
     /// The snapshots are read from /proc.
     Polled(Box<Polled>),

@@ -29,7 +29,8 @@ const SLEPT_BEFORE_NS: u64 = 50_000;
 
 /// Number of threads whose files stay open. A process may usually have 1024 descriptors.
 pub const STAY_OPEN: usize = 128;
-/// Shortest time between two readings of a thread's switch counts: their file takes as long to read as all others.
+/// Shortest time between two readings of a thread's switch counts: the file with these counts takes as long to read as all other files
+/// together.
 const COUNT_NS: u64 = 4_000_000;
 
 /// The number of a thread that got no place in the table.

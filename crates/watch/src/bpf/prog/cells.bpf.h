@@ -15,7 +15,7 @@
 
 #include "state.bpf.h"
 
-/* `counted` is 1 + the class. This class stands for a thread that is bound to one CPU. */
+/* The mask class of threads that are bound to one CPU. A clock's field `counted` is 1 + the class of its thread's mask. */
 #define CLASS_PINNED COX_MASK_CLASSES
 
 /* Contention is rare and short, so this gives up after a few attempts instead of spinning under a run queue's lock. */

@@ -112,7 +112,7 @@ COX_INLINE void clock_waking(void *ctx, struct task_struct *p, struct cox_clock 
 	u32 waker;
 	u64 t;
 
-	/* A launched thread's account begins after the wake-up that lets the thread leave its gate. */
+	/* A thread that cox has launched waits for cox before its exec. Its account begins after the wake-up that ends this wait. */
 	if (!c || c->flags & COX_LAUNCHED)
 		return;
 	t = bpf_ktime_get_ns();
@@ -262,7 +262,7 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 	__sync_fetch_and_add(&crew.recovered, 1);
 }
 
-/* Writes the trace event of a switch. For untracked threads the ids are known, but not why they leave. */
+/* Writes the trace event of a switch. For an untracked thread, the event contains the ids, but not why the thread leaves its CPU. */
 COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
@@ -293,7 +293,10 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	trace_moment(t, COX_M_SWITCH, leaves, comes, number, left, more);
 }
 
-/* The longest duration of this part of the switch handler that is counted. It takes a tenth of this even if every access misses the caches. */
+/*
+ * If this part of the switch handler seems to take longer than this, its duration is not counted. Even if every memory access misses the caches, it
+ * takes only a tenth of this.
+ */
 #define HANDLER_LIMIT_NS 4000
 
 /* `t` is the time of the switch if it was already read; else 0. */
@@ -384,7 +387,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		}
 	}
 	trace_switch(prev, out, preempt, next, in, in_cause, number, t);
-	/* If one tracked thread leaves and another one comes, as many are off CPU as before. */
+	/* If one tracked thread leaves and another one comes, the number of tracked threads that are off CPU does not change. */
 	if (leaves && !in)
 		presence_step(&crew.off, 1, t);
 	else if (in && !leaves)
@@ -398,7 +401,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	if ((cpu->events & 255) == 0) {
 		u64 took = bpf_ktime_get_ns() - began;
 
-		/* Interrupts are off here, so if it took longer, the hypervisor took the time, and not this handler. */
+		/* Interrupts are off here. So if more time has passed, it was taken by the hypervisor and not by this handler. */
 		if (took < HANDLER_LIMIT_NS) {
 			cpu->timed_events++;
 			cpu->timed_ns += took;
@@ -443,7 +446,7 @@ COX_INLINE void dump_clock(struct bpf_iter__task *ctx, struct task_struct *p)
 
 	if (!c || c->state == COX_DEAD)
 		return;
-	/* Not stored in the clock, which another CPU owns. */
+	/* Stored in the copy and not in the clock, because only the thread's own CPU may change the clock. */
 	living.cause = c->cause;
 	if (c->state == COX_BLOCKED && c->cause == COX_BY_FD)
 		living.cause = cause_of_fd(p, c->fd_now);

@@ -25,7 +25,10 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 	return sum & COX_CELL_SUM;
 }
 
-/* Books the CPU's time until t. Divides idle time: a tracked thread waited meanwhile, or was off CPU. Then starts the new kind. */
+/*
+ * Books the CPU's time until t. In idle time, counts separately for how long a tracked thread waited for a CPU, and for how long one was off CPU
+ * for another reason. Then starts the new kind of time.
+ */
 COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
 	u64 was = cpu->kind & 3;
@@ -79,7 +82,7 @@ COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 	u64 now = cox_cell_thread_time(cpu->waiting, t);
 	u64 waited = cox_cell_since(now, cpu->wait_mark);
 
-	/* A reading before the mark leaves the mark unchanged. */
+	/* If this reading is older than the mark, the mark stays unchanged. */
 	if (waited)
 		cpu->wait_mark = now;
 	return waited;

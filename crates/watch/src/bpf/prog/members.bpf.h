@@ -63,7 +63,7 @@ COX_INLINE void kernel_account_ends(struct task_struct *p, struct cox_clock *c)
 	c->kernel_delay_ns = p->sched_info.run_delay - c->kernel_delay_ns;
 }
 
-/* Begins the account of a launched thread, which has been let out of its gate. */
+/* Begins the account of a thread that cox has launched, and that no longer waits for cox before its exec. */
 COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 t)
 {
 	c->flags &= ~COX_LAUNCHED;

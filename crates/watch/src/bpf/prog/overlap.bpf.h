@@ -131,9 +131,9 @@ COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 }
 
 /*
- * Called when a thread of the process has left this CPU. Rings a standby if one of the first `used` queues has a task, and no thread of the
- * process is ready on this CPU, or fewer are runnable than it has CPUs. The scheduler decides where the standby runs; it wakes threads on idle
- * CPUs. The verifier checks this function separately, not at each call.
+ * Called when a thread of the process has left this CPU. Rings a standby if two conditions hold: one of the first `used` queues has a task; and
+ * either no thread of the process is runnable on this CPU, or the process has fewer runnable threads than CPUs. The scheduler decides where the
+ * standby runs; it wakes threads on idle CPUs. The verifier checks this function separately, not at each call.
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
@@ -365,8 +365,8 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 	if (!counts(m, prev, said, seen))
 		return;
 	/*
-	 * Switches away from some threads reach no tracepoint (ARCHITECTURE.md), and neither do wake-ups during them. So the arrival of this
-	 * thread was not seen.
+	 * The tracepoints do not report every switch (ARCHITECTURE.md), nor wake-ups during a switch that they do not report. So the switch-in of
+	 * this thread was not seen.
 	 */
 	if (!m->runs)
 		runs_again(m, said, seen, true);

@@ -26,7 +26,10 @@ COX_INLINE int push_moment(struct cox_moment *m)
 	return bpf_ringbuf_output(&moments, m, sizeof(*m), wake);
 }
 
-/* Reports the gap of a CPU, before any later event, once the ring has room again. Returns whether that report found room. */
+/*
+ * Reports how many trace events of a CPU were lost (its gap), before any later event of the CPU. Returns false if the ring still has no room
+ * for this report.
+ */
 static __attribute__((noinline)) int tell_gap(u32 cpu)
 {
 	struct cox_gap *gap = &gaps[cpu & (COX_MAX_CPUS - 1)];
