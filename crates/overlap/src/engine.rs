@@ -136,7 +136,7 @@ impl Engine for Overlapping {
     }
 
     fn undo(&mut self) -> Result<()> {
-        // Close the server first: a process that still runs learns by its socket that blocks are no longer counted.
+        // Close the server first: a process that still runs learns from its closed socket that blocks are no longer counted.
         self.server = None;
         self.sums = Some(self.source.as_ref().map_or_else(Sums::default, |source| lock(source).end()));
         Ok(())

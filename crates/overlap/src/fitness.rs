@@ -17,7 +17,7 @@ const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPIN
 /// LLVM's runtime.
 const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
 
-/// Libraries that contain gcc's functions: gcc's own, LLVM's, and Intel's build of LLVM's.
+/// OpenMP runtimes that provide the GOMP_* entry points, which gcc's code calls: gcc's own, LLVM's, and Intel's build of LLVM's.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp", "libiomp5.so"];
 
 /// Returns why the tasks of `program` cannot be taken over; the program then runs unchanged. Returns `None` also if the program itself has

@@ -1,4 +1,5 @@
-//! Pages that the kernel side does not write, for processes that notice blocked threads by themselves (`umt_client::{records, sentinel}`).
+//! Pages for processes that notice their blocked threads themselves, so that the kernel side writes nothing to the pages
+//! (`umt_client::{records, sentinel}`).
 
 use std::os::fd::OwnedFd;
 

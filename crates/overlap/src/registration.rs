@@ -239,7 +239,7 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     let has_room = control.push(SendAncillaryMessage::ScmRights(&descriptors));
     let sent = sendmsg(client, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL);
     if !has_room || sent.is_err() {
-        // The client has hung up meanwhile, and no later event will say so.
+        // The client has hung up meanwhile, and no later event will report this.
         source.over(given.process);
         anyhow::bail!("an answer that could not be sent");
     }
