@@ -26,13 +26,13 @@ pub enum Part {
     Attaching,
     /// Starting the sampling clocks.
     Sampling,
-    /// Forking the program's process, which waits at its gate before the exec.
+    /// Forking the program's process, which then waits for cox before its exec.
     Forking,
     /// Writing the journal of changes to undo, and starting the guardian that undoes them if cox is killed.
     Guarding,
     /// Registering the program's threads; for packing, taking control of them.
     Enrolling,
-    /// From the opening of the gate to the exec.
+    /// From the time when cox lets the program's process continue to its exec.
     Starting,
     /// The program runs.
     Running,

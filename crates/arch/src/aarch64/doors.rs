@@ -9,7 +9,7 @@ macro_rules! refusing {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As for the real function.
+        /// The same requirements as for the real function apply to the caller.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
             $(let _ = &$leads_to;)+
@@ -18,19 +18,19 @@ macro_rules! refusing {
     )* };
 }
 
-/// Interposed functions; on x86-64 they pass on their argument and their return address.
+/// Defines placeholders of interposed functions. (On x86-64, these functions pass on their argument and their return address.)
 #[macro_export]
 macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// Interposed functions; on x86-64 they ask another function where to continue.
+/// Defines placeholders of interposed functions. (On x86-64, these functions ask another function where to continue.)
 #[macro_export]
 macro_rules! by_way_of {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// A function that is not interposed; on x86-64 it asks another function where to continue.
+/// Defines a placeholder of a function that is not interposed. (On x86-64, it asks another function where to continue.)
 #[macro_export]
 macro_rules! by_way_of_inside {
     ($name:ident => $inner:path) => {
@@ -41,7 +41,7 @@ macro_rules! by_way_of_inside {
     };
 }
 
-/// Interposed functions; on x86-64 they continue at one of two functions.
+/// Defines placeholders of interposed functions. (On x86-64, these functions continue at one of two other functions.)
 #[macro_export]
 macro_rules! ours_or_by_way_of {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
@@ -49,7 +49,7 @@ macro_rules! ours_or_by_way_of {
     };
 }
 
-/// Interposed functions; on x86-64 they continue at the address in a variable.
+/// Defines placeholders of interposed functions. (On x86-64, these functions continue at the address in a variable.)
 #[macro_export]
 macro_rules! by_place {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $place;)* } };

@@ -27,7 +27,8 @@ pub fn supported() -> Result<(), &'static str> {
     Err("this processor is not supported: cox runs on x86-64, and this machine is aarch64")
 }
 
-/// Returns the place of the address that a stub jumps to: always `None`, because cox does not read this processor's code.
+/// Returns where in memory the target address of a stub is stored: always `None`, because cox does not read this
+/// processor's code.
 #[cfg(feature = "machine-code")]
 pub fn import_slot(_code: &[u8], _start: u64) -> Option<u64> {
     None

@@ -9,7 +9,7 @@ macro_rules! with_caller {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As for the real function.
+        /// The same requirements as for the real function apply to the caller.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -54,7 +54,7 @@ macro_rules! by_way_of {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As for the real function.
+        /// The same requirements as for the real function apply to the caller.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -82,7 +82,7 @@ macro_rules! ours_or_by_way_of {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As for the real function.
+        /// The same requirements as for the real function apply to the caller.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
@@ -111,7 +111,7 @@ macro_rules! by_place {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As for the real function.
+        /// The same requirements as for the real function apply to the caller.
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {

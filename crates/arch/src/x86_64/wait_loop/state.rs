@@ -29,9 +29,9 @@ pub(super) struct Value {
     pub polled: bool,
     /// Whether the value comes from something that changes by itself (time), or is unknown (results of calls).
     pub clock: bool,
-    /// Whether a constant was added to the value: the sign of a counter.
+    /// Whether a constant was added to the value, as for a counter.
     pub step: bool,
-    /// Whether other arithmetic was done on a value with tokens: the sign of work.
+    /// Whether other arithmetic was done on a value with tokens. This indicates that the loop works instead of waiting.
     pub work: bool,
     /// The slot of which the value is the address.
     pub address_of: Option<Slot>,

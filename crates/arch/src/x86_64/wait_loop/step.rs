@@ -5,7 +5,7 @@ use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAcc
 use super::state::{FIRST_SLOT, FLAGS, MAX_LOCATIONS, Slot, State, Value};
 use crate::wait_loop::{CallTarget, Callee};
 
-/// The effects of one instruction besides the new state.
+/// The effects of one instruction in addition to the new state.
 #[derive(Default)]
 pub(super) struct Effects {
     /// Everything that the instruction reads, addresses included.
