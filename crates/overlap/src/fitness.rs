@@ -30,7 +30,7 @@ pub fn why_not(program: &OsStr) -> Option<String> {
         Some(obstacle) => obstacle,
         None => obstacle(&Dynamic::read(&file)?, |part| has_inside(&file, part))?,
     };
-    Some(format!("no overlap in {}: {why}; it runs untouched", program.to_string_lossy()))
+    Some(format!("no overlap in {}: {why}; the program runs unchanged", program.to_string_lossy()))
 }
 
 /// Returns why the program's tasks cannot be taken over. `is_inside`: whether a library is linked into the program's file.

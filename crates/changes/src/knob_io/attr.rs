@@ -50,7 +50,7 @@ impl Attr {
 
     pub(crate) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
         if scheduling.policy == DEADLINE {
-            return Err(io::Error::other("SCHED_DEADLINE is not for others to set"));
+            return Err(io::Error::other("cox cannot put a thread into SCHED_DEADLINE"));
         }
         Ok(Attr {
             size: size_of::<Attr>() as u32,
