@@ -358,7 +358,7 @@ pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, V
     let mut notes = vec![
         format!(
             "ideal: the same work by one thread on each CPU without waiting, measured in the same rounds; it takes {1} x \
-             the time computed from the speed of a CPU that is busy alone ({0} iterations per us); medians, 95 % intervals",
+             the time computed from the speed of one CPU while the others are idle ({0} iterations per us); medians, 95 % intervals",
             text::figure(field.iterations_per_us),
             text::estimate(&Series::of(measured.iter().map(|m| m.ideal_to_one_cpu.estimate.median).collect()).estimate)
         ),

@@ -230,7 +230,9 @@ pub fn part(
         format!(
             "all rows of a kernel do the same work (checksums are compared); medians of {rounds} rounds, 95 % intervals"
         ),
-        "efficiency: time with fewer threads / time; fewer threads have a CPU each and never wait for one".to_owned(),
+        "efficiency: time with fewer threads / time; with fewer threads, each thread has its own CPU and never waits \
+         for it"
+            .to_owned(),
         "CPU s: program and cox, including start and end; time: the parallel part, measured by the kernel itself"
             .to_owned(),
         "'>': a lower bound, because runs were ended at the time limit".to_owned(),

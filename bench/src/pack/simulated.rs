@@ -89,13 +89,13 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     lines.retain(|measured| measured.line.ratio == RATIO);
     tables.retain(|table| table.ratio == RATIO);
     if lines.is_empty() {
-        let found = barriers::measure(field, "simulated, live figures", &lines_here(), LIVE_ROUNDS)?;
+        let found = barriers::measure(field, "simulated (live figures)", &lines_here(), LIVE_ROUNDS)?;
         failed.extend(found.failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
         lines = found.measured;
     }
     if tables.is_empty() {
         for &kernel in kernels {
-            progress(&format!("simulated, live figures: {}", kernel.name));
+            progress(&format!("simulated (live figures): {}", kernel.name));
             let with = [With::Taskset, With::FewerThreads, With::Ours];
             let measured =
                 Job::calibrated(field, kernel, RATIO).and_then(|job| kernels::measure(field, &job, &with, LIVE_ROUNDS));
@@ -232,16 +232,16 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Resul
     let notes = vec![
         "SIMULATED: all figures of the second table come from the simulator".to_owned(),
         format!(
-            "calibrated: live, a tick with the moves that it orders costs {} us (from cox's CPU time at periods of 0.25 and 1 ms); \
-             the simulated tick without moves is set to {} us; default costs of a switch, move and wake-up: {} us, {} us, {} us",
+            "calibration: in real runs, a tick and the moves that it orders cost {} us (from cox's CPU time at periods of 0.25 and 1 ms); \
+             in the simulator, a tick without moves costs {} us, a switch {} us, a move {} us, and a wake-up {} us",
             text::figure(live_tick_ns / 1e3),
             text::figure(costs.tick_ns as f64 / 1e3),
             costs.switch_ns as f64 / 1e3,
             costs.move_ns as f64 / 1e3,
             costs.wake_ns as f64 / 1e3
         ),
-        "kernels: all phases are as long as the mean live phase with fewer threads, and each CPU has the same work; \
-         both columns are time / time with fewer threads"
+        "kernels: each simulated phase is as long as the mean phase of the real run with fewer threads, and each CPU has the same \
+         work; both columns are elapsed time / elapsed time with fewer threads"
             .to_owned(),
         "7 fast + 8 slow: a slow CPU has half the capacity of a fast one".to_owned(),
     ];

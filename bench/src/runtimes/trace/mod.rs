@@ -104,7 +104,7 @@ fn follow(program: &str, ready: &Sender<()>, stop: &AtomicBool) -> Result<Vec<Ev
     if skel.maps.data_data.as_deref().is_some_and(|state| state.starter_of_machine < 0) {
         bail!("the tracing BPF programs have not seen a switch of cox-bench");
     }
-    ready.send(()).context("the thread that wanted the trace has ended")?;
+    ready.send(()).context("the thread that started the trace has ended")?;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(PAUSE);
         ring.consume()?;

@@ -1,6 +1,6 @@
 //! Programs whose tasks are blocked most of the time: our runtime compared with libgomp. For libgomp, the best number of threads counts, which a user
-//! would have to find *by hand* (by trying several numbers). The measured time begins before the first parallel region and ends after the last one, so
-//! it includes the start of the runtime.
+//! would have to find *by hand* (by trying several numbers). The measured time begins before the first parallel region and ends after the last one,
+//! so it includes the start of the runtime.
 
 use std::fmt::Write;
 
