@@ -241,7 +241,10 @@ fn unfit_programs_run_untouched() {
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         let said = String::from_utf8_lossy(&output.stderr);
         let line = said.lines().find(|line| line.starts_with("cox: ")).unwrap_or_default();
-        assert!(line.contains(why) && line.contains("the program runs unchanged") && said.lines().count() == 1, "{said}");
+        assert!(
+            line.contains(why) && line.contains("the program runs unchanged") && said.lines().count() == 1,
+            "{said}"
+        );
         assert!(place.report()["diagnostics"][0].as_str().unwrap().contains(why));
     }
 }
