@@ -35,17 +35,17 @@ pub enum Fault {
     BadRow {
         /// The crate of the row.
         room: String,
-        /// The crate that it must not allow.
+        /// The crate that the row must not allow.
         to: String,
     },
     /// A crate depends on a crate that its row does not allow.
     Arrow {
         /// The dependent crate.
         from: String,
-        /// The crate that it uses.
+        /// The crate that the dependent crate must not use.
         to: String,
     },
-    /// A crate uses a crate that is for tests only, but not only in its tests.
+    /// A crate uses a crate for tests outside of its own tests.
     ForTests {
         /// The dependent crate.
         from: String,

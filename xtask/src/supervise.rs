@@ -161,7 +161,7 @@ fn descendants() -> Result<BTreeMap<u32, String>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir("/proc").context("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // The process has ended meanwhile.
+        // Skip a process that has ended meanwhile.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
         all.extend(parse(&stat).map(|process| (pid, process)));
     }

@@ -72,7 +72,7 @@ fn resolve(modules: &[Module], own: usize, segments: &[String], followed: usize)
             _ => match look_up(modules, at, segment, is_last, followed) {
                 Some(Target::Module(module)) => at = module,
                 Some(Target::Within(module)) => return Some(Target::Within(module)),
-                // The name is from another crate, a local variable, or not a visible declaration.
+                // The name belongs to another crate, is a local variable, or has no declaration that this parser finds.
                 None if number == 0 => return None,
                 None => return Some(Target::Within(at)),
             },

@@ -1,7 +1,8 @@
 //! The log of finished tests: a full run takes hours, so a run that was interrupted continues where it stopped.
 //!
 //! The log file has one line per [`Finished`], written as soon as the test is finished. An interrupted run loses only the tests that are running. The
-//! first line describes what was tested. If this was another cox or suite, or with another time limit, the file is renamed, and a new log begins.
+//! first line describes what was tested. If that was another build of cox, another suite or another time limit, the file is renamed, and a new log
+//! begins.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -57,7 +58,7 @@ pub struct Finished {
     pub backend: Option<String>,
     /// Requested number of runs with each number of threads.
     pub times: u32,
-    /// Counts by number of threads. If cox failed with a number of threads, all its counts are 0.
+    /// Counts by number of threads. If cox failed with a number of threads, the counts of this number are all 0.
     pub counts: BTreeMap<u32, Counts>,
     /// Why the test could not be judged, by number of threads (0: any number).
     pub aside: BTreeMap<u32, String>,
@@ -129,8 +130,8 @@ impl Log {
         Log { all: BTreeMap::new(), file: None }
     }
 
-    /// Continues the log in a file. If the file is from another suite, another cox or another limit, it is renamed. Tests that could not be tried,
-    /// for example because a compiler was missing, are tried again.
+    /// Continues the log in a file. If the file is from another suite, another build of cox or another limit, it is renamed, and a new log begins.
+    /// Tests that could not be tried, for example because a compiler was missing, are tried again.
     ///
     /// # Errors
     /// When the file cannot be read or written.

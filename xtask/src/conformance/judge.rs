@@ -3,7 +3,7 @@
 use super::headers::Plan;
 use super::rounds::{End, Outcome};
 
-/// The reference for a test with one number of threads, made from its plain runs, which are without cox.
+/// The expected behaviour of a test with one number of threads, derived from its *plain* runs (without cox).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     outcome: Outcome,

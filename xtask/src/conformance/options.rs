@@ -44,8 +44,9 @@ pub struct Options {
     /// Seconds after which a run that has not ended counts as a hang
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     pub limit: u64,
-    /// Store results in FILE, and run only tests without a result in it. A FILE from another cox, suite or limit is renamed. The table contains all
-    /// results in FILE for these backends and numbers of threads. Tests that could not be run are tried again
+    /// Store results in FILE, and run only tests that have no result there. If FILE is from another build of cox, another suite or another limit, it
+    /// is renamed and not used. The table contains all results in FILE for the chosen backends and numbers of threads. Tests that could not be run
+    /// are tried again
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// After this many seconds, start no further test or backend; 0: only print the results in FILE

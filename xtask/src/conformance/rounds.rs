@@ -24,7 +24,7 @@ pub struct Order {
     pub arguments: Vec<String>,
     /// Environment variables for the program, which otherwise runs without OMP_* and GOMP_*.
     pub variables: BTreeMap<String, String>,
-    /// Numbers of threads (OMP_NUM_THREADS), unless `variables` sets it.
+    /// Values of OMP_NUM_THREADS to run with. If `variables` contains OMP_NUM_THREADS, its value is used instead.
     pub threads: Vec<u32>,
     /// Number of runs with each number of threads.
     pub times: u32,
@@ -125,7 +125,7 @@ fn once(order: &Order, threads: u32, outputs: &[PathBuf; 2]) -> Result<Outcome> 
     };
     let text = |path: &PathBuf| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     let output = [text(&outputs[0])?, text(&outputs[1])?];
-    // After a hang, the processes that were killed are the program itself, not leftovers.
+    // After a hang, the program itself was killed with all its processes: they are not leftovers.
     let left = if end == End::Hang { Vec::new() } else { watched.left.into_values().collect() };
     Ok(Outcome { end, output, left })
 }

@@ -21,7 +21,7 @@ pub struct Test {
     pub how: How,
     /// How the program is run.
     pub plan: Plan,
-    /// True if it makes tasks, which cox's runtime handles differently from libgomp.
+    /// True if the test makes tasks, which cox's runtime handles differently from libgomp.
     pub makes_tasks: bool,
 }
 

@@ -76,7 +76,8 @@ fn quoted(rest: &mut std::str::Chars<'_>) -> Option<String> {
     }
 }
 
-/// Evaluates a selector. `holds` decides about names (`lp64`) and machine patterns (`x86_64-*-*`). Several words in a row are alternatives.
+/// Evaluates a selector. `holds` returns whether a name (`lp64`) or a machine pattern (`x86_64-*-*`) applies. Several words in a row are
+/// alternatives.
 pub fn selects(selector: &[Word], holds: &dyn Fn(&str) -> bool) -> bool {
     let mut words = selector.iter().peekable();
     let mut any = false;

@@ -52,7 +52,7 @@ pub fn walk(options: &Options, places: &Places) -> Result<bool> {
         let steps = steps.into_iter().filter(is_wanted);
         for (number, step) in steps.enumerate() {
             let started = Instant::now();
-            // Part test has a clone of its own and needs no installation of other parts.
+            // The part `test` has its own clone, and needs nothing that other parts install.
             let outcome = if lost && part != Part::Test {
                 Outcome::NotWalked
             } else {

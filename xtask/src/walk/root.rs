@@ -154,7 +154,7 @@ fn base(places: &Places, sources: &str) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    // debootstrap mounts /proc and other file systems; in a namespace they disappear with it.
+    // debootstrap mounts /proc and other file systems. In a mount namespace of its own, these mounts disappear together with the namespace.
     let mut debootstrap = namespaces();
     debootstrap.args(["debootstrap", "--variant=minbase", &format!("--include={PACKAGES}"), SUITE]).arg(&folder);
     debootstrap.arg(mirror).stdout(fs::File::create(places.logs.join("debootstrap.log"))?);

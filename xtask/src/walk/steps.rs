@@ -23,9 +23,9 @@ pub enum Who {
 pub struct Step {
     /// Name in the table.
     pub name: String,
-    /// Who runs it.
+    /// The user who runs the step.
     pub who: Who,
-    /// Folder in which it runs, relative to the user's home.
+    /// Folder in which the step runs, relative to the user's home.
     pub folder: &'static str,
     /// Script for bash.
     pub script: String,

@@ -231,7 +231,7 @@ impl<'ast> Visit<'ast> for Names {
         self.add(Kind::Message, text.value(), text.span());
     }
 
-    /// The strings in `format!` and similar macros are only tokens for syn.
+    /// Finds the strings in `format!` and similar macros among their tokens, because syn does not parse the arguments of macros.
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
         for token in flat(item.tokens.clone()) {
             if let Ok(syn::Lit::Str(text)) = syn::parse_str::<syn::Lit>(&token.to_string()) {
