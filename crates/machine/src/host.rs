@@ -33,8 +33,8 @@ impl Host {
     }
 }
 
-/// Returns the CPU model of the first CPU that has one. x86 prints it as `model name`. arm64 prints only numbers, which
-/// then form the name.
+/// Returns the CPU model of the first CPU that has one. x86 kernels print it as `model name`. arm64 kernels print only
+/// the numbers of the implementer and the part; the returned name is made of these numbers.
 fn cpu_model(root: &Root) -> Option<String> {
     let value = |name: &str| cpuinfo::value(root, name);
     let by_numbers = || Some(format!("implementer {} part {}", value("CPU implementer")?, value("CPU part")?));

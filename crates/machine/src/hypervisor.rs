@@ -1,4 +1,4 @@
-//! Whether this machine is a guest.
+//! Whether this machine is a virtual machine.
 
 use crate::cpuinfo;
 use crate::root::Root;

@@ -14,7 +14,7 @@ use crate::topology::Topology;
 /// The task whose limits are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// The calling thread. A child inherits its limits.
+    /// The calling thread, whose limits its child processes inherit.
     Own,
     /// The main thread of a process, or any thread by its id.
     Task(u32),
@@ -80,8 +80,8 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
             Who::Task(id) => (i32::try_from(id).ok().and_then(Pid::from_raw), format!("task {id}")),
         };
         let failed = |errno: Errno| Error::Call { call: format!("sched_getaffinity of {name}"), source: errno.into() };
-        // Pid 0 and numbers beyond the kernel's range name no task. Passed on as None, they would mean the calling
-        // thread.
+        // Pid 0 and numbers beyond the kernel's range name no task. If they were passed on as `None`, the kernel would
+        // return the mask of the calling thread.
         if pid.is_none() && who != Who::Own {
             return Err(failed(Errno::SRCH));
         }
@@ -99,8 +99,8 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     Ok(allowed.intersection(&Topology::read_online(root)?))
 }
 
-/// Returns the CPUs that a task can run on with any affinity mask: online and in its cpuset. The kernel does not keep a
-/// mask without any of these CPUs; it allows the task all of them instead.
+/// Returns the CPUs that a task can ever run on, whatever its affinity mask: the online CPUs of its cpuset. If a mask
+/// contains none of these CPUs, the kernel does not keep it, and allows the task all of them instead.
 ///
 /// # Errors
 /// When the task does not exist, or a file about it cannot be read or is malformed.

@@ -33,8 +33,8 @@ fn number(link: &Path) -> Option<u32> {
     link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// Returns whether /proc knows this process by the same id, `own_pid`, as the process itself does. If not, /proc
-/// belongs to another PID namespace, and its ids name other threads than the same ids do here.
+/// Returns whether /proc lists this process under `own_pid`, the id that the process itself sees. If not, /proc belongs
+/// to another PID namespace, in which the same id means another thread than here.
 ///
 /// # Errors
 /// When there is no /proc.

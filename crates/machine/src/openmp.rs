@@ -1,6 +1,6 @@
 //! Which libraries are OpenMP runtimes.
 
-/// GCC's, LLVM's and Intel's. All read OMP_NUM_THREADS and OMP_WAIT_POLICY.
+/// File names of the runtimes of GCC, LLVM and Intel. All of them read OMP_NUM_THREADS and OMP_WAIT_POLICY.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp.so", "libiomp5.so"];
 
 /// Returns whether a library with this file name is an OpenMP runtime.

@@ -62,7 +62,7 @@ impl Root {
         done.map(|_| bytes).map_err(|source| Error::Read { path, source })
     }
 
-    /// Returns the text of a file's first `bytes` bytes, in the form of [`Root::read_text`].
+    /// Returns the first `bytes` bytes of a file as text, converted like the text of [`Root::read_text`].
     pub(crate) fn read_begin(&self, absolute: impl AsRef<Path>, bytes: u64) -> Result<String, Error> {
         let path = self.path(absolute);
         let mut begin = Vec::new();

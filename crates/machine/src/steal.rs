@@ -1,4 +1,4 @@
-//! The time of each CPU by use, as the kernel accounts it in /proc/stat, including hypervisor steal.
+//! The time of each CPU, divided by use, as the kernel shows it in /proc/stat. It includes hypervisor steal.
 //!
 //! Definitions (proc_stat(5); kernel/sched/cputime.c): *steal* is time in which a virtual CPU was ready to run and the
 //! hypervisor ran something else. On kernels without precise accounting, the kernel samples at each tick, so

@@ -73,7 +73,8 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CoreKind {
-    /// The kernel's name for the kind, taken from its counters: `core` (performance) or `atom` (efficiency).
+    /// The kernel's name for the kind, taken from the name of its perf event source: `core` (performance) or `atom`
+    /// (efficiency).
     pub name: String,
     /// The online CPUs of that kind.
     pub cpus: CpuSet,

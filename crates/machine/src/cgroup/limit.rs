@@ -72,8 +72,9 @@ impl Add for ThrottleCounts {
 }
 
 impl Sum for ThrottleCounts {
-    /// Adds up the counts of several levels. Levels of one lineage may be throttled at the same time. Their sum is
-    /// therefore an upper bound; the [`most_throttled`] level alone is a lower bound.
+    /// Adds up the counts of several levels: of a cgroup and its ancestors. Several levels may be throttled at the same
+    /// time. The sum is therefore an upper bound of what a process lost; the counts of the [`most_throttled`] level alone
+    /// are a lower bound.
     fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
         counts.fold(Self::default(), Add::add)
     }

@@ -40,8 +40,8 @@ pub struct Facts {
     pub memlock_bytes: u64,
     /// Whether the kernel shows its type information (BTF).
     pub btf: bool,
-    /// Whether BTF names the helpers that cox needs. Examined only if the kernel release alone does not show that it
-    /// has them.
+    /// Whether the kernel's BTF names the helpers that cox needs. Examined only if the kernel release alone does not
+    /// show that the kernel has them.
     pub bpf_backported: bool,
     /// Whether kernel lockdown is in confidentiality mode.
     pub lockdown_confidentiality: bool,
@@ -59,7 +59,7 @@ pub struct Facts {
     pub nohz_full: Option<CpuSet>,
     /// State of sched_ext; `None` if the kernel does not have it.
     pub sched_ext_state: Option<String>,
-    /// Names of the event sources that count in CPU cores.
+    /// Names of the perf event sources that count events of CPU cores.
     pub core_counters: Vec<String>,
     /// Mounted cgroup hierarchies.
     pub cgroups: Hierarchies,
@@ -125,7 +125,7 @@ fn visible<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     }
 }
 
-/// Returns whether a map is that of the initial user namespace, which maps every id to itself; user_namespaces(7).
+/// Returns whether an id map is that of the initial user namespace, which maps every id to itself; user_namespaces(7).
 fn is_identity(map: &str) -> bool {
     map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
 }
@@ -147,7 +147,7 @@ fn nohz_full(root: &Root) -> Result<Option<CpuSet>, Error> {
     }
 }
 
-/// Returns the event sources of CPU cores: `cpu` (x86, POWER), `cpum_cf` (s390), and sources that list their CPUs
+/// Returns the perf event sources of CPU cores: `cpu` (x86, POWER), `cpum_cf` (s390), and sources that list their CPUs
 /// (hybrid x86, ARM).
 fn core_counters(root: &Root) -> Result<Vec<String>, Error> {
     let mut names = root.list_if_present(EVENT_SOURCES)?.unwrap_or_default();

@@ -10,9 +10,9 @@ use crate::root::{Root, present};
 
 /// A kernel release, e.g. `6.1.0-18-amd64`.
 ///
-/// Distributions backport features into older releases and never remove them. A comparison of releases can therefore
-/// show that a feature is present. That a feature is absent is concluded from the release only if no better probe
-/// exists.
+/// Distributions backport features into older releases and never remove them. A release that is new enough therefore
+/// proves that a feature is present. An older release does not prove that the feature is absent; it is used as a sign
+/// of this only if no better probe exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Release {

@@ -1,4 +1,4 @@
-//! Which features this kernel lets this user use: yes, or no with the reason and a fix.
+//! Which features this user can use on this kernel. If a feature cannot be used, the verdict has the reason and a fix.
 //!
 //! [`Facts::read`] reads the facts; [`evaluate`] derives a verdict from them and reads nothing. Such a verdict names
 //! the reason, which a failed attempt (EPERM) does not. Callers must still try the feature before they rely on it,

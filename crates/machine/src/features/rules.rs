@@ -217,7 +217,7 @@ fn nohz_full(facts: &Facts) -> Available {
     }
 }
 
-/// In the kernel since Linux 6.12.
+/// sched_ext is part of the kernel since Linux 6.12.
 fn sched_ext(facts: &Facts) -> Available {
     let Some(state) = &facts.sched_ext_state else {
         let without = "packing uses affinity instead";

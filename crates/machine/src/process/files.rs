@@ -17,7 +17,7 @@ pub struct TaskFiles {
 }
 
 impl TaskFiles {
-    /// Opens no file yet. With `stay_open`, at most two files stay open later.
+    /// Makes a reader that has opened no file yet. With `stay_open`, at most two files stay open later.
     #[must_use]
     pub fn new(task: Task, stay_open: bool) -> TaskFiles {
         TaskFiles { task, stay_open, schedstat: None, stat: None }

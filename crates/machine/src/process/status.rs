@@ -7,7 +7,8 @@ use crate::cpulist::CpuSet;
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// Allows system administration; before Linux 5.8 also everything that BPF and PERFMON allow since then.
+    /// Allows system administration, and everything that BPF and PERFMON allow. Before Linux 5.8, which introduced
+    /// those two, SYS_ADMIN was the only capability for it.
     pub const SYS_ADMIN: u32 = 21;
     /// Allows raising resource limits.
     pub const SYS_RESOURCE: u32 = 24;
