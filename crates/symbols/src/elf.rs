@@ -49,7 +49,7 @@ pub enum ElfError {
 /// A function in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Virtual address in the file.
+    /// Virtual address of the function's first byte, as linked (before relocation).
     pub start: u64,
     /// First virtual address after the function.
     pub end: u64,
@@ -199,7 +199,7 @@ impl Image {
         }
     }
 
-    /// Returns the small loops of a function.
+    /// Finds the small loops of a function, in which a thread may wait.
     pub fn wait_loops(&self, function: &Function) -> WaitLoops {
         WaitLoops::find(&self.code(function), function.start, &|target| self.callee(target))
     }
@@ -243,8 +243,8 @@ impl Image {
     }
 }
 
-/// Reads a whole file, unless it is too long. To read each of its thousands of names separately would take two system calls per name: 24 ms for the C
-/// library. One read of the whole file takes 10 ms. *Turned down:* mapping the file, because another process could truncate it, which would kill cox.
+/// Reads a whole file; returns `None` if it is too long. For the C library this takes 10 ms. Reading its thousands of names one by one would need two
+/// system calls per name, 24 ms in total. *Turned down:* mapping the file, because another process could truncate it, which would kill cox.
 fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     const MAX: u64 = 64 << 20;
     let len = file.metadata()?.len();

@@ -94,7 +94,7 @@ const FUNCTIONS: &[(Name, Waiting)] = &[
     (Name::Is("SpinPause"), Waiting::TightLoop),
 ];
 
-/// A known library. The rules for its code use more than the machine instructions.
+/// A library whose purpose is known. The rules for its code use this knowledge in addition to the machine instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Library {
     /// GCC's OpenMP runtime.
@@ -109,8 +109,8 @@ enum Library {
     Tbb,
 }
 
-/// File names of libraries: the beginning, and the characters of which one must follow (empty: anything). With them, `libompitrace` does not count as
-/// `libomp`.
+/// File names of libraries: the beginning, and the characters of which one must follow (empty: anything may follow). Without these characters,
+/// `libompitrace` would count as `libomp`.
 const LIBRARIES: &[(&str, &str, Library)] = &[
     ("libgomp", ".-", Library::Gomp),
     ("libomp", ".-5", Library::Kmp),

@@ -13,12 +13,12 @@ use machine::process::Task;
 
 use crate::modules::{Mapped, ModuleId, Modules};
 
-/// Minimum time between two reads of a process's maps. An instruction pointer outside all known ranges causes a read; this bounds the cost
-/// of a program that runs code which no map shows.
+/// Minimum time between two reads of a process's maps. Each instruction pointer outside all known ranges asks for a read. The minimum bounds
+/// the cost for a program that runs code which is not in its maps.
 const MIN_BETWEEN_READS: Duration = Duration::from_millis(200);
 
-/// Number of generations kept per process. After that, changes replace ranges in the last one. Only programs that map new code over old code again
-/// and again reach this limit.
+/// Number of generations kept per process. When this number is reached, new ranges replace those in the last generation that they contradict. Only
+/// programs that map new code over old code again and again reach this limit.
 const MAX_GENERATIONS: usize = 64;
 
 /// A range of executable memory.
@@ -188,7 +188,7 @@ fn find(ranges: &[Range], ip: u64) -> Option<Range> {
     ranges.get(behind.checked_sub(1)?).copied().filter(|range| range.contains(ip))
 }
 
-/// Returns device and inode of the program file, which show an exec: they change with it, and cost only one system call.
+/// Returns device and inode of the program file. An exec of another program changes them, and reading them costs only one system call.
 fn program_of(root: &Root, tgid: u32) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(root.path(format!("/proc/{tgid}/exe"))).ok()?;
     Some((metadata.dev(), metadata.ino()))

@@ -22,7 +22,7 @@ const MAX_PROCESSES: usize = 1 << 16;
 /// Module name for code of a process that was gone before its maps could be read.
 const UNKNOWN: &str = "[unknown]";
 
-/// The value of [`Sample::in_kernel`] for sched_yield(2). A 32-bit program has another number.
+/// The value of [`Sample::in_kernel`] for sched_yield(2). In a 32-bit program, this system call has another number.
 const IN_SCHED_YIELD: u32 = 1 + arch::SYS_SCHED_YIELD;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,14 +66,14 @@ impl Symboliser {
         }
     }
 
-    /// Takes in samples. To be called at least every 100 ms, so that the sampled processes still live. It reads their maps (once, and again
-    /// after exec or for a new address) and opens the sampled files, but does not read them.
+    /// Takes in samples. Must be called at least every 100 ms, so that the sampled processes still live. Reads their maps (once, and again
+    /// after exec or for a new address) and opens the sampled files, but does not read these files.
     pub fn observe(&mut self, samples: &[Sample]) {
         self.observe_each(samples, |_, _| {});
     }
 
     /// Takes in samples as [`observe`](Symboliser::observe) does, and calls `each` with every sample and the number of its place, which is
-    /// the index into [`waits`](Symboliser::waits). Not called for lost samples.
+    /// the index into [`waits`](Symboliser::waits). `each` is not called for lost samples.
     pub fn observe_each(&mut self, samples: &[Sample], mut each: impl FnMut(&Sample, u32)) {
         let now = Instant::now();
         let mut looked = HashSet::new();
@@ -119,7 +119,7 @@ impl Symboliser {
         self.lost
     }
 
-    /// Returns, by number of the place, why a thread sampled there waited; `None`: it worked. Filled by [`sample_sites`](Symboliser::sample sites).
+    /// Returns, by number of the place, why a thread sampled there waited; `None`: it worked. Filled by [`sample_sites`](Symboliser::sample_sites).
     pub fn waits(&self) -> &[Option<Waiting>] {
         &self.waits
     }

@@ -35,7 +35,7 @@ impl Table {
         for symbol in symbols {
             let is_code = match symbol.kind() {
                 SymbolKind::Text => true,
-                // A symbol in a section is a function in assembly code without `.type`. Other symbols of unknown kind are linker symbols.
+                // A symbol of unknown kind that belongs to a section is a function in assembly code without `.type`. The linker makes the others.
                 SymbolKind::Unknown => symbol.section_index().is_some(),
                 _ => false,
             };
