@@ -1,4 +1,4 @@
-//! Doorbells. Each consists of a ring buffer that BPF rings, and an event descriptor (eventfd) that the program's own threads ring.
+//! Doorbells. Each doorbell consists of a ring buffer that BPF rings, and an event descriptor (eventfd) that the program's own threads ring.
 //!
 //! Each standby has a bell of its own, because a ring buffer wakes all threads that wait for it.
 
@@ -11,7 +11,7 @@ use wire::umt::BELLS;
 
 use crate::descriptors::out_of_the_way;
 
-/// Size of the pages with a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that cox runs on.
+/// Size of each of the two pages that hold a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that cox runs on.
 const PAGE: usize = 4096;
 
 /// Event descriptors of the bells, for ringing from within the process; -1: no bell.
@@ -33,7 +33,7 @@ pub enum Woken {
 /// One doorbell.
 #[derive(Debug)]
 pub struct Bell {
-    /// The bell's number: its bit in `parked`.
+    /// The bell's number, which is also the number of its bit in `parked`.
     pub number: u32,
     ring: Option<Ring>,
     event: OwnedFd,
@@ -43,12 +43,12 @@ pub struct Bell {
 #[derive(Debug)]
 struct Ring {
     fd: OwnedFd,
-    /// The consumer position, and the producer position.
+    /// The ring buffer's consumer position, which this process writes, and its producer position, which BPF writes.
     read: NonNull<AtomicU64>,
     written: NonNull<AtomicU64>,
 }
 
-// SAFETY: points to mappings of shared memory, which are accessed as atomics only.
+// SAFETY: the pointers lead to mappings of shared memory, which are accessed only as atomics.
 unsafe impl Send for Bell {}
 
 impl Bell {
@@ -85,8 +85,8 @@ impl Bell {
         if count == 0 {
             return None;
         }
-        // POLLNVAL: the program has closed our descriptors, probably all of them. Stop: this poll would no longer sleep, and a later one might
-        // read a descriptor that the program has opened under the same number.
+        // POLLNVAL: the program has closed our descriptors, probably all of them. Stop: poll(2) would return immediately from now on, and later this
+        // thread might read from a file that the program has opened under the same number.
         if all.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
             return Some(Woken::Lost);
         }
@@ -99,8 +99,8 @@ impl Bell {
 
     /// Consumes what BPF has written to the ring buffer, so that BPF's next ring wakes a thread again. Returns whether BPF had rung.
     ///
-    /// The caller must look for the reason of the ring *after* this call; then it misses no ring. BPF wakes a reader only if the reader has consumed
-    /// everything. What BPF counted before a ring that is consumed here is visible after this call.
+    /// The caller must look for tasks or counts *after* this call; then it misses no ring. BPF wakes a reader only if the reader had consumed
+    /// everything before. What BPF counted before a ring that is consumed here is visible after this call.
     pub fn hush(&self) -> bool {
         let Some(ring) = &self.ring else { return false };
         // SAFETY: mapped by `new`, and never unmapped.

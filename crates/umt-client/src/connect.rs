@@ -118,7 +118,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
     (message.msg_control, message.msg_controllen) = (control.as_mut_ptr().cast(), size_of_val(&control));
-    // SAFETY: the message describes buffers of the sizes that it names.
+    // SAFETY: the pointers and lengths in the message describe valid buffers.
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     let why = io::Error::last_os_error();
     let mut descriptors = Vec::new();

@@ -33,15 +33,16 @@
 //! CPUs were idle for 6 % of the time while threads waited elsewhere.
 //!
 //! *No task is left while a CPU is free and a standby is parked.* A CPU becomes free when a thread blocks; a task becomes pending when it is put into
-//! a queue. Whichever event is second sees the first one, by step 1 or 2. A standby that parks meanwhile can either be rung by then, or sees the task
-//! in step 3. The module `protocol` contains these steps without the kernel, and a model checker tests all their interleavings.
+//! a queue. Whichever event is second sees the first one, by step 1 or 2. A standby that parks meanwhile either has set its bit by then, so that it
+//! can be rung, or sees the task in step 3. The module `protocol` contains these steps without the kernel, and a model checker tests all their
+//! interleavings.
 //!
 //! *Rejected alternative:* a word that says whether any task is pending. While it is set, step 1 would need no fence. But some thread has to clear
 //! that word, and a thread that queues a task while the word is stale does not look for a free CPU. The model checker found an interleaving in which
 //! all other threads are blocked by then.
 //!
-//! If the shared words are wrong, because an event was lost or the session has died, time is lost, but no task is: the program's own threads look at
-//! the queues as usual.
+//! If the shared words are wrong, because an event was lost or the session has died, this costs time, but no task is lost: the program's own threads
+//! look at the queues as usual.
 
 pub mod bell;
 pub mod connect;
@@ -123,8 +124,8 @@ pub fn rest(sleep: impl FnOnce()) {
 
 /// Returns whether a standby should leave its CPU: another tracked thread waits for that CPU, and no other CPU is free.
 ///
-/// The second condition prevents a loop. Without it, a standby that the scheduler has put on the CPU of another standby, because an untracked
-/// thread has the other CPU, would leave, be rung for that other CPU, be put on the same CPU again, and so on.
+/// The second condition prevents a loop. Suppose an untracked thread occupies CPU A, so the scheduler puts a standby on CPU B, where another standby
+/// runs. Without the condition, the standby would leave B, be rung because A counts as free, be put on B again, and so on.
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
@@ -157,8 +158,8 @@ pub fn is_crowded_after_yielding() -> bool {
     })
 }
 
-/// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the bells, also asks for short scheduler slices for it.
-/// Returns `false` if there is no session or no free entry.
+/// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the bells, also asks for short scheduler slices for this
+/// thread. Returns `false` if there is no session or no free entry.
 pub fn enlist() -> bool {
     if !is_live() {
         return false;

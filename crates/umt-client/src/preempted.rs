@@ -5,11 +5,11 @@ use std::cell::Cell;
 use crate::thread::usage;
 
 thread_local! {
-    /// This thread's count of preemptions at the last call, and whether it had grown since the call before that.
+    /// The number of preemptions of this thread at its last call of `was_preempted`, and the answer of that call.
     static PREEMPTED: Cell<(i64, bool)> = const { Cell::new((0, false)) };
 }
 
-/// Returns whether the calling thread has been preempted since its last call.
+/// Returns whether the calling thread has been preempted since it last called this function.
 pub(crate) fn was_preempted() -> bool {
     let count = usage().ru_nivcsw;
     let was = count != PREEMPTED.get().0;

@@ -47,7 +47,7 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
     }
 }
 
-/// Parks a standby at `bell`. Returns whether it may sleep. `false`: it was not rung, but there is work for it.
+/// Parks a standby at `bell`. Returns whether the standby may sleep. `false`: there is work for the standby, although it was not rung.
 pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
     // When the standby blocks, the kernel also looks at the queues, after a fence. Looking here first avoids a sleep that would end immediately.
@@ -67,7 +67,7 @@ mod model {
 
     const CPUS: i32 = 2;
 
-    /// The pages, with one queue, and who was rung.
+    /// The words of the two pages, with a single queue, and the bells that were rung.
     struct Model {
         runnable: AtomicI32,
         parked: AtomicU64,
@@ -80,7 +80,7 @@ mod model {
             self.runnable.load(Ordering::Relaxed) < CPUS
         }
 
-        /// Any one CPU may be it.
+        /// Returns whether some CPU is crowded. The model does not know on which CPU a thread is, so this may be the caller's CPU.
         fn is_crowded(&self) -> bool {
             self.runnable.load(Ordering::Relaxed) > CPUS
         }
@@ -113,13 +113,13 @@ mod model {
             }
         }
 
-        /// `umt_client::has_put`, behind a task that was put.
+        /// Queues a task, and then does what `umt_client::has_put` does.
         fn put(&self) {
             self.tasks.fetch_add(1, Ordering::Relaxed);
             self.ring(announce(self));
         }
 
-        /// The kernel, when a thread blocks: `overlap_switch` and `ring` in overlap.bpf.h.
+        /// Does what the kernel does when a thread blocks: `overlap_switch` and `ring` in overlap.bpf.h.
         fn blocks(&self) {
             self.runnable.fetch_sub(1, Ordering::AcqRel);
             fence(Ordering::SeqCst);
@@ -138,7 +138,7 @@ mod model {
         }
     }
 
-    /// One thread puts a task while another goes to rest, and so leaves a CPU: one of them rings the standby.
+    /// One thread queues a task while another one goes to rest, which frees a CPU: one of the two threads rings the standby.
     #[test]
     fn who_goes_to_rest_overlooks_no_task() {
         loom::model(|| {
@@ -150,7 +150,7 @@ mod model {
             });
             let puts = Arc::clone(&model);
             let puts = spawn(move || puts.put());
-            // To the others a rest is what a count down is in the kernel's word, but without a fence of the kernel's.
+            // For other threads, a rest has the same effect as if the kernel decremented `runnable`, but the kernel executes no fence here.
             model.runnable.fetch_sub(1, Ordering::Release);
             model.ring(look_before_rest(&*model));
             puts.join().unwrap();
@@ -158,7 +158,7 @@ mod model {
         });
     }
 
-    /// One thread puts a task, another blocks, a standby parks: in the end a CPU is free, so the standby is at work or was rung.
+    /// One thread queues a task, another one blocks, and a standby parks: in the end a CPU is free, so the standby is at work or was rung.
     #[test]
     fn no_task_is_left_while_a_cpu_is_free() {
         loom::model(|| {

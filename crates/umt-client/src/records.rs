@@ -11,9 +11,10 @@
 //! | out | is blocked, or was woken and waits for a CPU: the log does not distinguish these |
 //!
 //! Thus reading a thread's state takes no system call, and a wrong state is corrected at the thread's next switch. All records have 32 bytes, and
-//! they alternate between out and in. With a watermark of 64 bytes, the kernel wakes the watcher at each *out* and at no *in*: it wakes the watcher
-//! when more than the watermark was written since the mark, and then advances the mark by the watermark (kernel/events/ring_buffer.c,
-//! `__perf_output_begin`). If it woke the watcher at *in* as well, the watcher would take the thread's CPU, which causes an out and an in, and so on.
+//! they alternate between out and in. With a watermark of 64 bytes, the kernel wakes the watcher (a standby, or the leader) at each *out* and at no
+//! *in*: the kernel keeps a mark; if more than 64 bytes were written since the mark, it wakes the watcher and advances the mark by 64 bytes
+//! (kernel/events/ring_buffer.c, `__perf_output_begin`). If it woke the watcher at *in* as well, the watcher would take the thread's CPU, which
+//! causes an out and an in, and so on.
 //!
 //! A thread that sleeps because it has nothing to do (`rest`) stops its log meanwhile, since no standby has to be woken.
 //!
@@ -36,7 +37,7 @@ use crate::shared::{has_ready, is_live, said, seen, was_ever_live};
 use crate::together;
 
 const PAGE: usize = 4096;
-/// Bytes of a place: one page with the kernel's write position, and one page of records.
+/// Size of a place in the arena, bytes: one page with the kernel's write position, and one page of records.
 const PLACE: usize = 2 * PAGE;
 /// Maximum number of tracked threads.
 pub const PLACES: usize = 256;
@@ -115,10 +116,9 @@ thread_local! {
     static LOOKED: Cell<(u64, bool)> = const { Cell::new((0, false)) };
 }
 
-/// Tests whether the kernel lets this user open logs of the user's own threads.
+/// Tests whether the kernel lets this user open perf events that log the switches of the user's own threads.
 ///
-/// # Errors
-/// The kernel's error, if it does not.
+/// # Errors The kernel's error, if it refuses.
 pub fn probe() -> io::Result<()> {
     open().map(drop)
 }
@@ -212,7 +212,8 @@ impl Resting {
 
     fn tell(&self, what: libc::c_ulong) {
         let Some((_, log)) = self.0 else { return };
-        // SAFETY: an event of this thread's own, and no argument. errno is restored, because the program did not make this call.
+        // SAFETY: `log` is this thread's own perf event, and the request takes no argument. errno is restored, because the program did not make this
+        // call.
         unsafe {
             let errno = *libc::__errno_location();
             libc::ioctl(log, what, 0);
@@ -229,8 +230,9 @@ pub(crate) fn has_free_cpu() -> bool {
 
 /// Returns whether another thread wants the calling thread's CPU, and no other CPU is free.
 pub(crate) fn is_crowded() -> bool {
-    // Another thread counts as waiting for this CPU only if this CPU is in the last record of its log. To be switched in here, it needs the calling
-    // thread to be switched out, which writes a record to the calling thread's log. So without a new record there, a negative answer still holds.
+    // A negative answer holds until the calling thread's log grows. Another thread counts as waiting for this CPU only if the last record of its log
+    // names this CPU, so it must have been switched in here. For that, the calling thread must have been switched out, which adds a record to the
+    // calling thread's log.
     let written = OWN.get().map_or(0, |(place, _)| written(place));
     let (looked, was) = LOOKED.get();
     let is = (written != looked || was) && is_crowded_now();
@@ -249,8 +251,8 @@ pub(crate) fn is_crowded_now() -> bool {
     all > said().cpus.load(Ordering::Relaxed) && here > 1
 }
 
-/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns the time at which the latest blocked thread has
-/// blocked, nanoseconds on CLOCK_MONOTONIC.
+/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns when the thread that blocked last has blocked,
+/// nanoseconds on CLOCK_MONOTONIC.
 pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
     let last = stands().filter(|stand| !stand.is_runnable).max_by_key(|stand| stand.since_ns)?;
@@ -266,7 +268,7 @@ fn stands() -> impl Iterator<Item = Stand> {
     (0..USED.load(Ordering::Acquire)).filter_map(stand)
 }
 
-/// Returns the snapshot of the thread that has a place; `None` if no thread has it.
+/// Returns the snapshot of the thread whose log is in this place; `None` if there is no record.
 #[must_use]
 pub fn stand(place: u32) -> Option<Stand> {
     // The kernel overwrites this record only after 127 more switches.

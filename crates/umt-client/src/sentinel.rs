@@ -5,9 +5,9 @@
 //!    puts the standby there immediately.
 //! 2. A sentinel that runs and finds no task sleeps. A thread that queues a task while a sentinel sleeps wakes it (`has_put`). Both have a full fence
 //!    between their write and their read. While CPUs are busy, sentinels are runnable but do not run, so none has to be woken.
-//! 3. A standby notices by itself that a thread has unblocked on its CPU: it has been preempted since its last task, which the kernel counts
-//!    ([`preempted`](crate::preempted)). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left its CPU
-//!    without need is rung again.
+//! 3. A standby notices by itself that a thread has unblocked on its CPU: the kernel's count of the standby's preemptions has grown since its last
+//!    task ([`preempted`](crate::preempted)). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left
+//!    its CPU without need is rung again.
 //!
 //! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the
 //! subject has seen 4 ms).
@@ -39,7 +39,7 @@ pub(crate) fn has_put() {
     }
 }
 
-/// Returns whether a sentinel has found its CPU idle and no task for it.
+/// Returns whether a sentinel sleeps: it has found its CPU idle, and no task to run there.
 pub(crate) fn is_one_idle() -> bool {
     SLEEPING.load(Ordering::Relaxed) != 0
 }

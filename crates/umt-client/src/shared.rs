@@ -7,7 +7,7 @@ use wire::umt::{How, Queue, Said, Seen};
 
 use crate::thread::sleep_ns;
 
-/// Used in place of the page while there is no session.
+/// Used in place of the program page while there is no session.
 static ALONE: Said = Said::new();
 
 static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
@@ -19,8 +19,8 @@ static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// How blocked threads are noticed: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
-/// Returns whether standbys may ever have run tasks of this process, even if they no longer do. What tasks were told before, such as thread numbers,
-/// must stay true.
+/// Returns whether standbys may ever have run tasks of this process, even if they no longer do. Answers that tasks have already got, such as thread
+/// numbers, must remain valid.
 #[inline]
 #[must_use]
 pub fn was_ever_live() -> bool {
@@ -106,7 +106,8 @@ fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
     said.queue.get(first as usize..end(first)? as usize)
 }
 
-/// Returns whether the kernel has seen any thread of this process block. The calling thread sleeps to provoke it.
+/// Returns whether the kernel has seen any thread of this process block. If it has not, the calling thread sleeps, which is a block that the kernel
+/// should see.
 #[must_use]
 pub fn has_blocked(seen: &Seen) -> bool {
     // Repeats the sleep: on a busy machine the time may expire before the thread blocks, or the thread may be preempted first, so that it does not

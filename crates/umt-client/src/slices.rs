@@ -9,7 +9,7 @@ pub(crate) fn shorten() {
     change(libc::SCHED_OTHER, |attributes| attributes.sched_runtime = SHORTEST_NS);
 }
 
-/// The scheduling policy of a standby. It depends on what the standby's latest task that blocked has waited for.
+/// The scheduling policy of a standby. It depends on what the standby's last blocking task has waited for.
 ///
 /// A standby *stands back*: it has the policy SCHED_BATCH, so it preempts no thread when it wakes up. It gets an idle CPU like any other thread, and
 /// its share of a busy CPU at the end of a slice. With the usual policy, each standby that wakes up in a task would take the CPU for a few
@@ -33,7 +33,7 @@ pub struct Manners {
 }
 
 impl Manners {
-    /// Makes the calling thread stand back. Returns `None` if it is not scheduled as usual; it then keeps its policy.
+    /// Makes the calling thread stand back. Returns `None` if the thread does not have the usual policy (SCHED_OTHER); it then keeps its policy.
     #[must_use]
     pub fn back() -> Option<Manners> {
         let is_back = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
@@ -57,7 +57,7 @@ impl Manners {
     }
 }
 
-/// Blocks of 512 bytes that a thread has read from storage, and that it has written or marked to be written: getrusage(2).
+/// How much a thread has read from storage, and how much it has written or marked to be written, in blocks of 512 bytes (getrusage(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Transferred {
     read: i64,
@@ -75,8 +75,8 @@ impl Transferred {
     }
 }
 
-/// Runs `sleep` in such a way that the thread that wakes the caller keeps its CPU. For callers that are woken for work that can wait. Has an effect
-/// only for a thread with the usual policy (SCHED_OTHER). A batch thread that wakes up preempts no thread (kernel/sched/fair.c,
+/// Runs `sleep` so that the caller, when it wakes up, does not preempt the thread that has woken it. For callers that are woken for work that can
+/// wait. Has an effect only for a thread with the usual policy (SCHED_OTHER). A batch thread that wakes up preempts no thread (kernel/sched/fair.c,
 /// `check_preempt_wakeup_fair`), and gets an idle CPU like any other.
 pub fn wake_behind<T>(sleep: impl FnOnce() -> T) -> T {
     let is_behind = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
@@ -148,7 +148,7 @@ mod tests {
         std::thread::spawn(|| {
             let mut manners = Manners::back().unwrap();
             let mut after_a_block = |written: i64| {
-                // As if that much had been written: whether a test's folder is on a disk is not known here.
+                // Simulates a write of this many blocks. A real write might not count, because the test's folder may be in memory.
                 manners.transferred.written -= written;
                 manners.has_blocked();
                 own().0

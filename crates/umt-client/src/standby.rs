@@ -14,7 +14,7 @@ use crate::shared::{how, said, seen};
 use crate::thread::{now_ns, sleep_ns};
 use crate::together::{self, Why};
 
-/// Period at which one of the parked standbys looks whether an event was missed, milliseconds.
+/// Period at which one of the parked standbys checks whether an event was missed, milliseconds.
 const SCAN_MS: i32 = 100;
 /// The same period for sessions in which the kernel does not report that an untracked thread has left a CPU.
 const SCAN_BY_RECORDS_MS: i32 = 10;
@@ -106,9 +106,9 @@ impl Drop for Scan {
     }
 }
 
-/// Scans for a ready task and a free CPU for which no standby was rung. If there are any, takes this standby's bit and returns true.
+/// Scans for a ready task and a free CPU for which no standby was rung. If there are both, takes this standby's bit and returns true.
 fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
-    // Wrapping, since the program can write any number there.
+    // The sum may wrap around, because the program can write any number into its page.
     let rings = || {
         let own_rings = pages.said.counts.0.own_rings.load(Ordering::Relaxed);
         pages.seen.rings.load(Ordering::Relaxed).wrapping_add(own_rings)
@@ -118,7 +118,7 @@ fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
     if !is_left() {
         return false;
     }
-    // A standby may already be on its way.
+    // A standby that was rung may be about to take the task.
     sleep_ns(UNDERWAY_NS);
     let is = is_left() && rings() == before && pages.take(bell);
     if is {
