@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* The events that make a CPU's descriptor readable. With perf every block does, whatever the flags say. */
+/* The events that make a CPU's descriptor readable. With the backend perf, every block makes it readable, whatever the flags say. */
 #define COX_UMT_BLOCKS 1u   /* a registered thread blocks on that CPU */
 #define COX_UMT_UNBLOCKS 2u /* a registered thread is ready on that CPU again */
 #define COX_UMT_IDLE 4u     /* a registered thread blocks, and no other one is ready on that CPU */
@@ -71,7 +71,7 @@ int cox_umt_thread_ctrl(int on);
 int cox_umt_fd(int cpu);
 
 /*
- * Stores the counts of this CPU since the last read, by any thread, in `counts`, which may be NULL. Clears the descriptor's readiness
+ * Stores in `counts` what was counted on this CPU since any thread last read it. `counts` may be NULL. Clears the descriptor's readiness
  * before it reads the counts, so later events make the descriptor readable again. If you poll for all CPUs (-1), read all of them. Never
  * waits. Returns 1 if something has happened, 0 if not, or -1 with errno set: ENOTCONN not enabled; EINVAL no such CPU; ECONNRESET the
  * session has ended, so blocks are no longer counted: call cox_umt_disable() and cox_umt_enable() to continue with perf.

@@ -19,7 +19,7 @@ use wire::umt::{BELLS, Cpu, How, Moves, Seen};
 use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
 
-/// Variable in which cox says how blocked threads are noticed: `on,PATH,NONCE`.
+/// Environment variable by which cox offers a session to the program: `on,PATH,NONCE`.
 const VARIABLE: &str = "COX_OVERLAP";
 
 /// The session of this process.
@@ -31,13 +31,13 @@ pub struct Bells {
     session: Session,
     seen: &'static Seen,
     cpus: usize,
-    /// The counters at the last read, by CPU.
+    /// For each CPU, the counters at the program's last read.
     told: Vec<Cpu>,
-    /// Whether the descriptor of this CPU was requested, by CPU.
+    /// For each CPU, whether its descriptor was requested.
     polled: Vec<AtomicBool>,
-    /// Whether this library raised the doorbell itself, by doorbell.
+    /// For each doorbell, whether this library itself has raised it.
     raised: [AtomicBool; BELLS],
-    /// The descriptors, by CPU; the last one is for all CPUs.
+    /// The descriptors: one for each CPU, and a last one for all CPUs together.
     watchers: Mutex<Vec<Option<Watcher>>>,
 }
 
@@ -170,7 +170,7 @@ impl Bells {
 
     /// Returns how many threads are ready on a CPU.
     pub fn ready(&self, cpu: usize) -> u32 {
-        // A move is counted in two steps: for an instant the thread may count on neither CPU.
+        // A move to another CPU is counted in two steps: for an instant the thread may be counted on neither CPU.
         self.moves(cpu).ready().max(0) as u32
     }
 

@@ -10,7 +10,7 @@
 //!
 //! If the known state differs from the record's *before*, the difference is counted first: a thread that was ready on another CPU has
 //! moved, and a thread that was blocked or unknown has unblocked. So even if records are missing, *unblocked − blocked of a CPU is the
-//! number of threads that are ready there*, as of the last records. Missing records only remove pairs of one block and one unblock.
+//! number of threads that are ready there*, according to the last records. Missing records only remove pairs of one block and one unblock.
 
 #![forbid(unsafe_code)]
 
@@ -91,7 +91,7 @@ mod tests {
 
     const CPUS: u32 = 3;
 
-    /// What a thread may do next, which of it depends on where it is.
+    /// What a thread does next: it blocks or is preempted, and is switched in again on `cpu`.
     #[derive(Clone, Copy, Debug)]
     struct Act {
         blocks: bool,
@@ -104,7 +104,7 @@ mod tests {
         prop::collection::vec(act.prop_map(|(blocks, cpu, is_lost)| Act { blocks, cpu, is_lost }), 0..60)
     }
 
-    /// The records of a thread that does so: out and in in turns, as the kernel writes them.
+    /// Returns the records that the kernel would write for a thread that does this: out and in alternate.
     fn records(acts: &[Act]) -> Vec<(Switch, bool)> {
         let (mut here, mut all) = (0, Vec::new());
         for act in acts {

@@ -1,4 +1,4 @@
-//! The counts of a CPU, and the choice of CPUs.
+//! The counts of a CPU, and the choice of the CPUs that a descriptor covers.
 
 /// The CPUs whose counts make a descriptor ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

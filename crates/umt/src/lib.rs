@@ -30,7 +30,7 @@ use wire::umt::{CPU_WORDS, CPUS, TELL_BLOCKS, TELL_IDLE, TELL_UNBLOCKS};
 
 pub use counts::{Counts, Of};
 
-/// The events that make descriptors ready. Without privileges every block does, whatever the flags say.
+/// The events that make descriptors ready. With the backend `perf`, every block makes them ready, whatever the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tells(u32);
 
@@ -80,7 +80,7 @@ thread_local! {
     static REGISTERED: Registration = const { Registration(Cell::new(ptr::null())) };
 }
 
-/// The monitor that watches the calling thread. A thread that ends is unregistered.
+/// The monitor that watches the calling thread; null if none does. The destructor unregisters a thread that ends.
 struct Registration(Cell<*const Monitor>);
 
 impl Drop for Registration {
@@ -94,7 +94,7 @@ impl Registration {
         let before = self.0.replace(ptr::null());
         match Monitor::current() {
             Some(current) if ptr::eq(current, before) => current.lose(),
-            // The monitor has been disabled in the meantime: only the thread's own records are left to release.
+            // The monitor has been disabled in the meantime: only the thread's own log, if it has one, has to be closed.
             _ if !before.is_null() => umt_client::records::discharge(),
             _ => {}
         }

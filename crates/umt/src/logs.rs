@@ -8,10 +8,11 @@
 //! eventfds. So
 //!
 //! 1. a descriptor is ready while a block on its CPU is counted but the program has not read the count, and
-//! 2. records that are not counted yet make at least one descriptor ready; the thread that handles it with a read counts these records.
+//! 2. records that are not counted yet make at least one descriptor ready; the thread that waits for it and then calls [`read`](Logs::read)
+//!    counts these records.
 //!
-//! *Turned down:* one kernel event for each thread and CPU, with a readiness of its own: each switch would write a record for each CPU.
-//! Also turned down: a thread of the library that reads all logs.
+//! *Rejected alternatives:* One kernel event for each thread and CPU, with a readiness of its own: then each switch would write a record
+//! for each CPU. Or a thread of the library that reads all logs.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -32,7 +33,7 @@ const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
 #[derive(Debug)]
 pub struct Logs {
     state: Mutex<State>,
-    /// Bit n: the thread in place n is followed. Can be read without the lock.
+    /// Bit n: the log in place n is followed. Can be read without the lock.
     followed: [AtomicU64; PLACES / 64],
     cpus: usize,
 }
@@ -41,11 +42,11 @@ pub struct Logs {
 struct State {
     places: Vec<Option<Follower>>,
     tally: Tally,
-    /// The counts at the last read, by CPU.
+    /// For each CPU, the counts at the program's last read.
     told: Vec<Told>,
     /// How often records were overwritten before they were read.
     lost: u32,
-    /// The descriptors, by CPU; the last one is for all CPUs.
+    /// The descriptors: one for each CPU, and a last one for all CPUs together.
     watchers: Vec<Option<Watcher>>,
 }
 
@@ -200,8 +201,8 @@ impl State {
         }
     }
 
-    /// Makes each descriptor ready whose CPU, or one of whose CPUs, has a counted block that the program has not read; makes the others not
-    /// ready. Unblocks do not matter here, because the kernel does not make a log ready for them either.
+    /// Makes a descriptor ready if its CPU, or one of its CPUs, has a counted block that the program has not read. Makes the other
+    /// descriptors not ready. Unblocks do not matter here, because the kernel does not make a log ready for them either.
     fn raise(&mut self) {
         let State { tally, told, watchers, .. } = self;
         let mut any = false;
