@@ -1,6 +1,7 @@
 //! Reads the packed time integrals of `include/cox/cells.h` from a snapshot.
 //!
-//! Only BPF changes cells. When user space reads a cell, it only adds the interval that is still open. Levels are also computed from events.
+//! Only BPF changes cells. When user space reads a cell, it only adds the interval that is still open. For backends that report events, [`Levels`] is
+//! computed here.
 
 const SHIFT: u32 = 20;
 const COUNT: u64 = (1 << SHIFT) - 1;

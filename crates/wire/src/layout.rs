@@ -95,7 +95,7 @@ pub const ANOTHER_USERS: u32 = 0x2000_0000;
 /// The name that goes with [`ANOTHER_USERS`].
 pub const ANOTHER_USERS_NAME: &str = "another user's";
 
-/// Only in the system-call table: the cause depends on the type of the file descriptor.
+/// Only in the table that maps system calls to causes: the cause depends on the type of the file descriptor.
 pub const CAUSE_BY_FD: u8 = 0xff;
 
 /// What a thread is doing, according to its clock.

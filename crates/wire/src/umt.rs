@@ -1,5 +1,5 @@
-//! The memory by which a runtime inside a program and the kernel exchange what they know about blocking: the Rust mirror of `include/cox/umt.h`,
-//! which defines each word. Sizes and offsets are asserted in both files.
+//! The memory through which a runtime inside a program and the kernel tell each other about blocked threads and pending tasks: the Rust mirror of
+//! `include/cox/umt.h`, which defines each word. Sizes and offsets are asserted in both files.
 //!
 //! Every word is an atomic: the other side may write it at any time, and may write any value.
 
@@ -20,7 +20,7 @@ pub const TABLE: usize = 2048;
 pub const PROBES: u32 = 16;
 /// Number of queues of ready tasks.
 pub const QUEUES: usize = 192;
-/// Number of classes of delays, four per octave from 1 us on.
+/// Number of classes in the histogram of delays: four for each factor of two, beginning at 1 us.
 pub const DELAYS: usize = 40;
 /// Number of words in a mask of CPUs.
 pub const CPU_WORDS: usize = 16;
@@ -123,7 +123,7 @@ impl Moves {
     }
 }
 
-/// `struct cox_umt_cpu`. BPF increments its halves separately.
+/// Mirror of `struct cox_umt_cpu`. BPF increments its two halves separately.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Cpu(pub AtomicU64);

@@ -18,7 +18,7 @@
  * apart is exact. The thread-time cell needs one atomic addition per change; the presence cell has to read the old count and needs a
  * compare-and-swap.
  *
- * With count and sum in two words, a reader between the two additions would get a value that is wrong by t.
+ * Count and sum share a word, because with two words a reader between the two additions would get a value that is wrong by t.
  */
 #ifndef COX_CELLS_H
 #define COX_CELLS_H

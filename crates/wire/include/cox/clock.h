@@ -8,11 +8,12 @@
  * The protocol, and why it needs no atomic operation:
  * 1. Switch-in and switch-out of a thread happen under its run queue's lock, so there is one writer for the state words `since_ns`, `in_ns` and
  *    `state`, and for all sums.
- * 2. The handler of a waking may run on another CPU at the same time as that of the switch-out that it undoes, or even *before* it. It therefore
- *    only stores its time in `wake_ns`, and books nothing.
- * 3. The next switch-in knows all three times and splits the time off the CPU: blocked until the waking, wake delay after it. A waking between the
- *    last switch-in and the switch-out ("early") means that the thread was runnable again as soon as it was off the CPU: blocked 0. If an early
- *    waking was consumed before the thread blocked, a real one follows, and its time replaces that of the early one.
+ * 2. The handler of a waking may run on another CPU at the same time as the handler of the switch-out that the waking undoes, or even *before* it.
+ *    It therefore only stores the time of the waking in `wake_ns`, and books nothing.
+ * 3. The next switch-in knows the times of the switch-out, the waking and the switch-in. It splits the time off the CPU: blocked until the waking,
+ *    wake delay after it. A waking between the last switch-in and the switch-out ("early") means that the thread was runnable again as soon as it
+ *    was off the CPU: blocked 0. If an early waking was consumed before the thread blocked, a real one follows, and its time replaces that of the
+ *    early one.
  *
  * Invariant, checked on every snapshot: run + wake delay + preempt wait + all blocked + unknown = since_ns - born_ns. A torn copy violates it and
  * is read again.
@@ -71,7 +72,7 @@ COX_RARE int cox_clock_seat_anew(struct cox_clock *c, __u16 cpu)
 	if (!c)
 		return 0; /* for the verifier, which checks this function by itself */
 	for (i = 0; i < COX_CPU_SLOTS; i++) {
-		/* An unused slot has no run time, and slots are filled in order. */
+		/* Slots are filled in order, so an unused one ends the search. It has no run time yet. */
 		if (c->cpu_id[i] == cpu + 1 || c->cpu_id[i] == 0) {
 			c->cpu_id[i] = cpu + 1;
 			break;
@@ -201,8 +202,8 @@ COX_INLINE void cox_clock_migrate(struct cox_clock *c, __u16 cpu, __u32 kind)
 }
 
 /*
- * Adds a final clock to a sum of clocks. In the sum, `since_ns` is the sum of lifetimes and `elsewhere_run_ns` the sum of run times, which are
- * not kept by CPU.
+ * Adds a final clock to a sum of clocks. In the sum, `since_ns` is the sum of lifetimes, and `elsewhere_run_ns` is the sum of all run times,
+ * because the sum does not keep run times by CPU.
  */
 COX_RARE int cox_clock_add(struct cox_clock *sum, const struct cox_clock *c)
 {

@@ -42,7 +42,7 @@ struct cox_moment {
 	__u32 more;
 };
 
-/* A gap in a CPU's trace, not yet reported by a COX_M_LOST: when events were first lost because the ring was full, and how many. */
+/* Trace events of a CPU that were lost because the ring was full, and that no COX_M_LOST has reported yet: time of the first one, and number. */
 struct cox_gap {
 	__u64 since_ns;
 	__u64 count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The memory by which a runtime inside a program and the kernel exchange what they know about blocking (user-monitored threads).
+ * The memory through which a runtime inside a program and the kernel tell each other about blocked threads and pending tasks (user-monitored
+ * threads).
  *
  * Each process has two pages, BPF arrays of one element that both sides map. No process has descriptors of another process's pages:
  *

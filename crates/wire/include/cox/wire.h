@@ -57,7 +57,7 @@ enum cox_cause {
 	COX_OTHER,
 	COX_UNSPECIFIED, /* the backend cannot see causes */
 	COX_CAUSES,
-	/* Only in the system-call table: the cause depends on the type of the file descriptor. */
+	/* Only in the table that maps system calls to causes: the cause depends on the type of the file descriptor. */
 	COX_BY_FD = 0xff,
 };
 
@@ -80,7 +80,7 @@ enum cox_migration {
 
 /*
  * One thread's account, kept by BPF in task storage, or by `ledger` for backends that report events. The fields that every switch and waking
- * touches come first: the cost of an event is mostly that of cache lines.
+ * touches come first, because the cost of an event depends mainly on the number of cache lines that it touches.
  */
 struct cox_clock {
 	/* The state words are authoritative. The sums below only grow by differences of these times. */
@@ -98,7 +98,7 @@ struct cox_clock {
 	__u64 took_ns; /* thread time for which other tracked threads waited while this thread held their CPU */
 	__u32 flags;   /* COX_ENROLLED_ALIVE ... */
 
-	/* The thread that last woke this one, and how often in a row. Written to the pair map when another thread wakes this one. */
+	/* The thread that last woke this one, and how often in a row. Written to the pair map when a different thread wakes this one. */
 	__u32 waker_tid;
 	__u32 waker_count;
 	__u32 impossible; /* transitions that cannot follow one another, because events were lost */
@@ -107,7 +107,7 @@ struct cox_clock {
 	__u64 switches_voluntary;
 	__u64 switches_involuntary;
 	__u64 wakeups;
-	/* System call and descriptor of the present block, and those of the last block whose cause was looked up. */
+	/* System call and descriptor of the present block; those of the last block whose cause was looked up; and that cause. */
 	__u64 fd_now;
 	__u64 fd_key;
 	__u64 fd_cause;
@@ -149,7 +149,7 @@ struct cox_clock {
 /* The thread's account has ended, because the thread changed to another user, or got capabilities by exec. */
 #define COX_LEFT 16u
 
-/* Record of a walk over living threads: one thread, followed by its clock. Has the values that the clock itself only gets at the end. */
+/* Record of a walk over living threads: one thread, followed by its clock. Has the values that the clock itself gets only when the thread ends. */
 struct cox_living {
 	__u64 t_ns;
 	__u64 kernel_cpu_ns;
@@ -184,14 +184,15 @@ struct cox_cpu {
 	__u64 pad2[5];
 };
 
-/* A cell (cells.h) on a cache line of its own. Below: the state of all tracked threads together. */
+/* A cell (cells.h) on a cache line of its own. */
 struct cox_cell_line {
 	__u64 cell;
 	__u64 pad[7];
 };
 
+/* The state of all tracked threads together. */
 struct cox_crew {
-	/* Both change when a CPU starts or stops running tracked threads, so they share a cache line. */
+	/* These two words change when a CPU starts or stops running tracked threads, so they share a cache line. */
 	__u64 off;  /* presence of tracked threads off CPU */
 	__u64 busy; /* number of CPUs that are busy with tracked threads; the levels are in `cox_cpu` */
 	__u64 off_pad[6];
