@@ -68,7 +68,7 @@ fn a_user_of_a_distribution_that_forbids_perf() {
     assert_eq!(reason, "needs CAP_BPF and CAP_PERFMON (running as uid 1000)");
     assert!(fix.starts_with("sudo make install") && fix.contains("cox-observe"), "{fix}");
     let (reason, fix) = no(&facts, FeatureId::PerfSwitches);
-    assert_eq!(reason, "perf_event_paranoid is 4, which forbids it to users");
+    assert_eq!(reason, "perf_event_paranoid is 4, which forbids perf events to users");
     assert!(fix.starts_with("sudo sysctl kernel.perf_event_paranoid=2"), "{fix}");
     assert!(available(&facts, FeatureId::UserSampling).is_no());
     assert!(available(&facts, FeatureId::HardwareCounters).is_no());

@@ -34,7 +34,7 @@ fn btf(facts: &Facts) -> Available {
     if facts.btf {
         return Available::yes("/sys/kernel/btf/vmlinux");
     }
-    off(facts, "DEBUG_INFO_BTF", "there is no /sys/kernel/btf/vmlinux", "use a kernel with it")
+    off(facts, "DEBUG_INFO_BTF", "there is no /sys/kernel/btf/vmlinux", "use a kernel that has it")
 }
 
 fn bpf_record(facts: &Facts) -> Available {
@@ -128,13 +128,13 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
             .is_some_and(|config| config.setting("SECURITY_PERF_EVENTS_RESTRICT") == Setting::Absent);
         if !plain_kernel && perfmon {
             return Available::unknown(
-                format!("perf_event_paranoid is {level}: many such kernels ask for CAP_SYS_ADMIN, not CAP_PERFMON"),
+                format!("perf_event_paranoid is {level}: many kernels then require CAP_SYS_ADMIN, not CAP_PERFMON"),
                 format!("try it, or {lower}"),
             );
         }
         if !plain_kernel {
             return Available::no(
-                format!("perf_event_paranoid is {level}, which forbids it to users"),
+                format!("perf_event_paranoid is {level}, which forbids perf events to users"),
                 format!("{lower}; or use --backend proc, which sees less"),
             );
         }
@@ -169,16 +169,16 @@ fn task_schedstat(facts: &Facts) -> Available {
             "boot without nodelayacct, or use --backend bpf or perf",
         ),
         Some(_) => match facts.nohz_full.as_ref().filter(|cpus| !cpus.is_empty()) {
-            Some(cpus) => {
-                Available::yes(format!("{FILE}; on CPUs {cpus} (nohz_full) it lags until a thread is switched out"))
-            }
-            None => Available::yes(format!("{FILE}; it lags until a thread is switched out or a tick comes")),
+            Some(cpus) => Available::yes(format!(
+                "{FILE}; on CPUs {cpus} (nohz_full) its clocks lag until a thread is switched out"
+            )),
+            None => Available::yes(format!("{FILE}; its clocks lag until a tick or a switch-out")),
         },
         None => off(
             facts,
             "SCHED_INFO",
             "there is no /proc/PID/schedstat",
-            "use --backend bpf or perf, or a kernel with it",
+            "use --backend bpf or perf, or a kernel that has it",
         ),
     }
 }
@@ -194,7 +194,7 @@ fn sched_statistics(facts: &Facts) -> Available {
             facts,
             "SCHEDSTATS",
             "there is no sysctl kernel.sched_schedstats",
-            "nothing needs it: cox measures the waits itself",
+            "cox does not need it: it measures the waits itself",
         ),
     }
 }
@@ -212,7 +212,7 @@ fn nohz_full(facts: &Facts) -> Available {
             facts,
             "NO_HZ_FULL",
             "there is no /sys/devices/system/cpu/nohz_full",
-            "use a kernel with it to remove the tick",
+            "use a kernel that has it to remove the tick",
         ),
     }
 }
@@ -239,7 +239,7 @@ fn hardware_counters(facts: &Facts) -> Available {
     if facts.core_counters.is_empty() {
         return Available::no(
             "the kernel found none in this processor (a virtual machine?)",
-            "ask the host for a virtual PMU; nothing needs it yet",
+            "ask the host for a virtual PMU; cox does not need it yet",
         );
     }
     match own_threads_by_perf(facts) {
@@ -264,7 +264,7 @@ fn cgroups(facts: &Facts) -> Available {
         ),
         (_, None) => Available::no(
             "mounted, but without the cpu controller",
-            "CPU quotas of this process cannot be seen from here; --cgroup works",
+            "cox cannot see the CPU quotas of this process from here; --cgroup works",
         ),
         (Mode::Hybrid, Some(cpu)) => Available::yes(format!("hybrid: {}", at(cpu))),
         (Mode::V1 | Mode::V2, Some(cpu)) => Available::yes(at(cpu)),
@@ -279,7 +279,7 @@ fn psi(facts: &Facts) -> Available {
     if facts.config.as_ref().is_some_and(|config| config.is_set("PSI_DEFAULT_DISABLED")) {
         return Available::no("switched off by default (CONFIG_PSI_DEFAULT_DISABLED)", "boot with psi=1");
     }
-    off(facts, "PSI", "there is no /proc/pressure", "boot with psi=1 on a kernel with it; nothing needs it yet")
+    off(facts, "PSI", "there is no /proc/pressure", "boot a kernel that has it with psi=1; cox does not need it yet")
 }
 
 /// Returns the verdict for a missing feature that depends on the kernel option `option`. The configuration tells
