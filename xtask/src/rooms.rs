@@ -126,7 +126,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(
             &["wire"],
             &[
-                ("machine", "only `machine` knows the paths of /proc and /sys"),
+                ("machine", "only the crate `machine` may use paths of /proc and /sys"),
                 ("arch", "the clock and system-call numbers depend on the architecture"),
             ],
         ),

@@ -154,7 +154,7 @@ impl Log {
         } else if !text.is_empty() {
             let before = free_name(path);
             eprintln!(
-                "conformance: {} is from another cox, suite or limit; renamed to {}",
+                "conformance: {} is from another build of cox, another suite or another limit; renamed to {}",
                 path.display(),
                 before.display()
             );
