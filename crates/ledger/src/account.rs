@@ -43,7 +43,7 @@ pub struct Account {
     /// Hot user functions, largest first.
     #[serde(alias = "hot")]
     pub hot_functions: Vec<HotFunction>,
-    /// What co-run programs took from one another; absent if there was one program.
+    /// How co-run programs shared the CPUs, and how long they waited for one another; absent if there was only one program.
     #[serde(default, alias = "beside")]
     pub co_run: Option<CoRun>,
 }
@@ -64,7 +64,7 @@ pub struct Lost {
     /// Thread time of waits behind untracked threads whose names were not recorded, because there was no space.
     #[serde(alias = "takers_ns")]
     pub preemptors_ns: u64,
-    /// Number of updates of the division of idle time that were abandoned.
+    /// Number of abandoned updates of `idle_while_waiting_ns` and `idle_while_blocked_ns`.
     pub idle_split: u64,
     /// Number of trace events for which there was no space: the trace has gaps, the account has none.
     #[serde(default)]
@@ -178,8 +178,8 @@ figures! {
         blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "up to switch-in", proc: "the rest" };
         /// `blocked_ns` by cause.
         blocked_by: ByCause, sum, "", Seen::BY_BPF;
-        /// Time before the first and after the last event, and where events contradict one another. cox does not guess it, and does not divide it
-        /// among the other states.
+        /// Time before the first and after the last event, and where events contradict one another. cox does not guess what the thread did then, and
+        /// does not divide this time among the other states.
         unknown_ns: u64, sum, "unknown", Seen::ALWAYS;
         /// Switches-out of the thread while it was not runnable.
         switches_voluntary: u64, sum, "voluntary switches", Seen::ALWAYS;
@@ -194,9 +194,9 @@ figures! {
         cpus: RunByCpu, sum, "CPUs", Seen { proc: "no", ..Seen::ALWAYS };
         /// Thread time for which other threads of the program waited in the run queue of a CPU that this thread held.
         took_ns: u64, sum, "", Seen::BY_BPF;
-        /// This thread's CPU time over the same span, as the kernel counts it; absent if it was not read.
+        /// The kernel's count of the thread's CPU time, for the time that `wall_ns` covers; absent if it was not read.
         kernel_cpu_ns: Option<u64>, sum, "", Seen::ALWAYS;
-        /// This thread's run_delay over the same span, as the kernel counts it; absent if it was not read.
+        /// The kernel's count of the thread's run_delay, for the time that `wall_ns` covers; absent if it was not read.
         kernel_run_delay_ns: Option<u64>, sum, "", Seen::ALWAYS;
         /// Events that contradict others: for example, a thread is switched in on a CPU that another thread has, or is switched out on a CPU on which
         /// it was not switched in.

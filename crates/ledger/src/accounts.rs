@@ -1,4 +1,5 @@
-//! Builds the [`Account`] that users read from an observer's record.
+//! Builds the [`Account`] that users read, from an observer's record. The main part of a record is the clocks: a clock ([`wire::Clock`]) contains the
+//! time that one thread spent in each state, up to its last event.
 //!
 //! - `family`: groups clocks into processes, and processes into programs.
 //! - `life`: closes the clocks: books each thread's time from its last event to the end of the window.
@@ -9,7 +10,7 @@
 //! - `preemptors`: computes which threads held the CPUs that tracked threads waited for.
 //!
 //! Samples, wakers and preemptors are recorded by thread id. If several threads of a session had the same id (a reused id, a thread that called
-//! exec), they are attributed to the thread that ran longest.
+//! exec), all samples, wakers and preemptors of this id are attributed to the thread that ran longest.
 
 mod busy;
 mod cpus;

@@ -1,12 +1,12 @@
 //! Co-run programs: what each took from the others, and to which program the idle time belongs.
 //!
-//! Computed by replaying the trace events. At any time, the *running* programs are those whose first process has a thread. A CPU's time is divided by
-//! the program whose thread ran on it. If no thread ran, it is divided by the running programs that *could have used it*, that is, whose affinity
-//! mask contains the CPU. So idle time
+//! Computed by replaying the trace events. At any time, the *running* programs are those whose first process has a thread. The time in which a thread
+//! ran on a CPU belongs to the thread's program. Idle time is divided by the running programs that *could have used* the CPU, that is, whose affinity
+//! mask contains the CPU:
 //!
-//! - that one running program could have used belongs to that program: it had no thread for it,
-//! - that several could have used belongs to them together: which of them should have used it is not guessed,
-//! - that none could have used belongs to no program, for example after the end of the only program that was allowed on the CPU.
+//! - If one running program could have used the CPU, the idle time belongs to this program, which had no thread to run there.
+//! - If several could have used it, the idle time belongs to all of them together: cox does not guess which of them should have used it.
+//! - If none could have used it, the idle time belongs to no program, for example after the end of the only program that was allowed on the CPU.
 //!
 //! A thread waits from its waking, creation or preemption until it is switched in. That time is charged to the thread that holds the CPU in whose run
 //! queue the waiting thread is. For a new thread, a recording contains the CPU of its creator, not the CPU in whose run queue it waits. Its first
@@ -25,7 +25,8 @@ pub const MOST: usize = 16;
 /// A set of programs, with a bit for each.
 type Programs = u16;
 
-/// What co-run programs took from one another. Programs are identified by their position on the command line, from 0.
+/// How co-run programs shared the CPUs, and how long they waited for one another. Programs are identified by their position on the command line,
+/// from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CoRun {
     /// Time from the first program's start to the last one's end.
@@ -34,7 +35,7 @@ pub struct CoRun {
     pub all_ran_ns: u64,
     /// Times during which the same set of programs ran; the largest sets first.
     pub phases: Vec<Phase>,
-    /// What each program waited for, in the order of the programs.
+    /// How long each program's threads waited for a CPU, by the thread that held it; in the order of the programs.
     pub waited: Vec<Waited>,
 }
 
@@ -258,7 +259,7 @@ impl Player {
     }
 
     fn born(&mut self, tid: u32, tgid: u32, parent_tgid: u32, cpu: u16, t_ns: u64) {
-        // The parent is checked first, because the id may have belonged to another program earlier.
+        // The parent process is checked first, because the new process's id may have belonged to another program earlier.
         let of_parent = self.processes.get(&parent_tgid);
         let Some(program) = of_parent.or_else(|| self.processes.get(&tgid)).copied() else { return };
         let is_first = tgid == self.programs[program].root_pid && (of_parent.is_none() || parent_tgid == tgid);

@@ -23,7 +23,7 @@ pub struct Provenance {
     pub allowed_cpus: Option<String>,
     /// Container in which cox ran: `docker`, `podman`, `apptainer`, …; `PID namespace` if the container engine is not known.
     pub container: Option<String>,
-    /// MPI rank of the process as which cox was started.
+    /// MPI rank of the process that cox runs in.
     pub mpi_rank: Option<u32>,
     /// Number of MPI ranks.
     pub mpi_size: Option<u32>,

@@ -10,8 +10,8 @@
 //! [`Replay::late`] counts it.
 //!
 //! Events are attributed to threads as follows:
-//! - The first event of an unknown thread id starts a clock, as for a thread that was found alive. If its process never becomes known, the thread is
-//!   reported as a process of its own.
+//! - The first event of an unknown thread id starts a clock, as for a thread that was found alive. If the thread's process never becomes known, the
+//!   thread is reported as a process of its own.
 //! - A creation under a known id starts a new clock, because ids are reused. Exception: if an event of an unknown thread id started the clock, the
 //!   creation was seen too late, and only completes that clock.
 //! - After a thread's death, a switch-in under its id also belongs to a new thread, whose creation was lost. Other events of dead threads are late
@@ -20,7 +20,7 @@
 //!   clocks of all other threads end at their last event.
 //!
 //! A thread ends at its last switch-out. If that is not reported (perf stops at the exit), it ends at its exit. The time between a thread's last
-//! event and a later thread of the same id is not guessed.
+//! event and the start of a later thread with the same id belongs to neither of them.
 //!
 //! If a backend has no wakings, `blocked` includes the wake delay; `wakeups` still counts the ends of blocks.
 
@@ -286,7 +286,7 @@ impl Replay {
         self.cpus.come(cpu, tid);
     }
 
-    /// Returns the time up to which a running thread's CPU was given to other threads, if that is later than the thread's switch-in.
+    /// Returns the time up to which the CPU of a running thread is booked for other threads, if it is later than the thread's switch-in.
     fn overlap_ns(&mut self, tid: u32) -> Option<u64> {
         let thread = self.present.get(&tid).filter(|thread| thread.state() == State::Run)?;
         let given_ns = self.cpus.given_until_ns(thread.on?);

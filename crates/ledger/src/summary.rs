@@ -38,7 +38,7 @@ pub fn is_spin_seen<'a>(threads: impl IntoIterator<Item = &'a Thread>) -> bool {
 }
 
 impl Account {
-    /// Returns what the backend could see. Reports of older versions do not contain this; then it is derived from the backend.
+    /// Returns what the backend could see. Reports of older versions do not contain this information; for them it is derived from the backend's name.
     pub fn sees(&self) -> Sees {
         self.sees.unwrap_or_else(|| Sees::of(self.backend, is_spin_seen(threads(self))))
     }
@@ -57,7 +57,7 @@ pub struct Sums {
     figures: Thread,
 }
 
-/// Makes the figures of a thread available for several threads.
+/// Gives access to the summed figures by the same names as the figures of one thread.
 impl Deref for Sums {
     type Target = Thread;
 

@@ -47,7 +47,7 @@ fn start(clock: &mut Clock, t_ns: u64, state: State) {
 }
 
 /// Stores the time of a waking. Books no time, because a waking may be seen before the switch-out that it cancels; the next switch-in divides the
-/// time off the CPU. If a block has several wakings, the first counts.
+/// time off the CPU into blocked time and wake delay. If a block has several wakings, the first counts.
 pub fn waking(clock: &mut Clock, t_ns: u64) {
     if !is_woken(clock) {
         clock.wake_ns = t_ns;
@@ -115,7 +115,7 @@ pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     clock.since_ns = now_ns;
 }
 
-/// Removes the first part of a stint, up to `until_ns`: at that time, another thread had the CPU. The rest of the stint continues.
+/// Removes the first part of a stint, up to `until_ns`, because another thread had the CPU until then. The rest of the stint continues.
 pub fn came_later(clock: &mut Clock, until_ns: u64) {
     let until_ns = until_ns.max(clock.since_ns);
     book_contradiction(clock, until_ns - clock.since_ns);

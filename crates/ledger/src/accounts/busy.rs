@@ -8,8 +8,8 @@ use wire::Record;
 use crate::account::Program;
 use crate::summary::threads_of;
 
-/// Largest allowed difference between the sum of the levels and the run time. They differ because living threads are read one after another, and the
-/// levels after them.
+/// Largest allowed difference between the sum of the levels and the run time. The two differ because the clocks of living threads are read one after
+/// another, and then the levels.
 const SLACK_NS: u64 = 10_000_000;
 const SLACK_PARTS: u64 = 100;
 

@@ -72,8 +72,8 @@ fn account(number: u32, cpu: &Cpu, record: &Record) -> CpuAccount {
     }
 }
 
-/// Shortens a CPU's times to the window. Events handled just outside the window can make them longer; the excess is subtracted from the longest time,
-/// where it matters least.
+/// Shortens a CPU's times to the window. Events that were handled just outside the window can make the times longer than the window. The excess is
+/// subtracted from the longest time, where it matters least.
 fn fit(time_ns: &mut [u64; 3], window_ns: u64) {
     loop {
         let excess_ns = time_ns.iter().fold(0, |sum: u64, ns| sum.saturating_add(*ns)).saturating_sub(window_ns);

@@ -95,7 +95,7 @@ pub(super) fn processes(lives: &[Life<'_>]) -> Vec<Members> {
 }
 
 fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
-    // Most threads are created by their own process; only the main thread's parent shows which process created this one.
+    // Most threads are created by a thread of their own process. Only the main thread's creator belongs to the process that created this process.
     let clocks = || threads.iter().map(|i| &lives[*i].clock);
     let told = clocks().filter(|clock| clock.parent_tgid != 0 && clock.parent_tgid != pid);
     Members {

@@ -1,8 +1,8 @@
 //! Converts sample sites into spin time and hot functions.
 //!
 //! Samples of a CPU are taken at equal intervals. From one sampling turn to the next, the interval changes by up to a quarter, independent of what
-//! runs, so that no program can run in step with it. All samples have the same weight. The share of a thread's samples at a site therefore estimates
-//! the share of its run time spent there:
+//! runs, so that no program can run in step with the samples. All samples have the same weight. The share of a thread's samples at a site therefore
+//! estimates the share of its run time that the thread spent there:
 //!
 //! - spin = run × waiting samples / samples. A sample inside sched_yield counts as waiting, too: the thread only offers its CPU.
 //! - The standard error of spin is that of a binomial share after Agresti and Coull (1998), "add two successes and two failures": p̃ = (k + 2) / (n +
@@ -60,8 +60,8 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_
     }
 }
 
-/// Returns the functions with the most samples. A function's run time is a sum over threads: each thread adds the share of its run time that its
-/// samples in the function have in all its samples. Threads without an account add no run time.
+/// Returns the functions with the most samples. A function's run time is a sum over threads: each thread adds its run time × its samples in the
+/// function ÷ all its samples. Threads without an account add no run time.
 pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) -> Vec<HotFunction> {
     let samples = by_thread(sample_sites);
     let mut places: BTreeMap<(&str, Option<&str>, Option<Waiting>), HotFunction> = BTreeMap::new();

@@ -86,7 +86,7 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
 }
 
 /// Books which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and each thread's clock,
-/// which still holds the wakings by the last waker.
+/// which contains the wake-ups by the thread's last waker, since they are not among the pairs yet.
 pub(super) fn book_wakers(
     threads: &mut [Thread],
     owners: &HashMap<u32, usize>,

@@ -26,7 +26,7 @@ pub trait Kind: Copy + PartialEq + 'static {
     /// Returns the kind's position in [`Kind::ALL`].
     fn index(self) -> usize;
 
-    /// Returns the kind that gets the amounts of names that this version does not know, when a report is read; `None` if they are left out.
+    /// Returns the kind to which a reader of reports adds amounts whose names this version does not know; `None` if such amounts are dropped.
     fn unknown() -> Option<Self>;
 }
 

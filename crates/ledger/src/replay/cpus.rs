@@ -16,7 +16,7 @@
 struct Cpu {
     /// The thread that was switched in and has not left, if known.
     holder: Option<u32>,
-    /// The CPU's time up to here has been given to threads.
+    /// The CPU's time up to this point is booked for threads, and cannot be booked again.
     given_until_ns: u64,
 }
 
@@ -49,7 +49,7 @@ impl Cpus {
         cpu.holder = cpu.holder.filter(|holder| *holder != tid);
     }
 
-    /// Returns until when a CPU's time has been given to threads.
+    /// Returns the time up to which a CPU's time is booked for threads.
     pub(super) fn given_until_ns(&mut self, cpu: u16) -> u64 {
         self.at(cpu).given_until_ns
     }

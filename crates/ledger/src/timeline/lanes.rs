@@ -7,7 +7,7 @@ use super::Span;
 /// The holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// A thread of the timeline's row with this number.
+    /// A thread that the row with this number shows.
     Row(usize),
     /// A thread outside the session.
     Stranger,
