@@ -37,7 +37,7 @@ ledger::figures! {
         /// `perf` and `leader`, an untracked thread left a CPU.
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
-        /// Standbys that could not be created.
+        /// Standby threads that could not be created.
         failed: u64, sum;
     }
 }
@@ -142,8 +142,8 @@ impl OverlapReport {
     }
 
     /// Formats the program's CPU time and wall time, and the wall time that the same CPU time would take on CPUs that are never idle. How long the
-    /// program would take without overlap does not follow from a run with overlap: other reads would be in flight, and a read is faster when fewer
-    /// others are.
+    /// program would take without overlap cannot be computed from a run with overlap: fewer reads would be in flight at the same time, and each read
+    /// would therefore be faster.
     fn took(&self) -> String {
         let cpus = self.cpus.max(1);
         let there_ns = self.wall_ns.saturating_mul(cpus);

@@ -21,7 +21,7 @@ pub struct Simulation {
     pub schema_version: u32,
     /// Version of cox.
     pub cox_version: String,
-    /// Where and when the simulation ran. Its result does not depend on it.
+    /// Where and when the simulation ran. The simulation's result does not depend on this.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// Always true: nothing here was measured.

@@ -15,7 +15,7 @@ pub(crate) enum Align {
 pub(crate) struct Column {
     heading: String,
     align: Align,
-    /// When the table is too wide, the columns with the largest number are dropped first. 0: never dropped.
+    /// Place in the order of dropping: if the table is too wide, columns with the largest value are dropped first. A column with 0 is never dropped.
     spare: u8,
     cells: Vec<String>,
 }

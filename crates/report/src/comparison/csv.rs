@@ -88,8 +88,8 @@ fn lines<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String 
     rows.into_iter().map(line).collect()
 }
 
-/// Quotes a field if needed. A name that begins like a formula is marked as text, because names come from outside and a spreadsheet would evaluate
-/// it.
+/// Quotes a field if needed. A name that begins like a formula is marked as text, because names come from outside and a spreadsheet would evaluate a
+/// formula.
 fn field(text: String) -> String {
     let is_formula =
         text.starts_with(['=', '+', '@', '\t', '\r']) || (text.starts_with('-') && text.parse::<f64>().is_err());

@@ -1,5 +1,5 @@
-//! The table as SVG: either a file that stands alone, or a picture in a page. In a file, text is grey or on a cell, so that it is readable on
-//! light and dark backgrounds. A text that is wider than its place is cut, and shown whole when the user points at it.
+//! The table as SVG: either a file that stands alone, or a picture in a page. In a file, text outside cells is grey, so that it is readable on light
+//! and dark backgrounds. A text that is wider than its place is cut, and shown whole when the user points at it.
 
 use super::{Cell, Heat, Value};
 use crate::comparison::words::shown;

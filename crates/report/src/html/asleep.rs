@@ -14,7 +14,7 @@ use crate::round::{percent, permille};
 /// A thread counts as one that slept all the time if it was blocked for at least this part of its life, tenths of a percent.
 pub(super) const ALL_THE_TIME: u64 = 995;
 
-/// If no more threads than this slept all the time, they keep rows of their own.
+/// If fewer threads than this slept all the time, they keep rows of their own.
 const MANY: usize = 2;
 
 /// Returns whether the threads of `sums` slept all the time.
@@ -22,8 +22,8 @@ pub(super) fn slept(sums: &Sums) -> bool {
     sums.wall_ns > 0 && u128::from(sums.blocked_ns) * 1000 >= u128::from(sums.wall_ns) * u128::from(ALL_THE_TIME)
 }
 
-/// Returns the rows that are folded up, by thread id; `None` is the row of all threads that are not in `own`. Returns no rows if there are few of
-/// them, or if no other row would be left.
+/// Returns the rows that are folded up, by thread id; `None` is the row of all threads that are not in `own`. Returns no rows if only few threads
+/// slept all the time, or if no other row would be left.
 pub(super) fn rows(account: &Account, own: &HashSet<u32>, others: u64) -> HashSet<Option<u32>> {
     let mut lives: HashMap<Option<u32>, Vec<&Thread>> = HashMap::new();
     for thread in threads(account) {

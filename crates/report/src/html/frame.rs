@@ -51,7 +51,7 @@ pub(super) fn section(
     Ok(())
 }
 
-/// Writes the foot. `pages` says where the page is explained.
+/// Writes the foot. `pages`: a text that says where the user guide explains this page.
 pub(super) fn close(out: &mut String, version: &str, pages: &str, script: Script) -> fmt::Result {
     writeln!(out, "<footer>Coxswain {}. What each figure means: cox explain figures; {pages}</footer>", Safe(version))?;
     out.push_str("</main>\n");

@@ -1,5 +1,5 @@
 //! The report as one page with pictures over time: HTML without network access, fonts or foreign scripts, and complete without JavaScript.
-//! `comparison` is the other page: groups of runs side by side. `frame` is around both.
+//! `comparison` is the other page: groups of runs side by side. `frame` writes the head and foot of both pages.
 //!
 //! Figures are those of the [`Document`], rounded as in the text report; pictures over time come from the [`Timeline`]. Everything that comes from
 //! outside, names above all, goes through `markup::Safe`.

@@ -49,8 +49,8 @@ impl Plot<'_> {
         name_in(out, (0, y, LEFT - 8, height), name)
     }
 
-    /// Begins the columns: from here on, one unit to the right is one column. It is a nested picture, whose `viewBox` selects the part of time
-    /// that is shown.
+    /// Begins the columns: from here on, one unit to the right is one column. The columns are a nested picture, whose `viewBox` selects the part of
+    /// time that is shown.
     pub(super) fn columns(&self, out: &mut String) -> fmt::Result {
         let (columns, height) = (self.timeline.span.columns(), self.height);
         writeln!(
@@ -59,7 +59,7 @@ impl Plot<'_> {
         )
     }
 
-    /// Ends what [`columns`](Plot::columns) began.
+    /// Ends the nested picture that [`columns`](Plot::columns) began.
     pub(super) fn columns_end(out: &mut String) {
         out.push_str("</svg>\n");
     }
@@ -122,7 +122,7 @@ pub(super) fn legend<C: AsRef<str>, W: AsRef<str>>(out: &mut String, entries: &[
     Ok(())
 }
 
-/// Writes a warning about losses directly at a picture.
+/// Writes a warning about losses next to the picture that they affect.
 pub(super) fn warning(out: &mut String, warning: Option<String>) -> fmt::Result {
     warning.map_or(Ok(()), |text| writeln!(out, "<p class=\"lost\">{}</p>", Safe(text)))
 }

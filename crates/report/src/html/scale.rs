@@ -13,8 +13,8 @@ pub(super) fn of_share(part: u64, whole: u64) -> u64 {
     (u128::from(part) * u128::from(SHADES)).div_ceil(u128::from(whole)).min(u128::from(SHADES)) as u64
 }
 
-/// Returns the shade of a number, if `most` is the largest: each shade begins at twice the number at which the previous one begins, so that small
-/// numbers stay visible beside large ones.
+/// Returns the shade of a number; `most` is the largest number. Each shade begins at twice the number at which the previous shade begins, so that
+/// small numbers stay visible beside large ones.
 pub(super) fn of_count(value: u64, most: u64) -> u64 {
     if value == 0 {
         return 0;

@@ -41,8 +41,8 @@ fn named(programs: &[Program], at: usize) -> String {
 }
 
 /// Formats a table's heading: `thread`, or with the program's letter `A: thread` if there are several programs, since threads and processes of two
-/// programs can have the same name. Only the letter is used because a heading is not cut and the table has to fit; the headline explains the
-/// letters.
+/// programs can have the same name. The heading contains the letter and not the name, because headings are never cut and the table must fit the
+/// width. The headline explains the letters.
 pub(crate) fn of_program(what: &str, programs: &[Program], at: usize) -> String {
     if programs.len() < 2 { what.to_owned() } else { format!("{}: {what}", letter(at)) }
 }
@@ -81,7 +81,7 @@ pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     table
 }
 
-/// Formats whose idle time it is: that of the only program that could have used the CPU, that of several programs together, or no program's.
+/// Formats the owner of idle time: the only program that could have used the CPU, several programs together, or no program.
 fn whose(idle: &Idle) -> String {
     let who = match idle.usable_by.as_slice() {
         [] => "nobody's".to_owned(),

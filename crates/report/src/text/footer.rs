@@ -22,7 +22,7 @@ pub(super) fn write(page: &mut Page) {
     taken(page);
 }
 
-/// Writes briefly where and when the run was measured. The JSON and the page have all known details.
+/// Writes in one line where and when the run was measured. The JSON and the page have all known details.
 fn taken(page: &mut Page) {
     let Some(provenance) = &page.document.account.provenance else { return };
     let kernel = provenance.kernel.as_ref().map(|kernel| format!("Linux {kernel}"));

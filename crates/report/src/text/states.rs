@@ -23,7 +23,7 @@ struct Class {
     parts: Vec<(State, String, u64)>,
     /// Parts that do not sum to the class: name and time.
     of_it: Vec<(&'static str, u64)>,
-    /// How the class's time is known.
+    /// How the class's time was determined, for example `sampled, ±0.4`; may be empty.
     note: String,
     /// Whether the class is shown even if its time is 0.
     always: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Share {
     pub permille: u64,
     /// The parts that are printed; they sum to the class. A class that is not divided has one part without a name.
     pub parts: Vec<SharePart>,
-    /// Further remarks on the class, and how it is known; may be empty.
+    /// Further remarks on the class, and how its time was determined; may be empty.
     pub more: Vec<String>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct SharePart {
 }
 
 impl Share {
-    /// Formats the parts with their percentages, and how they are known. A single part has no percentage.
+    /// Formats the parts with their percentages, then the remarks and how the time was determined. A single part gets no percentage.
     pub fn detail(&self) -> String {
         let is_one = self.parts.len() == 1;
         let word = |part: &SharePart| match is_one {
@@ -218,7 +218,7 @@ fn parts(class: &Class, share: u64) -> Vec<SharePart> {
     }
 }
 
-/// Returns the remarks on the class. `is_first` is true if no part's name precedes them on the line.
+/// Returns the remarks on the class. `is_first` is true if the line has no part's name before the remarks.
 fn more(class: &Class, share: u64, is_first: bool) -> Vec<String> {
     let whole = class.ns.max(1);
     let of_it: Vec<String> = class
