@@ -153,7 +153,8 @@ impl Environment {
         }
     }
 
-    /// Returns whether this is a folder of the user, not a link, on which other users have none of these `rights`.
+    /// Returns whether `folder` is a folder of this user, not a link, and grants other users none of the permission
+    /// bits `rights`.
     fn is_own(&self, folder: &Path, rights: u32) -> bool {
         let found = fs::symlink_metadata(folder);
         found.is_ok_and(|found| found.is_dir() && found.uid() == self.uid && found.mode() & rights == 0)

@@ -202,7 +202,8 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
             if !ready[at + 1] {
                 return process.is_some() || since.elapsed() < patience;
             }
-            // The client has hung up, or sends a second request. No program of ours does the latter: each client gets pages once.
+            // The client has hung up, or sends a second request. Our programs never send a second request, because each client gets pages
+            // only once.
             if let Some(over) = *process {
                 source.lock().unwrap_or_else(PoisonError::into_inner).over(over);
                 return false;

@@ -6,10 +6,10 @@
 //!
 //! 1. It stores nothing, with two exceptions. It may store to slots of its own stack frame, where compilers keep variables at -O0. And it
 //!    may *try* a lock: locked exchanges, compare-exchanges and bit operations with an unchanging operand at an unchanging address, which
-//!    leave a held lock as it is. Reason: what a loop stores is a result.
+//!    leave a held lock as it is. Reason: a value that a loop stores is a result of work.
 //! 2. It computes nothing on vectors or floating point, moves no strings, calls no function and enters no kernel. Calls to functions that
 //!    consist of `pause`, or that give the CPU away, are allowed.
-//! 3. If it has `pause` (or a newer variant), or such a call, it waits. Reason: the instruction exists for nothing else.
+//! 3. If it has `pause` (or a newer variant), or such a call, it waits. Reason: the instruction has no other purpose.
 //! 4. Otherwise:
 //!    - values that are carried from one iteration to the next (in registers and stack slots) change only by constant steps. Reason: sums,
 //!      products, random numbers and hashes carry a result;
@@ -57,7 +57,7 @@ impl WaitLoops {
             let spans = spans_of(&code, |_| Some(Verdict::Waits));
             return WaitLoops { spans, pauses, yields, relaxes_only, looks_only };
         }
-        // The innermost loop around an instruction is the shortest one; of loops with equal length, one that waits.
+        // The innermost loop around an instruction is the shortest one; among loops of equal length, a waiting loop is preferred.
         let mut innermost: Vec<Option<(usize, Verdict)>> = vec![None; code.len()];
         for cycle in cycles::small_cycles(&code, MAX_LOOP) {
             let verdict = judge::judge(&code, &cycle, callee);

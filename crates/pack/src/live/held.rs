@@ -123,9 +123,9 @@ impl<'h> Holder<'h> {
         }
     }
 
-    /// Takes control of threads, and returns those that are managed now. Threads that have ended are left out.
-    /// Threads that cannot be changed are left as they are: a child process that now belongs to another user, or is
-    /// packed by another session, is no reason to give up the others.
+    /// Takes control of threads, and returns those that are managed now. Threads that have ended are left out. Threads
+    /// that cannot be changed are left as they are, for example those of a child process that now belongs to another
+    /// user, or is packed by another session. The other threads are still taken.
     ///
     /// # Errors
     /// Fails if the journal cannot be written.

@@ -256,7 +256,7 @@ impl Controller {
         }
         let own_in_window_ns = own_ns - self.window_own_ns;
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
-        // Capacity does not matter here: CPU time of a slow CPU is as long as that of a fast one.
+        // Not weighted by the CPUs' capacities, because the threads' CPU time is not weighted either.
         let slots_ns = length_ns * self.slots as u64;
         let phase_ns = self.arrange.phase_ns();
         Window { seen, run_ns: run_sum_ns, blocks, slots_ns, own_ns: own_in_window_ns, active, phase_ns }

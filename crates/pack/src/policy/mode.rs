@@ -6,8 +6,8 @@
 //!    (work without spinning) divided by the CPU time of all slots. Rotation is tried only if more threads are
 //!    runnable than there are slots, and efficiency leaves something to gain; else the mode rests.
 //! 2. **Rotate** with periods of 0.5 ms, and measure efficiency the same way. While the controller uses a CPU, no
-//!    thread of the program runs there, so its CPU time lowers efficiency by itself. Half of that time is subtracted in
-//!    addition, because its interrupts slow the threads.
+//!    thread of the program runs there, so the controller's CPU time already lowers the measured efficiency. Half of
+//!    that time is subtracted in addition, because the controller's interrupts also slow the threads.
 //! 3. **Search the period**: periods are doubled and halved to find the best efficiency, except where their cost alone
 //!    shows that they cannot be better. Neighbouring periods are tried again from time to time, because programs
 //!    change. If nearly all time is spent spinning, periods are much too long and the window shows only noise; then

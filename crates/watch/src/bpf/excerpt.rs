@@ -27,7 +27,7 @@ pub(crate) struct Excerpt {
     file: OwnedFd,
     /// Id of `task_struct`, to which the programs cast pointers, in the kernel's numbering.
     pub task: u32,
-    /// Id of `pt_regs`, likewise.
+    /// Id of `pt_regs`, to which the programs also cast pointers, in the kernel's numbering.
     pub registers: u32,
 }
 

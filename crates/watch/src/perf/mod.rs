@@ -52,7 +52,8 @@ pub struct Options {
 /// the program keeps the machine busy. An unprivileged user may lock 516 KiB per CPU (kernel.perf_event_mlock_kb), shared by all of the user's
 /// perf events: enough for the third size and its control page. In addition, each process may lock RLIMIT_MEMLOCK.
 const RING_BYTES: [usize; 7] = [2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 32 << 10];
-/// Upper limit of all rings together, however many CPUs there are: no other program can use this memory.
+/// Upper limit of the size of all rings together, however many CPUs there are. It is needed because this memory is not available to other
+/// programs.
 const ALL_RINGS_BYTES: usize = 64 << 20;
 
 /// Longest time from a thread's appearance in /proc to its FORK record.
@@ -215,7 +216,7 @@ impl PerfObserver {
 }
 
 impl PerfObserver {
-    /// Returns what is known besides events, for an observation up to `end_ns`.
+    /// Returns everything except the events, for an observation up to `end_ns`.
     fn record(&self, end_ns: u64) -> Record {
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
         record.sample_period_ns = crate::sampling::period_ns();

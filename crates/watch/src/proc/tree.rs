@@ -96,7 +96,7 @@ impl Tree {
         while let Some(pid) = queue.pop() {
             match self.visit(pid, now) {
                 Ok(found) => queue.extend(found),
-                // The process has become another user's and may be hidden. That is no reason to give up the others.
+                // The process has become another user's and may be hidden. The other processes are still tracked.
                 Err(error) if error.is_denied() => {
                     lose(&mut self.processes, pid, now(), &mut self.ended);
                     self.strangers.insert(pid);
@@ -203,7 +203,7 @@ struct Stirred {
     reused: bool,
 }
 
-/// The context of one visit to a process, without the process itself.
+/// Everything that one visit to a process needs, except the process itself.
 struct Sight<'a> {
     root: &'a Root,
     ticks: Ticks,

@@ -204,8 +204,8 @@ impl Stands {
         }
     }
 
-    /// Returns the CPU time of other programs on the CPUs of [`Stands::new`], by name, the most first. With /proc it is an upper limit: the whole
-    /// CPU time of processes that have a thread that last ran on one of these CPUs, on whatever CPUs they ran before.
+    /// Returns the CPU time of other programs on the CPUs of [`Stands::new`], by name, in descending order of CPU time. With /proc it is an upper
+    /// limit: the whole CPU time of processes that have a thread that last ran on one of these CPUs, on whatever CPUs they ran before.
     #[must_use]
     pub fn others(&self) -> Others {
         let (programs, at_most) = match self {

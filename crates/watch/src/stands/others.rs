@@ -18,7 +18,7 @@ pub struct Other {
 /// The CPU time of all other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// By name, the most first.
+    /// By name, in descending order of CPU time.
     pub programs: Vec<Other>,
     /// True if the times are upper limits: /proc does not divide them by CPU.
     pub at_most: bool,

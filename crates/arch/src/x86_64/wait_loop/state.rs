@@ -33,7 +33,7 @@ pub(super) struct Value {
     pub step: bool,
     /// Whether other arithmetic was done on a value with tokens. This indicates that the loop works instead of waiting.
     pub work: bool,
-    /// The slot of which the value is the address.
+    /// The slot whose address the value is; `None` if it is not the address of a slot.
     pub address_of: Option<Slot>,
 }
 

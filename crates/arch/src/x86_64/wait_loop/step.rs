@@ -228,7 +228,7 @@ impl<'a> Stepper<'a> {
         if location < MAX_LOCATIONS { Place::Slot(location) } else { Place::Full }
     }
 
-    /// Returns the value that a `mov`, or a `lea` of a slot, copies unchanged; for the latter it is the slot's address.
+    /// Returns the value that a `mov` copies unchanged, or, for a `lea` of a slot, the slot's address.
     fn plain_copy(&self, instruction: &Instruction, state: &State, slot_loaded: Option<Value>) -> Option<Value> {
         match instruction.mnemonic() {
             Mnemonic::Mov if instruction.op1_kind() == OpKind::Register => {

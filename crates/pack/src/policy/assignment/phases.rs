@@ -53,8 +53,8 @@ impl Phases {
             if length_ns < median_ns / 2 {
                 return;
             }
-            // Much longer than the others: the program did something else meanwhile. This is not a phase, and later
-            // phases may differ.
+            // This time is more than twice as long as each of the last phases, so the program did something else in
+            // between. It does not count as a phase, and later phases may differ.
             if self.count >= KEPT && length_ns > known_ns[KEPT - 1] * 2 {
                 *self = Phases::default();
             } else {

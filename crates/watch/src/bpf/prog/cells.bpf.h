@@ -7,7 +7,7 @@
  * - crew.waiting[class] or cpus[c].pinned, presence: tells whether this CPU was idle while a tracked thread that was allowed here waited. Threads
  *   are distinguished by affinity mask: class 0 may run anywhere, a thread bound to one CPU is counted on that CPU, and other masks get a class
  *   each.
- * - crew.off, presence: tracked threads off CPU, to distinguish idle time in which there are none.
+ * - crew.off, presence: tracked threads off CPU, to distinguish idle time in which no tracked thread is off CPU.
  * - cpus[k].level, a level: more than k CPUs are busy with tracked threads. crew.busy is the present number of these CPUs.
  */
 #ifndef COX_CELLS_BPF_H
@@ -103,8 +103,8 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 }
 
 /*
- * Books that a CPU stopped running tracked threads at `ended`, and started at `began`; 0: it did not. Not called if one tracked thread follows
- * another. The end is counted first, so that the count never exceeds the number of CPUs.
+ * Books that a CPU stopped running tracked threads at `ended` (0: it did not), and that it started running them at `began` (0: it did not). Not
+ * called if one tracked thread follows another. The end is counted first, so that the count never exceeds the number of CPUs.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {

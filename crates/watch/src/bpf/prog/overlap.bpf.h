@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The overlap part (user-monitored threads). It counts the runnable threads of runtimes that have asked for doorbells. It rings one of a
- * runtime's parked standbys if tasks are pending and fewer of its threads are runnable than there are CPUs, when one of its threads blocks or a
- * CPU goes idle.
+ * The overlap part (user-monitored threads). It counts the runnable threads of runtimes that have asked for doorbells. When one of a runtime's
+ * threads blocks, or a CPU goes idle, it rings one of the runtime's parked standbys if tasks are pending and the runtime has fewer runnable
+ * threads than CPUs.
  *
  * The protocol, and why it loses no task, are explained in crates/umt-client/src/lib.rs; this is its step 2. Whether a thread is runnable is kept
  * in the thread's own state, and `runnable` changes only together with that state. If an event is lost or comes twice, the thread's next event

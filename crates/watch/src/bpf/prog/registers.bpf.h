@@ -3,8 +3,8 @@
  * The user registers of a task in the kernel: the system call that it is in, and its first argument.
  *
  * They lie at the same distance from the start of each task's stack, which is determined once by bpf_task_pt_regs. After that, one load is enough.
- * A helper call is slower with mitigations that guard returns, which are then mispredicted (13 ns instead of 2 ns on an AMD guest), and both hot
- * paths need the registers. Kernels without bpf_rdonly_cast (before 6.2) always use the helper.
+ * A helper call is slower with mitigations that guard returns, because the returns are then mispredicted (13 ns instead of 2 ns on an AMD guest).
+ * Both hot paths need the registers. Kernels without bpf_rdonly_cast (before 6.2) always use the helper.
  */
 #ifndef COX_REGISTERS_BPF_H
 #define COX_REGISTERS_BPF_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Techniques that keep the verifier's work small. Most of cox's start-up time is the loading of the programs, and most of that is verification.
- * The verifier follows every path through a program; a path ends early only at a place where all registers hold the same as on an earlier visit.
+ * The verifier follows every path through a program; a path ends early only at an instruction where all registers have the same values as on an
+ * earlier visit.
  *
  * To see the paths, load with log level 4 for the number of instructions processed, or level 2 for each instruction.
  */
