@@ -4,7 +4,7 @@ use crate::stats::median;
 
 /// Measured times that differ by less than this share count as equal.
 const SAME: f64 = 0.05;
-/// Two ways with equal predictions may differ by this share when measured.
+/// Two ways that are predicted to take the same time are in the right order if their measured times differ by less than this share.
 const PREDICTED_SAME: f64 = 0.15;
 
 /// Predicted and measured time of one way to run.

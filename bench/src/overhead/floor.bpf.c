@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Measures the minimal cost of an observer of switches and wake-ups: it is called, counts, and optionally reads the
- * clock. */
+/* Measures the minimal cost of an observer of switches and wake-ups: the programs only count their calls and optionally
+ * read the clock. */
 /* The types that libbpf's header of helpers takes from <linux/types.h>, which clang's BPF target cannot find
  * everywhere. */
 typedef unsigned short __u16;

@@ -25,7 +25,7 @@ const LIMIT: f64 = 60.0;
 const IDEAL_PART: f64 = 0.25;
 /// If taskset's elapsed ÷ ideal is above this, cox must be clearly better.
 const TASKSET_BAD: f64 = 1.5;
-/// What counts as clearly better: taskset's time ÷ cox's.
+/// Smallest ratio of taskset's time to cox's time for which cox counts as clearly better.
 const CLEARLY_BETTER: f64 = 1.5;
 
 /// How threads wait; the names are those of the workload.

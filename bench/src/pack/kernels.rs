@@ -87,7 +87,7 @@ impl Table {
         self.rows.iter().find(|row| row.with == with)
     }
 
-    /// Returns the median time of a treatment ÷ that of fewer threads.
+    /// Returns the median time of a treatment ÷ the median time with fewer threads.
     pub fn slowdown(&self, with: With) -> Option<f64> {
         Some(1.0 / self.row(with)?.efficiency.estimate.median)
     }

@@ -66,9 +66,9 @@ struct Lines {
 /// Live figures from the other parts of the experiment.
 #[derive(Debug, Default)]
 pub struct Live {
-    /// Figures of `barriers`.
+    /// Figures that the part `barriers` has measured.
     pub lines: Vec<Measured>,
-    /// Figures of `kernels`.
+    /// Figures that the part `kernels` has measured.
     pub tables: Vec<Table>,
 }
 

@@ -137,7 +137,7 @@ fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Mo
         .find_map(|path| open_regular(&path).filter(|file| module.identity.may_be(file)))
 }
 
-/// Opens a regular file. To open anything else could block or have side effects.
+/// Opens a file if it is a regular file. Opening anything else could block or have side effects.
 fn open_regular(path: &Path) -> Option<File> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     File::open(path).ok()

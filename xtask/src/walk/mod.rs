@@ -2,8 +2,8 @@
 //!
 //! 1. `root.rs` makes the root file system in target/walk.
 //! 2. `mounts.sh` mounts the file systems that the steps need, in new mount, PID and IPC namespaces. The kernel removes them when the walk ends, even
-//!    if the walk is killed: setpriv(1) makes the kernel kill unshare(1) together with its parent, and unshare takes the first process of the
-//!    namespace with it.
+//!    if the walk is killed: setpriv(1) makes the kernel kill unshare(1) when its parent ends, and unshare(1) makes the kernel kill the first process
+//!    of the PID namespace when unshare(1) itself ends.
 //! 3. `inside.rs` runs the steps in these namespaces and prints the table.
 //! 4. The root file system is removed from outside of the namespaces, where nothing is mounted below it.
 
@@ -91,7 +91,7 @@ pub fn run(options: &Options) -> Result<bool> {
     }
 }
 
-/// Prints the commit that is walked, and a notice if there are uncommitted changes.
+/// Prints the commit that the walk tests, and a notice if there are uncommitted changes.
 fn say_what_is_left_out(places: &Places) -> Result<()> {
     let git = |arguments: &[&str]| Command::new("git").arg("-C").arg(&places.repository).args(arguments).output();
     let commit = git(&["log", "-1", "--format=%h %s"]).context("cannot start git")?;

@@ -115,7 +115,7 @@ int BPF_PROG(on_switch, _Bool preempt, struct task_struct *prev, struct task_str
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct bpf_pidns_info ids;
 
-	/* At a switch, the current task is still the one that leaves. */
+	/* At this tracepoint, the current task is still prev, the one that leaves the CPU. */
 	if (starter_of_machine < 0 && !bpf_get_ns_current_pid_tgid(namespace_device, namespace_inode, &ids, sizeof(ids)) &&
 	    ids.tgid == starter)
 		starter_of_machine = prev->tgid;

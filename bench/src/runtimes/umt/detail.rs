@@ -23,7 +23,7 @@ pub struct Detail {
     pub usage: Usage,
     /// Share of CPU time in which more than one thread was runnable.
     pub oversubscribed: f64,
-    /// (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run, us.
+    /// CPU time that a block costs, us: (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run.
     pub cost_us: f64,
     /// Time from a doorbell to the standby's first task, median and 99th percentile, us; only with our runtime.
     pub delay_us: Option<(f64, f64)>,
