@@ -1,5 +1,5 @@
-//! The caller's identity, and whose threads the caller may observe. Nothing here comes from the caller: user and groups
-//! are what the kernel reports for this process, which has those of the user who started it.
+//! The caller's identity, and whose threads the caller may observe. The caller cannot influence these data: user and
+//! groups are what the kernel reports for this process, which has the ids of the user who started it.
 
 use std::fs;
 use std::os::fd::OwnedFd;

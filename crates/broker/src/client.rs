@@ -29,8 +29,8 @@ pub const FILE: &str = "cox-observe";
 const INSTALLED: &str = "../libexec/coxswain";
 /// Maximum size of an answer, bytes.
 const MAX_ANSWER: usize = 1 << 30;
-/// Time limit for the next message of an answer, seconds. If no message arrives for so long, the helper or the machine
-/// has been stopped.
+/// Time limit for the next message of an answer, seconds. If no message arrives within this time, the helper or the
+/// machine has been stopped.
 const PATIENCE_S: i64 = 60;
 /// Time limit for the next message, seconds, if processes of the session also wait for the answer.
 const SHORT_PATIENCE_S: i64 = 10;
@@ -252,7 +252,8 @@ impl Helper {
         }
     }
 
-    /// Sends a request and receives the answer or a refusal. After an error, the two sides are out of step.
+    /// Sends a request and receives the answer or a refusal. After an error, the connection cannot be used any more: the next
+    /// message could still belong to this answer.
     fn converse(&mut self, seconds: i64, request: &Request) -> Result<Result<Answer, (Why, String)>, WatchError> {
         let ended = || system(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
         send_message(&self.socket, &request.encode()).map_err(|_| ended())?;
@@ -316,7 +317,7 @@ pub(crate) struct Answer {
     takers: Vec<TakerRow>,
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
-    /// Number of a process, from [`Reply::Given`].
+    /// The number by which later requests refer to a process, from [`Reply::Given`].
     given: Option<u32>,
     descriptors: Vec<OwnedFd>,
     bytes: usize,

@@ -1,5 +1,5 @@
 //! Provides eBPF for a session: in this process if it has the capabilities, else in the helper process. If eBPF does
-//! not work, the module finds out what is missing and the fix, because the kernel only says "not permitted".
+//! not work, this module determines what is missing and how to fix it, because the kernel only says "not permitted".
 
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
@@ -12,8 +12,8 @@ use watch::{Observer, WatchError};
 use crate::client::{self, RemoteDoorbells, RemoteObserver, RemoteStands};
 use crate::protocol::Wanted;
 
-/// Returns whether this process has the capabilities to load eBPF programs. True if they cannot be read: the attempt
-/// will tell.
+/// Returns whether this process has the capabilities to load eBPF programs. Also true if the capabilities cannot be
+/// read: then the attempt to load the programs shows it.
 #[must_use]
 pub fn may_itself() -> bool {
     Task::own(&Root::live()).status().map_or(true, |status| {

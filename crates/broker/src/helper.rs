@@ -162,8 +162,8 @@ fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
     }
 }
 
-/// Waits for a message from cox, or until a ring buffer fills. `is_told`: cox already knows that a ring buffer fills;
-/// then waits only for a message. Returns whether there is a message.
+/// Waits for a message from cox, or until a ring buffer fills. If `is_told`, cox already knows that a ring buffer
+/// fills, and this function waits only for a message. Returns whether there is a message.
 fn wait(socket: &OwnedFd, dialogue: &Dialogue, is_told: bool) -> io::Result<bool> {
     let rings = match dialogue {
         Dialogue::Observing { source, .. } if !is_told => source.readiness(),

@@ -98,7 +98,8 @@ fn bind_some_name(mib: u32) -> io::Result<OwnedFd> {
     }
 }
 
-/// Returns the memory size in such a name, MiB; 0 if it cannot be parsed, so that the session still counts.
+/// Returns the memory size in the name of a session's socket, MiB; 0 if the size cannot be parsed, so that the session
+/// still counts. `None` if the socket is not a session.
 fn mib_of(name: &[u8]) -> Option<u32> {
     let text = name.strip_prefix(b"\0")?.strip_prefix(PREFIX.as_bytes())?;
     let digits = text.split(|byte| *byte == b'/').next()?;

@@ -49,7 +49,7 @@ pub struct Observed {
     pub record: Record,
     /// Why better backends were passed over, the best first.
     pub passed_over: Vec<String>,
-    /// For each sampled place, by its number: why a thread waits there; `None` if it works there.
+    /// For each sampled place in the code, by its number: why a thread waits there; `None` if a thread works there.
     pub waits: Vec<Option<Waiting>>,
     /// The recorder, with the trace events.
     pub recorder: Option<Recorder>,
@@ -58,7 +58,7 @@ pub struct Observed {
     pub allowed: Vec<Option<CpuSet>>,
     /// The OpenMP runtime that a sampled process had mapped.
     pub openmp_runtime: Option<String>,
-    /// CPU time of the helper process that observed for this one, in nanoseconds; 0 if this process observed itself.
+    /// CPU time of the helper process, in nanoseconds; 0 without a helper process.
     pub cpu_elsewhere_ns: u64,
 }
 
@@ -124,7 +124,7 @@ impl Observing {
         self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.moments));
     }
 
-    /// Adds to a record what samples and events yield, except the threads' clocks.
+    /// Adds the results of samples and events to a record, except the threads' clocks.
     fn add_to(&mut self, record: &mut Record) {
         record.events += self.replay.events();
         record.pairs.extend(self.replay.pairs());

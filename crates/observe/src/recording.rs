@@ -23,7 +23,7 @@ pub struct Recorder {
     untracked: BTreeMap<u32, String>,
     /// Size of the ring buffer for trace events, in bytes.
     pub buffer: u32,
-    /// The error after which no more events are kept. The account goes on without a trace.
+    /// The error after which no more trace events are kept. The session continues, and has an account but no trace.
     failed: Option<io::Error>,
 }
 
@@ -50,14 +50,15 @@ impl Recorder {
         }
     }
 
-    /// Keeps a sample of the code at a place. Whether the thread waited there is known only when the session is over.
+    /// Keeps a sample at a place in the code. Whether threads wait at that place is known only when the session is over.
     pub fn sample(&mut self, sample: &Sample, place: u32) {
         if self.failed.is_none() {
             self.failed = self.moments.push(Moment::sampled(sample.t_ns, sample.tid, place)).err();
         }
     }
 
-    /// Looks up a thread's name, at most a tenth of a second after its event. If the thread has ended by then, the trace shows its number.
+    /// Looks up the name of an untracked thread, at most a tenth of a second after the thread's event. If the thread has ended by then, the trace
+    /// shows its id.
     fn look_up(&mut self, tid: u32) {
         if tid == 0 || !self.looked_up.insert(tid) {
             return;

@@ -4,7 +4,7 @@
 //!    closes it again. Nothing changes, and a session that fails or is killed leaves nothing behind.
 //! 2. The new text goes into such an unnamed file and is synchronised to the disk. If cox is killed meanwhile, the
 //!    kernel frees the file. If the file system has no unnamed files (NFS), the file has a name that identifies cox
-//!    ([`PREFIX`]). A SIGKILL in this step leaves it behind.
+//!    ([`PREFIX`]), and a SIGKILL in this step leaves the file behind.
 //! 3. The new file takes the mode and owner of the older file. It gets a temporary name, because linkat(2) does not
 //!    replace files, and then replaces the older file (rename(2)). If the output is a symbolic link, the link stays and
 //!    its target is replaced.

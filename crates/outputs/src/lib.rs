@@ -2,7 +2,7 @@
 //! [`diagnostics`] writes messages about failures to stderr.
 //!
 //! A caller that opens its [`Output`] before the work begins learns early if the output cannot be written. An older
-//! file stays intact until the new one is complete, also if the disk fills up (`file.rs` has the steps).
+//! file stays intact until the new one is complete, even if the disk fills up (`file.rs` has the steps).
 
 pub mod diagnostics;
 mod file;

@@ -18,7 +18,8 @@ pub const RANKS: [&str; 6] =
 /// a per cent sign.
 ///
 /// # Errors
-/// When a per cent sign is followed by another letter or by nothing: the user expects some text in its place.
+/// When a per cent sign is followed by another letter or by nothing, because the user probably expects some text in
+/// its place.
 pub fn expand(path: &Path) -> Result<PathBuf> {
     let bytes = path.as_os_str().as_bytes();
     let mut name = Vec::with_capacity(bytes.len());
@@ -54,7 +55,7 @@ pub fn numbered(path: &Path, run: u32) -> PathBuf {
     while let Some(byte) = rest.next() {
         match (byte, if byte == b'%' { rest.next() } else { None }) {
             (b'%', Some(b'n')) => name.extend(run.to_string().bytes()),
-            // Copy both bytes, so that in %%n the n stays a letter.
+            // Copy the per cent sign and the byte after it, so that the n of %%n is not taken for a placeholder.
             (byte, other) => name.extend([byte].into_iter().chain(other)),
         }
     }

@@ -5,7 +5,7 @@ use crate::bytes::{Rest, u32_at, u64_at};
 use crate::shape::Shape;
 use crate::stamp::Stamp;
 
-/// Bits of `sample_type`. Each adds a field to a sample, which shifts the fields after it.
+/// Bits of `sample_type`. Each bit adds a field to a sample, and thereby shifts the fields after that field.
 const IP: u64 = 1 << 0;
 const TID: u64 = 1 << 1;
 const TIME: u64 = 1 << 2;

@@ -11,9 +11,9 @@
 //! - A thread's process is known only from perf's own records (FORK, COMM). If the recording has only the scheduler's
 //!   tracepoints, the thread counts as its own process.
 //!
-//! Some kernels lose switches *from* the idle task, on some CPUs all of them. A thread then leaves a CPU without a
-//! recorded arrival. `sched_stat_runtime` reports the run time that the scheduler charged to the thread, and the
-//! arrival time is calculated from it. Without that event, the arrival time is unknown.
+//! Some kernels lose switches *from* the idle task, on some CPUs all of them. A thread is then switched out without a
+//! recorded switch-in. `sched_stat_runtime` reports the run time that the scheduler charged to the thread, and the
+//! time of the switch-in (the thread's *arrival*) is calculated from it. Without that event, this time is unknown.
 
 use foldhash::HashMap;
 use wire::layout::comm_text;
@@ -105,7 +105,7 @@ impl Crew {
         self.cpus
     }
 
-    /// Returns the number of arrivals that were not recorded and were derived from the charged run time.
+    /// Returns the number of switch-ins that were not recorded and were derived from the charged run time.
     #[must_use]
     pub fn recovered(&self) -> u64 {
         self.recovered
@@ -132,7 +132,7 @@ impl Crew {
     }
 
     /// Converts one perf event, and passes the resulting trace events to `hand_on`. Trace events are in order of time,
-    /// except for a derived arrival: it is passed on only when the thread leaves its CPU.
+    /// except for a derived switch-in: it is passed on only when the thread is switched out.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
         let mut cpus = self.cpus;
         self.tell(event, |moment| {
@@ -249,8 +249,8 @@ impl Crew {
 
     fn born(&mut self, t_ns: u64, cpu: u16, tid: u32, life: Life) {
         let person = self.people.entry(tid).or_default();
-        // The id has had no event so far: a record that came earlier is about this same thread, not about a previous
-        // one.
+        // The id has had no event so far, so an earlier record is about the same thread, not about a previous thread with
+        // this id.
         if person.stand == Stand::Unmet {
             person.lives.clear();
         }

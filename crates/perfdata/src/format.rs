@@ -126,8 +126,8 @@ fn parse_field(text: &str) -> Option<(String, Field)> {
     };
     let name = declared.rsplit([' ', '\t', '*']).next()?;
     let name = name.split('[').next()?.to_owned();
-    // A declaration such as `char name[LENGTH + 1]` would give a wrong name, because of its blanks; no field used here
-    // has one.
+    // A declaration such as `char name[LENGTH + 1]` would give a wrong name, because of its blanks. No field that is
+    // used here has such a declaration.
     Some((name, Field { offset, size, is_signed, place }))
 }
 

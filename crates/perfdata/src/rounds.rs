@@ -1,9 +1,9 @@
 //! Sorts the events of several CPUs' buffers by time, and holds back as few of them as possible.
 //!
-//! perf empties the buffers one after another and then writes a mark; the events between two marks are a round. Events
-//! of one round may be later than events of the next round. But no event of the round after next is earlier than the
-//! last event of this round. Therefore each mark passes on all events that are not later than the last event before the
-//! *previous* mark.
+//! perf empties the buffers one after another and then writes a mark; the events between two marks are a round. Some
+//! events of a round may be later than some events of the next round. But no event of the round after the next one is
+//! earlier than the last event of this round. Therefore, at each mark, all events are passed on that are not later than
+//! the last event before the *previous* mark.
 
 use std::io;
 

@@ -30,10 +30,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::peer::Peer;
 
-/// Time limit for the whole command. A client connects only when its line is ready.
+/// Time limit for receiving the whole command. A client connects only when its line is ready to send.
 const ASKING: Duration = Duration::from_secs(2);
-/// Time limit for the whole answer. The session reads commands every 100 ms, and an engine may have to act on all
-/// threads.
+/// Time limit for receiving the whole answer. The session reads commands only every 100 ms, and some commands make the
+/// engine act on all threads.
 const ANSWERING: Duration = Duration::from_secs(10);
 /// Maximum length of a line, bytes. A list of all CPUs that Linux supports takes 40 KB.
 const LONGEST: usize = 1 << 16;
@@ -145,7 +145,7 @@ impl Asker {
     }
 }
 
-/// Result of the search for a session of a process.
+/// Result of the search for the session that runs an engine for a process.
 pub enum Found {
     /// A session that this user may send commands to.
     Session(Asks),

@@ -196,8 +196,8 @@ impl Prepared {
     fn new(launch: &Launch) -> Result<Prepared> {
         let command = &launch.command;
         let program = command.first().context("no program given")?.clone();
-        // Leave out the variable with the file to which this cox writes its timings: a cox that the program starts
-        // would overwrite the file.
+        // Leave out the variable that names the file for this cox's timings: if the program starts another cox, that cox
+        // would write to the same file.
         let is_ours = |name: &OsString| name == arch::laps::VARIABLE;
         let is_changed = |name: &OsString| launch.variables.iter().any(|(other, _)| other == name);
         let inherited = env::vars_os().filter(|(name, _)| !is_ours(name) && !is_changed(name));

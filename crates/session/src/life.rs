@@ -139,8 +139,8 @@ fn refuse_foreign_proc() -> Result<()> {
     Ok(())
 }
 
-/// Refuses programs that cannot be executed. If a program cannot be checked, cox reports that in one line; in that case
-/// the other programs may have started before its exec fails.
+/// Refuses programs that cannot be executed. If a program cannot be checked, cox reports that in one line. If the exec
+/// of such a program fails later, the other programs may have started already.
 fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
     let known = launches.iter().map(|launch| launch::rehearse(launch, signals.original_mask()));
     let known = known.collect::<Result<Vec<Rehearsed>>>()?;
@@ -231,7 +231,8 @@ impl Ticking<'_> {
         Ok(())
     }
 
-    /// Waits until the target has gone, the time is up, a signal asks for the end, or all engines have failed.
+    /// Waits until all processes of the target have ended, the time is up, a signal asks for the end, or all engines have
+    /// failed.
     fn watch(&mut self, subject: &Subject, length: Option<Duration>) -> Result<()> {
         let deadline_ns = length.map(|length| arch::monotonic_ns().saturating_add(length.as_nanos() as u64));
         loop {

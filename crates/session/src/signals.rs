@@ -22,7 +22,8 @@ pub enum Received {
 }
 
 impl Received {
-    /// Returns whether this is a signal with which users and job managers end programs. It also ends a series of runs.
+    /// Returns whether this is a signal with which users and job managers end programs. Such a signal also ends a series of
+    /// runs.
     pub fn asks_for_the_end(self) -> bool {
         let (Received::FromTerminal(signal) | Received::FromProcess(signal)) = self;
         [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT].contains(&signal)

@@ -102,8 +102,8 @@ impl Target {
 }
 
 impl Subject {
-    /// Returns the processes by which users identify the session: the named or started ones. For the machine, cox
-    /// itself.
+    /// Returns the processes by which users identify the session: those that the user named or that cox started. If the
+    /// target is the machine, returns the process id of cox.
     #[must_use]
     pub fn pids(&self) -> Vec<u32> {
         match self {

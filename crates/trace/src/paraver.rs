@@ -31,7 +31,7 @@ pub use views::{ENDINGS as VIEWS, View, views};
 
 /// Event type: a migration. The value is the destination CPU, counted from one.
 const MIGRATED: u32 = 91_000_001;
-/// Event type: trace events of a CPU were lost from this time on. The value is their number.
+/// Event type: trace events of a CPU were lost from this time on. The value is the number of lost events.
 const LOST: u32 = 91_000_002;
 
 /// Event type: a sample. Value 1 means work; values from 2 on mean spinning, one value for each reason to wait.

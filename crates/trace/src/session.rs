@@ -19,7 +19,7 @@ use crate::perfetto::proto::{Part, TracePacket};
 use crate::recording::{Recording, ThreadTable};
 use crate::sorter::Sorter;
 
-/// First byte of a trace: the tag of a packet. The only text that begins with it is one with an empty first line.
+/// First byte of a trace: the tag of a packet. The byte is also a newline, so only a text whose first line is empty begins with it.
 pub const FIRST_BYTE: u8 = 1 << 3 | 2;
 
 /// Version of the format below.

@@ -1,7 +1,7 @@
 //! Sorts more items than fit in memory. Sorted runs go to an unnamed temporary file and are merged when they are read.
 //!
-//! Trace events arrive nearly in order: each CPU's events are in order. A stretch, in which a thread has one state, is
-//! reported at its end, but stretches are needed in order of their start.
+//! Trace events arrive nearly in order, because each CPU's events are in order. Stretches (intervals in which a thread
+//! has one state) are reported at their ends, but are needed in order of their starts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -46,9 +46,9 @@ impl Ringing {
             Err(error) => return Ok(Err(error)),
         };
         // Check again, because the process may have executed a program that may not be observed. `give` has visited all
-        // threads of the process. If the process executes a program after that, eBPF stops tracking it. If it did so
-        // before, this check finds it. The pid may also belong to another process by now. That process would be counted
-        // on pages that nobody reads.
+        // threads of the process. If the process executes a program after that, eBPF stops tracking it. If it has executed
+        // one before that, this check finds it. The pid may also belong to another process by now. That process would be
+        // counted on pages that nobody reads.
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
             self.refused.push((given.process, held));

@@ -59,8 +59,8 @@ impl Unit {
     }
 }
 
-/// The times of a row, which sum to its wall time; unknown time is the remainder. The flag is true for columns that are always shown. Any other column
-/// is left out if its time is 0 in all rows, for example because the backend does not see it.
+/// The times of a row, which sum to its wall time; unknown time is the remainder. The flag is true for columns that are always shown. Any other
+/// column is left out if its time is 0 in all rows, for example because the backend does not see it.
 const TIMES: [(Figure<Thread>, bool); 6] = [
     (thread::work_ns, true),
     (thread::spin_ns, false),

@@ -6,8 +6,9 @@
 //!    program's first instruction, and cox kills it. If the exec fails after the old program is gone, the kernel ends
 //!    the child by a signal.
 //!
-//! The kernel itself thus decides, including script interpreters, foreign binaries and other reasons for failure. The
-//! programs that really run are never traced, because tracing takes away the rights of a set-user-ID program. *Rejected
+//! Thus the kernel itself decides whether the program can be executed; it also checks script interpreters, foreign
+//! binaries and other reasons for failure. The programs that really run are never traced, because tracing takes away
+//! the rights of a set-user-ID program. *Rejected
 //! alternatives:* to examine the type of the file, which says little about interpreters and loaders; and to hold the
 //! programs themselves after their exec.
 //!
@@ -32,12 +33,12 @@ const UNTRACED: i32 = 0;
 /// Signals with which users and job managers end programs. The kernel does not use them to end a failed exec.
 const FROM_OUTSIDE: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Result for a program that was not refused.
+/// Result of a check that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rehearsed {
-    /// The kernel has executed it.
+    /// The kernel has executed the program.
     Can,
-    /// Unknown, for this reason.
+    /// Whether the program can be executed is unknown, for this reason.
     Unknown(String),
 }
 

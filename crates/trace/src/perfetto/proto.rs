@@ -197,7 +197,8 @@ pub struct ClockSnapshot {
     pub clocks: Vec<Clock>,
 }
 
-/// A clock. 1 is the time of day, 3 monotonic, 6 the trace's default (since boot); from 64 on, a clock of one sequence.
+/// A clock, by number: 1 is the time of day, 3 is monotonic, 6 is the time since boot (the trace's default). Numbers from 64 on: a clock of one
+/// sequence.
 #[derive(Clone, PartialEq, Message)]
 pub struct Clock {
     #[prost(uint32, optional, tag = "1")]

@@ -1,8 +1,8 @@
 //! Derives intervals of spinning from samples. A series of samples with the same result counts as an interval, from the
 //! first to the last.
 //!
-//! A stretch is an interval in which a thread has one state. It is reported when it ends, after its samples. Until then
-//! its series are kept in memory, each in the space of one sample.
+//! A stretch is an interval in which a thread has one state. A stretch is reported when it ends, after the samples in
+//! it. Until then, the series in the stretch are kept in memory; a series takes the space of one sample.
 
 use std::collections::{HashMap, VecDeque};
 

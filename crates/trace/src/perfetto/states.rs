@@ -3,9 +3,9 @@
 //! a preemption. The `running` slices contain the spinning that samples saw ([`spins`](super::spins)).
 //!
 //! Each slice takes two packets: its start and its end. Packets are small, because each thread has a packet sequence of
-//! its own: its track is the default of the sequence, names are defined once, and times are differences. They are
-//! written compressed, as Perfetto's own service can do. They form most of the output, so [`append`] encodes them byte
-//! by byte.
+//! its own: the thread's track is the default of the sequence, names are defined once, and times are differences. The
+//! packets are compressed, as by Perfetto's own tracing service. They form most of the output, so [`append`] encodes
+//! them byte by byte.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -24,8 +24,8 @@ use crate::recording::ThreadTable;
 const FIRST_SEQUENCE: u32 = 100;
 /// First number of the threads' tracks.
 const FIRST_TRACK: u64 = 1 << 32;
-/// A clock of one sequence, whose times are differences. Such clocks have numbers from 64 on
-/// (`common/builtin_clock.proto`).
+/// Number of a clock that is valid in one sequence and whose times are differences. Such clocks have numbers from 64
+/// on (`common/builtin_clock.proto`).
 const DIFFERENCES: u32 = 64;
 
 /// Types of [`TrackEvent`]s.
