@@ -33,7 +33,8 @@ pub fn why_not(program: &OsStr) -> Option<String> {
     Some(format!("no overlap in {}: {why}; the program runs unchanged", program.to_string_lossy()))
 }
 
-/// Returns why the program's tasks cannot be taken over. `is_inside`: whether a library is linked into the program's file.
+/// Returns why the program's tasks cannot be taken over. `is_inside` returns whether a library is linked statically into the program's
+/// file.
 fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<&'static str> {
     let imports = |prefix: &str| program.imports.iter().any(|name| name.starts_with(prefix));
     if imports(CLANGS) && !imports(GCCS) {

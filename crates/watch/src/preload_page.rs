@@ -64,7 +64,7 @@ pub struct BarrierState {
 pub enum SpinThrottle {
     /// libgomp spins as usual.
     AsItWas,
-    /// libgomp's threads soon go to sleep at barriers.
+    /// libgomp's threads go to sleep soon after they arrive at a barrier.
     Throttled,
     /// The throttle is not possible in this program.
     Refused,

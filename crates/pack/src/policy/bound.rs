@@ -43,8 +43,7 @@ impl Shape {
         work_ns * (self.n() / self.c()).max(1.0)
     }
 
-    /// Returns how many times as long a phase takes as the ideal one if each thread stays on its CPU:
-    /// `ceil(N/C) * C/N`.
+    /// Returns the length of a phase relative to the ideal phase, if each thread stays on its CPU: `ceil(N/C) * C/N`.
     #[must_use]
     pub fn static_slowdown(self) -> f64 {
         if self.threads <= self.cpus {

@@ -164,7 +164,7 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Enrols all tasks that `keys` name in a part. Returns how many times the walks found a task that may be tracked. `more` is a further number
+    /// Enrols in a part all tasks that `keys` name. Returns how many times the walks found a task that may be tracked. `more` is a further number
     /// that the part stores for these tasks.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);

@@ -30,7 +30,7 @@ pub(super) struct Effects {
 #[derive(Clone, Copy)]
 pub(super) struct Offer {
     pub value: Value,
-    /// Whether the value must not have been read from memory in the same loop.
+    /// Whether the value must be a constant, that is, must not have been read from memory in the same loop.
     pub must_be_constant: bool,
 }
 

@@ -33,8 +33,8 @@ u32 first_looked;
 u8 over[COX_UMT_PROCESSES];
 
 /*
- * Each process has two pages of its own, and no descriptors of others. Whatever is written there, by the process or by another one that inherits
- * its descriptors, affects no other process. The next process with the same number gets new pages.
+ * Each process has two pages of its own, and no descriptor of another process's pages. Writes to these pages, by the process or by a process that
+ * has inherited its descriptors, affect no other process. The next process with the same number gets new pages.
  */
 struct said_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
