@@ -184,7 +184,7 @@ impl Bench {
         let amount = |per_second: f64| ((self.seconds * per_second).ceil().max(1.0) as u64).to_string();
         let threads = setting.threads.to_string();
         let amount = match name {
-            // On two CPUs of a virtual machine one step takes 0.17 s, and one triad with 64 MB per array takes 7 ms.
+            // On two CPUs of a virtual machine, one step of mandelbrot takes 0.17 s, and one triad with 64 MB per array takes 7 ms.
             "mandelbrot" => vec!["--no-verify".to_owned(), "--steps".to_owned(), amount(6.0)],
             _ => vec!["--bytes".to_owned(), "64M".to_owned(), "--repeats".to_owned(), amount(140.0)],
         };

@@ -20,7 +20,7 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Makes an experiment on this machine, without cases.
+    /// Makes the results of an experiment on this machine, still without cases.
     ///
     /// # Errors
     /// When the list of CPUs cannot be read.

@@ -45,11 +45,11 @@ pub enum Fault {
         /// The crate that the dependent crate must not use.
         to: String,
     },
-    /// A crate uses a crate for tests outside of its own tests.
+    /// A crate uses a test-only crate in code that is not a test.
     ForTests {
         /// The dependent crate.
         from: String,
-        /// The crate for tests.
+        /// The test-only crate.
         to: String,
     },
     /// A pure crate does not forbid unsafe code.

@@ -251,7 +251,7 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
 /// Results of one run: elapsed ÷ ideal, cox's CPU time in percent of one CPU, and whether the run was cut short.
 pub type Once = (f64, f64, bool);
 
-/// Runs the line once. The returned elapsed ÷ ideal refers to the ideal time that is computed from the speed of one CPU.
+/// Runs the line once. The returned elapsed ÷ ideal uses the ideal time that is computed from the speed of one CPU, not the measured one.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();

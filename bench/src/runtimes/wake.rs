@@ -1,5 +1,5 @@
 //! How long a CPU stays idle when its thread blocks while a task is ready, by backend. `workloads/firsttask` measures this alternately with a
-//! reference: the time to wake a thread on another CPU by an eventfd. The kernel has no cheaper way to wake a thread on another CPU.
+//! reference: the time to wake a thread on another CPU by an eventfd. The kernel has no cheaper way to do this.
 
 use std::ffi::OsString;
 

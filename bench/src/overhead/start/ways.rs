@@ -59,8 +59,8 @@ pub const PACK: [Way; 2] = [
     Way::cox("cox pack (proc)", &["pack", "--ncpus", "1", "--backend", "proc", "--output"]),
 ];
 
-/// `perf record` in three ways: with its defaults; with minimal options, without everything that costs time; with minimal options, run by an ordinary
-/// user.
+/// `perf record` in three ways: with its defaults; with minimal options, without everything that costs time; with minimal options, run by an
+/// ordinary user.
 pub const PERF: [Way; 3] = [
     Way::perf("perf record", &["record", "-q", "-o"], false),
     Way::perf("perf, minimal", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock", "-o"], false),

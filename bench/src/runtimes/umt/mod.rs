@@ -272,7 +272,7 @@ impl Bench<'_> {
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
             let truths = self.field.run(*way, &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            // The bytes of the direction with more bytes. The bound uses the smallest value of all runs, so that retransmissions do not raise it.
+            // Bytes sent in the busier direction. The bound uses the smallest value of all runs, so that retransmissions do not raise it.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
             fewest = (fewest.0.min(truths.sum("bytes_written")? + truths.sum("bytes_read")?), fewest.1.min(sent));
             Ok((truths.most("elapsed_ns")? / 1e9, truths.sum("cpu_ns")? / 1e9))
