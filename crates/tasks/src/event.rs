@@ -14,7 +14,7 @@
 //! both the event's handle and the word contain the number of events that have been opened in that memory.
 //!
 //! *Rejected alternative:* the thread that fulfils the event ends the task. A thread without a slot would then change the counts of the
-//! parent, the group and the slot. All tasks would pay for that, and nearly all tasks have no event.
+//! parent, the group and the slot. That would make these counts slower for all tasks, although nearly all tasks have no event.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -163,7 +163,7 @@ pub fn is_ours(event: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Aligned as tasks are.
+    /// A type with the alignment of tasks.
     #[repr(align(64))]
     struct Aligned;
 

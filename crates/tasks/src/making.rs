@@ -59,8 +59,8 @@ impl Worker {
 
     /// Creates a task. Returns false, and does nothing, if this thread is in no region or there is no memory.
     ///
-    /// # Safety
-    /// `new` describes a task as the compiler does: the body takes such arguments, which lie at `data`.
+    /// # Safety `new` describes a task of the program: `data` points to arguments of this size and alignment, which the body takes, or to
+    /// the data from which `copy` makes them.
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
         // SAFETY: null, or the task that runs on this thread.
@@ -71,9 +71,9 @@ impl Worker {
             return true;
         }
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
-        // The thread that creates a task with an event may also be the one that fulfils the event, so it must not wait for the task unless
-        // it has to. The same holds for a task with dependences while the session notices blocked threads: the task may wait for a task
-        // that this thread creates next.
+        // The thread that creates a task with an event may also be the one that fulfils the event. If it ran the task immediately, it might
+        // wait for itself. So it queues the task, unless OpenMP requires that it runs the task immediately. The same holds for a task with
+        // dependences while the session notices blocked threads: the task may wait for a task that this thread creates next.
         let stays = new.event.is_some() || (new.accesses.is_some() && umt_client::is_live());
         let full = !waits && !stays && team.has_enough(slot);
         let at_once = waits || (full && new.accesses.is_none());
@@ -189,7 +189,7 @@ impl Worker {
     }
 }
 
-/// Stores the handle of a task's event for the program.
+/// Stores the handle of a task's event where the program expects it.
 ///
 /// # Safety
 /// A word may be written to `place`, and to `data` unless that is null.

@@ -131,7 +131,7 @@ impl<T> Nesting<T> {
         &self.levels
     }
 
-    /// Returns how many of the levels the OpenMP library does not know on threads of the region.
+    /// Returns the number of outermost levels that the OpenMP library does not know on threads of the region.
     pub fn hidden(&self) -> u32 {
         self.hidden
     }

@@ -169,7 +169,7 @@ impl Worker {
     pub(crate) fn own_function(&self) -> Option<Work> {
         // SAFETY: the task that runs on this thread.
         let task = unsafe { self.current.get().as_ref() }?;
-        // A part of a range runs in a frame, and its function is the range's.
+        // If the task is a range, its part runs in one frame, and has the same function.
         let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
         is_its_own.then(|| task.work.get())
     }

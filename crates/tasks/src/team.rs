@@ -218,7 +218,7 @@ impl Team {
             let generation = self.generation();
             self.pass(generation);
             while !self.has_passed(generation) {
-                // A helper whose last task ended late may be in the middle of `pass`.
+                // A helper whose last task ended late may be in the middle of `pass`: wait until it has finished.
                 std::hint::spin_loop();
             }
             self.cancelled.store(0, Ordering::Relaxed);
