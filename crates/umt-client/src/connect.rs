@@ -171,14 +171,14 @@ mod tests {
         }
     }
 
-    /// Sends a welcome with so many descriptors.
+    /// Sends a welcome with `count` descriptors.
     fn send_welcome(to: &OwnedFd, count: usize) {
         let fds = vec![to.as_raw_fd(); count];
         let mut welcome = Welcome { magic: MAGIC, version: VERSION, how: 0 };
         let mut part = libc::iovec { iov_base: (&raw mut welcome).cast(), iov_len: size_of::<Welcome>() };
         let bytes = size_of_val(fds.as_slice()) as libc::c_uint;
         let mut control = vec![0u64; 8 + count];
-        // SAFETY: all zero is an empty message; a header and descriptors are written where there is room for them.
+        // SAFETY: all zero is an empty message; `control` has room for the header and the descriptors.
         let sent = unsafe {
             let mut message: libc::msghdr = MaybeUninit::zeroed().assume_init();
             (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
@@ -193,11 +193,12 @@ mod tests {
         assert_eq!(sent, size_of::<Welcome>() as isize);
     }
 
-    /// The kernel gives as many as there is room for, and says that there were more: that is no answer without doorbells.
+    /// If there are too many descriptors, the kernel delivers those for which there is room, and sets MSG_CTRUNC. `receive` must return an error
+    /// then, and not an answer with fewer doorbells.
     #[test]
     fn an_answer_that_lacks_descriptors_is_an_error() {
         let mut pair = [0; 2];
-        // SAFETY: room for two descriptors, which are ours then.
+        // SAFETY: `pair` has room for two descriptors, which this test then owns.
         let [here, there] = unsafe {
             assert_eq!(libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, pair.as_mut_ptr()), 0);
             pair.map(|fd| OwnedFd::from_raw_fd(fd))

@@ -7,8 +7,9 @@
 //! No system call is needed to exchange this state: the kernel side and the program map the same memory ([`wire::umt`]).
 //!
 //! Without privileges there are two other methods. *Records*: the kernel logs each thread's switches, and a new record wakes a parked standby, which
-//! then looks for work itself ([`records`]); with [`leader`], it wakes one leader thread, which rings the standbys. *Sentinels*: each CPU has a
-//! thread of the class SCHED_IDLE, which runs only if the CPU is otherwise idle, and then rings a standby in place of BPF ([`sentinel`]).
+//! then looks for work itself ([`records`]); with [`leader`], a new record wakes one leader thread instead, which rings the standbys. *Sentinels*:
+//! each CPU has a thread of the class SCHED_IDLE, which runs only if the CPU is otherwise idle, and then rings a standby in place of BPF
+//! ([`sentinel`]).
 //!
 //! # The protocol
 //!
@@ -37,9 +38,9 @@
 //! can be rung, or sees the task in step 3. The module `protocol` contains these steps without the kernel, and a model checker tests all their
 //! interleavings.
 //!
-//! *Rejected alternative:* a word that says whether any task is pending. While it is set, step 1 would need no fence. But some thread has to clear
-//! that word, and a thread that queues a task while the word is stale does not look for a free CPU. The model checker found an interleaving in which
-//! all other threads are blocked by then.
+//! *Rejected alternative:* a word that says whether any task is pending. While this word is set, step 1 would need no fence. But some thread has to
+//! clear that word, and a thread that queues a task while the word is stale does not look for a free CPU. The model checker found an interleaving in
+//! which all other threads are blocked by then.
 //!
 //! If the shared words are wrong, because an event was lost or the session has died, this costs time, but no task is lost: the program's own threads
 //! look at the queues as usual.

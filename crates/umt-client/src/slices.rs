@@ -106,12 +106,12 @@ fn change(policy: libc::c_int, how: impl FnOnce(&mut libc::sched_attr)) -> bool 
 mod tests {
     use super::*;
 
-    /// The calling thread's policy and slice.
+    /// Returns the calling thread's policy and slice.
     fn own() -> (u32, u64) {
         // SAFETY: as in `change`.
         let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
         let size = size_of::<libc::sched_attr>() as u32;
-        // SAFETY: room for as many bytes.
+        // SAFETY: `attributes` has room for `size` bytes.
         let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
         assert_eq!(read, 0);
         (attributes.sched_policy, attributes.sched_runtime)

@@ -14,7 +14,7 @@ use crate::together::Why;
 
 const OUTS: u64 = 300;
 
-/// Voluntary and other switches of the calling thread.
+/// Returns the numbers of voluntary and of involuntary switches of the calling thread.
 fn switches() -> (u64, u64) {
     let usage = crate::thread::usage();
     (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64)
@@ -24,7 +24,7 @@ fn own_place() -> u32 {
     OWN.get().unwrap().0
 }
 
-/// Outs in the last so many records of a place: by will, and preempted.
+/// Counts the outs among the last `records` records of a place: voluntary ones, and preemptions.
 fn outs(place: u32, records: u64) -> (u64, u64) {
     let end = written(place);
     let kinds = (1..=records).filter_map(|back| {
@@ -37,7 +37,7 @@ fn outs(place: u32, records: u64) -> (u64, u64) {
     kinds.fold((0, 0), |(will, other), by_will| (will + u64::from(by_will), other + u64::from(!by_will)))
 }
 
-/// One test, because the arena and the place to sleep at are one for a process.
+/// A single test, because a process has only one arena and one epoll instance for the watchers.
 #[test]
 fn logs_say_what_the_kernel_counts() {
     if let Err(why) = probe() {
@@ -66,7 +66,7 @@ fn every_switch_is_in_the_log() {
         assert!(will >= 20);
         // Each switch is an out, and an in.
         assert_eq!((end - at) / RECORD, 2 * (will + other));
-        // As far as the ring goes back.
+        // The ring has only the latest records.
         if will + other < PAGE as u64 / RECORD / 2 {
             assert_eq!(outs(own_place(), (end - at) / RECORD), (will, other));
         }
@@ -88,7 +88,7 @@ fn who_watches_is_woken_at_outs_only() {
         assert!(enlist());
         for _ in 0..OUTS {
             std::thread::sleep(Duration::from_micros(300));
-            // Long enough for a watcher who was woken at the in to have gone back to sleep.
+            // Long enough that a watcher that was woken at the in has gone back to sleep.
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_micros(300) {
                 std::hint::spin_loop();
@@ -102,7 +102,8 @@ fn who_watches_is_woken_at_outs_only() {
     DONE.store(true, Ordering::Release);
     let wakes = watcher.join().unwrap();
     assert!(records >= 2 * OUTS);
-    // Woken at ins too it would be once for each record, or nearly; a watcher that comes late is woken once for several.
+    // If the watcher were woken at ins too, there would be nearly one wake-up for each record. If the watcher is late, one wake-up covers several
+    // records.
     assert!(wakes <= records / 2 + 2 && wakes > records / 8, "{wakes} wake-ups, {records} records");
 }
 
@@ -115,7 +116,7 @@ fn a_blocked_thread_is_not_runnable_and_a_busy_one_is() {
         says.send(own_place()).unwrap();
         hears.recv().unwrap();
         stay_here();
-        // Inherits the place to stay: both wait for the CPU in turns.
+        // The rival inherits the affinity mask, so both threads take turns on this CPU.
         let rival = spawn(|| {
             while !ENOUGH.load(Ordering::Acquire) {
                 std::hint::spin_loop()
