@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * A small version of the paper's runtime. Tasks compute and block. A worker is bound to each CPU. The leader starts a spare worker on a CPU
- * that has no ready worker. Workers surrender if their CPU has too many.
+ * that has no ready worker. A worker surrenders its CPU if another worker is ready there.
  *
  *   cc -O2 -pthread leader.c -lcox_umt -o leader
  *   ./leader [TASKS]                             backend perf

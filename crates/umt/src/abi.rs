@@ -29,7 +29,7 @@ fn cpu(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// `struct cox_umt_counts`.
+/// Mirror of `struct cox_umt_counts`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct CCounts {

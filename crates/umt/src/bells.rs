@@ -42,8 +42,8 @@ pub struct Bells {
 }
 
 impl Bells {
-    /// Returns the session that the environment names. `None` if there is none, if it does not count by BPF, or if BPF does not count this
-    /// process's threads.
+    /// Returns the session that the environment names. `None` if there is no session, if the session does not use BPF, or if BPF does not
+    /// count this process's threads.
     pub fn find(cpus: usize) -> Option<&'static Bells> {
         // SAFETY: null, or never freed.
         if let Some(kept) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {

@@ -143,7 +143,7 @@ mod tests {
         fn each_block_counts_once_where_it_is_and_each_move_where_it_goes(acts in acts()) {
             let (mut tally, mut place) = (Tally::new(CPUS as usize), Whereabouts::default());
             records(&acts).into_iter().for_each(|(switch, _)| place.goes_on(switch, &mut tally));
-            // By hand: the first record makes it ready on CPU 0.
+            // The expected counts, computed independently: the first record makes the thread ready on CPU 0.
             let (mut blocked, mut unblocked, mut here) = ([0; CPUS as usize], [0; CPUS as usize], 0);
             unblocked[0] += u32::from(!acts.is_empty());
             for act in &acts {

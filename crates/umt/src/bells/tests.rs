@@ -1,4 +1,4 @@
-//! CPUs that share a bell, of which this machine may have none.
+//! Tests CPUs that share a doorbell. The CPUs are simulated, because this machine may have too few.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,7 +8,7 @@ use super::*;
 
 const CPUS: usize = 40;
 
-/// A session of which nobody is at the other end, and its page.
+/// Returns a session with no process at its other end, and its kernel page.
 fn bells() -> (Bells, &'static Seen) {
     // SAFETY: makes a descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)) };
@@ -19,7 +19,7 @@ fn bells() -> (Bells, &'static Seen) {
 }
 
 impl Bells {
-    /// What BPF does when a thread blocks.
+    /// Does what BPF does when a thread blocks.
     fn blocks_on(&self, seen: &Seen, cpu: usize) {
         let Moves { blocked, unblocked } = seen.cpu[cpu].moves();
         seen.cpu[cpu].0.store(u64::from(blocked + 1) | u64::from(unblocked) << 32, Ordering::Release);
