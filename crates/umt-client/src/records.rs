@@ -118,7 +118,8 @@ thread_local! {
 
 /// Tests whether the kernel lets this user open perf events that log the switches of the user's own threads.
 ///
-/// # Errors The kernel's error, if it refuses.
+/// # Errors
+/// The kernel's error, if it refuses.
 pub fn probe() -> io::Result<()> {
     open().map(drop)
 }
