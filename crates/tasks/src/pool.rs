@@ -212,7 +212,7 @@ fn slab(class: usize) -> Option<Chain> {
 
 unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
-/// A separate allocation for a task's data. This record follows the task in its block.
+/// Describes the separate allocation of a task's data. Lies in the task's block, after the task.
 struct Room {
     at: *mut u8,
     bytes: usize,

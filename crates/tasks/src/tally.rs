@@ -82,7 +82,7 @@ impl Tally {
         before.wrapping_sub(missing) & NUMBER != ZERO
     }
 
-    /// Returns whether all children have ended that the task waits for. Called after [`ask`](Tally::ask).
+    /// Returns whether all children that the task waits for have ended. Called after [`ask`](Tally::ask).
     #[inline]
     pub fn is_enough(&self) -> bool {
         self.0.load(Ordering::Acquire) & NUMBER == ZERO

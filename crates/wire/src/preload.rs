@@ -15,7 +15,7 @@ pub const KEPT_FROM: i32 = 1000;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxprlpg");
 /// Version of this layout.
 pub const VERSION: u32 = 1;
-/// Bytes of a page. Each writer has pages of its own.
+/// Size of a page, bytes. Each writer has pages of its own.
 pub const PAGE: usize = 4096;
 /// Number of slots in the table.
 pub const SLOTS: usize = 1024;

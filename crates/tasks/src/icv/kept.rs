@@ -52,7 +52,7 @@ pub(crate) fn tasks_will_differ() {
     TASKS_DIFFER.store(true, Ordering::Relaxed);
 }
 
-/// Values, with a reference count.
+/// The values of a task's control variables, with a reference count.
 pub(crate) struct Kept {
     pub users: AtomicU32,
     pub values: Values,
