@@ -36,12 +36,12 @@ const TAKEN: &[&str] = &["run", "pack", "advise"];
 const ENVIRONMENT: &[Outside] = &[
     Outside {
         names: || vec!["NO_COLOR"],
-        meaning: "If it is set and not empty, cox prints no colours. It prints them on terminals only.",
+        meaning: "If this variable is set and not empty, cox prints no colours. Otherwise cox prints colours on terminals only.",
         commands: REPORTS,
     },
     Outside {
         names: || vec!["LC_ALL", "LC_CTYPE", "LANG"],
-        meaning: "The first of these that is set names the locale. If it is not a UTF-8 locale, reports on a terminal are ASCII.",
+        meaning: "The first of these variables that is set names the locale. If the locale is not UTF-8, reports on a terminal are in ASCII.",
         commands: REPORTS,
     },
     Outside { names: || vec!["PATH"], meaning: "cox searches these folders for the program.", commands: SESSIONS },

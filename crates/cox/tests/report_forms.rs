@@ -183,7 +183,7 @@ fn a_recording_that_was_cut_is_read_up_to_there() {
         };
         fs::write(&file, &bytes[..length]).unwrap();
         let (document, err) = document(&file, &bench);
-        assert!(err.contains("whole up to byte"), "{form}: {err}");
+        assert!(err.contains("complete up to byte"), "{form}: {err}");
         assert_eq!(err.contains("layouts"), form != "pipe", "{form}: {err}");
         let (events, all) = (document.account.events, whole.account.events);
         // Half of such a file is names of what was there before, which are not compressed.

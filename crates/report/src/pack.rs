@@ -226,7 +226,7 @@ impl PackReport {
             "{} · controller {own:.1} % of one CPU, counted in the {} · {}",
             counted(self.moves, "move"),
             seconds(self.wall_ns),
-            if self.diagnostics.is_empty() { "masks restored" } else { "see below for masks" },
+            if self.diagnostics.is_empty() { "masks restored" } else { "problems: see below" },
         ));
         if self.spin_throttled > 0 {
             lines.push(format!(

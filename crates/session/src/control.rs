@@ -176,7 +176,7 @@ pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
             continue;
         }
         let stream = UnixStream::from(socket);
-        let session = Peer::of(&stream).context("cannot tell whose session it is")?.uid;
+        let session = Peer::of(&stream).context("cannot determine the user of the session")?.uid;
         let owner = std::fs::metadata(format!("/proc/{pid}")).map(|process| process.uid());
         // Root may send commands to any session, but trusts only a session of root or of the process's own user.
         let is_owner = geteuid().is_root() && owner.is_ok_and(|owner| owner == session.as_raw());

@@ -190,7 +190,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
         let Some(part) = packet.cox else { continue };
         if let Some(bytes) = part.head {
             if head.is_some() {
-                return Err(ReadError::Damaged("it has two heads"));
+                return Err(ReadError::Damaged("it has two headers"));
             }
             head = Some(unpack(&bytes)?);
         }
@@ -228,7 +228,7 @@ fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
         version: u32,
     }
     let text = inflate(bytes, HEAD.min(HEAD_FREE + HEAD_FROM_BYTE * bytes.len() as u64))?;
-    let damaged = |_| ReadError::Damaged("its head cannot be read");
+    let damaged = |_| ReadError::Damaged("its header cannot be read");
     let Version { version } = serde_json::from_slice(&text).map_err(damaged)?;
     if version != VERSION {
         return Err(ReadError::Version(version));

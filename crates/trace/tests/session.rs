@@ -178,7 +178,7 @@ fn a_second_head_is_refused() {
     let bytes = file(&recording(&moments(5)), "report");
     let twice = [&bytes[..], &bytes[..]].concat();
     let error = again(&twice).expect_err("two recordings in one file");
-    assert!(error.to_string().contains("two heads"), "{error}");
+    assert!(error.to_string().contains("two headers"), "{error}");
 }
 
 /// `make fuzz` has more of them. What is behind the reader, other than traces, is tested with `cox report`.

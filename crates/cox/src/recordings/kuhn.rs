@@ -108,7 +108,7 @@ fn page(
         ("migration", moved.waited_ns, "waits for a CPU during which the thread migrated"),
         ("waiting for CPU", waited_ns, "wake delay + preempt wait: what the scheduler cost threads"),
         ("blocked", ours.blocked_ns, "asleep: included in Kuhn's context switch, but not a cost of the scheduler"),
-        ("idle", idle_ns, "CPUs without a thread, also where perf lost the switch from idle"),
+        ("idle", idle_ns, "idle CPUs, including time for which perf lost the switch from idle"),
     ];
     for (whose, rows) in [("Kuhn 2022, by perf sched timehist", &theirs_are[..]), ("cox", &ours_are)] {
         writeln!(page, "\n{whose}:")?;

@@ -41,7 +41,7 @@ fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
     let say = around.say;
     let perfdata::Ending { cut, late, lost, switches, wakings, unclear, borrowed_formats, .. } = ending;
     if let Some(perfdata::Cut { at_bytes, why }) = cut {
-        say(&format!("the recording is whole up to byte {at_bytes}, and the report covers only that part: {why}"));
+        say(&format!("the recording is complete up to byte {at_bytes}, and the report covers only that part: {why}"));
     }
     if *borrowed_formats {
         say("the recording is cut off and lacks the layouts of its events; cox used those of this machine's kernel");

@@ -18,7 +18,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let style = Style { unicode: true, ..Style::default() };
     writeln!(out, "<p>{}</p>", Safe(headline(view.document, co_run)))?;
     out.push_str("<h3>What CPUs did while the same programs ran</h3>\n");
-    out.push_str("<p>CPU time. Idle time belongs to the program that may use the CPU, to several together if several may, and to no program if no running program may.</p>\n");
+    out.push_str("<p>CPU time. If one running program may use an idle CPU, the idle time belongs to this program; if several may, to all of them together; if none may, to no program.</p>\n");
     table::write(out, phases(co_run, &style), "")?;
     out.push_str(
         "<h3>Who waited behind whom</h3>\n<p>Thread time without a CPU, by the program that held the CPU.</p>\n",

@@ -34,7 +34,7 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
     };
     plot::caption(out, title, &note)?;
     if lengths.count() == 0 {
-        out.push_str("<p class=\"none\">None was seen from start to end.</p></figure>\n");
+        out.push_str("<p class=\"none\">No complete interval was seen.</p></figure>\n");
         return Ok(());
     }
     plot::warning(out, view.holes())?;

@@ -30,8 +30,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     plot::caption(
         out,
         "Blocked threads, and those that woke them",
-        "The row is the thread that was blocked, the column the one that ended its block; the darker the cell, the longer the row’s thread had been \
-         blocked by then. Each shade starts at twice the time of the one before.",
+        "Row: the blocked thread. Column: the thread that ended the block. The darker the cell, the longer the row’s thread was blocked. \
+         Each shade starts at twice the time of the one before.",
     )?;
     if edges.is_empty() {
         out.push_str("<p class=\"none\">No wake-ups between threads were seen.</p></figure>\n");

@@ -41,8 +41,11 @@ fn legend(document: &Document) -> String {
     if cpus.is_empty() {
         return String::new();
     }
-    let unseen =
-        if cpus.iter().any(|cpu| divide(cpu)[3] > 0) { "not seen: before the first event on the CPU; " } else { "" };
+    let unseen = if cpus.iter().any(|cpu| divide(cpu)[3] > 0) {
+        "not seen: time before the first event on the CPU; "
+    } else {
+        ""
+    };
     format!(
         "{unseen}idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle while none \
          waited and one was off CPU"

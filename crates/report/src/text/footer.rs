@@ -145,7 +145,7 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
         (lost.finals, "threads listed only in sum"),
         (lost.samples, "samples"),
         (lost.pairs, "wake-ups without their waker"),
-        (lost.idle_split, "updates of the division of idle time"),
+        (lost.idle_split, "updates of idle/waited and idle/blocked"),
         (lost.moments, "trace events"),
     ];
     let mut named: Vec<String> =
