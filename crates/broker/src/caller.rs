@@ -96,7 +96,7 @@ fn unread(is_gone: bool, why: &dyn std::fmt::Display) -> String {
     if is_gone { GONE.to_owned() } else { why.to_string() }
 }
 
-/// Returns the message for a process that could not be held.
+/// Returns the message for a process for which no pidfd could be opened.
 pub(crate) fn unheld(error: Errno) -> String {
     unread(error == Errno::SRCH, &format!("pidfd_open: {error}"))
 }

@@ -83,9 +83,9 @@ pub trait World {
 
 /// The state of the conversation.
 pub enum Dialogue {
-    /// No message yet.
+    /// cox has not sent a message yet.
     New,
-    /// The versions agree.
+    /// cox has sent its protocol version and layout, and they are ours.
     Greeted,
     /// The observing eBPF programs are attached.
     Observing {

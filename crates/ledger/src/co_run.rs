@@ -1,8 +1,8 @@
 //! Co-run programs: what each took from the others, and to which program the idle time belongs.
 //!
 //! Computed by replaying the trace events. At any time, the *running* programs are those whose first process has a thread. The time in which a thread
-//! ran on a CPU belongs to the thread's program. Idle time is divided by the running programs that *could have used* the CPU, that is, whose affinity
-//! mask contains the CPU:
+//! ran on a CPU belongs to the thread's program. Idle time is attributed to the running programs that *could have used* the CPU: those whose affinity
+//! mask contains the CPU.
 //!
 //! - If one running program could have used the CPU, the idle time belongs to this program, which had no thread to run there.
 //! - If several could have used it, the idle time belongs to all of them together: cox does not guess which of them should have used it.
@@ -52,7 +52,7 @@ pub struct Phase {
     pub others_ns: u64,
     /// Idle time of the CPUs.
     pub idle: Vec<Idle>,
-    /// CPU time before the first event of each CPU.
+    /// Time before the first event of each CPU, summed over the CPUs.
     pub unseen_ns: u64,
 }
 

@@ -91,7 +91,7 @@ impl Sums {
         share(ns, self.wall_ns)
     }
 
-    /// Returns all thread time, divided by what threads did; the parts do not overlap.
+    /// Splits all thread time by what the threads did; the parts do not overlap.
     pub fn division(&self) -> Division {
         let mut blocked_by = self.blocked_by;
         blocked_by[Cause::Futex] = 0;
@@ -106,7 +106,7 @@ impl Sums {
     }
 }
 
-/// Thread time, divided by what threads did; the parts sum to the threads' lifetimes.
+/// Thread time, split by what the threads did; the parts sum to the threads' lifetimes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Division {
     /// Working.
@@ -199,14 +199,14 @@ pub fn imbalance(process: &Process) -> Option<Imbalance> {
     })
 }
 
-/// Thread time that tracked threads waited for a CPU, by the kind of its holder.
+/// Time for which tracked threads waited for a CPU, summed over threads, by what held the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
-    /// Behind other tracked threads.
+    /// Time in which another tracked thread held the CPU.
     pub siblings_ns: u64,
-    /// Behind untracked threads.
+    /// Time in which an untracked thread held the CPU.
     pub others_ns: u64,
-    /// On an idle CPU.
+    /// Time in which the CPU was idle.
     pub idle_ns: u64,
 }
 
@@ -217,7 +217,7 @@ impl Behind {
     }
 }
 
-/// Computes how long tracked threads waited for CPUs, by the kind of the CPU's holder.
+/// Computes how long tracked threads waited for CPUs, by what held the CPU.
 pub fn behind(account: &Account) -> Behind {
     let mut behind = Behind::default();
     for preemptor in &account.preemptors {

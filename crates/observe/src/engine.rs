@@ -29,7 +29,7 @@ const REORDER_NS: u64 = 200_000_000;
 /// The observing engine.
 pub struct Observing {
     asked: Asked,
-    /// Set by `probe`.
+    /// The loaded backend; `None` before `probe`.
     observer: Option<Box<dyn Observer>>,
     passed_over: Vec<String>,
     symboliser: Symboliser,

@@ -15,7 +15,7 @@ const MOST_NUMBERS: usize = 9;
 pub(crate) struct Bar {
     /// The number of CPUs: `2`, or a range: `4–7`.
     pub cpus: String,
-    /// Tenths of a percent of wall time; all bars are 100.0 % together.
+    /// Part of the wall time, in tenths of a percent. All bars together are 100.0 %.
     pub permille: u64,
 }
 

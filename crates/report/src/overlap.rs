@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::style::{Style, wrapped};
 
-/// Shorter times are not mentioned: they would be printed as 0.00.
+/// Shortest time that the text mentions, nanoseconds. Shorter times would be printed as 0.00.
 const LEAST_NS: u64 = 5_000_000;
 
 ledger::figures! {

@@ -149,7 +149,7 @@ impl Asker {
 pub enum Found {
     /// A session that this user may send commands to.
     Session(Asks),
-    /// Only sessions that this user may not send commands to.
+    /// There are sessions for this process, but this user may not send commands to any of them.
     Stranger,
     /// No session.
     Nobody,

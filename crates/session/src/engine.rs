@@ -132,7 +132,7 @@ pub struct Ended {
 pub struct Launched {
     /// Process id of the program's first process.
     pub pid: u32,
-    /// Exit of that process.
+    /// How the first process ended.
     pub exit: Exit,
     /// Start on CLOCK_MONOTONIC, nanoseconds.
     pub start_ns: u64,

@@ -45,7 +45,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// Returns 127 or 126, as env(1) and shells do.
+    /// Returns cox's exit code for this error, as in env(1) and shells: 127 if the program was not found, 126 if it cannot be executed.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {

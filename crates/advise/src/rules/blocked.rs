@@ -2,8 +2,8 @@
 //!
 //! For the ranges see `expected`. The thread bound prevents a false finding for a thread that does I/O while others keep the CPUs busy. Waits for
 //! sockets, terminals, timers and unknown causes have no range, because nothing in the account shows how much of them can be removed (see `floor`).
-//! Overlapping a wait with other work hides only as much of it as there is other work. The bound already accounts for this, since the same CPUs have
-//! to do that work.
+//! If a wait is overlapped with other work, the hidden part of the wait is at most as long as that work. The work bound includes this limit already,
+//! since the same CPUs have to do the other work.
 
 use ledger::account::thread;
 use ledger::summary;
@@ -79,7 +79,7 @@ fn delay(evidence: &Evidence, kind: Kind, delay: Delay, cause: Cause, what: &str
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }
 
-/// Returns what would have to disappear to reach the bound, in words.
+/// Returns the name of the waiting that would have to disappear to reach the bound, for a sentence.
 fn waiting_name(delay: Delay) -> &'static str {
     match delay {
         Delay::PageFault => "any waiting for pages",
@@ -164,8 +164,8 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
 /// Returns a finding of intended waiting, which saves no time: its `back_ns` only ranks it among such findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // Waits for child processes are explained by the accounts of the children. For the share of any other kind of waiting, they are therefore
-    // subtracted from the threads' lifetimes.
+    // The accounts of child processes explain the waits for these processes. When the share of another kind of waiting is computed, the time of these
+    // waits is therefore subtracted from the threads' lifetimes.
     let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
     let of_workers = workers.blocked_by.of(causes);

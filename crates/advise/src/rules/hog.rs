@@ -1,6 +1,6 @@
 //! CPU hog: threads wait for CPUs that other programs hold.
 //!
-//! If other programs held the share `s` of the CPUs, and the work could fill whatever they leave, an idle machine gives a factor of `1 / (1 − s)`. A
+//! If other programs held the share `s` of the CPUs, and the work could fill all the rest, an idle machine gives a speed-up of `1 / (1 − s)`. A
 //! program that meets at barriers loses more, because all threads wait for the preempted one. The range is therefore computed from the thread time
 //! waited behind other programs (see `expected`). At its low end that time was spread over all threads; at its high end all of it was on the critical
 //! path.

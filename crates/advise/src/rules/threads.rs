@@ -1,13 +1,14 @@
 //! Oversubscription: more threads than CPUs, and the threads wait for one another.
 //!
 //! Threads that queue for CPUs but never wait for one another (a parallel make) lose nothing: the CPUs are busy with work all the time. A queue
-//! delays other threads only if the threads also meet (spinning, yielding or asleep). In that case the number of threads is the cause.
+//! delays other threads only if threads also wait for one another, by spinning, yielding or sleeping. In that case the number of threads is the cause.
 //!
 //! Bound: the work bound. With one thread per CPU no thread queues and no thread spins for a queued one, so `wall / (Σ work / CPUs)` can be reached.
-//! For n threads that wait only by spinning, this is n / CPUs if all turns are equally long. If the step gains nothing, the rule reports nothing.
+//! For n threads that wait only by spinning, this is n / CPUs if all threads run equally long at a time. If the step gains nothing, the rule reports
+//! nothing.
 //!
-//! If the backend does not see spinning, threads that are alive at the same time and queue count as oversubscription as well, because most such
-//! threads meet somewhere. How they wait is then unknown, and the step has no forecast.
+//! If the backend does not see spinning, it is enough for this rule that threads are alive at the same time and queue, because most such threads
+//! wait for one another at some point. How they wait is then unknown, and the step has no forecast.
 
 use ledger::account::thread;
 use ledger::summary;
@@ -74,7 +75,7 @@ fn side_by_side(evidence: &Evidence) -> bool {
     evidence.workers_alive() >= TEAM_ALIVE * evidence.workers.len() as f64
 }
 
-/// Returns whether there were too few CPUs: they were busy, or, if the backend does not see that, more threads wanted a CPU than there are.
+/// Returns whether there were too few CPUs: the CPUs were busy, or, if the backend does not see that, more threads wanted a CPU than there are CPUs.
 fn has_queue(evidence: &Evidence) -> bool {
     let wanted = !evidence.sees.preemptors && evidence.concurrency.runnable >= evidence.cpus;
     wanted || evidence.utilisation() >= QUEUE_UTILISATION

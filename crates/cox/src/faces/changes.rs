@@ -41,7 +41,7 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
     Ok(found)
 }
 
-/// Returns what was restored for a session, in words.
+/// Returns a text that says what was restored for a session.
 pub fn told(undone: &Undone) -> String {
     let mut parts = vec![format!("{} put back", undone.restored)];
     let others = [
@@ -54,7 +54,7 @@ pub fn told(undone: &Undone) -> String {
     parts.join(", ")
 }
 
-/// Returns which session wrote the journal, in words.
+/// Returns a text that names the session that wrote the journal.
 pub fn session(entry: &Entry) -> String {
     match &entry.record {
         // The words of a command line may contain control characters, so they are escaped for the terminal.

@@ -53,7 +53,7 @@ pub fn perf(random: &mut Random) -> Vec<u8> {
     file
 }
 
-/// Returns a text of `perf script`, changed.
+/// Returns text in the form of `perf script`, with random changes.
 pub fn script(random: &mut Random) -> Vec<u8> {
     let mut lines = SCRIPT.to_owned();
     let how = random.below(4);
@@ -118,7 +118,7 @@ impl Sessions {
         Session { recording, moments, report: self.documents[at].clone() }
     }
 
-    /// Returns one of the traces, changed.
+    /// Returns one of the traces, with random changes.
     pub fn changed(&self, random: &mut Random) -> Vec<u8> {
         let mut session = self.original(random.below(self.documents.len()));
         if random.one_in(8) {

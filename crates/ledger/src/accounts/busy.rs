@@ -1,4 +1,4 @@
-//! Divides wall time by how many CPUs were busy with the program at the same time.
+//! Splits wall time into the times in which 0, 1, 2, … CPUs were busy with the program.
 //!
 //! The times are computed from levels (`wire/include/cox/cells.h`): level k is the time in which more than k CPUs were busy. The levels sum to the
 //! run time of all threads. If lost events make the two differ, the times are not reported.

@@ -5,9 +5,9 @@
 //! sum times (`wire/include/cox/cells.h`); a presence cell sums the time in which at least one thread is in a state.
 //!
 //! - idle while a tracked thread that was allowed on this CPU waited for a CPU: the increase of the presence cells of waiting threads since the idle
-//!   interval began. There is a cell for the threads bound to this CPU, and one for each class of affinity masks that contains it. Their sum is
-//!   limited to the interval, because several threads may wait at the same time.
-//! - idle while no tracked thread waited but some were off CPU: the increase of the off-CPU presence cell, less the part above.
+//!   interval began. There is a cell for the threads bound to this CPU, and one for each class of affinity masks that contain this CPU. The sum of
+//!   their increases is limited to the length of the interval, because several threads may wait at the same time.
+//! - idle while no tracked thread waited but some were off CPU: the increase of the off-CPU presence cell, minus the time above.
 //!
 //! The rest of the window is unknown: what a CPU did before its first event was not seen.
 

@@ -24,7 +24,7 @@ pub struct Figure<T: 'static> {
     pub adds: Adds,
     /// How well each backend sees the figure.
     pub seen: Seen,
-    /// Returns the value as a number; for a time divided by causes, the sum over all causes. `None` if it is not a number, or not known.
+    /// Returns the value as a number; for a time that is split by cause, the sum over all causes. `None` if the value is not a number, or not known.
     pub value: fn(&T) -> Option<u64>,
 }
 

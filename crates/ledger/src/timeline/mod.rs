@@ -143,9 +143,9 @@ pub struct Timeline {
     pub lanes: BTreeMap<u16, Lane>,
     /// Number of migrations, by old and new CPU.
     pub moves: BTreeMap<(u16, u16), u64>,
-    /// Lengths of wake delays that are inside the window.
+    /// Lengths of the wake delays that begin and end inside the window.
     pub wake_delays: Histogram,
-    /// Lengths of stints on a CPU that are inside the window.
+    /// Lengths of the stints on a CPU that begin and end inside the window.
     pub runs: Histogram,
     /// Number of lost trace events, by the column in which the loss began.
     pub lost: Vec<u64>,

@@ -67,7 +67,7 @@ fn who(holder: Holder, coloured: &[usize]) -> Who {
     }
 }
 
-/// Divides a column of a CPU by holder, in the order of stacks.
+/// Divides a column of a CPU into one part for each holder, in the order in which the parts are stacked.
 fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> Vec<(Who, u64)> {
     let mut parts: Vec<(Who, u64)> = Vec::new();
     for (holder, ns) in cell {
@@ -165,7 +165,7 @@ fn path_of(paths: &mut Vec<(Who, String)>, who: Who) -> &mut String {
     &mut paths[at].1
 }
 
-/// Draws each column divided by holder, from below. Idle time is left blank.
+/// Draws each column as a stack with one part for each holder, from below. Idle time is left blank.
 fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     for (x, cell) in lane.cells.iter().enumerate() {
         let parts = column(cell, coloured);

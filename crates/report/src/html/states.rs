@@ -1,4 +1,4 @@
-//! A bar for each thread: its lifetime divided by state. The bar is not a time line.
+//! A bar for each thread, with a part for the time in each state. The bar is not a time line.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};

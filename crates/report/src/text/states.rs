@@ -87,7 +87,7 @@ fn in_use(document: &Document, sums: &Sums, wall_ns: u64) -> String {
 pub(crate) struct Share {
     /// What the threads did.
     pub label: String,
-    /// Tenths of a percent of all thread time.
+    /// Part of all thread time, in tenths of a percent.
     pub permille: u64,
     /// The parts that are printed; they sum to the class. A class that is not divided has one part without a name.
     pub parts: Vec<SharePart>,
@@ -101,7 +101,7 @@ pub(crate) struct SharePart {
     pub state: State,
     /// The part's name; empty if the class's name already says it.
     pub label: String,
-    /// Tenths of a percent of all thread time.
+    /// Part of all thread time, in tenths of a percent.
     pub permille: u64,
 }
 

@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use super::{LaunchError, Prepared, become_program, child_signal, fail, why_not};
 use crate::target::Launch;
 
-/// Sent instead of an errno: the child may not be traced.
+/// The child sends this value instead of an errno if it may not be traced.
 const UNTRACED: i32 = 0;
 
 /// Signals with which users and job managers end programs. The kernel does not use them to end a failed exec.

@@ -1,4 +1,4 @@
-//! Counters over time: the number of threads that run, wait for a CPU and are blocked. Also marks lost trace events.
+//! Counters over time: the numbers of threads that run, that wait for a CPU, and that are blocked. Also marks lost trace events.
 
 use std::collections::HashMap;
 
