@@ -63,7 +63,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// Every situation that a verdict can name.
     pub const ALL: [Kind; 20] = [
         Kind::TooManyThreadsSpinning,
         Kind::TooManyThreadsSleeping,

@@ -98,7 +98,7 @@ pub enum Dialogue {
     Standing(Box<dyn Table>),
     /// The eBPF programs that ring doorbells are attached.
     Ringing(Ringing),
-    /// The record was sent.
+    /// The observation has ended, and its record was sent.
     Finished,
 }
 

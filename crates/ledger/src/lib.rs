@@ -1,4 +1,8 @@
-//! Scheduler events or clocks → where each thread's time went. The crate is pure: no I/O, no clock, no unsafe.
+//! Scheduler events or clocks → where each thread's time went. The crate is pure: no I/O, no system time, no unsafe.
+//!
+//! Terms: a *clock* ([`wire::Clock`]) contains the time that one thread spent in each state. To *book* time is to add it to one of these states. A
+//! *trace event* ([`wire::Moment`]) is a scheduler event as a trace stores it. A *stint* is the time from a thread's switch-in to its next switch-out;
+//! a *stretch* is an interval in which a thread has one state.
 //!
 //! - [`transition`]: how one event changes one thread's clock. BPF follows the same rules.
 //! - [`close`]: closes a clock, that is, books the time from its last event to the end of the window.
@@ -6,7 +10,7 @@
 //! - [`moments`]: trace events → events for the replay. [`stretch`]: what a thread did in an interval.
 //! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.
 //! - [`accounts`]: an observer's record → the [`Account`].
-//! - [`co_run`]: what co-run programs took from one another.
+//! - [`co_run`]: how co-run programs shared the CPUs, and how long they waited for one another.
 //! - [`account`]: the types of an account, which are the JSON that users read. [`figures`]: what a figure is, and how it is declared.
 //! - [`provenance`]: where, when and of which program an account was taken. [`sees`]: what the backend could see. [`causes`]: wording of the causes
 //!   of blocking.

@@ -32,7 +32,7 @@ impl Event {
 /// A thread's state, as far as perf's `timehist` distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Raw {
-    /// State 0.
+    /// Runnable: state number 0.
     Running,
     /// Runnable, with a state number other than 0: newer kernels mark a preempted thread.
     Preempted,

@@ -53,7 +53,7 @@ pub struct Simulation {
 /// One way to run the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Way {
-    /// The way.
+    /// The way to run the program.
     pub how: How,
     /// Number of threads when the program runs in this way.
     pub threads: u64,

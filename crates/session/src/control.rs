@@ -151,7 +151,7 @@ pub enum Found {
     Session(Asks),
     /// There are sessions for this process, but this user may not send commands to any of them.
     Stranger,
-    /// No session.
+    /// There is no session that runs this engine for the process.
     Nobody,
 }
 

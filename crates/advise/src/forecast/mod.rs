@@ -62,7 +62,7 @@ pub enum Basis {
 /// The forecast for one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
-    /// The way.
+    /// The way to run the program.
     pub way: Way,
     /// Number of threads.
     pub threads: u64,

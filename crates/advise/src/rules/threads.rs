@@ -1,7 +1,7 @@
 //! Oversubscription: more threads than CPUs, and the threads wait for one another.
 //!
 //! Threads that queue for CPUs but never wait for one another (a parallel make) lose nothing: the CPUs are busy with work all the time. A queue
-//! delays other threads only if threads also wait for one another, by spinning, yielding or sleeping. In that case the number of threads is the cause.
+//! delays other threads only if threads also wait for one another, by spinning, yielding or sleeping. Then the number of threads is the cause.
 //!
 //! Bound: the work bound. With one thread per CPU no thread queues and no thread spins for a queued one, so `wall / (Σ work / CPUs)` can be reached.
 //! For n threads that wait only by spinning, this is n / CPUs if all threads run equally long at a time. If the step gains nothing, the rule reports

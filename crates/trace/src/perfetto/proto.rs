@@ -46,7 +46,7 @@ pub struct TracePacketDefaults {
     pub timestamp_clock_id: Option<u32>,
 }
 
-/// `track_event/track_event.proto`.
+/// A message of `track_event/track_event.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct TrackEventDefaults {
     #[prost(uint64, optional, tag = "11")]
@@ -132,7 +132,7 @@ pub struct SchedBlockedReason {
     pub io_wait: Option<u32>,
 }
 
-/// `interned_data/interned_data.proto`.
+/// A message of `interned_data/interned_data.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedData {
     #[prost(message, repeated, tag = "2")]
@@ -141,7 +141,7 @@ pub struct InternedData {
     pub kernel_symbols: Vec<InternedString>,
 }
 
-/// `track_event/track_event.proto`.
+/// A message of `track_event/track_event.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct EventName {
     #[prost(uint64, optional, tag = "1")]
@@ -150,7 +150,7 @@ pub struct EventName {
     pub name: Option<String>,
 }
 
-/// `profiling/profile_common.proto`.
+/// A message of `profiling/profile_common.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct InternedString {
     #[prost(uint64, optional, tag = "1")]
@@ -159,7 +159,7 @@ pub struct InternedString {
     pub str: Option<Vec<u8>>,
 }
 
-/// `ps/process_tree.proto`.
+/// A message of `ps/process_tree.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ProcessTree {
     #[prost(message, repeated, tag = "1")]
@@ -210,7 +210,7 @@ pub struct Clock {
     pub is_incremental: Option<bool>,
 }
 
-/// `common/system_info.proto`.
+/// A message of `common/system_info.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct SystemInfo {
     #[prost(message, optional, tag = "1")]
@@ -242,7 +242,7 @@ pub struct TrackDescriptor {
     pub counter: Option<CounterDescriptor>,
 }
 
-/// `track_event/thread_descriptor.proto`.
+/// A message of `track_event/thread_descriptor.proto`.
 #[derive(Clone, PartialEq, Message)]
 pub struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
