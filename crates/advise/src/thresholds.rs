@@ -91,7 +91,8 @@ pub const MIN_THREAD_NS: u64 = 50_000_000;
 /// Losing at most this part of the events changes no figure in its printed digits.
 pub const LOSS_NEGLIGIBLE: f64 = 0.001;
 
-/// If more than this part of the events is lost, there is no verdict: every share is then as uncertain as the least share of a headline.
+/// If more than this part of the events is lost, there is no verdict: the error of a share can then be as large as the smallest share that makes a
+/// headline ([`WORTH_SHARE`]).
 pub const LOSS_TOO_MUCH: f64 = 0.05;
 
 /// Unknown time is mentioned if it is at least this part of thread time, because the other shares are then unreliable.

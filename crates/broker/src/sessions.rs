@@ -6,10 +6,11 @@
 //! user with such a name counts only for that user.
 //!
 //! 1. Bind an unused name. From now on other processes count this session.
-//! 2. Count. If the session fits, listen, which marks the session as held. If several sessions do not fit together, the
-//!    last of them sees all of them, so that the held sessions never exceed the limits.
-//! 3. If the session does not fit, release the name. If the sessions already held leave no room, the session is
-//!    refused. Otherwise other sessions are in step 2 too, and this one tries again after a moment.
+//! 2. Count all sessions. If the limits allow this session, listen on the socket, which marks the session as accepted.
+//!    If several sessions are begun at the same time, the last of them counts all others, so that the accepted sessions
+//!    together never exceed the limits.
+//! 3. If the limits do not allow this session, release the name. If the accepted sessions alone leave no room, the
+//!    session is refused. Otherwise other sessions are in step 2, too, and this session tries again after a moment.
 
 use std::io;
 use std::os::fd::OwnedFd;

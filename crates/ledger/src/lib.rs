@@ -1,8 +1,8 @@
 //! Scheduler events or clocks → where each thread's time went. The crate is pure: no I/O, no system time, no unsafe.
 //!
 //! Terms: a *clock* ([`wire::Clock`]) contains the time that one thread spent in each state. To *book* time is to add it to one of these states. A
-//! *trace event* ([`wire::Moment`]) is a scheduler event as a trace stores it. A *stint* is the time from a thread's switch-in to its next switch-out;
-//! a *stretch* is an interval in which a thread has one state.
+//! *trace event* ([`wire::Moment`]) is a scheduler event as a trace stores it. A *stint* is the time from a thread's switch-in to its next
+//! switch-out; a *stretch* is an interval in which a thread has one state.
 //!
 //! - [`transition`]: how one event changes one thread's clock. BPF follows the same rules.
 //! - [`close`]: closes a clock, that is, books the time from its last event to the end of the window.

@@ -106,7 +106,7 @@ pub struct Replay {
     late: u64,
     present: HashMap<u32, Thread>,
     past: Vec<Thread>,
-    /// Present threads by process.
+    /// Ids of the present threads of each process, by process id.
     members: HashMap<u32, BTreeSet<u32>>,
     pairs: HashMap<Pair, PairSum>,
     cpus: Cpus,
@@ -154,7 +154,7 @@ impl Replay {
     }
 
     /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
-    /// switch-in to the switch-out. If a later event contradicts a stint, it is removed from the level that is then the highest.
+    /// switch-in to the switch-out. If a later event contradicts a stint, the stint's time is removed from the level that is the highest at that time.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }

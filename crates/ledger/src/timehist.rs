@@ -31,7 +31,7 @@ pub enum Left {
     Running,
     /// Runnable, and marked as preempted by the kernel.
     Marked,
-    /// State D.
+    /// Blocked and not interruptible by signals: state D.
     Uninterruptible,
     /// Any other state.
     Other,
