@@ -154,7 +154,7 @@ impl Replay {
     }
 
     /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
-    /// switch-in to the switch-out. If a later event contradicts a stint, the stint's time is removed from the level that is the highest at that time.
+    /// switch-in to the switch-out. If a later event contradicts a stint, the stint's time is removed from the level that is then the highest.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }

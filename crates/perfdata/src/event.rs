@@ -80,7 +80,7 @@ pub enum Kind {
         /// The new CPU.
         to: u32,
     },
-    /// The scheduler charges run time to a thread: the time since its last such event, or since its arrival on the CPU.
+    /// The scheduler charges run time to a thread: the time since the thread's last event of this kind, or since its switch-in.
     Ran {
         /// The thread that ran.
         tid: u32,

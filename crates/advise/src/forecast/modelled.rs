@@ -76,7 +76,7 @@ const MOSTLY_LOOPS: f64 = 0.5;
 /// Threads meet at barriers if each of them sleeps more often than this per second. Joins are rarer.
 const SLEEPS_PER_S: f64 = 3.0;
 
-/// A length of phases is possible if the simulated slowdown is within this factor of the measured one.
+/// A length of phases is possible if the slowdown simulated with it differs from the measured slowdown by at most this factor.
 const LIKE: f64 = 1.25;
 
 /// If packing is not faster than the kernel's scheduling by this factor, cox is assumed not to pack.

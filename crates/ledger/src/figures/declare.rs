@@ -1,6 +1,6 @@
 //! The macro that declares structs of figures.
 
-/// Declares a struct some of whose fields are figures. How they are written, read, described, added and printed follows from the declaration.
+/// Declares a struct. Some of its fields are figures. The declaration defines how these are written, read, described, added and printed.
 ///
 /// The test below this macro is an example.
 ///

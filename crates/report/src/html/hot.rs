@@ -1,4 +1,4 @@
-//! Spinning, and the functions in which threads ran.
+//! The part of run time that was spent spinning, and the functions in which threads ran.
 
 use std::fmt::{self, Write};
 
