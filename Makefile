@@ -211,7 +211,8 @@ test: test-packages python-packages nextest suite workloads
 		status=0
 		run --test-threads 1 -E "$$failed" | tee target/again.log || status=$$?
 	fi
-	# Loom explores thread interleavings in the deque and the tally. It needs a build of its own.
+	# Loom runs parts of the task runtime in the orders that their threads' steps can have: queues, barriers, cancellation, sleep, thread numbers.
+	# It needs a build of its own.
 	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
 		tee target/loom.log || status=$$?
 	printf '\nThe slowest tests:\n'

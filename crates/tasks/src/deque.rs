@@ -14,7 +14,7 @@
 use crate::sync::{AtomicPtr, Ends, Ordering, fence};
 
 /// Number of ring slots of a deque. This many ready tasks are enough for thieves.
-pub const CAPACITY: usize = 1024;
+pub const CAPACITY: usize = if cfg!(loom) { 2 } else { 1024 };
 
 /// A work-stealing deque of at most `N` pointers, `N` a power of two.
 pub struct Deque<T, const N: usize = CAPACITY> {
@@ -221,15 +221,13 @@ mod tests {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::sync::explore;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicUsize;
 
-    /// Tests an owner that pushes `pushes` tasks and pops as often, while thieves steal, in every interleaving with at most three
-    /// preemptions. Two preemptions already reveal nearly all bugs (Musuvathi and Qadeer, PLDI 2007).
+    /// An owner pushes `pushes` tasks and pops as many, while each thief tries to steal one task.
     fn each_once(pushes: usize, thieves: usize) {
-        let mut model = loom::model::Builder::new();
-        model.preemption_bound = Some(3);
-        model.check(move || {
+        explore(move || {
             let deque: Arc<Deque<AtomicUsize, 2>> = Arc::default();
             let tasks: Vec<*mut AtomicUsize> =
                 (0..pushes).map(|_| Box::into_raw(Box::new(AtomicUsize::new(0)))).collect();

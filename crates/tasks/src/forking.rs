@@ -3,11 +3,11 @@
 
 use std::sync::MutexGuard;
 
-use crate::{icv, park, pool};
+use crate::{icv, pool, sync, threads};
 
 /// Guards of all locks of this crate. While they exist, no other thread holds one of these locks.
 pub struct Held {
-    _numbers: MutexGuard<'static, (Vec<u32>, u32)>,
+    _numbers: sync::MutexGuard<'static, threads::Free>,
     _memory: MutexGuard<'static, [pool::Chains; 2]>,
     _icvs: MutexGuard<'static, ()>,
 }
@@ -15,5 +15,5 @@ pub struct Held {
 /// Takes all locks of this crate. No thread waits for one of them while it holds another, so there is no deadlock.
 #[must_use]
 pub fn hold() -> Held {
-    Held { _numbers: park::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
+    Held { _numbers: threads::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
 }

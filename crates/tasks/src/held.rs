@@ -79,27 +79,46 @@ mod tests {
 
 #[cfg(all(test, loom))]
 mod model {
-    use super::*;
-    use loom::cell::UnsafeCell;
-    use loom::sync::Arc;
+    use std::sync::Arc;
 
-    /// Only one thread at a time holds the lock: the model checker reports concurrent accesses to the cell.
-    #[test]
-    fn two_never_have_it() {
-        loom::model(|| {
+    use loom::cell::UnsafeCell;
+
+    use super::*;
+
+    /// The owner takes the lock twice, and another thread takes it once. A thread that has the lock uses a cell, which loom watches.
+    fn check(take: fn(&Held, bool) -> bool) {
+        loom::model(move || {
             let shared = Arc::new((Held::new(), UnsafeCell::new(0)));
-            let use_it = |shared: &(Held, UnsafeCell<u32>), own| {
-                if shared.0.take(own) {
-                    // SAFETY: this thread holds the lock. That no other thread holds it is what the model checks.
+            let use_cell = move |shared: &(Held, UnsafeCell<u32>), own| {
+                if take(&shared.0, own) {
+                    // SAFETY: loom fails if two threads use the cell at the same time.
                     shared.1.with_mut(|count| unsafe { *count += 1 });
                     shared.0.give_back(own);
                 }
             };
             let other = shared.clone();
-            let other = loom::thread::spawn(move || use_it(&other, false));
-            use_it(&shared, true);
-            use_it(&shared, true);
+            let other = loom::thread::spawn(move || use_cell(&other, false));
+            use_cell(&shared, true);
+            use_cell(&shared, true);
             other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn it_has_one_holder() {
+        check(Held::take);
+    }
+
+    #[test]
+    #[should_panic(expected = "Causality violation")]
+    fn it_has_two_holders_without_the_fences() {
+        check(|held, own| {
+            held.word(own).store(1, Ordering::Relaxed);
+            let free = held.word(!own).load(Ordering::Acquire) == 0;
+            if !free {
+                held.give_back(own);
+            }
+            free
         });
     }
 }

@@ -49,6 +49,7 @@ mod sync;
 mod tally;
 mod task;
 pub mod team;
+mod threads;
 mod waiting;
 pub mod work;
 pub mod worker;

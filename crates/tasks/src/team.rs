@@ -12,7 +12,7 @@ mod sleep;
 
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use self::meeting::Meeting;
 use crate::asking::somebody_asks;
@@ -22,7 +22,7 @@ use crate::icv::kept::OfRegion;
 use crate::nesting::{Common, Nesting};
 use crate::queues::Queues;
 use crate::spare::boxed;
-use crate::sync::{self, Ends, ends as ends_elsewhere, shared_ends};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ends, Ordering, ends as ends_elsewhere, shared_ends};
 use crate::task::{NOBODY, Task};
 use crate::work::Work;
 
@@ -86,7 +86,7 @@ pub struct Team {
     /// Whether a region uses the team, or is about to. Written once per region; members never read it.
     in_use: Apart<AtomicBool>,
     meeting: Apart<Meeting>,
-    generation: Apart<sync::AtomicU32>,
+    generation: Apart<AtomicU32>,
     /// Set by a thread that looks for a task and finds none. A thread that creates tasks reads and clears it.
     pub(crate) hungry: Apart<AtomicBool>,
     /// A task without descendants. A thread that sleeps, and accepts only descendants of this task, is woken for no task.
@@ -181,7 +181,7 @@ impl Team {
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             in_use: Apart(AtomicBool::new(false)),
             meeting: Apart(Meeting::new()),
-            generation: Apart(sync::AtomicU32::new(0)),
+            generation: Apart(AtomicU32::new(0)),
             nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(slots), end(slots + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),

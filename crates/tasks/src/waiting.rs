@@ -11,7 +11,7 @@ use crate::worker::Worker;
 
 /// Number of times that a thread looks for a task before it sleeps. A wake-up takes some microseconds; a look takes a few dozen
 /// nanoseconds.
-const LOOKS: u32 = 200;
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 200 };
 
 /// Number of pause instructions between two looks.
 const SPINS: u32 = 16;

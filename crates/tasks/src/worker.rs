@@ -15,10 +15,10 @@ use crate::held::NONE;
 use crate::icv::kept::{Aside, OfWorker, do_tasks_differ};
 use crate::learned::Learned;
 use crate::nesting::Nesting;
-use crate::park::{give_back, take_number};
 use crate::pool::Pool;
 use crate::task::{FINAL, Task};
 use crate::team::{Slot, Team};
+use crate::threads::{give_back, take_number};
 
 /// A thread that runs tasks.
 pub struct Worker {

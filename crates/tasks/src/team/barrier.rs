@@ -9,19 +9,19 @@
 //!
 //! **Cancellation.** The member that cancels a region is not at a barrier, and its next barrier is the region's end. The other members
 //! cannot pass their next barrier before this member arrives, so that barrier is the region's last one for them too. Members that already
-//! wait there are released. They stay counted as arrived, and are not counted again at the region's end. After the cancellation no task
-//! begins, so a counted member creates none.
+//! wait there are released. They stay counted as arrived, and are not counted again at the region's end. So the member that cancels can
+//! pass the region's end before a released member arrives there: the caller needs its own barrier afterwards. After the cancellation no
+//! task begins, so a counted member creates none.
 //!
 //! **Ends of regions.** If no member is expected to create tasks, the region ends without a barrier (`lets_go`). If a member creates tasks
 //! nevertheless, it stays at the end until no task is left, and so does every member that arrives later. Members are not counted as arrived
 //! there, and no barrier is passed. So if the region was cancelled, the members that were released from its barrier stay counted until the
 //! next region begins, which clears the count.
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-
 use super::{Slot, Team};
 use crate::begun::Taker;
 use crate::fence;
+use crate::sync::{AtomicU64, Ordering, fence};
 
 impl Team {
     /// Returns whether members leave the region as soon as no task is left, even if other members have not arrived at its end.
@@ -143,3 +143,6 @@ impl Team {
         ended == sum(|slot| &slot.own.made)
     }
 }
+
+#[cfg(all(test, loom))]
+mod model;

@@ -1,6 +1,6 @@
 //! The counters of a barrier.
 
-use std::sync::atomic::AtomicU32;
+use crate::sync::AtomicU32;
 
 /// Words that members write when they arrive at a barrier.
 pub(super) struct Meeting {

@@ -5,11 +5,11 @@
 //! write: no wake-up is lost.
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{Ordering, fence};
 
 use super::{Slot, Team};
 use crate::fence;
 use crate::park::bed;
+use crate::sync::{Ordering, fence};
 use crate::task::Task;
 
 impl Team {
@@ -118,5 +118,81 @@ impl Team {
         let oldest = self.slots.iter().chain(self.helpers()).filter_map(|slot| NonNull::new(slot.deque.oldest()));
         let queued = self.queued();
         oldest.chain(queued).for_each(|task| self.wake_for(task));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use std::sync::Arc;
+
+    use loom::sync::atomic::AtomicU32;
+    use loom::thread::spawn;
+
+    use super::*;
+    use crate::sync::explore;
+
+    /// A team with one slot, and the number of tasks in its queue.
+    struct Model {
+        team: Team,
+        tasks: AtomicU32,
+    }
+
+    /// A task that sleeping threads do not look at, because they accept any task.
+    const TASK: NonNull<Task> = NonNull::dangling();
+
+    /// One thread queues a task. The other thread finds no task, and sleeps until there is one.
+    fn check(announce: fn(&Team), lie_down: fn(&Team, &Slot)) {
+        explore(move || {
+            let model = Arc::new(Model { team: Team::new(1), tasks: AtomicU32::new(0) });
+            let slot = model.team.slot(0);
+            slot.thread.store(0, Ordering::Relaxed);
+            let queues = model.clone();
+            let other = spawn(move || {
+                queues.tasks.store(1, Ordering::Relaxed);
+                announce(&queues.team);
+            });
+            while model.tasks.load(Ordering::Relaxed) == 0 {
+                lie_down(&model.team, slot);
+                if model.tasks.load(Ordering::Relaxed) == 0 {
+                    bed(0).sleep();
+                }
+                model.team.get_up(slot, false);
+            }
+            other.join().unwrap();
+        });
+    }
+
+    fn announces(team: &Team) {
+        team.announce(TASK);
+    }
+
+    fn lies_down(team: &Team, slot: &Slot) {
+        team.lie_down(slot, None);
+    }
+
+    #[test]
+    fn a_sleeping_thread_overlooks_no_task() {
+        check(announces, lies_down);
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn a_sleeping_thread_overlooks_a_task_without_its_own_fence() {
+        check(announces, |team, slot| {
+            team.idle[0].fetch_or(1 << slot.number, Ordering::AcqRel);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "deadlock")]
+    fn a_sleeping_thread_overlooks_a_task_without_the_other_threads_fence() {
+        check(
+            |team| {
+                if team.has_sleepers() {
+                    team.wake_for(TASK);
+                }
+            },
+            lies_down,
+        );
     }
 }
