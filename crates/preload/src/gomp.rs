@@ -1,9 +1,10 @@
 //! Barriers of libgomp, as gcc calls them: at the end of regions, loops and sections, and explicit ones.
 //!
 //! gcc's code makes no call at the end of a region: threads return from the region's function into libgomp, which keeps all but the first thread in
-//! its barrier until the next region. Therefore this module wraps the region's function. A thread counts as *in a barrier* from its return until it
-//! begins its share of the next region. The first thread counts as in a barrier until all threads have returned. The last thread that returns clears
-//! the flag in the first thread's slot, because the first thread may have no CPU to do so.
+//! its barrier until the next region. Therefore this module wraps the region's function. A thread's *share* of a region is the thread's call of that
+//! function. A thread counts as *in a barrier* from its return until it begins its share of the next region. The first thread counts as in a barrier
+//! until all threads have returned. The last thread that returns clears the flag in the first thread's slot, because the first thread may have no CPU
+//! to do so.
 //!
 //! A *phase* begins with a region, and after each barrier within the region. A waiting thread is thus released exactly when another thread of its
 //! team has begun more phases. The end of a region does not begin a phase: the other threads continue to wait while the first thread works alone.
@@ -30,8 +31,8 @@ use crate::overlap::{self, Inner, cancelling};
 use crate::real::{Library, Work, library, real};
 use crate::throttle;
 
-/// What each thread of a team needs to begin its share of a region. It is on one cache line, because each thread has to fetch it from the first
-/// thread.
+/// What each thread of a team needs to begin its share of a region. These data are on one cache line, because each thread has to fetch them from the
+/// first thread.
 #[repr(C, align(64))]
 struct Region<'a> {
     /// The first word of the program's data, which GOMP_parallel_reductions reads.
@@ -43,7 +44,7 @@ struct Region<'a> {
     phases: u64,
     /// Slot of the thread that began the region.
     first: Option<&'static Slot>,
-    /// The team that runs the region's tasks, if `overlap` does.
+    /// The team of `overlap` for this region, if `overlap` runs the region's tasks.
     tasks: Option<&'static Team>,
     /// The group for tasks that take part in the region's reductions; its fields are written before the region's other threads run.
     group: Option<&'a Group>,
@@ -53,7 +54,7 @@ struct Region<'a> {
 // The read-only cache line ends where the written one begins.
 const _: () = assert!(offset_of!(Region<'_>, returned) == 64);
 
-/// Number of threads that have returned from their share; on a cache line of its own, because it is written.
+/// Number of threads that have returned from their share; on a cache line of its own, because all threads write it.
 #[repr(align(64))]
 struct Returned(AtomicU32);
 
@@ -70,7 +71,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
         memory::begin_share(slot, region.phases);
     }
     overlap::share(region.tasks, region.group, region.library, team, || {
-        // SAFETY: the program's function is called with its own data.
+        // SAFETY: the program's function is called with the data that the program has passed for it.
         unsafe { work(data) };
     });
     let Some(slot) = slot else { return };
@@ -81,7 +82,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     }
 }
 
-/// Called at a thread's first share of a region.
+/// Called when a thread begins its share of a region with several threads for the first time: marks it as a thread of a team.
 #[cold]
 fn enlist(slot: &Slot) {
     slot.role.store(ROLE_TEAM, Ordering::Relaxed);
@@ -115,7 +116,8 @@ unsafe fn around<R>(
     let first = memory::here();
     throttle::look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
-    // SAFETY: if libgomp reads the data, the compiler passes at least one word; otherwise null or any pointer for the program's function.
+    // SAFETY: for this call, libgomp reads the data, so the compiler passes at least one word. For the other calls, `data` is meant only for the
+    // program's function: it may be null or any pointer, and is not read here.
     let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
     // SAFETY: `inner` is ended after the region.
@@ -137,7 +139,7 @@ macro_rules! parallel {
         /// Wrapper of the libgomp function of this name, which runs a parallel construct. Also records the barrier at the region's end.
         ///
         /// # Safety
-        /// As for the real function.
+        /// The same requirements as for the real function apply to the caller.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise, passed on; the real function of this name has this type.

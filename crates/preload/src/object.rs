@@ -20,7 +20,7 @@ impl Object {
         (self.start..self.end).contains(&address)
     }
 
-    /// Returns another handle of the object.
+    /// Returns a new dlopen(3) handle of the object.
     pub fn handle(&self) -> Option<*mut c_void> {
         // SAFETY: the loader's own name of a loaded object. It is empty for the program itself, which dlopen(3) opens by a null name.
         let name = if unsafe { *self.name } == 0 { ptr::null() } else { self.name };

@@ -53,7 +53,7 @@ type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
 /// tool.
 ///
 /// # Safety
-/// Called by a runtime, with its version as a C string.
+/// Only an OpenMP runtime may call this function, with its version as a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
     // SAFETY: a C string; the result is the next object's function of this name, or libomp's own, which continues the search.

@@ -16,7 +16,7 @@ static REAL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 /// Wrapper of pthread_barrier_wait(3), which records the barrier.
 ///
 /// # Safety
-/// As for the real function.
+/// The same requirements as for the real function apply to the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
     let Some(real) = real() else { return libc::EINVAL };

@@ -34,7 +34,7 @@ impl Library {
         }
     }
 
-    /// Returns one of the library's functions; null if it has none of this name.
+    /// Returns one of the library's functions; null if the library has no function of this name.
     #[inline]
     pub fn get(&self, call: Call) -> *mut c_void {
         let known = self.calls[call as usize].load(Ordering::Relaxed);
@@ -142,7 +142,8 @@ static CALLERS: [Caller; MAX_CALLERS] =
 /// Lock: held while a caller or a library is entered into its table.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the library for a call from this code address. `None` if the caller has no such library; then it reached us through a weak reference.
+/// Returns the OpenMP library that a call from this code address belongs to. `None` if the caller is not linked to one; its call then reached this
+/// library through a weak reference.
 #[inline]
 pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }

@@ -1,4 +1,5 @@
-//! Dispatch of gcc's calls about tasks, worksharing and threads: to `overlap` if it runs the tasks, otherwise to libgomp.
+//! Dispatch of gcc's calls about tasks, worksharing and threads: to `overlap` if it runs the tasks, otherwise to libgomp. The *target* of a call is
+//! the function in which the call continues.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -370,8 +371,9 @@ about_events! {
     fulfill_event_fortran = FulfillEventFortran;
 }
 
-/// Defines functions that return the target of a query about the calling thread. If standbys may run tasks, we answer the query for the thread
-/// number, and the other queries on standbys and in nested regions. Our functions may call libgomp's function `$of`.
+/// Defines functions that return the target of a query about the calling thread. If standbys may run tasks, `$ours` answers the query on threads for
+/// which `$where` is true: queries for a thread number on all threads of our teams, other queries on standbys and in nested regions. `$ours` may
+/// call libgomp's function `$of`.
 macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {

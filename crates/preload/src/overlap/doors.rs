@@ -102,7 +102,7 @@ impl Lacking {
     #[cold]
     #[inline(never)]
     unsafe fn go(self, worker: &Worker) {
-        // The tasks that it may depend on are children of the current task.
+        // The new task can only depend on children of the current task.
         worker.wait_for_children();
         let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
         let data = match self.copy {
@@ -295,7 +295,7 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     let by_place = worker.member().is_some();
     // SAFETY: the compiler's block.
     if !unsafe { Block::new(data) }.is_some_and(|block| block.register(group.kept.get(), threads, by_place)) {
-        // As libgomp does without memory.
+        // libgomp also aborts the program if there is no memory.
         std::process::abort();
     }
     group.kept.set(data);
@@ -334,7 +334,7 @@ pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: us
         // SAFETY: the compiler's array: `count` addresses, followed by space for `originals`.
         let address = unsafe { &mut *addresses.add(at) };
         let Some((copy, variable)) = block.and_then(|block| block.find(*address, whose)) else {
-            // gcc does not create such a program.
+            // No block contains the variable. gcc does not generate such code.
             std::process::abort();
         };
         *address = copy;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::real::Work;
 
-/// Number of remembered functions. Two functions with the same entry displace each other, which only costs barriers.
+/// Number of remembered functions. Two functions with the same entry displace each other, which only costs additional barriers.
 const PLACES: usize = 512;
 /// Flag in the lowest bit of an entry. The other bits are the function's address, which fits because addresses in programs have 47 bits.
 const HAD_TASKS: usize = 1;

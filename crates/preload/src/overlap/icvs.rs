@@ -22,8 +22,8 @@ const AUTO: c_int = 4;
 /// Flag of a schedule's kind: iterations run in order.
 const MONOTONIC: c_int = c_int::MIN;
 
-/// In place of a device number: the program has never chosen a device. The default device is not queried then, because the query makes the libgomp of
-/// gcc 13 or later load its device plug-ins.
+/// Stored instead of a device number if the program has never chosen a device. The default device is not queried then, because the query makes the
+/// libgomp of gcc 13 or later load its device plug-ins.
 const NEVER_CHOSEN: c_int = c_int::MIN;
 static IS_DEVICE_CHOSEN: AtomicBool = AtomicBool::new(false);
 /// The default device before the program first chose one.
@@ -38,7 +38,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     }
 }
 
-/// Records that the team's region belongs to this library.
+/// Records that the OpenMP library `library` runs the team's region.
 pub fn are_of(team: &Team, library: &'static Library) {
     team.made_by(ptr::from_ref(library).cast_mut().cast());
 }

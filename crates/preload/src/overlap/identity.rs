@@ -1,7 +1,7 @@
 //! Answers to a task's queries about its thread and its regions: on a standby, libgomp would answer that there is no team.
 //!
-//! Only numbers can be answered in this way. If a program has thread-local data of its own ([`has_own_thread_data`]), its tasks would find the
-//! standby's data; therefore they stay on threads of the team.
+//! This works only for queries that return a number. It does not work for a program's own thread-local data: a task on a standby would access the
+//! standby's copy. Therefore, the tasks of a program with such data ([`has_own_thread_data`]) run only on threads of the team.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering;

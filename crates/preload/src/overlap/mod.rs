@@ -170,7 +170,8 @@ pub fn put_back(team: &'static Team, work: Work) {
     team.release();
 }
 
-/// Returns the group for a region with the given block of reductions. libgomp has a group of its own for them, which does not contain our tasks.
+/// Returns the task group for a region with the given block of reductions. libgomp also creates a task group for these reductions, but that group
+/// does not contain our tasks.
 pub fn group(reductions: *mut usize) -> Group {
     // SAFETY: there is no enclosing group.
     let group = unsafe { Group::new(ptr::null()) };
@@ -180,7 +181,7 @@ pub fn group(reductions: *mut usize) -> Group {
 }
 
 /// Runs a thread's share of a region. If the region has a team of ours and more than one thread, `overlap` runs its tasks. If tasks take part in the
-/// region's reductions, `group` is the group of all threads for them.
+/// region's reductions, `group` is the task group of all threads for these reductions.
 #[inline]
 pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Library, size: c_int, work: impl FnOnce()) {
     if !is_wanted() {
@@ -191,8 +192,8 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     // The only thread of a region runs its tasks immediately, as with libgomp, unless standbys can run other tasks while the thread is blocked.
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
-        // libgomp runs the tasks of this region, even if we run those of an enclosing one. libgomp may run them only at the region's end, and the
-        // worker must have stepped aside while they run. So libgomp's barrier is called here if the region has one thread.
+        // libgomp runs the tasks of this region, even if we run those of an enclosing one. libgomp may run them only at the region's end. While they
+        // run, the worker must not be in a team of ours (`step_aside`). So libgomp's barrier is called here if the region has one thread.
         let before = worker.step_aside();
         // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };

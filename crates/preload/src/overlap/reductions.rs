@@ -18,13 +18,13 @@
 use std::ffi::c_void;
 use std::ptr;
 
-/// Indexes of words in a block.
+/// Indexes of the words in a block of reductions (see the module's documentation).
 const VARIABLES: usize = 0;
 const BYTES: usize = 1;
-/// Before registration the alignment, afterwards the address of the copies.
+/// This word contains the alignment before registration, and the address of the copies afterwards.
 const COPIES: usize = 2;
 const NEXT: usize = 4;
-/// Not 0 in the first block of a registration.
+/// This word is not 0 in the first block of a registration.
 const FIRST: usize = 5;
 /// Values of the word `FIRST` in our blocks: a task finds its copy by its place in the team, or by its thread number. In libgomp's blocks the word is
 /// an address, and copies are found by place.

@@ -6,8 +6,8 @@
 //! [`workshare_task_reduction_unregister`], which contains another barrier: ours. It tells libgomp that the construct was cancelled, so that libgomp
 //! omits its own barrier.
 //!
-//! In a cancelled region, libgomp would let each thread leave by itself, although tasks, or threads that reach the construct later, still use the
-//! copies or blocks. Our threads meet as usual, at the region's last barrier.
+//! In a cancelled region, libgomp would let each thread leave the construct without waiting for the others, although tasks, or threads that reach the
+//! construct later, still use the copies or blocks. Our threads meet as usual, at the region's last barrier.
 
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use std::mem::transmute;
@@ -80,7 +80,7 @@ shares! {
     scope_start(block: *mut usize) reduces block;
 }
 
-/// Ends a construct whose reductions tasks take part in.
+/// Ends a construct with reductions in which tasks take part.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
     // Read before the barrier: tasks that run in the barrier may begin such constructs in regions of their own, and overwrite the variable.
     let real = beyond();

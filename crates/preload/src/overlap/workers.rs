@@ -26,7 +26,8 @@ pub fn worker() -> Option<&'static Worker> {
     worker_in(|new| Some(Box::new(new)))
 }
 
-/// Like [`worker`], for a thread without which the program can continue: returns `None` also if there is no memory.
+/// Like [`worker`], for standbys: returns `None` also if there is no memory, because the program can continue without
+/// this standby.
 pub fn spare_worker() -> Option<&'static Worker> {
     worker_in(|new| boxed(|| new))
 }
