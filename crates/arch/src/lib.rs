@@ -4,12 +4,12 @@
 //! |---|---|
 //! | [`blocked_in`], `SYS_*` | the cause of a block in a system call, by the call's number |
 //! | [`wait_loop`], [`import_slot`] | what machine code does: loops that only wait, stubs of the procedure linkage table |
-//! | `doors` (macros) | entry points of the preload library in assembly, and the library's thread-local word |
+//! | `entries` (macros) | entry points of the preload library in assembly, and the library's thread-local word |
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
 //! The clock and a stopwatch are here too; they are the same on all processors. This crate contains no unsafe code itself, but the code
-//! that the macros in `doors` generate is unsafe.
+//! that the macros in `entries` generate is unsafe.
 
 pub mod clock;
 pub mod laps;

@@ -74,8 +74,8 @@ impl RegistrationServer {
             listening(&server.socket()).with_context(|| format!("making a socket: {}", server.socket().display()))?;
         let lifeline =
             source.lock().unwrap_or_else(PoisonError::into_inner).lifeline().context("copying a descriptor")?;
-        let ends = Ends { close, lifeline };
-        let work = move || answer_all(&listener, &ends, nonce, &source, patience);
+        let shutdown = ShutdownFds { close, lifeline };
+        let work = move || answer_all(&listener, &shutdown, nonce, &source, patience);
         server.handler = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);
         Ok(server)
     }
@@ -117,16 +117,16 @@ fn remove(folder: &Path) {
 
 /// Removes the folders of this user's sessions that were killed. Errors are ignored: another process may be removing the same folder.
 fn remove_stale() {
-    let own = rustix::process::geteuid().as_raw();
+    let uid = rustix::process::geteuid().as_raw();
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some((pid, nonce)) = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')) else {
             continue;
         };
         let (Ok(pid), true) = (pid.parse::<u32>(), nonce.len() == 8) else { continue };
-        let is_own = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == own);
+        let is_ours = entry.metadata().is_ok_and(|status| status.is_dir() && status.uid() == uid);
         // The process number alone does not show that the session is over: it may be from another PID namespace.
-        if is_own && !Path::new("/proc").join(pid.to_string()).exists() && is_deserted(&entry.path().join("umt")) {
+        if is_ours && !Path::new("/proc").join(pid.to_string()).exists() && is_deserted(&entry.path().join("umt")) {
             remove(&entry.path());
         }
     }
@@ -153,26 +153,26 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The descriptors that end the server when they become ready.
-struct Ends {
+struct ShutdownFds {
     close: Arc<OwnedFd>,
     /// Hangs up when the process that rings doorbells has ended.
     lifeline: Option<OwnedFd>,
 }
 
 /// Runs the server until it is closed: accepts clients, answers their requests, and drops clients that hang up.
-fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
+fn answer_all(listener: &OwnedFd, shutdown: &ShutdownFds, nonce: [u8; 16], source: &Mutex<Source>, patience: Duration) {
     // Each client's connection; the number of its process, once it has one; and the time of its connection.
     let mut clients: Vec<(OwnedFd, Option<u32>, Instant)> = Vec::new();
     // No client is accepted before this time.
     let mut closed_until: Option<Instant> = None;
     loop {
         closed_until = closed_until.filter(|until| Instant::now() < *until);
-        let at_door = if closed_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
-        let door = [PollFd::new(&*ends.close, PollFlags::IN), PollFd::new(listener, at_door)];
-        let inside = clients.iter().map(|client| PollFd::new(&client.0, PollFlags::IN));
-        let mut wanted: Vec<PollFd<'_>> = door.into_iter().chain(inside).collect();
+        let accepts = if closed_until.is_some() { PollFlags::empty() } else { PollFlags::IN };
+        let server = [PollFd::new(&*shutdown.close, PollFlags::IN), PollFd::new(listener, accepts)];
+        let connections = clients.iter().map(|client| PollFd::new(&client.0, PollFlags::IN));
+        let mut wanted: Vec<PollFd<'_>> = server.into_iter().chain(connections).collect();
         // The last entry, the lifeline, is watched only for a hang-up: data on it answers another request, and is read elsewhere.
-        wanted.extend(ends.lifeline.iter().map(|line| PollFd::new(line, PollFlags::empty())));
+        wanted.extend(shutdown.lifeline.iter().map(|line| PollFd::new(line, PollFlags::empty())));
         // Sleep at most until the first silent client exceeds its limit, whatever the others do.
         let silent = clients.iter().filter(|(_, process, _)| process.is_none());
         let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed()));
@@ -191,7 +191,7 @@ fn answer_all(listener: &OwnedFd, ends: &Ends, nonce: [u8; 16], source: &Mutex<S
         if ready[0] {
             return;
         }
-        if ends.lifeline.is_some() && ready.last() == Some(&true) {
+        if shutdown.lifeline.is_some() && ready.last() == Some(&true) {
             // The process that rang the doorbells has ended. Returning closes the connections, which tells the clients that the session is
             // over.
             return source.lock().unwrap_or_else(PoisonError::into_inner).is_lost();
@@ -228,7 +228,7 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(client, &mut hello, RecvFlags::empty())?;
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
-    anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "a stranger");
+    anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "not a client of this session");
     let pid = Peer::of(client)?.process.context("a process that this PID namespace does not include")?;
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
     let given = source.give_or_count(pid)?;
@@ -263,8 +263,8 @@ mod tests {
         socket
     }
 
-    /// What comes, in the end; empty: the server has hung up.
-    fn hears(socket: &OwnedFd) -> Vec<u8> {
+    /// Returns the answer; empty if the server has hung up.
+    fn receive(socket: &OwnedFd) -> Vec<u8> {
         let mut ready = [PollFd::new(socket, PollFlags::IN)];
         assert_eq!(poll(&mut ready, Some(&Timespec { tv_sec: 60, tv_nsec: 0 })), Ok(1), "neither an answer nor an end");
         let mut room = vec![0; 64];
@@ -283,52 +283,52 @@ mod tests {
         poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() > 0
     }
 
-    /// A process without descriptors left cannot let anybody in: it waits for some, and does not ask the kernel all the time.
+    /// If accept fails because no descriptor is free, the server waits before it tries again, instead of polling all the time.
     #[test]
-    fn a_door_that_cannot_be_opened_costs_nothing_and_is_tried_again() {
+    fn a_failed_accept_costs_nothing_and_is_retried() {
         let folder = tempfile::tempdir().unwrap();
-        // It is always ready, and nothing can be accepted there.
-        let door = Arc::new(eventfd(1, EventfdFlags::CLOEXEC).unwrap());
+        // It is always ready, and accept(2) fails on it.
+        let broken = Arc::new(eventfd(1, EventfdFlags::CLOEXEC).unwrap());
         let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        let (listener, ends) = (Arc::clone(&door), Ends { close: Arc::clone(&close), lifeline: None });
+        let (listener, shutdown) = (Arc::clone(&broken), ShutdownFds { close: Arc::clone(&close), lifeline: None });
         let handler = std::thread::spawn(move || {
             let source = Mutex::new(Source::memory(How::Sentinels));
-            answer_all(&listener, &ends, [0; 16], &source, REQUEST_LIMIT);
+            answer_all(&listener, &shutdown, [0; 16], &source, REQUEST_LIMIT);
             arch::clock::thread_cpu_ns()
         });
         let since = Instant::now();
         std::thread::sleep(Duration::from_millis(500));
-        // Now there is somebody to be let in.
+        // Now a client can be accepted.
         let path = folder.path().join("umt");
         let socket = listening(&path).unwrap();
-        // SAFETY: both are open descriptors of this process; the one that is replaced stays open and owned by `door`.
-        assert!(unsafe { libc::dup2(socket.as_raw_fd(), door.as_raw_fd()) } >= 0);
-        let visitor = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        connect(&visitor, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        send(&visitor, b"nobody", SendFlags::NOSIGNAL).unwrap();
-        assert!(hears(&visitor).is_empty(), "a stranger is let in, and go");
+        // SAFETY: both are open descriptors of this process; the one that is replaced stays open and owned by `broken`.
+        assert!(unsafe { libc::dup2(socket.as_raw_fd(), broken.as_raw_fd()) } >= 0);
+        let client = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&client, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        send(&client, b"nonsense", SendFlags::NOSIGNAL).unwrap();
+        assert!(receive(&client).is_empty(), "the client is accepted and disconnected");
         rustix::io::write(&*close, &1u64.to_ne_bytes()).unwrap();
         let (used_ns, lasted_ns) = (handler.join().unwrap(), since.elapsed().as_nanos() as u64);
         assert!(used_ns < lasted_ns / 20, "{used_ns} of {lasted_ns}");
     }
 
-    /// Who has its pages and asks again gets no second ones, whose number would never come back.
+    /// A client that sends a second request gets no second pages, whose number would never be freed.
     #[test]
-    fn who_asks_again_is_let_go() {
+    fn a_second_request_disconnects() {
         let source = Arc::new(Mutex::new(Source::memory(How::Sentinels)));
         let server = RegistrationServer::open(Arc::clone(&source)).unwrap();
         let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce: server.nonce };
         let asks = connected(&server);
         send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
-        assert_eq!(hears(&asks).len(), size_of::<Welcome>());
+        assert_eq!(receive(&asks).len(), size_of::<Welcome>());
         send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
-        assert!(hears(&asks).is_empty(), "the desk has hung up");
+        assert!(receive(&asks).is_empty(), "the server has hung up");
         assert_eq!(source.lock().unwrap().end().counts.processes, 1);
     }
 
-    /// Those that say nothing are let go at their time, also while others come and go; nobody waits for them.
+    /// Silent clients are disconnected at their time limit, also while others come and go, and other clients do not wait for them.
     #[test]
-    fn who_says_nothing_is_let_go_and_keeps_nobody_waiting() {
+    fn a_silent_client_is_disconnected_and_delays_no_other() {
         let source = Arc::new(Mutex::new(Source::memory(How::Sentinels)));
         let server = RegistrationServer::patient(source, Duration::from_secs(2)).unwrap();
         let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce: server.nonce };
@@ -336,18 +336,18 @@ mod tests {
         let since = Instant::now();
         let asks = connected(&server);
         send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
-        assert_eq!(hears(&asks).len(), size_of::<Welcome>());
-        // Others, more often than the time that the silent one has: they do not give it more.
-        let mut visits = 0;
+        assert_eq!(receive(&asks).len(), size_of::<Welcome>());
+        // Other clients connect more often than the limit of the silent one; they do not extend it.
+        let mut others = 0;
         while !has_something(&silent) {
-            assert!(since.elapsed() < Duration::from_secs(60), "it is still there after {visits} visits");
-            let stranger = connected(&server);
-            send(&stranger, &hello.bytes()[1..], SendFlags::NOSIGNAL).unwrap();
-            assert!(hears(&stranger).is_empty(), "a stranger is let go at once");
-            visits += 1;
+            assert!(since.elapsed() < Duration::from_secs(60), "it is still there after {others} other clients");
+            let other = connected(&server);
+            send(&other, &hello.bytes()[1..], SendFlags::NOSIGNAL).unwrap();
+            assert!(receive(&other).is_empty(), "a client with a wrong request is disconnected");
+            others += 1;
             std::thread::sleep(Duration::from_millis(50));
         }
-        assert!(hears(&silent).is_empty() && since.elapsed() >= Duration::from_secs(2));
-        assert!(visits > 1 && !has_something(&asks), "who has its pages stays");
+        assert!(receive(&silent).is_empty() && since.elapsed() >= Duration::from_secs(2));
+        assert!(others > 1 && !has_something(&asks), "a client that has its pages stays");
     }
 }

@@ -137,19 +137,19 @@ mod tests {
 
     #[test]
     fn standbys_that_are_not_there_have_a_reason() {
-        let said = |failed, at_limit, error| {
+        let diagnostic = |failed, at_limit, error| {
             let (counts, reasons) =
                 (OverlapCounts { failed, ..Default::default() }, Reasons { at_limit, ..Default::default() });
             not_made(&Sums { counts, reasons, error, ..Sums::default() })
         };
-        assert_eq!(said(0, 0, None), None);
-        let why = said(4, 0, Some(libc::EAGAIN)).unwrap();
+        assert_eq!(diagnostic(0, 0, None), None);
+        let why = diagnostic(4, 0, Some(libc::EAGAIN)).unwrap();
         assert!(
             why.starts_with("4 standby threads could not be made: the kernel had no room") && why.contains("pids.max")
         );
         assert!(!why.contains("at most"), "{why}");
-        let why = said(5, 2, Some(libc::ENOMEM)).unwrap();
+        let why = diagnostic(5, 2, Some(libc::ENOMEM)).unwrap();
         assert!(why.contains("at most 64") && why.contains("(2 times); Cannot allocate memory"), "{why}");
-        assert!(said(2, 2, None).unwrap().ends_with("(2 times)"));
+        assert!(diagnostic(2, 2, None).unwrap().ends_with("(2 times)"));
     }
 }

@@ -34,7 +34,7 @@ struct Client {
     pages: Option<Pages>,
     since: Instant,
     /// An open handle of the process; or the error of opening it.
-    held: Result<Held, Errno>,
+    handle: Result<Held, Errno>,
     hung_up: Option<Instant>,
 }
 
@@ -43,13 +43,13 @@ const LAST_SWITCH: Duration = Duration::from_millis(100);
 
 impl Client {
     fn new(process: u32, pages: Option<Pages>, pid: u32) -> Client {
-        Client { process, pages, since: Instant::now(), held: Held::open(pid), hung_up: None }
+        Client { process, pages, since: Instant::now(), handle: Held::open(pid), hung_up: None }
     }
 
     /// Returns whether no thread of the process is left.
     fn is_gone(&self) -> bool {
-        let has_ended = match &self.held {
-            Ok(held) => held.has_ended(),
+        let has_ended = match &self.handle {
+            Ok(handle) => handle.has_ended(),
             // After any other error the process may still live.
             Err(why) => *why == Errno::SRCH,
         };
@@ -206,8 +206,8 @@ mod tests {
     struct One {
         is_taken: bool,
         is_second: bool,
-        /// What is said of the number.
-        told: Arc<Mutex<Vec<&'static str>>>,
+        /// Calls about the number.
+        calls: Arc<Mutex<Vec<&'static str>>>,
     }
 
     impl Doorbells for One {
@@ -227,12 +227,12 @@ mod tests {
         }
 
         fn over(&mut self, _process: u32) {
-            self.told.lock().unwrap().push("over");
+            self.calls.lock().unwrap().push("over");
         }
 
         fn gone(&mut self, _process: u32) {
             self.is_taken = false;
-            self.told.lock().unwrap().push("gone");
+            self.calls.lock().unwrap().push("gone");
         }
 
         fn end(&mut self) {}
@@ -242,11 +242,12 @@ mod tests {
     #[test]
     fn a_process_without_pages_keeps_its_number_until_it_has_ended() {
         let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let mut source = Source::new(Kind::Bpf(Box::new(One { told: Arc::clone(&told), ..One::default() })), How::Bpf);
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let mut source =
+            Source::new(Kind::Bpf(Box::new(One { calls: Arc::clone(&calls), ..One::default() })), How::Bpf);
         let why = chain(&source.give_or_count(asks.id()).unwrap_err());
         assert!(why.contains("mapping a process's pages"), "{why}");
-        assert_eq!(*told.lock().unwrap(), ["over"], "none of its standbys can be rung");
+        assert_eq!(*calls.lock().unwrap(), ["over"], "none of its standbys can be rung");
         let since = Instant::now();
         // Longer than its last switch would take to be counted.
         while since.elapsed() < 2 * LAST_SWITCH {
@@ -258,7 +259,7 @@ mod tests {
         while source.give_or_count(std::process::id()).is_err() {
             assert!(since.elapsed() < Duration::from_secs(60), "its number does not come back");
         }
-        assert_eq!(*told.lock().unwrap(), ["over", "gone"]);
+        assert_eq!(*calls.lock().unwrap(), ["over", "gone"]);
         let sums = source.end();
         assert_eq!((sums.counts.processes, sums.reasons.refused > 1), (1, true), "the refused one has said nothing");
     }

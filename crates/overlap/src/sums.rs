@@ -59,15 +59,15 @@ impl Sums {
         self.add_words(pages.said(), pages.seen(), how, age)
     }
 
-    fn add_words(mut self, said: &Said, seen: &Seen, how: How, age: Duration) -> Sums {
+    fn add_words(mut self, program: &Said, kernel: &Seen, how: How, age: Duration) -> Sums {
         let kernel = OverlapCounts {
-            blocks: seen.blocks.load(Ordering::Relaxed),
-            rings: seen.rings.load(Ordering::Relaxed),
-            no_standby: seen.no_standby.load(Ordering::Relaxed),
+            blocks: kernel.blocks.load(Ordering::Relaxed),
+            rings: kernel.rings.load(Ordering::Relaxed),
+            no_standby: kernel.no_standby.load(Ordering::Relaxed),
             ..OverlapCounts::default()
         };
-        let version = said.version.load(Ordering::Relaxed);
-        let process = Sums::of(said);
+        let version = program.version.load(Ordering::Relaxed);
+        let process = Sums::of(program);
         self.counts.add(&OverlapCounts { processes: 1, ..OverlapCounts::default() });
         if (version == 0 || version == VERSION) && process.is_possible(&kernel, age) {
             self = self.with(&process);
@@ -83,8 +83,8 @@ impl Sums {
     }
 
     /// Reads the counts in a process's page. Each word is read once.
-    fn of(said: &Said) -> Sums {
-        let words = &said.counts.0;
+    fn of(page: &Said) -> Sums {
+        let words = &page.counts.0;
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let own_rings = read(&words.own_rings);
         let error = i32::try_from(read(&words.error)).unwrap_or(i32::MAX);
@@ -111,7 +111,7 @@ impl Sums {
             },
             error: Some(error).filter(|error| *error > 0),
             refusal: None,
-            heard: said.heard.0.iter().map(read).collect(),
+            heard: page.heard.0.iter().map(read).collect(),
         }
     }
 
@@ -148,9 +148,9 @@ impl Sums {
         let all = self.heard.iter().fold(0u64, |all, count| all.saturating_add(*count));
         let mut left = (all as f64 * part).ceil() as u64;
         let class = self.heard.iter().position(|count| {
-            let here = left <= *count && *count > 0;
+            let is_reached = left <= *count && *count > 0;
             left = left.saturating_sub(*count);
-            here
+            is_reached
         })?;
         // The middle of the class, on the logarithmic scale.
         Some(2f64.powf((class as f64 + 0.5) / 4.0))
@@ -175,8 +175,8 @@ mod tests {
         assert_eq!(sums.delay_us(0.99).map(f64::round), Some(4.0));
     }
 
-    /// A page of zeros, as the kernel makes them.
-    fn seen() -> Box<Seen> {
+    /// Returns a kernel page of zeros, as the kernel makes it.
+    fn kernel_page() -> Box<Seen> {
         // SAFETY: words of which zero is a value.
         unsafe { Box::new_zeroed().assume_init() }
     }
@@ -184,34 +184,34 @@ mod tests {
     #[test]
     fn a_process_that_writes_nonsense_takes_nothing_from_the_others() {
         let age = Duration::from_secs(1);
-        let (good, seen) = (Said::new(), seen());
+        let (good, kernel) = (Said::new(), kernel_page());
         good.version.store(VERSION, Ordering::Relaxed);
         good.counts.0.ran.store(1000, Ordering::Relaxed);
         good.counts.0.standbys.store(3, Ordering::Relaxed);
         good.heard.0[5].store(7, Ordering::Relaxed);
-        seen.blocks.store(11, Ordering::Relaxed);
-        let alone = Sums::default().add_words(&good, &seen, How::Bpf, age);
+        kernel.blocks.store(11, Ordering::Relaxed);
+        let alone = Sums::default().add_words(&good, &kernel, How::Bpf, age);
         let counts = &alone.counts;
-        let said = (counts.processes, counts.tasks, counts.standbys, counts.blocks, alone.reasons.impossible);
-        assert_eq!(said, (1, 1000, 3, 11, 0));
+        let found = (counts.processes, counts.tasks, counts.standbys, counts.blocks, alone.reasons.impossible);
+        assert_eq!(found, (1, 1000, 3, 11, 0));
         type Nonsense = fn(&Said);
         let all: [Nonsense; 6] = [
-            |said| said.counts.0.ran.store(u64::MAX, Ordering::Relaxed),
-            |said| said.counts.0.standbys.store(u64::from(STANDBYS_AT_MOST) + 1, Ordering::Relaxed),
-            |said| said.counts.0.bound.store(2, Ordering::Relaxed),
-            |said| said.counts.0.error.store(u64::MAX, Ordering::Relaxed),
-            |said| said.heard.0[39].store(1 << 40, Ordering::Relaxed),
-            |said| said.version.store(VERSION + 1, Ordering::Relaxed),
+            |page| page.counts.0.ran.store(u64::MAX, Ordering::Relaxed),
+            |page| page.counts.0.standbys.store(u64::from(STANDBYS_AT_MOST) + 1, Ordering::Relaxed),
+            |page| page.counts.0.bound.store(2, Ordering::Relaxed),
+            |page| page.counts.0.error.store(u64::MAX, Ordering::Relaxed),
+            |page| page.heard.0[39].store(1 << 40, Ordering::Relaxed),
+            |page| page.version.store(VERSION + 1, Ordering::Relaxed),
         ];
         for (at, nonsense) in all.into_iter().enumerate() {
             let bad = Said::new();
             bad.counts.0.surrendered.store(5, Ordering::Relaxed);
             nonsense(&bad);
-            let both = alone.clone().add_words(&bad, &seen, How::Bpf, age);
+            let both = alone.clone().add_words(&bad, &kernel, How::Bpf, age);
             let mut expected = alone.clone();
             (expected.counts.processes, expected.counts.blocks, expected.reasons.impossible) = (2, 22, 1);
-            assert_eq!(both, expected, "nonsense {at}: what the kernel says is counted");
-            let both = alone.clone().add_words(&bad, &seen, How::Sentinels, age);
+            assert_eq!(both, expected, "nonsense {at}: the kernel page is counted");
+            let both = alone.clone().add_words(&bad, &kernel, How::Sentinels, age);
             expected.counts.blocks = 11;
             assert_eq!(both, expected, "nonsense {at}: without BPF both pages are the process' own");
         }

@@ -28,7 +28,7 @@ use wire::preload::{LIBGOMP, ROLE_TEAM, ROLE_THREAD, Slot};
 use crate::calls::Call;
 use crate::memory::{self, note_seen};
 use crate::overlap::{self, Inner, cancelling};
-use crate::real::{Library, Work, library, real};
+use crate::real_symbols::{Library, Work, library, resolve};
 use crate::throttle;
 
 /// What each thread of a team needs to begin its share of a region. These data are on one cache line, because each thread has to fetch them from the
@@ -64,7 +64,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let region: &Region<'_> = unsafe { &*region.cast() };
     let (work, data) = (region.work, region.data);
     let team = region.library.team_size();
-    let slot = if team > 1 { memory::here() } else { None };
+    let slot = if team > 1 { memory::thread_slot() } else { None };
     slot.filter(|slot| slot.role.load(Ordering::Relaxed) == ROLE_THREAD).into_iter().for_each(enlist);
     let slot = slot.filter(|_| region.tasks.is_none());
     if let Some(slot) = slot {
@@ -103,17 +103,17 @@ unsafe fn around<R>(
     alone: R,
     go: impl FnOnce(*mut c_void, Work, *mut c_void, c_uint) -> R,
 ) -> R {
-    let Some((library, real)) = real(call, work as usize) else {
+    let Some((library, real_fn)) = resolve(call, work as usize) else {
         // SAFETY: the program's function is called with its own data.
         unsafe { work(data) };
         return alone;
     };
-    if library.tells_itself() {
-        return go(real, work, data, threads);
+    if library.is_libomp() {
+        return go(real_fn, work, data, threads);
     }
     let mut inner = Inner::begin(library);
     let threads = inner.as_mut().map_or(threads, |inner| inner.threads_allowed(library, threads));
-    let first = memory::here();
+    let first = memory::thread_slot();
     throttle::look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
     // SAFETY: for this call, libgomp reads the data, so the compiler passes at least one word. For the other calls, `data` is meant only for the
@@ -125,7 +125,7 @@ unsafe fn around<R>(
     let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
     let group = group.as_ref();
     let mut region = Region { first_word, work, data, library, phases, first, tasks, group, returned };
-    let result = go(real, share, (&raw mut region).cast(), threads);
+    let result = go(real_fn, share, (&raw mut region).cast(), threads);
     tasks.into_iter().for_each(|team| overlap::put_back(team, work));
     inner.into_iter().for_each(Inner::end);
     first.into_iter().for_each(memory::let_go);
@@ -144,9 +144,9 @@ macro_rules! parallel {
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise, passed on; the real function of this name has this type.
             unsafe {
-                around(Call::$call, work, data, $threads, ($($alone)?), |real, work, data, $threads| {
-                    let real: unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, $($type),*) $(-> $result)? = transmute(real);
-                    real(work, data, $threads, $($argument),*)
+                around(Call::$call, work, data, $threads, ($($alone)?), |real_fn, work, data, $threads| {
+                    let real_fn: unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, $($type),*) $(-> $result)? = transmute(real_fn);
+                    real_fn(work, data, $threads, $($argument),*)
                 })
             }
         }
@@ -197,13 +197,13 @@ arch::with_caller! {
 /// Runs a barrier called from `caller`: `go` calls the real function. It returns the result of the call, and whether the call waited in a barrier.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
-    let Some((library, real)) = real(call, caller) else { return alone };
-    let counts = !library.tells_itself() && library.team_size() > 1;
-    let slot = if counts { memory::here() } else { None };
-    let Some(slot) = slot else { return go(real).0 };
+    let Some((library, real_fn)) = resolve(call, caller) else { return alone };
+    let counts = !library.is_libomp() && library.team_size() > 1;
+    let slot = if counts { memory::thread_slot() } else { None };
+    let Some(slot) = slot else { return go(real_fn).0 };
     throttle::look(library);
     memory::arrive(slot);
-    let (result, was_in_barrier) = go(real);
+    let (result, was_in_barrier) = go(real_fn);
     if was_in_barrier {
         memory::leave(slot);
     } else {
@@ -218,16 +218,16 @@ macro_rules! meeting {
     ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
             let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
-            if let Some((worker, library)) = overlap::here().and_then(|worker| Some((worker, library(caller)?)))
+            if let Some((worker, library)) = overlap::worker_in_region().and_then(|worker| Some((worker, library(caller)?)))
                 && let Some(result) = ours(library, worker)
             {
                 return result;
             }
-            meet(Call::$call, caller, $alone, |real| {
-                type Real = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
+            meet(Call::$call, caller, $alone, |real_fn| {
+                type RealFn = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                 // SAFETY: the real function of this name, called with the program's arguments: it has this type, or it has no argument and ignores
                 // ours.
-                let result = unsafe { transmute::<*mut c_void, Real>(real)(argument) };
+                let result = unsafe { transmute::<*mut c_void, RealFn>(real_fn)(argument) };
                 let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
                 let was_in_barrier = was_in_barrier(&result);
                 (result, was_in_barrier)
@@ -270,6 +270,6 @@ fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R)
         barrier();
         return None;
     }
-    library.tell(without_barrier);
+    library.invoke(without_barrier);
     Some(barrier())
 }

@@ -5,10 +5,10 @@
 //! barriers instead of spinning for milliseconds.
 //!
 //! - `memory`: the shared memory, and each thread's slot in it.
-//! - `real`: the functions of the program's own libraries that are interposed here; `calls`: their names; `object`: the address ranges of loaded
-//!   objects.
+//! - `real_symbols`: the functions of the program's own libraries that are interposed here; `calls`: their names; `object`: the address ranges of
+//!   loaded objects.
 //! - `arch` (a crate of its own): entry points that need assembly.
-//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `ways`: the other functions of libgomp.
+//! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `dispatch`: the other functions of libgomp.
 //! - `throttle`, `throttle_state`: the throttle of libgomp's spinning.
 //! - `overlap`: runs tasks instead of libgomp, if cox asks for it.
 //! - `load`, `start`: what the library does, and which values it reads, before the program runs; `thread`: threads of this library.
@@ -26,6 +26,7 @@
 //! this.
 
 mod calls;
+mod dispatch;
 mod gomp;
 mod load;
 mod memory;
@@ -33,9 +34,8 @@ mod object;
 mod ompt;
 mod overlap;
 mod pthread;
-mod real;
+mod real_symbols;
 mod start;
 mod thread;
 mod throttle;
 mod throttle_state;
-mod ways;

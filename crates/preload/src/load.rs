@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::{memory, overlap, real, start};
+use crate::{memory, overlap, real_symbols, start};
 
 /// Run by the dynamic loader before main: the process has one thread, so the environment may be read and changed.
 #[used]
@@ -29,7 +29,7 @@ fn variable(name: &CStr) -> Option<&'static [u8]> {
 
 /// Removes our library from LD_PRELOAD, if cox was told to exclude child processes.
 fn leave_children_alone() {
-    let Some(own) = variable(ALONE) else { return };
+    let Some(library) = variable(ALONE) else { return };
     // SAFETY: the arguments are C strings; the process has one thread.
     let list: *mut c_char = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
     if !list.is_null() {
@@ -37,7 +37,7 @@ fn leave_children_alone() {
         let length = unsafe { libc::strlen(list) };
         // SAFETY: the string has that many bytes, and no other code accesses it at load.
         let bytes = unsafe { std::slice::from_raw_parts_mut(list.cast::<u8>(), length + 1) };
-        let left = without(bytes, length, own);
+        let left = without(bytes, length, library);
         if left == 0 {
             // SAFETY: as above; `bytes` is not used after this.
             unsafe { libc::unsetenv(c"LD_PRELOAD".as_ptr()) };
@@ -47,14 +47,14 @@ fn leave_children_alone() {
     unsafe { libc::unsetenv(ALONE.as_ptr()) };
 }
 
-/// Removes the word `own` from the list in `bytes[..length]`, whose words are separated by colons or blanks, and terminates the list with a NUL.
+/// Removes `word` from the list in `bytes[..length]`, whose words are separated by colons or blanks, and terminates the list with a NUL.
 /// Returns the new length.
-fn without(bytes: &mut [u8], length: usize, own: &[u8]) -> usize {
+fn without(bytes: &mut [u8], length: usize, word: &[u8]) -> usize {
     let divides = |byte: u8| byte == b':' || byte == b' ';
     let (mut read, mut written) = (0, 0);
     while read < length {
         let end = (read..length).find(|&at| divides(bytes[at])).unwrap_or(length);
-        if end > read && &bytes[read..end] != own {
+        if end > read && &bytes[read..end] != word {
             if written > 0 {
                 bytes[written] = b':';
                 written += 1;
@@ -70,6 +70,6 @@ fn without(bytes: &mut [u8], length: usize, own: &[u8]) -> usize {
 
 /// Called in the child after fork: threads that worked for the parent do not exist here.
 fn forked() {
-    real::forget_throttles();
+    real_symbols::forget_throttles();
     overlap::forked();
 }

@@ -76,7 +76,7 @@ pub fn orders() -> Option<&'static Orders> {
 /// Returns the calling thread's slot. The first call creates the memory and takes a slot. `None` if all slots are taken, or the memory cannot be
 /// created.
 #[inline]
-pub fn here() -> Option<&'static Slot> {
+pub fn thread_slot() -> Option<&'static Slot> {
     let slot = SLOT.get();
     if slot.is_null() {
         return take_slot();

@@ -105,7 +105,7 @@ unsafe extern "C" fn parallel_begin(
     _flags: c_int,
     _code: *const c_void,
 ) {
-    if let Some(slot) = memory::here() {
+    if let Some(slot) = memory::thread_slot() {
         note_seen(LIBOMP);
         // SAFETY: the word of the region that is reserved for the tool.
         unsafe { *region = slot.phases.load(Ordering::Relaxed).wrapping_add(1) };
@@ -126,7 +126,7 @@ unsafe extern "C" fn implicit_task(
     if threads < 2 {
         // SAFETY: as in `parallel_begin`, which came before; no other thread works in this region.
         unsafe { *region = 0 };
-    } else if let Some(slot) = memory::here() {
+    } else if let Some(slot) = memory::thread_slot() {
         // SAFETY: as above.
         memory::begin_share(slot, unsafe { *region });
     }
@@ -143,7 +143,7 @@ unsafe extern "C" fn sync_region_wait(
     if !ends_region && !matches!(kind, BARRIER | BARRIER_EXPLICIT | BARRIER_IMPLEMENTATION | BARRIER_OF_WORKSHARE) {
         return;
     }
-    let Some(slot) = memory::here() else { return };
+    let Some(slot) = memory::thread_slot() else { return };
     match endpoint {
         // SAFETY: null or a region's word.
         BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),

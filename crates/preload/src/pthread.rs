@@ -11,7 +11,7 @@ use crate::memory;
 
 type Wait = unsafe extern "C-unwind" fn(*mut pthread_barrier_t) -> c_int;
 
-static REAL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+static REAL_WAIT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
 /// Wrapper of pthread_barrier_wait(3), which records the barrier.
 ///
@@ -19,14 +19,14 @@ static REAL: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 /// The same requirements as for the real function apply to the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int {
-    let Some(real) = real() else { return libc::EINVAL };
-    let slot = memory::here();
+    let Some(real_wait) = real_wait() else { return libc::EINVAL };
+    let slot = memory::thread_slot();
     if let Some(slot) = slot {
         memory::note_seen(PTHREAD);
         memory::arrive(slot);
     }
     // SAFETY: the caller's promise, passed on.
-    let result = unsafe { real(barrier) };
+    let result = unsafe { real_wait(barrier) };
     if let Some(slot) = slot {
         memory::leave(slot);
     }
@@ -34,13 +34,13 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
 }
 
 #[inline]
-fn real() -> Option<Wait> {
-    let mut real = REAL.load(Ordering::Relaxed);
-    if real.is_null() {
+fn real_wait() -> Option<Wait> {
+    let mut real_wait = REAL_WAIT.load(Ordering::Relaxed);
+    if real_wait.is_null() {
         // SAFETY: a C string; the result is the next library's function of this name.
-        real = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_barrier_wait".as_ptr()) }.cast();
-        REAL.store(real, Ordering::Relaxed);
+        real_wait = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_barrier_wait".as_ptr()) }.cast();
+        REAL_WAIT.store(real_wait, Ordering::Relaxed);
     }
     // SAFETY: null or a function of this type, by its name.
-    unsafe { std::mem::transmute::<*mut (), Option<Wait>>(real) }
+    unsafe { std::mem::transmute::<*mut (), Option<Wait>>(real_wait) }
 }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use wire::preload::{AS_IT_WAS, REFUSED, THROTTLED};
 
-use crate::real::Library;
+use crate::real_symbols::Library;
 use crate::throttle_state::{BEGUN, IDLE, IMPOSSIBLE};
 use crate::{memory, start, thread};
 
@@ -37,12 +37,13 @@ const MAX_TEAM: usize = 1024;
 const SPARE: usize = 8;
 
 /// Data shared by the threads of the helper's team.
-struct Hold {
+struct HelperTeam {
     library: &'static Library,
     /// Intended size of the team.
     team: c_int,
     helper: libc::pthread_t,
-    held: AtomicU32,
+    /// 1 once the team has had its intended size.
+    was_active: AtomicU32,
     over: AtomicU32,
 }
 
@@ -106,19 +107,19 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
     unsafe { libc::prctl(libc::PR_SET_NAME, c"cox-throttle".as_ptr()) };
     let team = start::cpus() as usize + 1;
     let parallel = library.parallel().filter(|_| team <= MAX_TEAM && !start::teams_show() && rehearse(team));
-    let hold = Hold {
+    let hold = HelperTeam {
         library,
         team: team as c_int,
         // SAFETY: the function takes no arguments.
         helper: unsafe { libc::pthread_self() },
-        held: AtomicU32::new(0),
+        was_active: AtomicU32::new(0),
         over: AtomicU32::new(0),
     };
     if let Some(parallel) = parallel {
         // SAFETY: the real function; `hold` lives until all threads of the team have come to its end.
         unsafe { parallel(hold_up, ptr::from_ref(&hold).cast_mut().cast(), team as u32, 0) };
     }
-    if hold.held.load(Ordering::Relaxed) == 0 {
+    if hold.was_active.load(Ordering::Relaxed) == 0 {
         give_up(library);
     } else {
         library.throttle.0.store(IDLE, Ordering::Release);
@@ -139,7 +140,7 @@ fn enlist() -> Option<&'static AtomicU32> {
 /// Function of each thread in the helper's team: sleeps until the throttle ends.
 unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     // SAFETY: as passed by `help`.
-    let hold: &Hold = unsafe { &*hold.cast() };
+    let hold: &HelperTeam = unsafe { &*hold.cast() };
     // OMP_THREAD_LIMIT or OMP_DYNAMIC can make the team smaller; all threads see the same size.
     if hold.library.team_size() < hold.team {
         return;
@@ -151,7 +152,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
         }
         return;
     }
-    hold.held.store(1, Ordering::Relaxed);
+    hold.was_active.store(1, Ordering::Relaxed);
     say(THROTTLED);
     while let (Some(left_ns), Some(orders)) = (time_left_ns(), memory::orders()) {
         let cpus_now = orders.cpus_now.load(Ordering::Relaxed);

@@ -199,11 +199,11 @@ fn told_to_be_alone_it_takes_itself_out_of_the_environment() {
         command.args(["-c", script]).env("LD_PRELOAD", list).env("COX_PRELOAD_ALONE", library());
         String::from_utf8(run(&mut command).stdout).unwrap()
     };
-    let own = library().into_os_string().into_string().unwrap();
-    assert_eq!(alone(&own), "none,none\n");
-    assert_eq!(alone(&format!("/lib/x.so:{own}")), "/lib/x.so,none\n");
-    assert_eq!(alone(&format!("{own} /lib/x.so:/lib/y.so")), "/lib/x.so:/lib/y.so,none\n");
-    assert_eq!(inside(Command::new("sh").args(["-c", script])), format!("{own},none\n"));
+    let path = library().into_os_string().into_string().unwrap();
+    assert_eq!(alone(&path), "none,none\n");
+    assert_eq!(alone(&format!("/lib/x.so:{path}")), "/lib/x.so,none\n");
+    assert_eq!(alone(&format!("{path} /lib/x.so:/lib/y.so")), "/lib/x.so:/lib/y.so,none\n");
+    assert_eq!(inside(Command::new("sh").args(["-c", script])), format!("{path},none\n"));
 }
 
 /// libomp has libgomp's functions, for programs of gcc's; it tells its barriers itself.

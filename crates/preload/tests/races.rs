@@ -72,13 +72,13 @@ struct Board {
 }
 
 #[test]
-fn doors_order_what_they_promise_to_order() {
+fn entry_points_order_what_they_promise() {
     // The library reads its environment before main.
     if std::env::var_os("COX_OVERLAP").is_none() {
-        let own = std::env::current_exe().unwrap();
+        let test = std::env::current_exe().unwrap();
         let runtime = common::compile("runtime.c", "libruntime.so", &["-shared", "-fPIC"]);
-        let mut again = Command::new(own);
-        again.args(["--exact", "doors_order_what_they_promise_to_order", "--nocapture"]);
+        let mut again = Command::new(test);
+        again.args(["--exact", "entry_points_order_what_they_promise", "--nocapture"]);
         let output = common::run(again.env("COX_OVERLAP", "off").env("COX_TEST_RUNTIME", runtime));
         assert!(output.status.success(), "{output:?}");
         return;

@@ -2,7 +2,7 @@
 
 pub mod calls;
 #[macro_use]
-mod doors;
+mod entries;
 
 #[cfg(feature = "machine-code")]
 use crate::wait_loop::{CallTarget, Callee, WaitLoops};

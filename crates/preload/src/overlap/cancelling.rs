@@ -9,10 +9,10 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
-use super::beyond::beyond;
-use super::here::here;
+use super::current::worker_in_region;
+use super::real_fn::real_fn;
 use crate::calls::Call;
-use crate::real::Library;
+use crate::real_symbols::Library;
 
 /// What is cancelled (gomp-constants.h).
 const PARALLEL: c_int = 1;
@@ -20,16 +20,16 @@ const TASKGROUP: c_int = 8;
 
 /// Runs a cancel construct. `does` is the value of its `if` clause; if it is false, the construct is only a cancellation point.
 pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
-    let Some(worker) = here() else { return false };
+    let Some(worker) = worker_in_region() else { return false };
     if which & TASKGROUP != 0 {
         // SAFETY: the innermost group is valid until it ends.
         let group = if does { unsafe { worker.group().as_ref() } } else { None };
         group.inspect(|group| group.cancel());
         return does || worker.is_cancelled();
     }
-    type Real = unsafe extern "C-unwind" fn(c_int, bool) -> bool;
+    type RealFn = unsafe extern "C-unwind" fn(c_int, bool) -> bool;
     // SAFETY: libgomp's function of this name, which has this type.
-    let cancelled = unsafe { transmute::<*mut std::ffi::c_void, Real>(beyond())(which, does) };
+    let cancelled = unsafe { transmute::<*mut std::ffi::c_void, RealFn>(real_fn())(which, does) };
     if does && which & PARALLEL != 0 {
         worker.team().inspect(|team| team.cancel());
     }
@@ -38,7 +38,7 @@ pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
 
 /// Returns whether the innermost taskgroup was cancelled, so that its tasks have to end now.
 pub extern "C-unwind" fn taskgroup_cancellation_point(_: c_int) -> bool {
-    here().is_some_and(|worker| worker.is_cancelled())
+    worker_in_region().is_some_and(|worker| worker.is_cancelled())
 }
 
 /// Returns whether the construct is a taskgroup.

@@ -10,7 +10,7 @@ use std::sync::MutexGuard;
 use tasks::forking::Held;
 use umt_client::bell::Bell;
 
-use super::{here, standbys, teams};
+use super::{current, standbys, teams};
 
 /// Locks that the forking thread holds during the fork.
 struct All {
@@ -24,7 +24,7 @@ struct Place(UnsafeCell<Option<All>>);
 // SAFETY: accessed only by a thread that holds all the locks.
 unsafe impl Sync for Place {}
 
-static HELD: Place = Place(UnsafeCell::new(None));
+static LOCKS: Place = Place(UnsafeCell::new(None));
 
 /// Registers the handlers; called before standbys exist.
 pub fn begin() {
@@ -35,19 +35,19 @@ pub fn begin() {
 unsafe extern "C" fn before() {
     let all = All { _bells: standbys::hold(), teams: teams::hold(), _tasks: tasks::forking::hold() };
     // SAFETY: this thread holds all the locks.
-    unsafe { *HELD.0.get() = Some(all) };
+    unsafe { *LOCKS.0.get() = Some(all) };
 }
 
 unsafe extern "C" fn in_parent() {
     // SAFETY: as above, since `before`.
-    drop(unsafe { (*HELD.0.get()).take() });
+    drop(unsafe { (*LOCKS.0.get()).take() });
 }
 
 unsafe extern "C" fn in_child() {
     // SAFETY: as above.
-    if let Some(mut all) = unsafe { (*HELD.0.get()).take() } {
+    if let Some(mut all) = unsafe { (*LOCKS.0.get()).take() } {
         all.teams.forget();
         // SAFETY: null or this thread's worker, which lives until the thread ends.
-        unsafe { here::get().as_ref() }.into_iter().for_each(|worker| worker.last_team.set(None));
+        unsafe { current::get().as_ref() }.into_iter().for_each(|worker| worker.last_team.set(None));
     }
 }

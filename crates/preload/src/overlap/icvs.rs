@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tasks::icv::{self, Runtime, Values};
 use tasks::team::Team;
 
-use super::beyond::beyond;
-use super::here::here;
+use super::current::worker_in_region;
+use super::real_fn::real_fn;
 use crate::calls::Call;
-use crate::real::Library;
+use crate::real_symbols::Library;
 
 /// Kinds of schedules (omp.h).
 const STATIC: c_int = 1;
@@ -46,13 +46,13 @@ pub fn are_of(team: &Team, library: &'static Library) {
 /// Calls a function that sets a variable, with its arguments; there are at most two.
 ///
 /// # Safety
-/// As for the function that was passed to [`goes_on_to`](super::goes_on_to).
+/// As for the function that was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn set(first: usize, second: usize) {
     // SAFETY: set by the dispatch function for this call. A function ignores arguments beyond its own.
-    let real: unsafe extern "C" fn(usize, usize) = unsafe { transmute(beyond()) };
+    let real_fn: unsafe extern "C" fn(usize, usize) = unsafe { transmute(real_fn()) };
     // SAFETY: the caller's promise.
-    let call = || unsafe { real(first, second) };
-    match here() {
+    let call = || unsafe { real_fn(first, second) };
+    match worker_in_region() {
         Some(worker) => worker.set_icvs(call),
         None => call(),
     }

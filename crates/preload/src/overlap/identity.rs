@@ -10,19 +10,19 @@ use tasks::around::Nesting;
 use tasks::nesting::Common;
 use tasks::worker::Worker;
 
-use super::beyond::beyond;
-use super::here::{anywhere, here};
+use super::current::{worker_anywhere, worker_in_region};
+use super::real_fn::real_fn;
 use crate::calls::Call;
-use crate::real::library;
+use crate::real_symbols::library;
 
 /// Returns the number of the calling thread in its team.
 pub extern "C" fn thread_num() -> c_int {
-    here().and_then(|worker| worker.thread_number()).unwrap_or(0) as c_int
+    worker_in_region().and_then(|worker| worker.thread_number()).unwrap_or(0) as c_int
 }
 
 /// Returns the number of the calling thread in its team; outside our tasks, libgomp's answer. Valid only if all callers have the same libgomp.
 pub extern "C" fn thread_num_anywhere() -> c_int {
-    match here() {
+    match worker_in_region() {
         Some(worker) => worker.thread_number().unwrap_or(0) as c_int,
         None => library(0).map_or(0, |library| library.number(Call::GetThreadNum)),
     }
@@ -42,26 +42,26 @@ pub fn has_own_levels(worker: &Worker) -> bool {
     worker.is_helper() || worker.nesting().is_some()
 }
 
-/// Returns the number of enclosing regions, of which libgomp knows `real()`.
-pub fn level_of(worker: &Worker, real: impl FnOnce() -> c_int) -> c_int {
-    hidden(worker) + if worker.is_helper() { 0 } else { real() }
+/// Returns the number of enclosing regions, of which libgomp knows `ask()`.
+pub fn level_of(worker: &Worker, ask: impl FnOnce() -> c_int) -> c_int {
+    hidden(worker) + if worker.is_helper() { 0 } else { ask() }
 }
 
-/// Returns the number of threads of the region at a level. `real` is libgomp's function, which counts only the levels that libgomp knows.
-pub fn team_size_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int) -> c_int {
+/// Returns the number of threads of the region at a level. `ask` is libgomp's function, which counts only the levels that libgomp knows.
+pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = worker.nesting().map_or(&[][..], Nesting::levels);
     match usize::try_from(at) {
         Err(_) => -1,
         Ok(0) => 1,
         Ok(at) if at <= around.len() => around[at - 1].size() as c_int,
-        Ok(_) if !worker.is_helper() => real(at - hidden(worker)),
+        Ok(_) if !worker.is_helper() => ask(at - hidden(worker)),
         Ok(_) if at == hidden(worker) => worker.team().map_or(1, |team| team.size() as c_int),
         Ok(_) => -1,
     }
 }
 
 /// Returns the number of this thread, or of its ancestor, in the region at a level.
-pub fn ancestor_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int) -> c_int {
+pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = worker.nesting().map_or(&[][..], Nesting::levels);
     match usize::try_from(at) {
         Err(_) => -1,
@@ -69,7 +69,7 @@ pub fn ancestor_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int
         Ok(at) if at <= around.len() => around[at - 1].number() as c_int,
         // The level of the team whose tasks `overlap` runs.
         Ok(at) if at == around.len() + 1 && worker.team().is_some() => worker.thread_number().unwrap_or(0) as c_int,
-        Ok(_) if !worker.is_helper() => real(at - hidden(worker)),
+        Ok(_) if !worker.is_helper() => ask(at - hidden(worker)),
         Ok(_) => -1,
     }
 }
@@ -78,34 +78,34 @@ pub fn ancestor_of(worker: &Worker, at: c_int, real: impl FnOnce(c_int) -> c_int
 fn hidden_active(worker: &Worker) -> c_int {
     let around = worker.nesting().map_or(&[][..], Nesting::levels);
     let hidden = around.iter().take(hidden(worker) as usize).filter(|level| level.size() > 1).count() as c_int;
-    let own = worker.is_helper() && worker.team().is_some_and(|team| team.size() > 1);
-    hidden + c_int::from(own)
+    let in_team = worker.is_helper() && worker.team().is_some_and(|team| team.size() > 1);
+    hidden + c_int::from(in_team)
 }
 
 /// Calls the function of libgomp that belongs to the present call.
-fn real() -> c_int {
-    // SAFETY: `ways` names a function of this type.
-    let real: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(beyond()) };
+fn ask_libgomp() -> c_int {
+    // SAFETY: `dispatch` names a function of this type.
+    let real_fn: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(real_fn()) };
     // SAFETY: as above; it may be called anywhere.
-    real.map_or(0, |real| unsafe { real() })
+    real_fn.map_or(0, |real_fn| unsafe { real_fn() })
 }
 
 /// Calls the function of libgomp that belongs to the present query about a level.
-fn real_at(at: c_int) -> c_int {
+fn ask_libgomp_at(at: c_int) -> c_int {
     // SAFETY: as above.
-    let real: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(beyond()) };
+    let real_fn: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(real_fn()) };
     // SAFETY: as above.
-    real.map_or(-1, |real| unsafe { real(at) })
+    real_fn.map_or(-1, |real_fn| unsafe { real_fn(at) })
 }
 
 /// Returns the number of threads in the team.
 pub extern "C" fn num_threads() -> c_int {
-    here().and_then(|worker| worker.team()).map_or(1, |team| team.size() as c_int)
+    worker_in_region().and_then(|worker| worker.team()).map_or(1, |team| team.size() as c_int)
 }
 
 /// Returns the number of enclosing regions.
 pub extern "C" fn level() -> c_int {
-    anywhere().map_or(0, |worker| level_of(worker, real))
+    worker_anywhere().map_or(0, |worker| level_of(worker, ask_libgomp))
 }
 
 /// Returns whether an enclosing region has more than one thread.
@@ -116,13 +116,13 @@ pub extern "C" fn in_parallel() -> c_int {
 /// Returns the number of enclosing regions with more than one thread. If libgomp's function is `omp_in_parallel`, the result only tells whether there
 /// is one.
 pub extern "C" fn active_level() -> c_int {
-    anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_helper() { 0 } else { real() })
+    worker_anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_helper() { 0 } else { ask_libgomp() })
 }
 
 /// Returns whether more active regions may be nested inside the enclosing ones. libgomp is asked for the limit.
 pub extern "C" fn nested() -> c_int {
-    let levels = real();
-    let active = anywhere().map_or(0, |worker| {
+    let levels = ask_libgomp();
+    let active = worker_anywhere().map_or(0, |worker| {
         let known = || library(0).map_or(0, |library| library.number(Call::GetActiveLevel));
         hidden_active(worker) + if worker.is_helper() { 0 } else { known() }
     });
@@ -131,17 +131,17 @@ pub extern "C" fn nested() -> c_int {
 
 /// Returns the number of threads of the region at a level.
 pub extern "C" fn team_size(at: c_int) -> c_int {
-    anywhere().map_or(-1, |worker| team_size_of(worker, at, real_at))
+    worker_anywhere().map_or(-1, |worker| team_size_of(worker, at, ask_libgomp_at))
 }
 
 /// Returns the number of this thread, or of its ancestor, in the region at a level.
 pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
-    anywhere().map_or(-1, |worker| ancestor_of(worker, at, real_at))
+    worker_anywhere().map_or(-1, |worker| ancestor_of(worker, at, ask_libgomp_at))
 }
 
 /// Returns the values that the enclosing regions share.
 fn common() -> Option<&'static Common> {
-    let worker = anywhere()?;
+    let worker = worker_anywhere()?;
     let team = worker.nesting().map(Nesting::outermost).or_else(|| worker.team());
     team.map(|team| &team.common)
 }

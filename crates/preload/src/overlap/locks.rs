@@ -13,8 +13,8 @@ use std::ffi::c_int;
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::beyond::beyond;
-use super::here::here;
+use super::current::worker_in_region;
+use super::real_fn::real_fn;
 
 /// libgomp's lock (`omp_nest_lock_t`).
 #[repr(C)]
@@ -28,20 +28,20 @@ pub struct NestLock {
 
 /// Returns the value of [`NestLock::owner`] that stands for the present task.
 fn me() -> usize {
-    here().map_or(0, tasks::worker::Worker::present)
+    worker_in_region().map_or(0, tasks::worker::Worker::present)
 }
 
 /// Takes a lock; if the task has it already, increments its count.
 ///
 /// # Safety
-/// `lock` is the program's lock, and `omp_set_lock` was passed to [`goes_on_to`](super::goes_on_to).
+/// `lock` is the program's lock, and `omp_set_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn set(lock: *mut NestLock) {
     let me = me();
     // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
     if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
         // SAFETY: as above; the function has this type.
         unsafe {
-            let set: unsafe extern "C" fn(*mut c_int) = transmute(beyond());
+            let set: unsafe extern "C" fn(*mut c_int) = transmute(real_fn());
             set(&raw mut (*lock).lock);
             (*lock).owner.store(me, Ordering::Relaxed);
         }
@@ -53,14 +53,14 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
 /// Takes a lock if it is free or owned by the task. Returns the new count, or 0 if another task owns the lock.
 ///
 /// # Safety
-/// `lock` is the program's lock, and `omp_test_lock` was passed to [`goes_on_to`](super::goes_on_to).
+/// `lock` is the program's lock, and `omp_test_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
     let me = me();
     // SAFETY: as in `set`.
     if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
         // SAFETY: as in `set`.
         unsafe {
-            let test: unsafe extern "C" fn(*mut c_int) -> c_int = transmute(beyond());
+            let test: unsafe extern "C" fn(*mut c_int) -> c_int = transmute(real_fn());
             if test(&raw mut (*lock).lock) == 0 {
                 return 0;
             }

@@ -5,40 +5,40 @@
 //! returns into libgomp. Loops and sections end with libgomp's call without a barrier, followed by our barrier. Thus, when threads come to a barrier
 //! of libgomp, all of them have passed ours, and no task is left. There are two exceptions. At a `single` construct with `copyprivate`, the threads
 //! wait in libgomp, and the compiler adds a call of our barrier after that. At the end of regions that have never had tasks, our barrier is left out
-//! (`ends`).
+//! (`region_end`).
 //!
 //! Code outside of regions is left to libgomp, where tasks run immediately. The same holds for a region of one thread, unless it is an outermost one
 //! and there are standbys.
 //!
-//! - this file, `wanted`: whether overlap is active; `here`, `workers`: each thread's worker; `beyond`: libgomp's function for a call.
+//! - this file, `wanted`: whether overlap is active; `current`, `workers`: each thread's worker; `real_fn`: libgomp's function for a call.
 //! - `teams`: the teams of regions; `standbys`: additional threads, which work while members are blocked; `forks`: fork(2), whose child has no
 //!   standbys.
-//! - `doors`: entry points that the compiler's code calls; `identity`: a task's queries about its thread; `nested`: nested regions.
+//! - `entries`: entry points that the compiler's code calls; `identity`: a task's queries about its thread; `nested`: nested regions.
 //! - `clauses`: the compiler's description of a task.
-//! - `ends`: regions whose end needs no barrier for tasks; `cancelling`: cancellation of regions and taskgroups.
+//! - `region_end`: regions whose end needs no barrier for tasks; `cancelling`: cancellation of regions and taskgroups.
 //! - `icvs`: control variables, of which each task has its own; `locks`: nestable locks, which are owned by tasks.
 //! - `targets`: target constructs, which may run on another device, and are tasks too.
-//! - `chunks`: taskloop; `reductions`: reductions of tasks; `shares`: loops, sections and scopes with reductions in which tasks take part.
+//! - `chunks`: taskloop; `reductions`: reductions of tasks; `worksharing`: loops, sections and scopes with reductions in which tasks take part.
 
-mod beyond;
 pub mod cancelling;
 mod chunks;
 mod clauses;
-pub mod doors;
-mod ends;
+mod current;
+pub mod entries;
 mod forks;
-mod here;
 pub mod icvs;
 pub mod identity;
 pub mod locks;
 mod nested;
+mod real_fn;
 mod reductions;
-pub mod shares;
+mod region_end;
 mod standbys;
 pub mod targets;
 mod teams;
 mod wanted;
 mod workers;
+pub mod worksharing;
 
 use std::ffi::{CStr, c_int, c_uint};
 use std::io::ErrorKind;
@@ -52,11 +52,11 @@ use wire::umt::How;
 use workers::worker;
 
 use crate::calls::Call;
-use crate::real::{Library, Work};
+use crate::real_symbols::{Library, Work};
 
-pub use beyond::goes_on_to;
-pub use here::{anywhere, here};
+pub use current::{worker_anywhere, worker_in_region};
 pub use nested::Inner;
+pub use real_fn::set_real_fn;
 pub use wanted::is_wanted;
 
 /// Environment variable that activates overlap. `off`: blocked threads are not noticed; `on,PATH,NONCE`: the session at PATH decides how they are
@@ -78,7 +78,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     }
     if workers::at_load() {
         tasks::fence::begin();
-        ends::at_load(&variable);
+        region_end::at_load(&variable);
         icvs::at_load(&variable);
         nested::at_load(&variable);
         session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
@@ -115,7 +115,7 @@ fn connect(library: &Library) {
         }
     };
     let counts = &umt_client::said().counts.0;
-    let is_seen = || match session.how {
+    let is_noticed = || match session.how {
         How::Sentinels => true,
         How::Records | How::Leader => umt_client::enlist(),
         // BPF may not recognise our threads when they block, so this is tested.
@@ -127,7 +127,7 @@ fn connect(library: &Library) {
         // Threads are bound to places: a standby would inherit the place of the thread that creates it.
         Some(&counts.bound)
     } else {
-        (!is_seen()).then_some(&counts.unseen)
+        (!is_noticed()).then_some(&counts.unseen)
     };
     if let Some(why) = why {
         why.store(1, Ordering::Relaxed);
@@ -159,14 +159,14 @@ pub unsafe fn team(
         connect(library);
     });
     let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
-    let has_none = ends::are_worth_it() && standbys::are_there() && ends::has_never_had_tasks(work);
+    let has_none = region_end::members_sleep_soon() && standbys::are_there() && region_end::has_never_had_tasks(work);
     // SAFETY: the caller's promise.
     Some(unsafe { teams::take(library, threads, has_none, inner) })
 }
 
 /// Records that the region of this function is over, and releases its team.
 pub fn put_back(team: &'static Team, work: Work) {
-    ends::note(work, team.has_tasks());
+    region_end::note(work, team.has_tasks());
     team.release();
 }
 
@@ -200,7 +200,7 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         nested::begin_share(library, around);
         work();
         if size == 1 {
-            library.tell(Call::Barrier);
+            library.invoke(Call::Barrier);
         }
         worker.come_back(before);
         return;

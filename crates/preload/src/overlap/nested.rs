@@ -12,11 +12,11 @@ use tasks::around::{Level, Nesting};
 use tasks::team::Team;
 use tasks::worker::Worker;
 
-use super::here::anywhere;
+use super::current::worker_anywhere;
 use super::identity;
 use super::wanted::is_wanted;
 use crate::calls::Call;
-use crate::real::Library;
+use crate::real_symbols::Library;
 
 /// Numbers of threads by nesting level, for regions that do not request a number, if the user gives several (`OMP_NUM_THREADS=4,2`).
 static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();
@@ -53,7 +53,7 @@ impl Inner {
         if !is_wanted() || !umt_client::was_ever_live() {
             return None;
         }
-        let worker = anywhere()?;
+        let worker = worker_anywhere()?;
         if worker.team().is_none() && worker.nesting().is_none() {
             return None;
         }
@@ -109,7 +109,7 @@ impl Inner {
         if self.taken > 0 {
             self.nesting.outermost().common.taken_inside.fetch_sub(self.taken, Ordering::AcqRel);
         }
-        anywhere().into_iter().for_each(|worker| self.nesting.is_over(worker));
+        worker_anywhere().into_iter().for_each(|worker| self.nesting.is_over(worker));
     }
 }
 

@@ -66,7 +66,7 @@ impl Block {
     }
 
     /// Appends the blocks of the enclosing groups to this block, which is the last of its registration.
-    pub fn goes_on(self, around: *mut usize) {
+    pub fn append(self, around: *mut usize) {
         self.set(NEXT, around as usize);
     }
 
@@ -138,7 +138,7 @@ impl Block {
             let by_copy = || {
                 (block.get(COPIES)..block.get(END)).contains(&address).then(|| {
                     let offset = (address - block.get(COPIES)) % block.get(BYTES);
-                    entries(block).find(|(_, own)| *own == offset)
+                    entries(block).find(|(_, start)| *start == offset)
                 })?
             };
             let (variable, offset) = by_variable.or_else(by_copy)?;

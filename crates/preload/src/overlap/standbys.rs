@@ -277,8 +277,8 @@ pub fn say(line: &[u8]) {
 
 /// Records the delay from BPF's ring to the first task.
 fn heard(bell: u32) {
-    let Some(seen) = seen() else { return };
-    let rung_ns = seen.rung_ns[bell as usize].load(Ordering::Relaxed);
+    let Some(kernel_page) = seen() else { return };
+    let rung_ns = kernel_page.rung_ns[bell as usize].load(Ordering::Relaxed);
     // BPF has not rung this bell since the last recorded delay, so a thread of the program has rung it.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;

@@ -9,9 +9,9 @@ use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::mem::transmute;
 use std::ptr;
 
-use super::beyond::beyond;
-use super::doors;
-use super::here::here;
+use super::current::worker_in_region;
+use super::entries;
+use super::real_fn::real_fn;
 
 /// Flag: the construct may be deferred (gomp-constants.h).
 const NOWAIT: c_uint = 1;
@@ -46,14 +46,14 @@ pub unsafe extern "C-unwind" fn target(
     arguments: *mut *mut c_void,
 ) {
     // SAFETY: libgomp's function, set by the dispatch function for this call.
-    let real: Target = unsafe { transmute(beyond()) };
+    let real_fn: Target = unsafe { transmute(real_fn()) };
     // Copied before the construct waits for its dependences, because the copies must have the values from that time. SAFETY: the compiler's three
     // arrays.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
     // SAFETY: the arguments are the compiler's.
     unsafe {
         wait_for(depend);
-        aside(|| real(device, work, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null(), arguments));
+        aside(|| real_fn(device, work, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null(), arguments));
     }
     drop(copies);
 }
@@ -69,24 +69,24 @@ pub unsafe extern "C-unwind" fn mapping(
     depend: *const usize,
 ) {
     // SAFETY: as above.
-    let real: Mapping = unsafe { transmute(beyond()) };
+    let real_fn: Mapping = unsafe { transmute(real_fn()) };
     // SAFETY: the arguments are the compiler's.
     unsafe {
         wait_for(depend);
-        real(device, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null());
+        real_fn(device, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null());
     }
 }
 
 unsafe fn wait_for(depend: *const usize) {
     if !depend.is_null() {
         // SAFETY: the compiler's array.
-        unsafe { doors::taskwait_depend(depend) };
+        unsafe { entries::taskwait_depend(depend) };
     }
 }
 
 /// Calls a function that may run the program's code outside of the thread's region.
 fn aside(call: impl FnOnce()) {
-    let Some(worker) = here() else { return call() };
+    let Some(worker) = worker_in_region() else { return call() };
     let before = worker.step_aside();
     call();
     worker.come_back(before);

@@ -8,7 +8,7 @@ use tasks::team::Team;
 use super::icvs;
 use super::nested::{self, Inner};
 use super::workers::worker;
-use crate::real::Library;
+use crate::real_symbols::Library;
 
 /// All teams that were ever created.
 pub struct Teams {

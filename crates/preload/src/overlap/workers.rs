@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tasks::spare::boxed;
 use tasks::worker::Worker;
 
-use super::here;
+use super::current;
 
 /// Thread-specific key, whose destructor drops a thread's worker when the thread ends.
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -33,12 +33,12 @@ pub fn spare_worker() -> Option<&'static Worker> {
 }
 
 fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'static Worker> {
-    let mut worker = here::get();
+    let mut worker = current::get();
     if worker.is_null() {
         let new = Box::into_raw(room(Worker::new()?)?);
         // SAFETY: the key was created before overlap was activated.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
-        here::set(new);
+        current::set(new);
         worker = new;
     }
     // SAFETY: the worker belongs to this thread, and lives until the thread ends.
@@ -46,7 +46,7 @@ fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'stati
 }
 
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {
-    here::set(ptr::null());
+    current::set(ptr::null());
     // SAFETY: created above, and its thread is ending.
     drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
 }

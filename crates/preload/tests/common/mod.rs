@@ -6,22 +6,22 @@ use std::process::{Command, Output};
 
 /// The library under test: cargo builds it for these tests, beside them.
 pub fn library() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let folders = own.ancestors().skip(1).take(2);
+    let test = std::env::current_exe().unwrap();
+    let folders = test.ancestors().skip(1).take(2);
     let mut places = folders.map(|folder| folder.join("libcox_preload.so"));
     places.find(|place| place.exists()).expect("libcox_preload.so beside the tests")
 }
 
 /// Compiles a program of this folder; `name` is the result's, one for each test: they run at the same time.
 pub fn compile(source: &str, name: &str, flags: &[&str]) -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preload");
     fs::create_dir_all(&folder).unwrap();
     let output = folder.join(name);
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
-    cc.arg(here.join("../wire/include")).arg("-o").arg(&output);
-    cc.arg(here.join("tests/programs").join(source)).args(flags);
+    cc.arg(package.join("../wire/include")).arg("-o").arg(&output);
+    cc.arg(package.join("tests/programs").join(source)).args(flags);
     assert!(cc.status().unwrap().success(), "{cc:?}");
     output
 }

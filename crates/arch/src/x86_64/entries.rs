@@ -22,7 +22,7 @@ macro_rules! with_caller {
 /// returns, with all arguments unchanged.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! by_way_asm {
+macro_rules! dispatch_asm {
     () => {
         // Saves the six argument registers; a seventh word keeps the stack aligned for the call. The first argument is still in its
         // register. The return address lies above the seven words.
@@ -49,7 +49,7 @@ macro_rules! by_way_asm {
 /// Defines interposed functions with any integer arguments. `$inner` receives the first argument, if any, and the return address. It
 /// returns the address at which execution continues, with all arguments unchanged.
 #[macro_export]
-macro_rules! by_way_of {
+macro_rules! dispatched {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
         $(#[$doc])*
         ///
@@ -58,26 +58,26 @@ macro_rules! by_way_of {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
-            ::std::arch::naked_asm!($crate::by_way_asm!(), inner = sym $inner)
+            ::std::arch::naked_asm!($crate::dispatch_asm!(), inner = sym $inner)
         }
     )* };
 }
 
-/// Defines a function as [`by_way_of`] does, but without interposing: other code calls the function through a pointer.
+/// Defines a function as [`dispatched`] does, but without interposing: other code calls the function through a pointer.
 #[macro_export]
-macro_rules! by_way_of_inside {
+macro_rules! dispatched_inside {
     ($name:ident => $inner:path) => {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
-            ::std::arch::naked_asm!($crate::by_way_asm!(), inner = sym $inner)
+            ::std::arch::naked_asm!($crate::dispatch_asm!(), inner = sym $inner)
         }
     };
 }
 
-/// Defines interposed functions as [`by_way_of`] does, with a fast path. If the thread's [word](own_word) points to memory whose word at
+/// Defines interposed functions as [`dispatched`] does, with a fast path. If the thread's [word](thread_local_word) points to memory whose word at
 /// offset `$at` is not zero, they jump to `$ours` directly.
 #[macro_export]
-macro_rules! ours_or_by_way_of {
+macro_rules! ours_or_dispatched {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => { $(
         $(#[$doc])*
         ///
@@ -95,7 +95,7 @@ macro_rules! ours_or_by_way_of {
                 "cmp qword ptr [rax + {at}], 0",
                 "jne {ours}",
                 "2:",
-                $crate::by_way_asm!(),
+                $crate::dispatch_asm!(),
                 at = const $at,
                 ours = sym $ours,
                 inner = sym $inner,
@@ -106,7 +106,7 @@ macro_rules! ours_or_by_way_of {
 
 /// Defines interposed functions that jump to the address in the variable `$place`.
 #[macro_export]
-macro_rules! by_place {
+macro_rules! by_pointer {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $(
         $(#[$doc])*
         ///
@@ -125,7 +125,7 @@ macro_rules! by_place {
 /// Normally, finding a library's thread-local variable takes a function call (`__tls_get_addr`). This word lies at a fixed distance from
 /// the thread pointer. A library may use such variables if it is loaded at the program's start, but only for few bytes.
 #[macro_export]
-macro_rules! own_word {
+macro_rules! thread_local_word {
     () => {
         ::std::arch::global_asm!(
             ".pushsection .tbss, \"awT\", @nobits",

@@ -10,7 +10,7 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::real::Work;
+use crate::real_symbols::Work;
 
 /// Number of remembered functions. Two functions with the same entry displace each other, which only costs additional barriers.
 const PLACES: usize = 512;
@@ -31,7 +31,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
 }
 
 /// Returns whether members sleep soon after they arrive in libgomp's barrier, because the user has not asked for spinning.
-pub fn are_worth_it() -> bool {
+pub fn members_sleep_soon() -> bool {
     !WAITS_IN_LOOPS.load(Ordering::Relaxed)
 }
 

@@ -19,7 +19,7 @@ pub struct Library {
     handle: AtomicPtr<c_void>,
     calls: [AtomicPtr<c_void>; NAMES.len()],
     /// Not 0 for libomp, which has functions with these names for programs built by gcc, and reports its barriers itself.
-    tells_itself: AtomicU32,
+    is_libomp: AtomicU32,
     /// State of the library's spin throttle.
     pub throttle: ThrottleState,
 }
@@ -29,7 +29,7 @@ impl Library {
         Library {
             handle: AtomicPtr::new(ptr::null_mut()),
             calls: [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()],
-            tells_itself: AtomicU32::new(0),
+            is_libomp: AtomicU32::new(0),
             throttle: ThrottleState::new(),
         }
     }
@@ -82,11 +82,11 @@ impl Library {
 
     /// Calls a function of libgomp without arguments and result, if it exists.
     #[inline]
-    pub fn tell(&self, call: Call) {
+    pub fn invoke(&self, call: Call) {
         // SAFETY: null or the function of this name; callers pass only functions of this type.
-        let tell: Option<unsafe extern "C-unwind" fn()> = unsafe { std::mem::transmute(self.get(call)) };
+        let function: Option<unsafe extern "C-unwind" fn()> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: called at a point where the program calls a function that includes this one.
-        tell.into_iter().for_each(|tell| unsafe { tell() });
+        function.into_iter().for_each(|function| unsafe { function() });
     }
 
     /// Returns GOMP_parallel itself, if it exists.
@@ -95,10 +95,10 @@ impl Library {
         unsafe { std::mem::transmute(self.get(Call::Parallel)) }
     }
 
-    /// Returns whether the library reports its barriers itself, through OMPT.
+    /// Returns whether the library is libomp, which reports its barriers itself, through OMPT.
     #[inline]
-    pub fn tells_itself(&self) -> bool {
-        self.tells_itself.load(Ordering::Relaxed) != 0
+    pub fn is_libomp(&self) -> bool {
+        self.is_libomp.load(Ordering::Relaxed) != 0
     }
 
     fn begin(&self, handle: *mut c_void) {
@@ -107,7 +107,7 @@ impl Library {
         let other = unsafe { libc::dlsym(handle, c"__kmpc_barrier".as_ptr()) };
         let ours = self.get(Call::Barrier);
         let same = !other.is_null() && object_of(other as usize).is_some_and(|object| object.contains(ours as usize));
-        self.tells_itself.store(same.into(), Ordering::Relaxed);
+        self.is_libomp.store(same.into(), Ordering::Relaxed);
     }
 }
 
@@ -156,15 +156,15 @@ pub fn is_one_for_all() -> bool {
 
 /// Returns the library for a call from this address, and its function.
 #[inline]
-pub fn real(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
+pub fn resolve(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
     let library = library(caller)?;
-    let real = library.get(call);
-    (!real.is_null()).then_some((library, real))
+    let real_fn = library.get(call);
+    (!real_fn.is_null()).then_some((library, real_fn))
 }
 
 /// Returns a function of the only known library, for a call whose caller is unknown. (A tail call is a jump, so its return address does not belong to
 /// the caller.) Null if no library or several libraries are known.
-pub fn only(call: Call) -> *mut c_void {
+pub fn resolve_without_caller(call: Call) -> *mut c_void {
     let known = |library: &&Library| !library.handle.load(Ordering::Relaxed).is_null();
     let mut all = std::iter::once(&GLOBAL).chain(&OTHERS).filter(known);
     match (all.next(), all.next()) {

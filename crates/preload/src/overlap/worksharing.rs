@@ -15,9 +15,9 @@ use std::mem::transmute;
 use tasks::group::Group;
 use tasks::worker::Worker;
 
-use super::beyond::beyond;
-use super::doors::{self, taskgroup_end};
-use super::here::here;
+use super::current::worker_in_region;
+use super::entries::{self, taskgroup_end};
+use super::real_fn::real_fn;
 use super::reductions::Block;
 
 /// Data of a construct that libgomp needs to register its reductions.
@@ -36,34 +36,35 @@ fn begin(block: *mut usize) -> Option<Begun> {
 impl Begun {
     /// Begins a group of ours with the reductions that libgomp has registered.
     fn register(self) {
-        doors::begin_group(Group::implied);
+        entries::begin_group(Group::implied);
+        let Some(worker) = worker_in_region() else { return };
         // SAFETY: the group was begun above, and lasts as long as the construct.
-        if let Some((worker, group)) = here().and_then(|worker| Some((worker, unsafe { worker.group().as_ref() }?))) {
-            self.last.goes_on(group.kept.replace(self.block));
-            doors::leave_to_members(worker, group);
+        if let Some(group) = unsafe { worker.group().as_ref() } {
+            self.last.append(group.kept.replace(self.block));
+            entries::leave_to_members(worker, group);
         }
     }
 }
 
 /// Defines the functions that begin such constructs. They have the same arguments as libgomp's functions.
-macro_rules! shares {
+macro_rules! worksharing {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) reduces $block:ident $(-> $result:ty)?;)*) => { $(
         $(#[$doc])*
         #[allow(clippy::too_many_arguments, reason = "the compiler's")]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
-            type Real = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
+            type RealFn = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
             // SAFETY: libgomp's function of this name, which has this type.
-            let real = unsafe { transmute::<*mut c_void, Real>(beyond()) };
+            let real_fn = unsafe { transmute::<*mut c_void, RealFn>(real_fn()) };
             let begun = begin($block);
             // SAFETY: called with the program's own arguments.
-            let result = unsafe { real($($argument),*) };
+            let result = unsafe { real_fn($($argument),*) };
             begun.into_iter().for_each(Begun::register);
             result
         }
     )* };
 }
 
-shares! {
+worksharing! {
     /// Begins a loop over long.
     loop_start(start: c_long, end: c_long, step: c_long, schedule: c_long, chunk: c_long, first: *mut c_long,
         last: *mut c_long, block: *mut usize, memory: *mut *mut c_void) reduces block -> bool;
@@ -83,10 +84,10 @@ shares! {
 /// Ends a construct with reductions in which tasks take part.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
     // Read before the barrier: tasks that run in the barrier may begin such constructs in regions of their own, and overwrite the variable.
-    let real = beyond();
+    let real_fn = real_fn();
     taskgroup_end();
-    here().into_iter().for_each(Worker::barrier);
-    type Real = unsafe extern "C-unwind" fn(bool);
+    worker_in_region().into_iter().for_each(Worker::barrier);
+    type RealFn = unsafe extern "C-unwind" fn(bool);
     // SAFETY: libgomp's function of this name, which has this type; no thread uses the copies.
-    unsafe { transmute::<*mut c_void, Real>(real)(true) };
+    unsafe { transmute::<*mut c_void, RealFn>(real_fn)(true) };
 }

@@ -1,6 +1,6 @@
 //! gcc's entry points for tasks, which replace those of libgomp.
 //!
-//! The interposed functions (`ways`) jump to them with the program's arguments, and only in a region whose tasks `overlap` runs.
+//! The interposed functions (`dispatch`) jump to them with the program's arguments, and only in a region whose tasks `overlap` runs.
 
 use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::mem::MaybeUninit;
@@ -15,8 +15,8 @@ use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
 use super::reductions::Block;
 use super::standbys::say;
-use super::{allowed_priority, here};
-use crate::real::Work;
+use super::{allowed_priority, worker_in_region};
+use crate::real_symbols::Work;
 
 /// Flags of tasks (gomp-constants.h).
 const FINAL: c_uint = 1 << 1;
@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn task(
     priority: c_int,
     event: *mut usize,
 ) {
-    let Some(worker) = here() else { return };
+    let Some(worker) = worker_in_region() else { return };
     if copy.is_none() && flags & (FINAL | DEPEND | DETACH) == 0 && (!deferrable || worker.has_enough()) {
         // SAFETY: the arguments are as the compiler describes them.
         return unsafe { worker.do_at_once(work, data) };
@@ -203,7 +203,7 @@ struct Loop {
 
 impl Loop {
     unsafe fn go(self, start: u64, step: u64, n: u64) {
-        let Some(worker) = here() else { return };
+        let Some(worker) = worker_in_region() else { return };
         let division = match (self.flags & GRAINSIZE != 0, self.flags & STRICT != 0) {
             (true, true) => Division::StrictGrain(self.tasks),
             (true, false) => Division::Grain(self.tasks),
@@ -288,7 +288,7 @@ impl Loop {
 
 /// Begins reductions in the present taskgroup.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
-    let Some(worker) = here() else { return };
+    let Some(worker) = worker_in_region() else { return };
     // SAFETY: the innermost group is valid until it ends.
     let Some(group) = (unsafe { worker.group().as_ref() }) else { return };
     let threads = worker.team().map_or(1, |team| team.size()) as usize;
@@ -311,7 +311,7 @@ pub fn leave_to_members(worker: &Worker, group: &Group) {
 }
 
 /// Returns whether [`taskgroup_reduction_register`] created the copies of this block.
-pub fn is_registered_here(data: *mut usize) -> bool {
+pub fn has_our_copies(data: *mut usize) -> bool {
     // SAFETY: the compiler's block, which has been registered.
     unsafe { Block::new(data) }.is_some_and(Block::is_ours)
 }
@@ -324,7 +324,7 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize)
 
 /// Replaces `count` addresses by those of this thread's copies. Appends, for the first `originals` of them, the addresses of the variables.
 pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
-    let Some(worker) = here() else { return };
+    let Some(worker) = worker_in_region() else { return };
     // The thread number is held until the task ends, because the copies are used until then.
     let by_number = || worker.thread_number().unwrap_or(0);
     let whose = |by_place: bool| if by_place { worker.member() } else { None }.unwrap_or_else(by_number) as usize;
@@ -347,7 +347,7 @@ pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: us
 
 /// Waits for the children of the present task.
 pub extern "C-unwind" fn taskwait() {
-    here().into_iter().for_each(Worker::wait_for_children);
+    worker_in_region().into_iter().for_each(Worker::wait_for_children);
 }
 
 /// Waits for the children to which the dependences refer.
@@ -365,7 +365,7 @@ pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
 /// Creates an empty task that depends on the given accesses.
 unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
-    let Some(worker) = here() else { return };
+    let Some(worker) = worker_in_region() else { return };
     let new = New {
         work: nothing,
         data: ptr::null_mut(),
@@ -386,7 +386,7 @@ unsafe fn depend_on(depend: *const usize, at_once: bool) {
 
 /// Lets another task run first.
 pub extern "C-unwind" fn taskyield() {
-    here().into_iter().for_each(Worker::give_way);
+    worker_in_region().into_iter().for_each(Worker::give_way);
 }
 
 /// Begins a taskgroup.
@@ -396,7 +396,7 @@ pub extern "C-unwind" fn taskgroup_start() {
 
 /// Begins a group that [`taskgroup_end`] ends.
 pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
-    if let Some(worker) = here() {
+    if let Some(worker) = worker_in_region() {
         // SAFETY: the enclosing group lives longer.
         let group = Box::into_raw(Box::new(unsafe { new(worker.group()) }));
         // SAFETY: freed by `taskgroup_end`, which gcc calls for each.
@@ -406,7 +406,7 @@ pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
 
 /// Waits for a taskgroup's tasks.
 pub extern "C-unwind" fn taskgroup_end() {
-    let Some(worker) = here() else { return };
+    let Some(worker) = worker_in_region() else { return };
     let group = worker.group().cast_mut();
     worker.end_group();
     if !group.is_null() {
@@ -423,5 +423,5 @@ pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
 
 /// Returns whether the current task is final, so that new tasks run immediately.
 pub extern "C" fn in_final() -> c_int {
-    here().is_some_and(Worker::is_final).into()
+    worker_in_region().is_some_and(Worker::is_final).into()
 }

@@ -1,10 +1,10 @@
-//! The calling thread's worker, stored where two instructions find it, because every task and every query about a task needs it.
+//! The thread-local worker: the calling thread's, stored where two instructions find it, because every task and every query about a task needs it.
 
 use std::ptr;
 
 use tasks::worker::Worker;
 
-arch::own_word!();
+arch::thread_local_word!();
 
 /// Returns the calling thread's worker; null if it has none yet.
 #[inline]
@@ -19,14 +19,14 @@ pub fn set(worker: *const Worker) {
 
 /// Returns the calling thread's worker, if the thread is in a region whose tasks `overlap` runs.
 #[inline]
-pub fn here() -> Option<&'static Worker> {
+pub fn worker_in_region() -> Option<&'static Worker> {
     // SAFETY: null or this thread's worker, which lives until the thread ends.
     unsafe { get().as_ref() }.filter(|worker| worker.team().is_some())
 }
 
 /// Returns the calling thread's worker, inside and outside of such regions.
 #[inline]
-pub fn anywhere() -> Option<&'static Worker> {
+pub fn worker_anywhere() -> Option<&'static Worker> {
     // SAFETY: as above.
     unsafe { get().as_ref() }
 }

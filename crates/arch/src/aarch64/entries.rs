@@ -26,13 +26,13 @@ macro_rules! with_caller {
 
 /// Defines placeholders of interposed functions. (On x86-64, these functions ask another function where to continue.)
 #[macro_export]
-macro_rules! by_way_of {
+macro_rules! dispatched {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
 /// Defines a placeholder of a function that is not interposed. (On x86-64, it asks another function where to continue.)
 #[macro_export]
-macro_rules! by_way_of_inside {
+macro_rules! dispatched_inside {
     ($name:ident => $inner:path) => {
         unsafe extern "C" fn $name() {
             let _ = &$inner;
@@ -43,7 +43,7 @@ macro_rules! by_way_of_inside {
 
 /// Defines placeholders of interposed functions. (On x86-64, these functions continue at one of two other functions.)
 #[macro_export]
-macro_rules! ours_or_by_way_of {
+macro_rules! ours_or_dispatched {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
         $crate::refusing! { $($(#[$doc])* $name, $at, $ours, $inner;)* }
     };
@@ -51,13 +51,13 @@ macro_rules! ours_or_by_way_of {
 
 /// Defines placeholders of interposed functions. (On x86-64, these functions continue at the address in a variable.)
 #[macro_export]
-macro_rules! by_place {
+macro_rules! by_pointer {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $place;)* } };
 }
 
 /// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. Use it at most once in a library.
 #[macro_export]
-macro_rules! own_word {
+macro_rules! thread_local_word {
     () => {
         ::std::thread_local! {
             static WORD: ::std::cell::Cell<usize> = const { ::std::cell::Cell::new(0) };

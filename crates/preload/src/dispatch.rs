@@ -9,47 +9,47 @@ use wire::preload::TASKS;
 
 use crate::calls::Call;
 use crate::memory::note_seen;
-use crate::overlap::{self, cancelling, doors, icvs, identity, locks, shares, targets};
-use crate::real::{is_one_for_all, only, real};
+use crate::overlap::{self, cancelling, entries, icvs, identity, locks, targets, worksharing};
+use crate::real_symbols::{is_one_for_all, resolve, resolve_without_caller};
 
-arch::ours_or_by_way_of! {
+arch::ours_or_dispatched! {
     at tasks::worker::TEAM_AT;
     /// Creates a task, and records that the program has tasks.
-    GOMP_task => doors::task, else task;
+    GOMP_task => entries::task, else task;
     /// Divides a loop into tasks, and records that the program has tasks.
-    GOMP_taskloop => doors::taskloop, else taskloop;
+    GOMP_taskloop => entries::taskloop, else taskloop;
     /// Divides a loop over unsigned long long into tasks, and records that the program has tasks.
-    GOMP_taskloop_ull => doors::taskloop_ull, else taskloop_ull;
+    GOMP_taskloop_ull => entries::taskloop_ull, else taskloop_ull;
     /// Waits for the task's children.
-    GOMP_taskwait => doors::taskwait, else taskwait;
+    GOMP_taskwait => entries::taskwait, else taskwait;
     /// Waits for the children to which the dependences refer.
-    GOMP_taskwait_depend => doors::taskwait_depend, else taskwait_depend;
+    GOMP_taskwait_depend => entries::taskwait_depend, else taskwait_depend;
     /// Makes later tasks wait for the children to which the dependences refer.
-    GOMP_taskwait_depend_nowait => doors::taskwait_depend_nowait, else taskwait_depend_nowait;
+    GOMP_taskwait_depend_nowait => entries::taskwait_depend_nowait, else taskwait_depend_nowait;
     /// Lets other tasks run first.
-    GOMP_taskyield => doors::taskyield, else taskyield;
+    GOMP_taskyield => entries::taskyield, else taskyield;
     /// Begins a taskgroup.
-    GOMP_taskgroup_start => doors::taskgroup_start, else taskgroup_start;
+    GOMP_taskgroup_start => entries::taskgroup_start, else taskgroup_start;
     /// Waits for a taskgroup.
-    GOMP_taskgroup_end => doors::taskgroup_end, else taskgroup_end;
+    GOMP_taskgroup_end => entries::taskgroup_end, else taskgroup_end;
     /// Registers the reductions of a taskgroup.
-    GOMP_taskgroup_reduction_register => doors::taskgroup_reduction_register, else reduction_register;
+    GOMP_taskgroup_reduction_register => entries::taskgroup_reduction_register, else reduction_register;
     /// Finds the task's copies of reduction variables.
-    GOMP_task_reduction_remap => doors::task_reduction_remap, else reduction_remap;
+    GOMP_task_reduction_remap => entries::task_reduction_remap, else reduction_remap;
     /// Returns whether the current task is final, so that new tasks run immediately.
-    omp_in_final => doors::in_final, else in_final;
+    omp_in_final => entries::in_final, else in_final;
     /// Fortran's name of the function. Here and below, Fortran passes arguments by reference.
-    omp_in_final_ => doors::in_final, else in_final_fortran;
+    omp_in_final_ => entries::in_final, else in_final_fortran;
 }
 
-arch::by_place! {
+arch::by_pointer! {
     /// Returns the number of the calling thread in its team.
     omp_get_thread_num => THREAD_NUM;
     /// Fortran's name of the function.
     omp_get_thread_num_ => THREAD_NUM;
 }
 
-arch::by_way_of! {
+arch::dispatched! {
     /// Ends the reductions of a taskgroup.
     GOMP_taskgroup_reduction_unregister => reduction_unregister;
     /// Fulfils a task's event.
@@ -179,10 +179,10 @@ arch::by_way_of! {
 }
 
 /// Returns libgomp's function for a call from the address `caller`.
-fn libgomps(call: Call, caller: usize) -> *mut c_void {
-    let real = real(call, caller).map_or_else(|| only(call), |(_, real)| real);
+fn libgomp_fn(call: Call, caller: usize) -> *mut c_void {
+    let real_fn = resolve(call, caller).map_or_else(|| resolve_without_caller(call), |(_, real_fn)| real_fn);
     // If no library is known, no task has been created.
-    if real.is_null() { nothing as *mut c_void } else { real }
+    if real_fn.is_null() { nothing as *mut c_void } else { real_fn }
 }
 
 extern "C" fn nothing() -> usize {
@@ -195,7 +195,7 @@ macro_rules! tasks {
         extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
             note_seen(TASKS);
             // Without interposition, the dynamic loader would end a program that has no libgomp at this call.
-            real(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real)| real)
+            resolve(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real_fn)| real_fn)
         }
     )* };
 }
@@ -210,7 +210,7 @@ tasks! {
 macro_rules! about_tasks {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            libgomps(Call::$call, caller)
+            libgomp_fn(Call::$call, caller)
         }
     )* };
 }
@@ -231,40 +231,40 @@ about_tasks! {
 /// Returns the target of a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered
 /// the reductions.
 extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
-    if overlap::here().is_some() && doors::is_registered_here(block) {
-        return doors::taskgroup_reduction_unregister as *mut c_void;
+    if overlap::worker_in_region().is_some() && entries::has_our_copies(block) {
+        return entries::taskgroup_reduction_unregister as *mut c_void;
     }
-    libgomps(Call::TaskgroupReductionUnregister, caller)
+    libgomp_fn(Call::TaskgroupReductionUnregister, caller)
 }
 
 /// Defines functions that return the target of a call for a construct in which our tasks take part, or which is a task itself. The target is
 /// libgomp's function or, if `overlap` runs the tasks, one of our functions, which calls libgomp's.
-macro_rules! beside_tasks {
+macro_rules! in_our_regions {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let real = real(Call::$call, caller).map_or_else(|| only(Call::$call), |(_, real)| real);
-            if real.is_null() {
+            let real_fn = resolve(Call::$call, caller).map_or_else(|| resolve_without_caller(Call::$call), |(_, real_fn)| real_fn);
+            if real_fn.is_null() {
                 return nothing as *mut c_void;
             }
-            if overlap::here().is_none() {
-                return real;
+            if overlap::worker_in_region().is_none() {
+                return real_fn;
             }
-            overlap::goes_on_to(real);
+            overlap::set_real_fn(real_fn);
             $ours as *mut c_void
         }
     )* };
 }
 
-beside_tasks! {
-    loop_start = LoopStart or shares::loop_start;
-    loop_ordered_start = LoopOrderedStart or shares::loop_start;
-    loop_doacross_start = LoopDoacrossStart or shares::loop_doacross_start;
-    loop_ull_start = LoopUllStart or shares::loop_ull_start;
-    loop_ull_ordered_start = LoopUllOrderedStart or shares::loop_ull_start;
-    loop_ull_doacross_start = LoopUllDoacrossStart or shares::loop_doacross_start;
-    sections_start = Sections2Start or shares::sections_start;
-    scope_start = ScopeStart or shares::scope_start;
-    workshare_unregister = WorkshareTaskReductionUnregister or shares::workshare_task_reduction_unregister;
+in_our_regions! {
+    loop_start = LoopStart or worksharing::loop_start;
+    loop_ordered_start = LoopOrderedStart or worksharing::loop_start;
+    loop_doacross_start = LoopDoacrossStart or worksharing::loop_doacross_start;
+    loop_ull_start = LoopUllStart or worksharing::loop_ull_start;
+    loop_ull_ordered_start = LoopUllOrderedStart or worksharing::loop_ull_start;
+    loop_ull_doacross_start = LoopUllDoacrossStart or worksharing::loop_doacross_start;
+    sections_start = Sections2Start or worksharing::sections_start;
+    scope_start = ScopeStart or worksharing::scope_start;
+    workshare_unregister = WorkshareTaskReductionUnregister or worksharing::workshare_task_reduction_unregister;
     target = Target or targets::target;
     target_update = TargetUpdate or targets::mapping;
     target_enter_exit_data = TargetEnterExitData or targets::mapping;
@@ -275,16 +275,16 @@ beside_tasks! {
 macro_rules! sets_icvs {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let library = real(Call::$call, caller).map(|(library, _)| library);
+            let library = resolve(Call::$call, caller).map(|(library, _)| library);
             if matches!(Call::$call, Call::SetDefaultDevice | Call::SetDefaultDeviceFortran | Call::SetDefaultDeviceFortran8) {
                 library.into_iter().for_each(icvs::note_device);
             }
-            let real = libgomps(Call::$call, caller);
+            let real_fn = libgomp_fn(Call::$call, caller);
             tasks::icv::will_be_set();
-            if overlap::here().is_none() {
-                return real;
+            if overlap::worker_in_region().is_none() {
+                return real_fn;
             }
-            overlap::goes_on_to(real);
+            overlap::set_real_fn(real_fn);
             icvs::set as *mut c_void
         }
     )* };
@@ -318,11 +318,11 @@ sets_icvs! {
 macro_rules! nest_locks {
     ($($name:ident = $call:ident or $ours:path, with $simple:ident;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let simple = if overlap::here().is_some() { libgomps(Call::$simple, caller) } else { nothing as *mut c_void };
+            let simple = if overlap::worker_in_region().is_some() { libgomp_fn(Call::$simple, caller) } else { nothing as *mut c_void };
             if simple == nothing as *mut c_void {
-                return libgomps(Call::$call, caller);
+                return libgomp_fn(Call::$call, caller);
             }
-            overlap::goes_on_to(simple);
+            overlap::set_real_fn(simple);
             $ours as *mut c_void
         }
     )* };
@@ -337,21 +337,21 @@ nest_locks! {
 
 /// Returns the target of a cancel construct.
 extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
-    let known = real(Call::Cancel, caller);
-    let real = known.map_or_else(|| only(Call::Cancel), |(_, real)| real);
-    if overlap::here().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
-        overlap::goes_on_to(real);
+    let known = resolve(Call::Cancel, caller);
+    let real_fn = known.map_or_else(|| resolve_without_caller(Call::Cancel), |(_, real_fn)| real_fn);
+    if overlap::worker_in_region().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
+        overlap::set_real_fn(real_fn);
         return cancelling::cancel as *mut c_void;
     }
-    if real.is_null() { nothing as *mut c_void } else { real }
+    if real_fn.is_null() { nothing as *mut c_void } else { real_fn }
 }
 
 /// Returns the target of a cancellation point.
 extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
-    if overlap::here().is_some() && cancelling::is_of_taskgroup(which as c_int) {
+    if overlap::worker_in_region().is_some() && cancelling::is_of_taskgroup(which as c_int) {
         return cancelling::taskgroup_cancellation_point as *mut c_void;
     }
-    libgomps(Call::CancellationPoint, caller)
+    libgomp_fn(Call::CancellationPoint, caller)
 }
 
 /// Defines functions that return the target of a call about a task's event. The handle's value shows on any thread whether the event is ours.
@@ -359,9 +359,9 @@ macro_rules! about_events {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
             if tasks::event::is_ours(event) {
-                return doors::fulfill_event as *mut c_void;
+                return entries::fulfill_event as *mut c_void;
             }
-            libgomps(Call::$call, caller)
+            libgomp_fn(Call::$call, caller)
         }
     )* };
 }
@@ -378,11 +378,11 @@ macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
             let is_ours: fn(&Worker) -> bool = $where;
-            if umt_client::was_ever_live() && overlap::anywhere().is_some_and(is_ours) {
-                overlap::goes_on_to(libgomps(Call::$of, caller));
+            if umt_client::was_ever_live() && overlap::worker_anywhere().is_some_and(is_ours) {
+                overlap::set_real_fn(libgomp_fn(Call::$of, caller));
                 return $ours as *mut c_void;
             }
-            libgomps(Call::$call, caller)
+            libgomp_fn(Call::$call, caller)
         }
     )* };
 }
@@ -423,14 +423,14 @@ about_the_thread! {
 /// Target of `omp_get_thread_num`, which programs call in every task: first a resolver, replaced once every caller gets the same answer.
 static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c_void);
 
-arch::by_way_of_inside!(first_thread_num => thread_num);
+arch::dispatched_inside!(first_thread_num => thread_num);
 
 extern "C" fn thread_num(_: usize, caller: usize) -> *mut c_void {
     let ours = umt_client::was_ever_live();
-    let real = libgomps(Call::GetThreadNum, caller);
+    let real_fn = libgomp_fn(Call::GetThreadNum, caller);
     if is_one_for_all() && overlap::is_decided() {
-        let place = if ours { identity::thread_num_anywhere as *mut c_void } else { real };
+        let place = if ours { identity::thread_num_anywhere as *mut c_void } else { real_fn };
         THREAD_NUM.store(place, Ordering::Relaxed);
     }
-    if ours && overlap::here().is_some() { identity::thread_num as *mut c_void } else { real }
+    if ours && overlap::worker_in_region().is_some() { identity::thread_num as *mut c_void } else { real_fn }
 }
