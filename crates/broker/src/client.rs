@@ -13,7 +13,7 @@ use watch::bpf::CANNOT;
 use watch::stands::{Mapped, Tracer};
 use watch::{Intake, Observer, WatchError};
 use wire::layout::comm_text;
-use wire::{Backend, Clock, Living, Record};
+use wire::{Backend, Clock, LatencyCount, Living, Record};
 
 pub use doorbells::RemoteDoorbells;
 
@@ -52,6 +52,7 @@ pub struct RemoteObserver {
     /// Final clocks that arrived with ticks.
     finals: Vec<Clock>,
     cpu_ns: u64,
+    latencies_of_threads: bool,
 }
 
 impl RemoteObserver {
@@ -62,7 +63,7 @@ impl RemoteObserver {
     pub fn new(program: &Path, wanted: Wanted) -> Result<RemoteObserver, WatchError> {
         let mut helper = Helper::start(program)?;
         helper.ask(&Request::Observe(wanted), None)?;
-        Ok(RemoteObserver { helper, finals: Vec::new(), cpu_ns: 0 })
+        Ok(RemoteObserver { helper, finals: Vec::new(), cpu_ns: 0, latencies_of_threads: wanted.latencies.threads })
     }
 
     /// Returns the process id of the helper.
@@ -118,6 +119,7 @@ impl Observer for RemoteObserver {
         self.finals.append(&mut answer.finals);
         let mut record = answer.into_record().ok_or_else(malformed)?;
         record.clocks = self.finals.clone();
+        record.latencies_of_threads = self.latencies_of_threads;
         Ok(record)
     }
 
@@ -127,6 +129,7 @@ impl Observer for RemoteObserver {
         self.finals.append(&mut answer.finals);
         let mut record = answer.into_record().ok_or_else(malformed)?;
         record.clocks = std::mem::take(&mut self.finals);
+        record.latencies_of_threads = self.latencies_of_threads;
         self.cpu_ns = self.helper.cpu_ns;
         Ok(record)
     }
@@ -317,6 +320,7 @@ pub(crate) struct Answer {
     takers: Vec<TakerRow>,
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
+    latencies: Vec<LatencyCount>,
     /// The number by which later requests refer to a process, from [`Reply::Given`].
     given: Option<u32>,
     descriptors: Vec<OwnedFd>,
@@ -346,6 +350,7 @@ impl Answer {
                 Part::Takers => self.takers.extend(rows::<TakerRow>(bytes)),
                 Part::Pairs => self.pairs.extend(rows::<PairRow>(bytes)),
                 Part::Summary => self.summary = rows(bytes).next(),
+                Part::Latencies => self.latencies.extend(rows::<LatencyCount>(bytes)),
             },
         }
         Ok(Progress::More)
@@ -372,6 +377,7 @@ impl Answer {
             takers: self.takers.iter().map(|row| (row.tid as u32, row.taker)).collect(),
             pairs: self.pairs.iter().map(|row| (row.pair, row.sum)).collect(),
             unlisted: summary.unlisted,
+            latencies: self.latencies,
             sample_period_ns: summary.sample_period_ns,
             events: summary.events,
             kernel_cost_ns: (summary.kernel_cost_ns != u64::MAX).then_some(summary.kernel_cost_ns),

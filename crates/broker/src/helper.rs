@@ -107,6 +107,7 @@ fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
         children: wanted.children,
         sample_period_ns: if wanted.samples { usual.sample_period_ns } else { 0 },
         moments_bytes: wanted.moments_bytes,
+        latencies: wanted.latencies,
         owner: caller.owner(),
         ..usual
     })
@@ -182,12 +183,15 @@ fn wait(socket: &OwnedFd, dialogue: &Dialogue, is_told: bool) -> io::Result<bool
 
 #[cfg(test)]
 mod tests {
+    use wire::latency::Scope;
+
     use super::*;
 
     #[test]
     fn huge_requests_are_refused_by_name() {
         let caller = Caller { uid: 5, all: false };
-        let wanted = |moments_bytes| Wanted { children: true, samples: true, moments_bytes };
+        let wanted =
+            |moments_bytes| Wanted { children: true, samples: true, moments_bytes, latencies: Scope::default() };
         for bytes in [0, 1, 4095, 4097, MAX_MOMENTS_BYTES + 1, MAX_MOMENTS_BYTES * 2, u32::MAX] {
             let refused = settings(caller, &wanted(Some(bytes)));
             assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");

@@ -11,11 +11,12 @@
 use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
+use wire::latency::Scope;
 use wire::umt::{BELLS, Said, Seen};
-use wire::{Clock, Cpu, Crew, Losses, Moment, Pair, PairSum, Sample, Taker};
+use wire::{Clock, Cpu, Crew, LatencyCount, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// Version of the messages.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Hash of struct sizes. Distinguishes builds with different structs if the version was not changed.
 pub const LAYOUT: u32 = {
     let sizes = [
@@ -110,6 +111,8 @@ pub struct Wanted {
     pub samples: bool,
     /// Size of the buffer for trace events between two ticks, bytes; `None` for no trace.
     pub moments_bytes: Option<u32>,
+    /// Which programs and threads get histograms of interval lengths.
+    pub latencies: Scope,
 }
 
 /// Reason for a refusal.
@@ -148,10 +151,12 @@ pub enum Part {
     Pairs,
     /// One [`Summary`].
     Summary,
+    /// [`LatencyCount`]
+    Latencies,
 }
 
 impl Part {
-    const ALL: [Part; 10] = [
+    const ALL: [Part; 11] = [
         Part::Samples,
         Part::Moments,
         Part::Finals,
@@ -162,6 +167,7 @@ impl Part {
         Part::Takers,
         Part::Pairs,
         Part::Summary,
+        Part::Latencies,
     ];
 
     /// Returns the size of one struct of this part, bytes.
@@ -178,6 +184,7 @@ impl Part {
             Part::Takers => size_of::<TakerRow>(),
             Part::Pairs => size_of::<PairRow>(),
             Part::Summary => size_of::<Summary>(),
+            Part::Latencies => size_of::<LatencyCount>(),
         }
     }
 }
@@ -302,6 +309,7 @@ const DATA: u16 = 0x300;
 const CHILDREN: u32 = 1;
 const SAMPLES: u32 = 2;
 const MOMENTS: u32 = 4;
+const LATENCIES: u32 = 8;
 
 fn message(kind: u16, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD + body.len());
@@ -342,11 +350,13 @@ impl Request {
         let body = |numbers: &[u32]| bytemuck::cast_slice::<u32, u8>(numbers).to_vec();
         match self {
             Request::Hello { version, layout } => message(HELLO, &body(&[*version, *layout])),
-            Request::Observe(Wanted { children, samples, moments_bytes }) => {
+            Request::Observe(Wanted { children, samples, moments_bytes, latencies }) => {
                 let flag = |is: bool, flag: u32| if is { flag } else { 0 };
-                let flags =
-                    flag(*children, CHILDREN) | flag(*samples, SAMPLES) | flag(moments_bytes.is_some(), MOMENTS);
-                message(OBSERVE, &body(&[flags, moments_bytes.unwrap_or(0)]))
+                let flags = flag(*children, CHILDREN)
+                    | flag(*samples, SAMPLES)
+                    | flag(moments_bytes.is_some(), MOMENTS)
+                    | flag(latencies.threads, LATENCIES);
+                message(OBSERVE, &body(&[flags, moments_bytes.unwrap_or(0), latencies.programs]))
             }
             Request::Launched(pid) => message(LAUNCHED, &body(&[*pid])),
             Request::Process(pid) => message(PROCESS, &body(&[*pid])),
@@ -378,15 +388,16 @@ impl Request {
         match kind {
             HELLO => numbers(body).map(|[version, layout]| Request::Hello { version, layout }),
             OBSERVE => {
-                let [flags, bytes] = numbers(body)?;
+                let [flags, bytes, programs] = numbers(body)?;
                 let has_moments = flags & MOMENTS != 0;
-                if flags & !(CHILDREN | SAMPLES | MOMENTS) != 0 || (!has_moments && bytes != 0) {
+                if flags & !(CHILDREN | SAMPLES | MOMENTS | LATENCIES) != 0 || (!has_moments && bytes != 0) {
                     return Err(Malformed);
                 }
                 Ok(Request::Observe(Wanted {
                     children: flags & CHILDREN != 0,
                     samples: flags & SAMPLES != 0,
                     moments_bytes: has_moments.then_some(bytes),
+                    latencies: Scope { programs, threads: flags & LATENCIES != 0 },
                 }))
             }
             LAUNCHED => numbers(body).map(|[pid]| Request::Launched(pid)),
@@ -487,7 +498,10 @@ mod tests {
     use super::*;
 
     fn requests() -> Vec<Request> {
-        let observe = |moments_bytes| Request::Observe(Wanted { children: true, samples: false, moments_bytes });
+        let observe = |moments_bytes: Option<u32>| {
+            let latencies = Scope { programs: 3, threads: moments_bytes.is_some() };
+            Request::Observe(Wanted { children: true, samples: false, moments_bytes, latencies })
+        };
         vec![
             Request::Hello { version: VERSION, layout: LAYOUT },
             observe(None),

@@ -285,6 +285,7 @@ fn send_record(
     send_all(Part::Takers, &takers.collect::<Vec<_>>(), send)?;
     let pairs = record.pairs.iter().map(|(pair, sum)| PairRow { pair: *pair, sum: *sum });
     send_all(Part::Pairs, &pairs.collect::<Vec<_>>(), send)?;
+    send_all(Part::Latencies, &record.latencies, send)?;
     let summary = Summary {
         start_ns: record.start_ns,
         end_ns: record.end_ns,

@@ -138,6 +138,10 @@ pub struct Run {
     /// List all threads, not only the ten that lost most time
     #[arg(long)]
     pub threads: bool,
+    /// Report p50, p90, p99 and maximum of the lengths of wake delays, preempt waits, blocks and time slices, for the program, its
+    /// processes and its threads (with eBPF: at most 1487 threads, 64 MiB)
+    #[arg(long)]
+    pub latency: bool,
     /// Co-run CMD with the program, and report how much CPU time each took from the others (may be given more than once). cox splits
     /// CMD into words as a shell does; for variables and pipes use --co-run "sh -c '…'"
     #[arg(long, visible_alias = "also", value_name = "CMD", conflicts_with_all = ["pid", "cgroup", "pack_cpus", "overlap"])]

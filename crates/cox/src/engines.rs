@@ -10,6 +10,7 @@ use pack::policy::mode::Periods;
 use session::Engines;
 use watch::Sight;
 use watch::bpf::{self, Expectation, Snapshots};
+use wire::latency::Scope;
 
 use crate::cli::{self, PackBackend};
 
@@ -21,7 +22,10 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));
-    Engines::new().with(Observing::new(options.backend, children, recorder)).and(packing).and(overlapping)
+    Engines::new()
+        .with(Observing::new(options.backend, children, recorder, scope(options)))
+        .and(packing)
+        .and(overlapping)
 }
 
 /// Announces the eBPF programs that the engines of `cox run` will need, so that they are loaded together and a context switch calls only
@@ -33,13 +37,18 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
     }
     let children = !options.no_children;
     let observes = matches!(options.backend, backend::Choice::Auto | backend::Choice::Bpf);
-    let settings = || backend::settings(children, recorder.map(|recorder| recorder.buffer)).ok();
+    let settings = || backend::settings(children, recorder.map(|recorder| recorder.buffer), scope(options)).ok();
     Some(bpf::expect(bpf::Parts {
         clocks: observes.then(settings).flatten(),
         snapshots: options.pack_cpus.is_some().then_some(Snapshots { children }),
         overlap: matches!(options.overlap, Some(overlap::Backend::Auto | overlap::Backend::Bpf)),
         owner: None,
     }))
+}
+
+/// Returns for how many programs, and whether for threads, the kernel keeps histograms of interval lengths.
+fn scope(options: &cli::Run) -> Scope {
+    Scope { programs: 1 + options.co_run.len() as u32, threads: options.latency }
 }
 
 /// Returns the engines of `cox pack`.

@@ -10,6 +10,7 @@ use wire::{Backend, Cause};
 use crate::co_run::CoRun;
 use crate::figures;
 use crate::figures::{ByCause, ByMigration, RunByCpu, Seen, Value};
+use crate::latency::Latencies;
 use crate::provenance::Provenance;
 use crate::sees::Sees;
 
@@ -110,6 +111,9 @@ pub struct Program {
     /// Wall time in which 0, 1, 2, … CPUs were busy with the program's threads. Absent if that is not known, or if there are several programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_cpus_ns: Option<Vec<u64>>,
+    /// Quantiles of the interval lengths of all the program's threads. Absent if the backend does not see intervals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Latencies>,
 }
 
 /// A process.
@@ -125,6 +129,10 @@ pub struct Process {
     pub exit_code: Option<i32>,
     /// The process's threads, in order of creation.
     pub threads: Vec<Thread>,
+    /// With `--latency`: quantiles of the interval lengths of the process's threads, also of those that have ended. Threads without `latencies` of
+    /// their own are not included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latencies: Option<Latencies>,
 }
 
 figures! {
@@ -150,6 +158,10 @@ figures! {
         pub changed_user: bool,
         /// The threads that ended this thread's blocks, longest blocked time first; at most eight.
         pub woken_by: Vec<WokenBy>,
+        /// With `--latency`: quantiles of the thread's interval lengths. Absent if the memory for histograms was full when the thread began, or if none of
+        /// its intervals ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub latencies: Option<Box<Latencies>>,
     }
     figures of thread {
         /// From its creation (fork or clone), or the time it was first seen, to its last switch-out, or the end of the window.

@@ -7,6 +7,7 @@
 //! - `spin`: converts sample sites into spin time and hot functions.
 //! - `cpus`: computes what each CPU did, including the interval that is open at the end of the window.
 //! - `busy`: computes how many CPUs were busy with the program at the same time.
+//! - `latencies`: computes the quantiles of the lengths of waits, blocks and time slices.
 //! - `preemptors`: computes which threads held the CPUs that tracked threads waited for.
 //!
 //! Samples, wakers and preemptors are recorded by thread id. If several threads of a session had the same id (a reused id, a thread that called
@@ -15,11 +16,13 @@
 mod busy;
 mod cpus;
 mod family;
+mod latencies;
 mod life;
 mod preemptors;
 mod spin;
 mod thread;
 
+use latencies::Given;
 use life::{lives, owners};
 use wire::{Backend, Record};
 
@@ -44,6 +47,10 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
     let hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
     let sees = Sees::of(record.backend, is_spin_seen(&threads));
+    let mut latencies = Given::of(record, &sees, programs.len());
+    for (thread, life) in threads.iter_mut().zip(&lives) {
+        thread.latencies = latencies.thread(&life.clock);
+    }
 
     // Only the BPF programs read the exit statuses of all processes.
     let waited_for = record.backend == Backend::Bpf;
@@ -60,6 +67,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
             comm: members.name(&lives),
             exit_code: if waited_for { members.exit_code(&lives) } else { info.exit_code.filter(|_| is_root) },
             threads: members.lives.iter().filter_map(|i| threads[*i].take()).collect(),
+            latencies: latencies.process(&members.lives, &lives, program),
         };
         let account = &mut accounts[program];
         if is_root && account.exit_code.is_none() {
@@ -73,6 +81,9 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
 
     if let ([only], true) = (accounts.as_mut_slice(), sees.busy_cpus) {
         only.busy_cpus_ns = busy::by_number(record, only);
+    }
+    for (account, latencies) in accounts.iter_mut().zip(latencies.programs()) {
+        account.latencies = Some(latencies).filter(|_| !record.latencies.is_empty());
     }
 
     let losses = record.losses;

@@ -7,6 +7,7 @@
 //! - [`transition`]: how one event changes one thread's clock. BPF follows the same rules.
 //! - [`close`]: closes a clock, that is, books the time from its last event to the end of the window.
 //! - [`replay`]: a stream of events → clocks, for backends that do not keep clocks in the kernel.
+//! - [`latency`]: lengths of waits, blocks and time slices → quantiles.
 //! - [`moments`]: trace events → events for the replay. [`stretch`]: what a thread did in an interval.
 //! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.
 //! - [`accounts`]: an observer's record → the [`Account`].
@@ -24,6 +25,7 @@ pub mod check;
 pub mod close;
 pub mod co_run;
 pub mod figures;
+pub mod latency;
 pub mod moments;
 pub mod provenance;
 pub mod replay;
@@ -35,5 +37,6 @@ pub mod timeline;
 pub mod transition;
 
 pub use account::*;
+pub use latency::{Latencies, Quantiles};
 pub use provenance::Provenance;
 pub use sees::{Delays, Sees};

@@ -34,9 +34,10 @@ use foldhash::HashMap;
 use held::Held;
 use wire::cells::Levels;
 use wire::layout::EXECED;
-use wire::{CPU_SLOTS, Clock, Event, EventKind, Off, Pair, PairSum, State};
+use wire::{CPU_SLOTS, Clock, Event, EventKind, Interval, LatencyCount, Off, Pair, PairSum, State};
 
 use crate::close::closed;
+use crate::latency::{Closed, Kept};
 use crate::stretch::{Before, Stretch};
 use crate::transition;
 
@@ -82,13 +83,16 @@ impl Thread {
     }
 
     /// Applies the thread's exit. An exiting thread is running, whatever state its clock has. Its CPU is known only if the switch-in was seen.
-    fn exit(&mut self, t_ns: u64) {
+    /// Returns the time slice that the exit ends.
+    fn exit(&mut self, t_ns: u64) -> Closed {
+        let slice = (self.state() == State::Run).then_some((Interval::Slice, t_ns.saturating_sub(self.clock.since_ns)));
         if self.state() != State::Run {
             transition::switch_out(&mut self.clock, t_ns, State::Run, 0, false, 0, 0);
             self.clock.slot = CPU_SLOTS as u16;
         }
         self.clock = closed(&self.clock, t_ns);
         self.exited = true;
+        [slice, None]
     }
 }
 
@@ -115,6 +119,8 @@ pub struct Replay {
     levels: Levels,
     /// What threads did since the last call of `take_stretches`, if wanted.
     stretches: Option<Vec<Stretch>>,
+    /// Histograms of interval lengths, if wanted.
+    latencies: Option<Kept>,
 }
 
 impl Replay {
@@ -126,6 +132,17 @@ impl Replay {
     /// Creates a replay without events that also keeps what each thread does until it is [taken](Replay::take_stretches).
     pub fn with_stretches() -> Replay {
         Replay { stretches: Some(Vec::new()), ..Replay::default() }
+    }
+
+    /// Makes the replay keep histograms of interval lengths: for all threads together and, if `of_threads`, for each thread.
+    #[must_use]
+    pub fn with_latencies(self, of_threads: bool) -> Replay {
+        Replay { latencies: Some(Kept::new(of_threads)), ..self }
+    }
+
+    /// Returns the histograms of interval lengths; none without [`with_latencies`](Replay::with_latencies).
+    pub fn latencies(&self) -> Vec<LatencyCount> {
+        self.latencies.as_ref().map_or(Vec::new(), Kept::counts)
     }
 
     /// Returns what threads did since the last call: each thread's stretches in order, without gaps from its creation on. A stretch is returned after
@@ -243,7 +260,9 @@ impl Replay {
                     Off::Blocked(cause) if !thread.exited => (State::Blocked, cause as u8, false),
                     Off::Blocked(_) | Off::Dead => (State::Dead, 0, false),
                 };
-                transition::switch_out(&mut thread.clock, t_ns, state, cause, yielded, 0, 0);
+                let closed = transition::switch_out(&mut thread.clock, t_ns, state, cause, yielded, 0, 0);
+                // The exit of a thread has already ended its last time slice.
+                if thread.exited { Closed::default() } else { closed }
             }),
             EventKind::Migrated { cpu, kind } => {
                 if let Some(thread) = self.living(tid, t_ns) {
@@ -277,11 +296,11 @@ impl Replay {
     fn comes(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         self.had(tid, t_ns, cpu);
         self.change(tid, t_ns, |thread| {
-            transition::switch_in(&mut thread.clock, t_ns, cpu, 0, 0);
             thread.on = Some(cpu);
+            transition::switch_in(&mut thread.clock, t_ns, cpu, 0, 0)
         });
         if let Some(given_ns) = self.overlap_ns(tid) {
-            self.change(tid, t_ns, |thread| transition::came_later(&mut thread.clock, given_ns));
+            self.correct(tid, t_ns, |thread| transition::came_later(&mut thread.clock, given_ns));
         }
         self.cpus.come(cpu, tid);
     }
@@ -309,7 +328,7 @@ impl Replay {
     fn contradict(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         self.cpus.gone(cpu, tid);
         if self.present.get(&tid).is_some_and(|thread| thread.runs_on(cpu)) {
-            self.change(tid, t_ns, |thread| {
+            self.correct(tid, t_ns, |thread| {
                 transition::contradicted(&mut thread.clock, t_ns);
                 thread.on = None;
             });
@@ -317,13 +336,13 @@ impl Replay {
     }
 
     /// Applies a switch-out or an exit, and records that the CPU's time up to now was this thread's.
-    fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
+    fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread) -> Closed) {
         if self.present.get(&tid).is_some_and(|thread| thread.state() == State::Run && thread.on.is_none()) {
             // The thread has been in this state since its exit; on which CPU it ran is unknown.
-            self.change(tid, t_ns, |thread| transition::unseen_since(&mut thread.clock, t_ns));
+            self.correct(tid, t_ns, |thread| transition::unseen_since(&mut thread.clock, t_ns));
         }
         if let Some(given_ns) = self.overlap_ns(tid) {
-            self.change(tid, t_ns, |thread| transition::came_later(&mut thread.clock, given_ns.min(t_ns)));
+            self.correct(tid, t_ns, |thread| transition::came_later(&mut thread.clock, given_ns.min(t_ns)));
         }
         self.change(tid, t_ns, book);
         let Some(thread) = self.present.get_mut(&tid) else { return };
@@ -336,15 +355,24 @@ impl Replay {
         }
     }
 
+    /// Corrects a living thread's clock where events contradict each other or are missing. The correction ends no interval.
+    fn correct(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
+        self.change(tid, t_ns, |thread| {
+            book(thread);
+            Closed::default()
+        });
+    }
+
     /// Applies an event to a living thread, and keeps the stretches that end with the event.
-    fn change(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
+    fn change(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread) -> Closed) {
         let Some(thread) = self.living(tid, t_ns) else { return };
         let before = Before::of(&thread.clock);
-        book(thread);
-        // The thread is looked up again, because `stretches` is another field of self.
-        if let Some(thread) = self.present.get(&tid) {
+        let closed = book(thread);
+        // The thread is looked up again: `living` borrowed all of `self`, and the next lines use other fields.
+        if let Some(thread) = self.present.get_mut(&tid) {
             tell(&mut self.stretches, &before, thread);
             before.count(&thread.clock, &mut self.levels);
+            self.latencies.iter_mut().for_each(|kept| kept.take(&mut thread.clock, closed));
         }
     }
 

@@ -19,6 +19,9 @@ pub struct Sees {
     /// True if it is known how many CPUs were busy with the program at the same time.
     #[serde(default)]
     pub busy_cpus: bool,
+    /// The length of each interval: wake delay, preempt wait, block and time slice.
+    #[serde(default)]
+    pub latencies: bool,
 }
 
 /// Where the time from a wake-up to the switch-in is booked.
@@ -43,6 +46,7 @@ impl Sees {
             Backend::Perf => Delays::InBlocked,
             Backend::Proc => Delays::InPreemptWait,
         };
-        Sees { causes: traced, preemptors: traced, delays, spin, busy_cpus: backend != Backend::Proc }
+        let events = backend != Backend::Proc;
+        Sees { causes: traced, preemptors: traced, delays, spin, busy_cpus: events, latencies: events }
     }
 }

@@ -26,7 +26,9 @@
 //! every event.
 
 use wire::layout::ENROLLED_ALIVE;
-use wire::{CPU_SLOTS, Cause, Clock, Migration, State};
+use wire::{CPU_SLOTS, Cause, Clock, Interval, Migration, State};
+
+use crate::latency::Closed;
 
 /// Starts a fresh clock at the thread's creation. This is not a transition: the caller passes a new clock, because a clock that already holds time
 /// belongs to an earlier thread with the same id.
@@ -124,16 +126,22 @@ pub fn came_later(clock: &mut Clock, until_ns: u64) {
 }
 
 /// Applies a switch-in on `cpu`. `steal_ns` and `irq_ns` are the CPU's hypervisor-steal and interrupt clocks (0 if they cannot be read).
-pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) {
+/// Returns the intervals that the switch-in ends.
+pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) -> Closed {
     let now_ns = t_ns.max(clock.since_ns);
     let gap_ns = now_ns - clock.since_ns;
+    let mut closed = Closed::default();
     match State::from_wire(clock.state) {
         State::Unseen => clock.unknown_ns += gap_ns,
         State::Born => {
             clock.wake_delay_ns += gap_ns;
             clock.wakeups += 1;
+            closed[0] = Some((Interval::WakeDelay, gap_ns));
         }
-        State::Preempt => book_preempt(clock, gap_ns),
+        State::Preempt => {
+            book_preempt(clock, gap_ns);
+            closed[0] = Some((Interval::PreemptWait, gap_ns));
+        }
         State::Blocked => {
             let wake_ns = if is_woken(clock) {
                 clock.wake_ns.min(now_ns)
@@ -142,6 +150,8 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
             } else {
                 now_ns
             };
+            closed =
+                [Some((Interval::Blocked, wake_ns - clock.since_ns)), Some((Interval::WakeDelay, now_ns - wake_ns))];
             book_block(clock, wake_ns, now_ns);
             clock.wakeups += 1;
         }
@@ -154,6 +164,7 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
     clock.irq_in_ns = irq_ns;
     clock.cpu = cpu;
     clock.slot = slot_of(&mut clock.cpu_id, cpu);
+    closed
 }
 
 /// Returns the slot that keeps the run time of `cpu`: its own, else the first free one, else none ([`CPU_SLOTS`]). Slots fill in order and are never
@@ -170,16 +181,26 @@ fn slot_of(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
 /// Applies a switch-out into `state`: `Preempt` (`yielded` if it began in sched_yield), `Blocked` (with the wire byte of its cause) or `Dead`.
 /// `steal_ns` and `irq_ns` are the CPU's clocks, as in [`switch_in`]; their increase is limited to the length of the stint, steal first.
 ///
-/// A yield counts as an involuntary switch, as in the kernel.
-pub fn switch_out(clock: &mut Clock, t_ns: u64, state: State, cause: u8, yielded: bool, steal_ns: u64, irq_ns: u64) {
+/// A yield counts as an involuntary switch, as in the kernel. Returns the time slice that the switch-out ends.
+pub fn switch_out(
+    clock: &mut Clock,
+    t_ns: u64,
+    state: State,
+    cause: u8,
+    yielded: bool,
+    steal_ns: u64,
+    irq_ns: u64,
+) -> Closed {
     let now_ns = t_ns.max(clock.since_ns);
     let gap_ns = now_ns - clock.since_ns;
+    let mut closed = Closed::default();
     match State::from_wire(clock.state) {
         State::Run => {
             let stolen_ns = steal_ns.saturating_sub(clock.steal_in_ns).min(gap_ns);
             clock.steal_ns += stolen_ns;
             clock.irq_ns += irq_ns.saturating_sub(clock.irq_in_ns).min(gap_ns - stolen_ns);
             book_run(clock, gap_ns);
+            closed[0] = Some((Interval::Slice, gap_ns));
         }
         State::Unseen => clock.unknown_ns += gap_ns,
         State::Born | State::Preempt | State::Blocked | State::Dead => book_contradiction(clock, gap_ns),
@@ -193,6 +214,7 @@ pub fn switch_out(clock: &mut Clock, t_ns: u64, state: State, cause: u8, yielded
     clock.cause = cause;
     clock.yielded = yielded.into();
     clock.since_ns = now_ns;
+    closed
 }
 
 /// Applies a migration to `cpu` and returns its kind, which follows from the thread's state and its old CPU: the old CPU is no longer allowed, the

@@ -1,9 +1,11 @@
 //! Compares the clock's rules in Rust with the C version that BPF runs: a million random event sequences, possible and impossible, must give equal
 //! clocks after every single event.
 
+use ledger::latency::Closed;
 use ledger::transition::{born, enrolled, migrate, switch_in, switch_out, waking};
+use wire::latency::INTERVALS;
 use wire::layout::CAUSE_BY_FD;
-use wire::{CAUSES, Clock, State, native};
+use wire::{CAUSES, Clock, Interval, State, native};
 
 const SEQUENCES: u64 = 1_000_000;
 
@@ -40,15 +42,22 @@ impl Step {
         }
     }
 
-    fn play_rust(self, c: &mut Clock) {
+    /// Applies the event by the Rust rules. Returns the lengths of the intervals that it ended, by kind; `u64::MAX` if it ended none of that kind.
+    fn play_rust(self, c: &mut Clock) -> [u64; INTERVALS] {
+        let mut closed = Closed::default();
         match self {
             Step::Waking { t } => waking(c, t),
-            Step::In { t, cpu, steal, irq } => switch_in(c, t, cpu, steal, irq),
-            Step::Out { t, state, cause, yielded, steal, irq } => switch_out(c, t, state, cause, yielded, steal, irq),
+            Step::In { t, cpu, steal, irq } => closed = switch_in(c, t, cpu, steal, irq),
+            Step::Out { t, state, cause, yielded, steal, irq } => {
+                closed = switch_out(c, t, state, cause, yielded, steal, irq);
+            }
             Step::Migrate { cpu, old_cpu_allowed } => {
                 migrate(c, cpu, old_cpu_allowed);
             }
         }
+        let length =
+            |interval| closed.into_iter().flatten().find(|(of, _)| *of == interval).map_or(u64::MAX, |(_, ns)| ns);
+        Interval::ALL.map(length)
     }
 
     fn play_native(self, c: &mut Clock) {
@@ -144,6 +153,7 @@ struct Reached {
     events: [[u64; Step::KINDS]; 6],
     causes: [u64; CAUSES],
     migrations: [u64; 3],
+    closed: [u64; INTERVALS],
     no_slot: u64,
     backwards: u64,
     divided: u64,
@@ -199,7 +209,7 @@ impl Reached {
             self.yielded,
             self.impossible,
         ];
-        for (what, times) in others.iter().chain(&self.causes).chain(&self.migrations).enumerate() {
+        for (what, times) in others.iter().chain(&self.causes).chain(&self.migrations).chain(&self.closed).enumerate() {
             assert!(*times > 100, "situation {what} met only {times} times");
         }
         assert!(self.steps >= 10 * SEQUENCES, "{} events", self.steps);
@@ -231,14 +241,17 @@ fn both_spellings_of_the_clock_agree_on_a_million_sequences() {
         for event in 0..events {
             let before = rust;
             let step = world.step(State::from_wire(before.state), plausible);
-            step.play_rust(&mut rust);
+            native::take_closed();
+            let closed = step.play_rust(&mut rust);
             step.play_native(&mut c);
+            assert_eq!(native::take_closed(), closed, "sequence {sequence}, event {event} {step:?}");
             assert!(
                 rust == c,
                 "sequence {sequence}, event {event} {step:?}\nfrom {before:?}\nRust {rust:?}\nC    {c:?}"
             );
             assert!(rust.is_whole(), "sequence {sequence}, event {event} {step:?}: not whole\n{rust:?}");
             reached.step(&before, step, &rust);
+            reached.closed.iter_mut().zip(closed).for_each(|(reached, ns)| *reached += u64::from(ns != u64::MAX));
         }
         assert!(rust.yield_wait_ns <= rust.preempt_wait_ns, "sequence {sequence}");
         assert!(rust.steal_ns + rust.irq_ns <= rust.run_ns, "sequence {sequence}");

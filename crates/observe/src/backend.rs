@@ -9,6 +9,7 @@ use machine::topology::Topology;
 use outputs::diagnostics::chain;
 use watch::{BpfObserver, Observer, Settings, WatchError};
 use wire::Backend;
+use wire::latency::Scope;
 
 /// The backend that the user wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct Asked {
     pub(crate) hidden: Option<String>,
     /// Size of the buffer for trace events, in bytes, if a trace is wanted. Only eBPF delivers trace events.
     pub(crate) moments_bytes: Option<u32>,
+    /// Which programs and threads get histograms of interval lengths.
+    pub(crate) latencies: Scope,
 }
 
 /// The error if a trace is wanted without eBPF.
@@ -93,11 +96,11 @@ impl Asked {
     /// Loads eBPF in this process if it has the rights, otherwise in the helper process, which has them.
     fn bpf(&self) -> Result<Box<dyn Observer>, WatchError> {
         laps::done(Part::Preparing);
-        let Asked { children, moments_bytes, .. } = *self;
+        let Asked { children, moments_bytes, latencies, .. } = *self;
         if !ebpf::may_itself() {
-            return ebpf::by_helper(Wanted { children, samples: true, moments_bytes });
+            return ebpf::by_helper(Wanted { children, samples: true, moments_bytes, latencies });
         }
-        Ok(Box::new(BpfObserver::new(&settings(children, moments_bytes)?).map_err(ebpf::explained)?))
+        Ok(Box::new(BpfObserver::new(&settings(children, moments_bytes, latencies)?).map_err(ebpf::explained)?))
     }
 
     fn perf(&self) -> Result<Box<dyn Observer>, WatchError> {
@@ -117,10 +120,10 @@ impl Asked {
 ///
 /// # Errors
 /// `Unavailable` if the machine's CPUs cannot be read.
-pub fn settings(children: bool, moments_bytes: Option<u32>) -> Result<Settings, WatchError> {
+pub fn settings(children: bool, moments_bytes: Option<u32>, latencies: Scope) -> Result<Settings, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
-    Ok(Settings { children, moments_bytes, ..Settings::new(topology.online.len() as u32, limit) })
+    Ok(Settings { children, moments_bytes, latencies, ..Settings::new(topology.online.len() as u32, limit) })
 }
 
 fn unavailable(error: machine::Error) -> WatchError {

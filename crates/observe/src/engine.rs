@@ -14,6 +14,7 @@ use machine::{CpuSet, Root};
 use session::{Attached, Ended, Engine, NoCommand, Subject, Target};
 use symbols::Symboliser;
 use watch::{Intake, Observer, WatchError};
+use wire::latency::Scope;
 use wire::{Backend, Record, Waiting};
 
 use crate::backend::{Asked, Choice};
@@ -64,16 +65,16 @@ pub struct Observed {
 
 impl Observing {
     /// Makes the engine. `choice`: the wanted backend. `children`: whether child processes are observed too. With a `recorder`, trace
-    /// events are kept; this needs eBPF.
+    /// events are kept; this needs eBPF. `latencies`: which programs and threads get histograms of interval lengths.
     #[must_use]
-    pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>) -> Observing {
+    pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>, latencies: Scope) -> Observing {
         let moments_bytes = recorder.as_ref().map(|recorder| recorder.buffer);
         Observing {
-            asked: Asked { choice, children, hidden: None, moments_bytes },
+            asked: Asked { choice, children, hidden: None, moments_bytes, latencies },
             observer: None,
             passed_over: Vec::new(),
             symboliser: Symboliser::new(Root::live()),
-            replay: Replay::new(),
+            replay: Replay::new().with_latencies(latencies.threads),
             intake: Intake::default(),
             cgroup: None,
             enrolled: BTreeSet::new(),
@@ -126,6 +127,10 @@ impl Observing {
 
     /// Adds the results of samples and events to a record, except the threads' clocks.
     fn add_to(&mut self, record: &mut Record) {
+        if record.backend != Backend::Bpf {
+            record.latencies = self.replay.latencies();
+            record.latencies_of_threads = self.asked.latencies.threads;
+        }
         record.events += self.replay.events();
         record.pairs.extend(self.replay.pairs());
         record.sample_sites = self.symboliser.sample_sites();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ledger::accounts::ProgramInfo;
 use observe::{Choice, Observed, Observing};
 use session::{Ended, Engines, Findings, Launch, Limits, Live, Target, run};
+use wire::latency::Scope;
 
 /// Threads, and the time that they ran.
 type Sums = (usize, u64);
@@ -27,7 +28,7 @@ fn session(choice: Choice) -> Option<(Vec<Sums>, Sums)> {
     let mut shown = Vec::new();
     let mut show = |mut findings: Findings| shown.extend(findings.section::<Observing>().map(|found| sums(&found)));
     let live = Some(Live { every: Duration::from_millis(150), show: &mut show });
-    let engines = Engines::new().with(Observing::new(choice, true, None));
+    let engines = Engines::new().with(Observing::new(choice, true, None, Scope::default()));
     let mut outcome = match run(&target, engines, Limits { live, ..Limits::default() }) {
         Ok(outcome) => outcome,
         Err(why) => {

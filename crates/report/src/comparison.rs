@@ -10,9 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use advise::evidence::Evidence;
 use advise::figures::{Figure, Whole};
 use compare::{Change, Series};
-use ledger::Provenance;
 use ledger::account::{cpu, thread};
-use ledger::figures::Unit;
+use ledger::figures::{Figure as Declared, Unit};
+use ledger::latency::quantile;
+use ledger::{Latencies, Provenance, Quantiles};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
@@ -126,6 +127,26 @@ fn compared() -> impl Iterator<Item = Figure> {
         .chain([Figure::Whole(Whole::ThrottledNs)])
 }
 
+/// Returns the names and values of the compared latency quantiles; none if the run has several programs.
+fn latencies(document: &Document) -> Vec<(String, f64)> {
+    let [program] = document.account.programs.as_slice() else { return Vec::new() };
+    let Some(Latencies { wake_delay, preempt_wait, .. }) = program.latencies else { return Vec::new() };
+    let waits = WAITS.into_iter().zip([wake_delay, preempt_wait]).filter_map(|(name, of)| Some((name, of?)));
+    let seen = waits.filter(|(_, of)| of.count > 0);
+    let value = |of: &Quantiles, figure: &Declared<Quantiles>| (figure.value)(of).unwrap_or(0) as f64;
+    seen.flat_map(|(wait, of)| QUANTILES.map(|figure| (latency(wait, &figure), value(&of, &figure)))).collect()
+}
+
+/// The kinds of intervals whose quantiles are compared, as named in the JSON.
+const WAITS: [&str; 2] = ["wake_delay", "preempt_wait"];
+/// The quantiles that are compared.
+const QUANTILES: [Declared<Quantiles>; 2] = [quantile::p50_ns, quantile::p99_ns];
+
+/// Returns the name of a quantile of a wait, such as `wake_delay.p50_ns`.
+fn latency(wait: &str, figure: &Declared<Quantiles>) -> String {
+    format!("{wait}.{}", figure.name)
+}
+
 /// Figures that mean the same with every backend.
 const BY_ALL_BACKENDS: [&str; 4] =
     [WALL, thread::run_ns.name, thread::switches_voluntary.name, thread::switches_involuntary.name];
@@ -140,6 +161,7 @@ impl Run {
         for figure in Figure::all().filter(|figure| !document.figures.contains_key(&figure.name())) {
             figures.extend(figure.value(&evidence).map(|value| (figure.name(), value)));
         }
+        figures.extend(latencies(document));
         Run {
             figures: figures.into_iter().collect(),
             backend: Some(document.account.backend),
@@ -185,15 +207,15 @@ impl Comparison {
         let runs = || groups.iter().flat_map(|(_, runs)| runs);
         let one_backend = backends(groups).len() < 2;
         let (mut series, mut left_out) = (Vec::new(), Vec::new());
-        for known in compared() {
-            let figure = known.name();
+        let quantiles = WAITS.into_iter().flat_map(|wait| QUANTILES.map(|figure| (latency(wait, &figure), false)));
+        for (figure, adds_up) in compared().map(|known| (known.name(), known.unit() == Unit::Ns)).chain(quantiles) {
             let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
             let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };
             let usual = one_backend || means_the_same_by_all(&figure);
             // The sum is over all runs, so that the choice of figures does not depend on how the groups differ.
             let thread_ns: f64 = runs().filter_map(|run| run.figure(Whole::ThreadNs.name())).sum();
             let sum: f64 = values.iter().flatten().sum();
-            let enough = if known.unit() == Unit::Ns { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
+            let enough = if adds_up { sum > NEGLIGIBLE * thread_ns } else { sum > 0.0 };
             let primary = figure == WALL;
             match usual && (enough || primary) {
                 true => series.push(Series { primary, figure, groups: values }),

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use advise::figures::Whole;
-use ledger::Provenance;
 use ledger::account::{cpu, thread};
 use ledger::figures::Figure;
+use ledger::latency::quantile;
+use ledger::{Latencies, Provenance};
 use report::overlap::OverlapReport;
 use report::pack::PackReport;
 use schemars::{JsonSchema, schema_for};
@@ -49,6 +50,7 @@ fn made(name: &str) -> String {
     match name {
         "thread" => declared(&thread::ALL),
         "cpu" => declared(&cpu::ALL),
+        "latency" => declared(&quantile::ALL),
         "causes" => table(
             &["cause", "the report says", "what the thread was in"],
             wire::Cause::ALL.iter().map(|cause| {
@@ -64,6 +66,7 @@ fn made(name: &str) -> String {
             Some("PackReport") => schema::<PackReport>(),
             Some("OverlapReport") => schema::<OverlapReport>(),
             Some("Provenance") => schema::<Provenance>(),
+            Some("Latencies") => schema::<Latencies>(),
             _ => panic!("no table is called {other}"),
         },
     }
@@ -83,7 +86,7 @@ fn tables_are_made_from_declarations() {
         new += &format!("{begin}{name} -->\n{}{end}{after}", made(name));
         tables += 1;
     }
-    assert_eq!(tables, 7);
+    assert_eq!(tables, 9);
     if std::env::var_os("COX_MAKE_DOCS").is_some() {
         std::fs::write(&path, &new).unwrap();
     }

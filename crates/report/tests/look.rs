@@ -148,6 +148,36 @@ fn tables_of_two_programs_are_no_wider_than_the_terminal() {
 }
 
 #[test]
+fn single_waits_are_a_table_of_quantiles() {
+    let document = sample::timed();
+    let full = text(&document, &Style::default());
+    let table = full.split("\n\n").find(|part| part.contains("p99")).expect("a table");
+    insta::assert_snapshot!(table, @r"
+    latency        count     p50     p90     p99     max
+    program
+      wake delay   1,203  3.1 µs  9.3 µs  124 µs  2.8 ms
+      blocked      1,200  151 µs  453 µs  6.0 ms  0.14 s
+      time slice  12,045  1.4 ms  4.0 ms   54 ms  1.22 s
+    4711 heat
+      wake delay     401  3.1 µs  9.3 µs  124 µs  2.8 ms
+      blocked        400  151 µs  453 µs  6.0 ms  0.14 s
+      time slice   4,015  1.4 ms  4.0 ms   54 ms  1.22 s
+    4712 heat
+      wake delay     401  3.1 µs  9.3 µs  124 µs  2.8 ms
+      blocked        400  151 µs  453 µs  6.0 ms  0.14 s
+      time slice   4,015  1.4 ms  4.0 ms   54 ms  1.22 s
+    p50, p90 and p99 are within 1.6 %. Without quantiles of their own, because the memory for
+      histograms is full: 1 thread (heat).
+    ");
+    let narrow = text(&document, &Style { width: 60, unicode: false, ..Style::default() });
+    let table = narrow.split("\n\n").find(|part| part.contains("p99")).expect("a table");
+    assert!(
+        table.lines().all(|line| line.len() <= 60) && table.contains("900.0 us") == full.contains("900.0"),
+        "{table}"
+    );
+}
+
+#[test]
 fn ten_threads_and_the_rest_in_one_line() {
     let narrow = Style { width: 80, ..Style::default() };
     let report = text(&sample::many(), &narrow);

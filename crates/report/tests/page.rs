@@ -321,8 +321,7 @@ fn crowd() -> Document {
         exit_code: Some(0),
         wall_ns: 600_000 * MS,
         processes: vec![Process { pid: 10_000, comm: "crowd".into(), threads, ..Process::default() }],
-        unlisted: None,
-        busy_cpus_ns: None,
+        ..Program::default()
     };
     let account = Account {
         backend: Backend::Bpf,

@@ -150,8 +150,9 @@ pub fn by_slices(told: &Value) -> BTreeMap<u32, Sums> {
     threads.collect()
 }
 
-/// Computes the sums from Paraver's files, which are parsed as the format's manual specifies.
-pub fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
+/// Calls `take` for each state in Paraver's files, with the thread id, the state's name and its length in ns. Parses the files as the format's manual
+/// specifies.
+fn states_by_paraver(prefix: &Path, mut take: impl FnMut(u32, &str, u64)) {
     let read = |ending: &str| fs::read_to_string(prefix.with_extension(ending)).expect("read");
     let (prv, pcf, row) = (read("prv"), read("pcf"), read("row"));
     let header = prv.lines().next().expect("a header");
@@ -173,17 +174,23 @@ pub fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
         .map_while(|line| line.split_once("    "))
         .map(|(number, name)| (number.parse().expect("a state"), name))
         .collect();
-    let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
     let mut last = 0;
     for line in prv.lines().skip(1) {
         let fields: Vec<u64> = line.split(':').map(|field| field.parse().expect("a number")).collect();
         assert!(fields[5] >= last, "records are in order of time: {line}");
         last = fields[5];
-        if fields[0] != 1 {
-            continue;
+        if fields[0] == 1 {
+            let tid = tid_of(fields[3] as usize, fields[4] as usize);
+            take(tid, meaning[&(fields[7] as u32)], fields[6] - fields[5]);
         }
-        let sums = sums.entry(tid_of(fields[3] as usize, fields[4] as usize)).or_default();
-        let (length, state) = (fields[6] - fields[5], meaning[&(fields[7] as u32)]);
+    }
+}
+
+/// Computes the sums from Paraver's files.
+pub fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
+    let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
+    states_by_paraver(prefix, |tid, state, length| {
+        let sums = sums.entry(tid).or_default();
         match state {
             "Run" => sums.states[0] += length,
             "Wake delay" => sums.states[1] += length,
@@ -195,8 +202,35 @@ pub fn by_paraver(prefix: &Path) -> BTreeMap<u32, Sums> {
                     length;
             }
         }
-    }
+    });
     sums
+}
+
+/// Lengths of wake delays, preempt waits, blocks and time slices, in this order, in ns.
+#[derive(Clone, Debug, Default)]
+pub struct Intervals(pub [Vec<u64>; 4]);
+
+impl Intervals {
+    /// Adds the intervals of another thread.
+    pub fn extend(&mut self, other: &Intervals) {
+        self.0.iter_mut().zip(&other.0).for_each(|(all, one)| all.extend(one));
+    }
+}
+
+/// Returns the intervals in Paraver's files by thread id. The files do not contain intervals of 0 ns.
+pub fn intervals_by_paraver(prefix: &Path) -> BTreeMap<u32, Intervals> {
+    let mut all: BTreeMap<u32, Intervals> = BTreeMap::new();
+    states_by_paraver(prefix, |tid, state, length| {
+        let kind = match state {
+            "Wake delay" => 0,
+            "Preempted" | "Yielded" => 1,
+            "Run" => 3,
+            "Unknown" => return,
+            _ => 2,
+        };
+        all.entry(tid).or_default().0[kind].push(length);
+    });
+    all
 }
 
 /// Asserts that all sources agree and no event was lost.

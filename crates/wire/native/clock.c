@@ -1,6 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The headers that BPF compiles, compiled as ordinary functions for tests. */
 #include "cox/cells.h"
+#include "cox/latency.h"
+
+/* Lengths of the intervals that ended since the last call of cox_native_take_closed, by kind; ~0 if none ended. */
+static _Thread_local __u64 closed[COX_INTERVALS];
+
+COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns)
+{
+	(void)c;
+	closed[interval] = ns;
+}
+
+void cox_native_take_closed(__u64 *into)
+{
+	for (int i = 0; i < COX_INTERVALS; i++) {
+		into[i] = closed[i];
+		closed[i] = ~0ull;
+	}
+}
+
+__u64 cox_native_latency_bucket(__u64 ns)
+{
+	return cox_latency_bucket(ns);
+}
 
 void cox_native_born(struct cox_clock *c, __u64 t)
 {

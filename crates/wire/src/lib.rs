@@ -5,12 +5,14 @@
 //! - [`event`]: scheduler events from the `perf` backend and from trace readers.
 //! - [`preload`]: the memory that the preload library shares with cox.
 //! - [`cells`]: reads the packed time integrals of `include/cox/cells.h`.
+//! - [`latency`]: the histograms of the lengths of waits, blocks and time slices.
 //! - [`moment`]: trace events, in 24 bytes each.
 //! - [`record`]: the result of an observation.
 //! - `native` (feature): the C transitions compiled natively, for oracle tests.
 
 pub mod cells;
 pub mod event;
+pub mod latency;
 pub mod layout;
 pub mod moment;
 #[cfg(feature = "native")]
@@ -20,6 +22,7 @@ pub mod record;
 pub mod umt;
 
 pub use event::{Event, EventKind, Off};
+pub use latency::{Interval, LatencyCount};
 pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
     Pair, PairSum, Sample, Stand, State, Taker,

@@ -1,6 +1,7 @@
 //! The C transitions (`include/cox/clock.h`, `cells.h`) compiled natively: the oracle for tests of the Rust rules in `ledger`.
 
 use crate::Clock;
+use crate::latency::INTERVALS;
 
 unsafe extern "C" {
     fn cox_native_born(c: *mut Clock, t: u64);
@@ -9,6 +10,8 @@ unsafe extern "C" {
     fn cox_native_out(c: *mut Clock, t: u64, state: u8, cause: u8, yielded: u8, steal: u64, irq: u64);
     fn cox_native_migrate(c: *mut Clock, cpu: u16, old_cpu_allowed: u8);
     fn cox_native_add(sum: *mut Clock, c: *const Clock);
+    fn cox_native_take_closed(into: *mut [u64; INTERVALS]);
+    fn cox_native_latency_bucket(ns: u64) -> u64;
     fn cox_native_cell_arrival(t: u64) -> u64;
     fn cox_native_cell_thread_time(cell: u64, t: u64) -> u64;
     fn cox_native_cell_presence(cell: u64, t: u64) -> u64;
@@ -50,6 +53,20 @@ pub fn migrate(c: &mut Clock, cpu: u16, old_cpu_allowed: bool) {
 pub fn add(sum: &mut Clock, c: &Clock) {
     // SAFETY: as in `born`.
     unsafe { cox_native_add(sum, c) }
+}
+
+/// Returns the lengths of the intervals that events ended since the last call on this thread, by kind; `u64::MAX` if none ended.
+pub fn take_closed() -> [u64; INTERVALS] {
+    let mut closed = [0; INTERVALS];
+    // SAFETY: the C side writes exactly that many numbers.
+    unsafe { cox_native_take_closed(&raw mut closed) }
+    closed
+}
+
+/// Returns the index of the bucket that counts intervals of `ns` nanoseconds.
+pub fn latency_bucket(ns: u64) -> u64 {
+    // SAFETY: a pure function of its argument.
+    unsafe { cox_native_latency_bucket(ns) }
 }
 
 /// Returns what an arrival at `t_ns` adds to a thread-time cell.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Levels;
-use crate::{Clock, Cpu, Crew, Pair, PairSum, Taker};
+use crate::{Clock, Cpu, Crew, LatencyCount, Pair, PairSum, Taker};
 
 /// The backend that observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,6 +147,10 @@ pub struct Record {
     pub pairs: Vec<(Pair, PairSum)>,
     /// Sum of the final clocks that did not fit into the ring (see [`Losses::finals`]).
     pub unlisted: Clock,
+    /// Histograms of interval lengths: one set for each thread with a [place](Clock::place), and for all other threads one set for each program.
+    pub latencies: Vec<LatencyCount>,
+    /// Whether the observer was asked for histograms of threads.
+    pub latencies_of_threads: bool,
     /// Sampled places, symbolised.
     pub sample_sites: Vec<SampleSite>,
     /// Time between samples on a CPU, nanoseconds; 0 if no samples were taken.
@@ -181,6 +185,8 @@ impl Record {
             takers: Vec::new(),
             pairs: Vec::new(),
             unlisted: Clock::default(),
+            latencies: Vec::new(),
+            latencies_of_threads: false,
             sample_sites: Vec::new(),
             sample_period_ns: 0,
             events: 0,

@@ -127,8 +127,7 @@ impl Stage {
             exit_code: Some(0),
             wall_ns: WALL_NS,
             processes: vec![process],
-            unlisted: None,
-            busy_cpus_ns: None,
+            ..Program::default()
         };
         let account = Account {
             backend: Backend::Bpf,

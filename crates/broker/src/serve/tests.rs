@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use testkit::Random;
 use watch::stands::Mapped;
 use watch::umt::Given;
+use wire::latency::Scope;
 use wire::umt::BELLS;
 use wire::{Backend, Record, Sample};
 
@@ -145,7 +146,12 @@ impl World for Pretended {
 }
 
 const HELLO: Request = Request::Hello { version: VERSION, layout: LAYOUT };
-const OBSERVE: Request = Request::Observe(Wanted { children: true, samples: true, moments_bytes: None });
+const OBSERVE: Request = Request::Observe(Wanted {
+    children: true,
+    samples: true,
+    moments_bytes: None,
+    latencies: Scope { programs: 1, threads: false },
+});
 
 /// All that is answered to one question.
 fn ask(dialogue: &mut Dialogue, message: &[u8]) -> Result<Vec<Vec<u8>>, Broken> {

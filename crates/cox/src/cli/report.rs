@@ -59,6 +59,10 @@ pub struct Report {
     /// List all threads, not only the ten that lost most time
     #[arg(long)]
     pub threads: bool,
+    /// Report p50, p90, p99 and maximum of the lengths of wake delays, preempt waits, blocks and time slices, as `cox run --latency`
+    /// does; only from a recording of perf
+    #[arg(long, conflicts_with_all = ["timehist", "kuhn2022"])]
+    pub latency: bool,
     /// Write the report to FILE instead of stdout
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -45,6 +45,7 @@ pub fn plain(output: &Path) -> cli::Report {
         json: None,
         traces: cli::Traces { trace: None, paraver: None, html: None },
         threads: false,
+        latency: false,
         output: Some(output.into()),
         quiet: false,
         timehist: false,
@@ -65,7 +66,7 @@ impl Wanted {
         let traces = |html| cli::Traces { trace: null(), paraver: Some(folder.path().join("t")), html };
         let newer = || cli::Report { rule: cli::Rule::Newer, ..plain() };
         let all = vec![
-            cli::Report { json: null(), traces: traces(null()), threads: true, ..plain() },
+            cli::Report { json: null(), traces: traces(null()), threads: true, latency: true, ..plain() },
             cli::Report { json: null(), traces: traces(None), threads: true, ..plain() },
             plain(),
             cli::Report { timehist: true, ..plain() },

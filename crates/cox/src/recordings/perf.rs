@@ -92,7 +92,8 @@ impl Making {
     }
 }
 
-/// Reads the whole recording. Trace events are kept in `folder`, if one is given.
+/// Reads the whole recording. Keeps trace events in `folder`, if one is given. If `latency` is set, keeps histograms of interval lengths
+/// for each thread.
 ///
 /// # Errors
 /// See [`perfdata::Error`]; also if there is no space for trace events.
@@ -100,12 +101,15 @@ pub fn read(
     mut file: impl BufRead + Seek + Send,
     path: &Path,
     folder: Option<&Path>,
+    latency: bool,
     around: &Around<'_>,
 ) -> Result<(Option<Recording>, Document)> {
     let sorter = folder.map(Sorter::new).transpose()?;
-    let mut making = Making::new(Replay::new(), sorter);
+    let mut making = Making::new(Replay::new().with_latencies(latency), sorter);
     let ending = perfdata::read(&mut file, &(around.known)(), |event| making.take(event).map(|_| ()))?;
-    let record = making.record(&ending, around);
+    let mut record = making.record(&ending, around);
+    record.latencies = making.replay.latencies();
+    record.latencies_of_threads = latency;
     let about = ending.about;
     let command = if about.command.is_empty() { vec![path.display().to_string()] } else { about.command };
     let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };

@@ -13,6 +13,7 @@ use outputs::Output;
 use serde_json::json;
 use session::provenance;
 use watch::{BpfObserver, Settings, WatchError};
+use wire::latency::Scope;
 
 use crate::cli;
 use crate::faces::doctor::{as_json, text};
@@ -80,7 +81,7 @@ fn try_helper(feature: &mut Feature, program: &Path) {
         Ok(caller) if caller.all => "all threads".to_owned(),
         _ => format!("this user's threads (members of the group {GROUP}: the threads of all users)"),
     };
-    let wanted = Wanted { children: true, samples: false, moments_bytes: None };
+    let wanted = Wanted { children: true, samples: false, moments_bytes: None, latencies: Scope::default() };
     feature.available = match client::try_out(program, wanted) {
         Ok(rings) => Available::Yes { how: format!("by cox-observe, {whose}; {}", doorbells(rings)) },
         Err(WatchError::Unavailable { why, .. }) => {

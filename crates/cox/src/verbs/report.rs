@@ -60,7 +60,7 @@ pub(crate) fn report_on(
         (Some(recording), document)
     } else {
         let folder = traces.are_wanted().then(|| traces.folder());
-        perf::read(file, &options.file, folder.as_deref(), around).with_context(cannot)?
+        perf::read(file, &options.file, folder.as_deref(), options.latency, around).with_context(cannot)?
     };
     if ledger::summary::is_empty(&document.account) {
         bail!("{}: it contains no thread", cannot());

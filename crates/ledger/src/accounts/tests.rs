@@ -116,6 +116,7 @@ fn every_field_of_a_thread_comes_from_its_clock() {
         kernel_run_delay_ns: Some(36),
         impossible: 1,
         woken_by: vec![],
+        latencies: None,
     };
     assert_eq!(*thread, expected);
 }

@@ -9,6 +9,8 @@ pub enum Adds {
     Quadrature,
     /// The best of the values: the largest by the type's order.
     Best,
+    /// Values are not combined: the figure is computed from the histogram of all intervals.
+    Histogram,
 }
 
 impl Adds {
@@ -18,6 +20,7 @@ impl Adds {
             Adds::Sum => "sum",
             Adds::Quadrature => "root of the sum of squares",
             Adds::Best => "the best known",
+            Adds::Histogram => "of all intervals",
         }
     }
 }
@@ -79,3 +82,6 @@ pub fn quadrature(all: &mut u64, one: &u64) {
 pub fn best<A: Ord + Copy>(all: &mut A, one: &A) {
     *all = (*all).max(*one);
 }
+
+/// [`Adds::Histogram`]: does nothing.
+pub fn histogram(_: &mut u64, _: &u64) {}

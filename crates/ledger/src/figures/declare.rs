@@ -108,6 +108,9 @@ macro_rules! adds {
     (best) => {
         $crate::figures::Adds::Best
     };
+    (histogram) => {
+        $crate::figures::Adds::Histogram
+    };
 }
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ impl Seen {
     /// Seen by all backends.
     pub const ALWAYS: Seen = Seen { bpf: "yes", perf: "yes", proc: "yes" };
 
+    /// Seen by the backends that see each scheduler event.
+    pub const BY_EVENTS: Seen = Seen { proc: "no", ..Seen::ALWAYS };
+
     /// Seen by eBPF only.
     pub const BY_BPF: Seen = Seen { bpf: "yes", perf: "no", proc: "no" };
 }

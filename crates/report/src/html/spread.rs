@@ -1,4 +1,4 @@
-//! How long wake delays and stints on a CPU were: histograms by powers of two.
+//! Lengths of wake delays and time slices: histograms by powers of two, and a table of quantiles.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,10 @@ use advise::numbers::{count, counted, duration};
 use ledger::timeline::Histogram;
 
 use super::view::View;
-use super::{colours, plot, scale};
+use super::{colours, plot, scale, table};
+use crate::markup::Safe;
+use crate::style::Style;
+use crate::text::latency;
 
 const WIDTH: u64 = 500;
 const HEIGHT: u64 = 200;
@@ -17,6 +20,13 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     histogram(out, view, "Wake delays", "wake delay", "s-wake", &view.timeline.wake_delays)?;
     histogram(out, view, "Time slices", "time slice", colours::ON_A_CPU, &view.timeline.runs)?;
     out.push_str("</div>\n");
+    let (document, style) = (view.document, Style::default());
+    for program in &document.account.programs {
+        if let Some(latencies) = latency::table(document, &style, program) {
+            table::write(out, latencies, "")?;
+            writeln!(out, "<p>{}</p>", Safe(latency::notes(document, program)))?;
+        }
+    }
     Ok(())
 }
 

@@ -25,7 +25,7 @@ pub(super) fn write(page: &mut Page) {
 
 fn wakers(page: &mut Page) {
     let programs = &page.document.account.programs;
-    let threads = programs.iter().flat_map(|program| listed(page, program).0);
+    let threads = programs.iter().flat_map(|program| listed(page.style, program).0);
     let mut waits: Vec<(u64, String)> = threads.filter_map(waits_for).collect();
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let lines: Vec<String> = waits.into_iter().take(WAKERS).map(|(_, line)| page.style.clean(&line)).collect();

@@ -1,8 +1,9 @@
 //! The report on the terminal. It begins with the answer; the evidence, the cost and the losses follow.
 //!
 //! The parts in order: what ran (`header`), where thread time went (`states`), what it means (`verdict`), threads or programs (`threads`, `groups`),
-//! what programs took from one another (`co_run`), preemptors and what each CPU did (`cpus`), which thread waits for which and where run time went
-//! (`details`), checks, processes left running and losses (`footer`). If the program was packed or overlapped, the results of that come last.
+//! latency quantiles (`latency`), what programs took from one another (`co_run`), preemptors and what each CPU did (`cpus`), which thread waits for
+//! which and where run time went (`details`), checks, processes left running and losses (`footer`). If the program was packed or overlapped, the
+//! results of that come last.
 
 pub(crate) mod co_run;
 pub(crate) mod cpus;
@@ -10,6 +11,7 @@ mod details;
 pub(crate) mod footer;
 pub(crate) mod groups;
 pub(crate) mod header;
+pub(crate) mod latency;
 mod page;
 pub(crate) mod rows;
 pub(crate) mod states;
@@ -48,6 +50,7 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
             threads::write(&mut page, program, &co_run::of_program("thread", programs, at));
         }
     }
+    latency::write(&mut page);
     co_run::write(&mut page);
     cpus::write(&mut page);
     details::write(&mut page);

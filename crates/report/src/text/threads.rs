@@ -5,14 +5,15 @@ use ledger::{Program, Thread};
 
 use super::page::Page;
 use super::rows::{self, Row, lost_ns};
+use crate::style::Style;
 
 /// Number of threads that are listed unless all are requested.
 pub(super) const LISTED: usize = 10;
 
 /// Returns the threads that are listed, in the order of the table, and the other threads.
-pub(super) fn listed<'p>(page: &Page, program: &'p Program) -> (Vec<&'p Thread>, Vec<&'p Thread>) {
+pub(super) fn listed<'p>(style: &Style, program: &'p Program) -> (Vec<&'p Thread>, Vec<&'p Thread>) {
     let mut threads: Vec<&Thread> = threads_of(program).collect();
-    if page.style.all_threads || threads.len() <= LISTED {
+    if style.all_threads || threads.len() <= LISTED {
         return (threads, Vec::new());
     }
     // With cached keys: computing the sums anew in each comparison would be slow with very many threads.
@@ -34,7 +35,7 @@ pub(crate) fn named(thread: &Thread) -> String {
 }
 
 pub(super) fn write(page: &mut Page, program: &Program, heading: &str) {
-    let (threads, others) = listed(page, program);
+    let (threads, others) = listed(page.style, program);
     let mut rows: Vec<Row> = threads.into_iter().map(|thread| Row::of(named(thread), [thread])).collect();
     if !others.is_empty() {
         rows.push(Row::of(format!("{} more", others.len()), others));

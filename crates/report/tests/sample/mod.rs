@@ -4,8 +4,8 @@
 use advise::Facts;
 use ledger::figures::RunByCpu;
 use ledger::{
-    Account, CpuAccount, HotFunction, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread,
-    WokenBy,
+    Account, CpuAccount, HotFunction, Latencies, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, Quantiles,
+    SpinBasis, Thread, WokenBy,
 };
 use report::Document;
 use report::pack::PackReport;
@@ -87,8 +87,8 @@ pub fn heat() -> Document {
         exit_code: Some(0),
         wall_ns: 12_410 * MS,
         processes: vec![Process { pid: 4711, comm: "heat".into(), exit_code: Some(0), threads, ..Process::default() }],
-        unlisted: None,
         busy_cpus_ns: Some([155, 500, 11_755].map(|ms| ms * MS).into()),
+        ..Program::default()
     };
     let account = Account {
         backend: Backend::Bpf,
@@ -163,7 +163,14 @@ pub fn make() -> Document {
             blocked_by: [(Cause::ChildWait, children * MS)].into_iter().collect(),
             ..Thread::default()
         };
-        Process { pid, parent_pid: 1, comm: comm.into(), exit_code: Some(0), threads: vec![thread] }
+        Process {
+            pid,
+            parent_pid: 1,
+            comm: comm.into(),
+            exit_code: Some(0),
+            threads: vec![thread],
+            ..Process::default()
+        }
     };
     let mut processes = vec![process(100, "make", 30, 2, 9968)];
     for job in 0..120 {
@@ -175,8 +182,7 @@ pub fn make() -> Document {
         exit_code: Some(0),
         wall_ns: 10 * S,
         processes,
-        unlisted: None,
-        busy_cpus_ns: None,
+        ..Program::default()
     };
     let account = Account {
         backend: Backend::Bpf,
@@ -235,6 +241,27 @@ pub fn by_perf() -> Document {
         thread.cpus = Default::default();
     }
     Document::new("0.1.0", account, facts())
+}
+
+/// The first sample with latency quantiles for all but the last thread.
+pub fn timed() -> Document {
+    let mut document = heat();
+    let of = |count, p50_ns| {
+        Some(Quantiles { count, p50_ns, p90_ns: 3 * p50_ns, p99_ns: 40 * p50_ns, max_ns: 900 * p50_ns })
+    };
+    let latencies = |times: u64| Latencies {
+        wake_delay: of(401 * times, 3_100),
+        preempt_wait: of(0, 0),
+        blocked: of(400 * times, 151_000),
+        slice: of(4_015 * times, 1_350_000),
+    };
+    let program = &mut document.account.programs[0];
+    program.latencies = Some(latencies(3));
+    program.processes[0].latencies = Some(latencies(2));
+    for thread in &mut program.processes[0].threads[..2] {
+        thread.latencies = Some(Box::new(latencies(1)));
+    }
+    document
 }
 
 /// Sixteen threads, of which ten are listed.

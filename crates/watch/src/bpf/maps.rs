@@ -1,7 +1,7 @@
 //! Reads the maps at the end of an observation.
 
 use libbpf_rs::{MapCore, MapFlags};
-use wire::{Clock, Crew, Losses, Pair, PairSum, Taker};
+use wire::{Clock, Crew, LatencyCount, Losses, Pair, PairSum, Taker};
 
 use super::programs::Programs;
 use crate::observer::WatchError;
@@ -52,6 +52,24 @@ fn add(sum: &mut Clock, c: &Clock) {
     sum.impossible += c.impossible;
     sum.kernel_cpu_ns += c.kernel_cpu_ns;
     sum.kernel_delay_ns += c.kernel_delay_ns;
+}
+
+/// Reads the histograms of interval lengths: first those of programs, by CPU, then those of threads.
+pub(super) fn latencies(programs: &Programs) -> Result<Vec<LatencyCount>, WatchError> {
+    let (map, settings) = (programs.map("latencies")?, programs.settings()?);
+    let shared = settings.latencies.shared(settings.cpu_limit);
+    let places = u64::from(settings.latencies.places()).min(programs.crew().members) as u32;
+    let mut all = Vec::new();
+    for at in 0..shared + places {
+        let of = match at.checked_sub(shared) {
+            None => at / settings.cpu_limit,
+            Some(place) => LatencyCount::of_place(place as u16 + 1),
+        };
+        let bytes = map.lookup(&at.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?.unwrap_or_default();
+        let words = bytes.chunks_exact(size_of::<u64>()).map(bytemuck::pod_read_unaligned);
+        all.extend(LatencyCount::all(of, words));
+    }
+    Ok(all)
 }
 
 /// Returns the loss counters of the programs, including the events that the kernel did not deliver to them.

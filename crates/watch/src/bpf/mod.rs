@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use arch::laps::{self, Part as Lap};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use wire::latency::{LAST_PROGRAM, PROGRAM_SHIFT};
 use wire::layout::LAUNCHED;
 use wire::{Backend, Clock, Crew, Living, Moment, Record, Sample};
 
@@ -57,6 +58,8 @@ pub struct BpfObserver {
     finals: Rc<RefCell<Vec<Clock>>>,
     samples: Rc<RefCell<Vec<Sample>>>,
     moments: Rc<RefCell<Vec<Moment>>>,
+    /// Number of launched programs that were enrolled so far.
+    launched: u32,
     start_ns: u64,
 }
 
@@ -106,7 +109,7 @@ impl BpfObserver {
             }
         };
         laps::done(Lap::Sampling);
-        Ok(BpfObserver { rings, sampler, programs, sample_period_ns, finals, samples, moments, start_ns })
+        Ok(BpfObserver { rings, sampler, programs, sample_period_ns, finals, samples, moments, launched: 0, start_ns })
     }
 
     fn enrol_process(&mut self, pid: u32, flags: u32, otherwise: &str) -> Result<(), WatchError> {
@@ -167,6 +170,8 @@ impl BpfObserver {
         record.takers = maps::takers(&self.programs)?;
         record.pairs = maps::pairs(&self.programs)?;
         record.unlisted = maps::unlisted(&self.programs)?;
+        record.latencies = maps::latencies(&self.programs)?;
+        record.latencies_of_threads = self.programs.settings()?.latencies.threads;
         record.events = record.cpus.iter().map(|c| c.events).sum();
         record.kernel_cost_ns = cost_of_switches(&record.cpus);
         record.losses = maps::losses(lost, self.programs.missed_events());
@@ -203,7 +208,10 @@ impl Observer for BpfObserver {
 
     /// Enrols a child that still waits before its exec.
     fn enrol_launched(&mut self, pid: u32) -> Result<(), WatchError> {
-        self.enrol_process(pid, LAUNCHED, "the program that cox started was not found among the kernel's tasks")
+        // Programs are enrolled in the order of their launch, which gives them their numbers.
+        let flags = LAUNCHED | self.launched.min(LAST_PROGRAM) << PROGRAM_SHIFT;
+        self.launched += 1;
+        self.enrol_process(pid, flags, "the program that cox started was not found among the kernel's tasks")
     }
 
     fn enrol_threads(&mut self, tids: &[u32]) -> Result<bool, WatchError> {

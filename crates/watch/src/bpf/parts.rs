@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 
 use Part::{Clocks, Overlap, Snapshots as Snaps};
+use wire::latency::Scope;
 
 use super::libbpf::kernel_casts;
 use crate::sampling;
@@ -24,6 +25,8 @@ pub struct Settings {
     pub finals_bytes: u32,
     /// Size of the ring for trace events, bytes. A power of two, and at least a page. `None`: no trace.
     pub moments_bytes: Option<u32>,
+    /// Which programs and threads get histograms of interval lengths.
+    pub latencies: Scope,
     /// If set, only threads of this user are observed, and threads of other users are not named.
     pub owner: Option<u32>,
 }
@@ -42,6 +45,7 @@ impl Settings {
             casts: kernel_casts(),
             finals_bytes: Settings::FINALS_BYTES,
             moments_bytes: None,
+            latencies: Scope::default(),
             owner: None,
         }
     }
@@ -130,13 +134,14 @@ pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 3] =
     [("on_sample", &[Clocks]), ("dump_clocks", &[Clocks]), ("on_look", &[Snaps])];
 
 /// The maps that are not needed by all parts.
-pub(super) const MAPS: [(&str, &[Part]); 14] = [
+pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("finals", &[Clocks]),
     ("samples", &[Clocks]),
     ("unlisted", &[Clocks]),
     ("pairs", &[Clocks]),
     ("takers", &[Clocks]),
     ("moments", &[Clocks]),
+    ("latencies", &[Clocks]),
     ("snapshots", &[Snaps]),
     ("snapshot_counts", &[Snaps]),
     ("looks", &[Snaps]),

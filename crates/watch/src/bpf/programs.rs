@@ -310,6 +310,9 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
         config.finals_wake_bytes = settings.finals_bytes / 4;
         config.traces = settings.moments_bytes.is_some();
+        config.latency_cpus = settings.cpu_limit;
+        config.latency_shared = settings.latencies.shared(settings.cpu_limit);
+        config.latency_threads = settings.latencies.places();
         config.moments_wake_bytes = moments_bytes(settings) / 4;
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
@@ -346,6 +349,10 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
             match map.name().to_str() {
                 Some("finals") => map.set_max_entries(settings.finals_bytes)?,
                 Some("moments") => map.set_max_entries(moments_bytes(settings))?,
+                Some("latencies") => {
+                    let scope = settings.latencies;
+                    map.set_max_entries(scope.shared(settings.cpu_limit) + scope.places())?;
+                }
                 _ => {}
             }
         }

@@ -37,6 +37,12 @@
 #define COX_OPAQUE(x) (void)(x)
 #endif
 
+/*
+ * Counts an interval of `ns` nanoseconds; called where the clock books an interval that an event has ended. The file that includes this header
+ * defines the function. There is no call for unknown time, nor for an interval that is open when the window ends.
+ */
+COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns);
+
 COX_INLINE void cox_clock_born(struct cox_clock *c, __u64 t)
 {
 	c->born_ns = t;
@@ -109,16 +115,20 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 		c->blocked_ns[cause] += wake - c->since_ns;
 		c->wake_delay_ns += now - wake;
 		c->wakeups++;
+		cox_interval_closed(c, COX_INTERVAL_BLOCKED, wake - c->since_ns);
+		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, now - wake);
 		break;
 	}
 	case COX_PREEMPT:
 		c->preempt_wait_ns += gap;
 		if (c->yielded)
 			c->yield_wait_ns += gap;
+		cox_interval_closed(c, COX_INTERVAL_PREEMPT_WAIT, gap);
 		break;
 	case COX_BORN:
 		c->wake_delay_ns += gap;
 		c->wakeups++;
+		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, gap);
 		break;
 	case COX_UNSEEN:
 		c->unknown_ns += gap;
@@ -167,6 +177,7 @@ COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cau
 	__u64 now = t > c->since_ns ? t : c->since_ns;
 
 	if (c->state == COX_RUN) {
+		cox_interval_closed(c, COX_INTERVAL_SLICE, now - c->since_ns);
 		cox_clock_ran(c, now, steal, irq);
 	} else {
 		/* The thread was running when it was enrolled, or a switch-in was lost. The time is unknown, not guessed. */

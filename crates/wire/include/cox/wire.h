@@ -78,6 +78,15 @@ enum cox_migration {
 	COX_MIGRATIONS,
 };
 
+/* The kinds of intervals whose lengths are counted in histograms (latency.h). */
+enum cox_interval {
+	COX_INTERVAL_WAKE_DELAY = 0,
+	COX_INTERVAL_PREEMPT_WAIT,
+	COX_INTERVAL_BLOCKED,
+	COX_INTERVAL_SLICE, /* time slice: from switch-in to switch-out */
+	COX_INTERVALS,
+};
+
 /*
  * One thread's account, kept by BPF in task storage, or by `ledger` for backends that report events. The fields that every switch and waking
  * touches come first, because the cost of an event depends mainly on the number of cache lines that it touches.
@@ -148,6 +157,13 @@ struct cox_clock {
 #define COX_LAUNCHED 8u
 /* The thread's account has ended, because the thread changed to another user, or got capabilities by exec. */
 #define COX_LEFT 16u
+/*
+ * Bits above the flags: the number of the thread's program, and the thread's place. The place is the number of the thread's own histograms, from 1 on; 0
+ * means that the thread has none.
+ */
+#define COX_PROGRAM_SHIFT 8
+#define COX_PROGRAM_MASK 0xff00u
+#define COX_PLACE_SHIFT 16
 
 /* Record of a walk over living threads: one thread, followed by its clock. Has the values that the clock itself gets only when the thread ends. */
 struct cox_living {

@@ -18,11 +18,13 @@
 COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creator)
 {
 	struct cox_clock *c;
+	u32 flags;
 	u64 t;
 
 	if (!creator || has_left(child, creator))
 		return;
-	c = new_clock(child, creator->tgid, child->flags & PF_IO_WORKER ? COX_IO_WORKER : 0);
+	flags = creator->flags & COX_PROGRAM_MASK;
+	c = new_clock(child, creator->tgid, child->flags & PF_IO_WORKER ? flags | COX_IO_WORKER : flags);
 	if (!c)
 		return;
 	t = bpf_ktime_get_ns();

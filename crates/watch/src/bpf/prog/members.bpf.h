@@ -5,6 +5,7 @@
 
 #include "causes.bpf.h"
 #include "cells.bpf.h"
+#include "latency.bpf.h"
 
 COX_INLINE void set_ids(struct task_struct *p, struct cox_clock *c)
 {
@@ -43,9 +44,8 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 	set_ids(p, c);
 	c->tgid = tgid_of(p);
 	c->parent_tgid = parent_tgid;
-	c->flags = flags;
 	c->slot = COX_CPU_SLOTS;
-	__sync_fetch_and_add(&crew.members, 1);
+	c->flags = flags | latency_place(__sync_fetch_and_add(&crew.members, 1));
 	__sync_fetch_and_add(&crew.alive, 1);
 	return c;
 }

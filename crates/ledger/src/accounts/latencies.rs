@@ -1,0 +1,57 @@
+//! Computes the quantiles of threads, processes and programs.
+
+use std::collections::HashMap;
+
+use wire::latency::LatencyCount;
+use wire::{Clock, Record};
+
+use super::life::Life;
+use crate::latency::{Histograms, Latencies};
+use crate::sees::Sees;
+
+/// The histograms of a record.
+pub(super) struct Given {
+    /// Histograms of threads by [`LatencyCount::of`], until they are added to their program's.
+    all: HashMap<u32, Histograms>,
+    programs: Vec<Histograms>,
+    of_threads: bool,
+    sees: Sees,
+}
+
+impl Given {
+    pub(super) fn of(record: &Record, sees: &Sees, programs: usize) -> Given {
+        let mut all = Histograms::read(&record.latencies);
+        // Only launched programs have numbers in the kernel.
+        let number = |of: u32| if programs == 1 { 0 } else { of as usize };
+        let mut shared = vec![Histograms::default(); programs];
+        all.retain(|of, histograms| {
+            let program = shared.get_mut(number(*of)).filter(|_| *of < LatencyCount::of_place(0));
+            program.map(|program| program.add(histograms)).is_none()
+        });
+        Given { all, programs: shared, of_threads: record.latencies_of_threads, sees: *sees }
+    }
+
+    /// Returns the quantiles of a thread, or `None` if it has no histograms.
+    pub(super) fn thread(&self, clock: &Clock) -> Option<Box<Latencies>> {
+        let own = self.all.get(&LatencyCount::of_place(clock.place()?))?;
+        Some(Box::new(own.latencies(&self.sees)))
+    }
+
+    /// Adds up the histograms of a process's threads, and adds the sum to the program's. With `--latency`, returns the quantiles of the sum.
+    pub(super) fn process(&mut self, threads: &[usize], lives: &[Life<'_>], program: usize) -> Option<Latencies> {
+        let mut sum = Histograms::default();
+        for place in threads.iter().filter_map(|thread| lives[*thread].clock.place()) {
+            self.all.remove(&LatencyCount::of_place(place)).iter().for_each(|own| sum.add(own));
+        }
+        self.programs[program].add(&sum);
+        self.of_threads.then(|| sum.latencies(&self.sees))
+    }
+
+    /// Returns the quantiles of each program. Adds the histograms of threads without a final clock to the first program.
+    pub(super) fn programs(mut self) -> Vec<Latencies> {
+        if let Some(first) = self.programs.first_mut() {
+            self.all.values().for_each(|stray| first.add(stray));
+        }
+        self.programs.iter().map(|program| program.latencies(&self.sees)).collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! Latency quantiles (`--latency`) of each program, its processes and its threads.
+
+use std::collections::BTreeSet;
+
+use advise::numbers::{count, counted, duration};
+use ledger::latency::{ERROR, quantile};
+use ledger::summary::threads_of;
+use ledger::{Delays, Latencies, Process, Program, Quantiles, Thread};
+
+use super::page::Page;
+use super::threads::{LISTED, listed, named};
+use crate::json::Document;
+use crate::style::{Style, wrapped};
+use crate::table::{Align, Table};
+
+/// Maximum number of thread names in the note about threads without histograms.
+const NAMED: usize = 8;
+
+pub(super) fn write(page: &mut Page) {
+    let (document, style) = (page.document, page.style);
+    for program in document.account.programs.iter().filter(|program| is_wanted(program)) {
+        page.gap();
+        if let Some(table) = table(document, style, program) {
+            page.extend(table.lines(style.columns()));
+        }
+        page.extend(wrapped(&style.clean(&notes(document, program)), style.columns(), "  ", "    "));
+    }
+}
+
+/// Returns whether the program was observed with `--latency`.
+fn is_wanted(program: &Program) -> bool {
+    program.processes.iter().any(|process| process.latencies.is_some())
+}
+
+/// Returns the names and quantiles of a program, its processes and its threads, except those without quantiles.
+fn listed_of(document: &Document, style: &Style, program: &Program) -> Vec<(String, Latencies)> {
+    let several = document.account.programs.len() > 1;
+    let name = if several { program.command.join(" ") } else { "program".to_owned() };
+    let mut all: Vec<(String, Option<Latencies>)> = vec![(name, program.latencies)];
+    let mut processes: Vec<&Process> = program.processes.iter().collect();
+    if !style.all_threads && processes.len() > LISTED {
+        processes.sort_by_cached_key(|process| std::cmp::Reverse(waited_ns(process)));
+        processes.truncate(LISTED);
+    }
+    // A program's only process, or a process's only thread, has the same quantiles as the line above it and is left out.
+    if program.processes.len() > 1 {
+        let named = |process: &Process| format!("process {} {}", process.pid, process.comm);
+        all.extend(processes.into_iter().map(|process| (named(process), process.latencies)));
+    }
+    if threads_of(program).count() > program.processes.len() {
+        let (threads, _) = listed(style, program);
+        all.extend(threads.into_iter().map(|thread| (named(thread), thread.latencies.as_deref().copied())));
+    }
+    all.into_iter().filter_map(|(name, latencies)| Some((name, latencies?))).collect()
+}
+
+fn waited_ns(process: &Process) -> u64 {
+    let waited = |thread: &Thread| thread.wake_delay_ns.saturating_add(thread.preempt_wait_ns);
+    process.threads.iter().fold(0, |sum, thread| sum.saturating_add(waited(thread)))
+}
+
+/// Returns the table of quantiles, or `None` if the program has none.
+pub(crate) fn table<'s>(document: &Document, style: &'s Style, program: &Program) -> Option<Table<'s>> {
+    let mut rows: Vec<(String, Option<Quantiles>)> = Vec::new();
+    for (name, latencies) in listed_of(document, style, program) {
+        let seen = latencies.seen().filter(|(_, of)| of.count > 0);
+        rows.extend([(name, None)].into_iter().chain(seen.map(|(kind, of)| (format!("  {kind}"), Some(of)))));
+    }
+    let mut table = Table::new(style);
+    table.column("latency", Align::Left, 0, rows.iter().map(|(name, _)| name.clone()));
+    for figure in quantile::ALL {
+        let shown = if figure.name == quantile::count.name { count } else { duration };
+        let text = |of: &Quantiles| (figure.value)(of).map_or_else(String::new, shown);
+        table.column(
+            figure.label,
+            Align::Right,
+            0,
+            rows.iter().map(|(_, of)| of.as_ref().map_or_else(String::new, text)),
+        );
+    }
+    (!rows.is_empty()).then_some(table)
+}
+
+/// Returns sentences about the error of the quantiles, and about what the backend does not see or the memory does not hold.
+pub(crate) fn notes(document: &Document, program: &Program) -> String {
+    let sees = document.account.sees();
+    if !sees.latencies {
+        return format!(
+            "latency: the {} backend does not see single waits and time slices.",
+            document.account.backend.name()
+        );
+    }
+    let mut notes = format!("p50, p90 and p99 are within {:.1} %.", 100.0 * ERROR);
+    if sees.delays != Delays::Apart {
+        notes += " Wake delay is in blocked: this backend does not see wake-ups.";
+    }
+    if !is_wanted(program) {
+        return notes;
+    }
+    let without: Vec<&Thread> = threads_of(program)
+        .filter(|thread| thread.latencies.is_none())
+        .filter(|thread| thread.wakeups > 0 || thread.switches_voluntary > 0 || thread.switches_involuntary > 0)
+        .collect();
+    if !without.is_empty() {
+        let names: BTreeSet<&str> = without.iter().map(|thread| thread.comm.as_str()).collect();
+        let more = if names.len() > NAMED { ", …" } else { "" };
+        let names: Vec<&str> = names.into_iter().take(NAMED).collect();
+        notes += &format!(
+            " Without quantiles of their own, because the memory for histograms is full: {} ({}{more}).",
+            counted(without.len() as u64, "thread"),
+            names.join(", ")
+        );
+    }
+    notes
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Counts the lengths of intervals in histograms, for quantiles. An interval is counted when the clock books its time.
+ *
+ * With `--latency`, the intervals of a thread with a place are counted in the thread's own histograms. All other intervals are counted in histograms
+ * that belong to the thread's program and to the CPU. Only one CPU at a time writes to a histogram, because a thread switches on one CPU at a time,
+ * with the run queue locked. So no atomic operation is needed.
+ */
+#ifndef COX_LATENCY_BPF_H
+#define COX_LATENCY_BPF_H
+
+#include "cox/latency.h"
+#include "state.bpf.h"
+
+const volatile u32 latency_cpus = 1;    /* the highest CPU number, plus 1 */
+const volatile u32 latency_shared = 1;  /* number of histograms of programs: programs times CPUs */
+const volatile u32 latency_threads = 0; /* number of histograms of threads, which follow those of programs */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, sizeof(struct cox_latencies));
+} latencies SEC(".maps");
+
+COX_INLINE void cox_interval_closed(const struct cox_clock *c, u64 interval, u64 ns)
+{
+	u32 at = c->flags >> COX_PLACE_SHIFT;
+	struct cox_latencies *l;
+	u64 word;
+
+	if (latency_threads && at) {
+		at += latency_shared - 1;
+	} else {
+		at = (c->flags & COX_PROGRAM_MASK) / (1 << COX_PROGRAM_SHIFT) * latency_cpus + bpf_get_smp_processor_id();
+		/* Programs with numbers above the limit have no histograms. */
+		if (at >= latency_shared)
+			return;
+	}
+	l = bpf_map_lookup_elem(&latencies, &at);
+	if (!l)
+		return;
+	word = cox_latency_bucket(ns);
+	if (word < COX_LATENCY_BUCKETS)
+		l->of[interval][word]++;
+	if (l->of[interval][COX_LATENCY_BUCKETS] < ns)
+		l->of[interval][COX_LATENCY_BUCKETS] = ns;
+}
+
+/* Returns the place of a new thread as bits of its flags, 0 if all places are taken. `number`: how many threads were tracked before it. */
+COX_INLINE u32 latency_place(u64 number)
+{
+	return number < latency_threads ? (u32)(number + 1) << COX_PLACE_SHIFT : 0;
+}
+
+#endif
