@@ -317,7 +317,7 @@ mod tests {
         assert!(why_not(&memory(0, SealFlags::SHRINK)).contains("size"));
         assert!(why_not(&memory(BYTES, SealFlags::SHRINK)).contains("magic"));
         assert!(why_not(&File::open("/dev/null").unwrap()).contains("seals"));
-        for (at, part) in [(0, "magic"), (8, "version"), (12, "size"), (16, "whose"), (20, "table")] {
+        for (at, part) in [(0, "magic"), (8, "version"), (12, "size"), (16, "another process"), (20, "slots")] {
             let file = good();
             write(&file, at, u32::MAX);
             assert!(why_not(&file).contains(part), "{at}");
