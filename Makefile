@@ -7,6 +7,7 @@
 #   make conformance        run libgomp's own tests, plain and with each backend of cox run --overlap (REPEAT=200 repeats those with tasks: hours)
 #   make soak               run tests whose result depends on thread interleaving thousands of times (TIMES=100: an hour)
 #   make fuzz               feed damaged recordings to every reader, ten million of each kind: hours (TIMES=100000: minutes)
+#   make fuzz-guided        look for inputs that reach new code of each parser, with libFuzzer (SECONDS=60 for each; PARSERS='perf elf')
 #   make tsan               run the thread sanitizer on the task runtime and the preload library; needs rustup's rust-src
 #   make btf-newest         check that the BPF programs fit Debian's newest kernel, without loading them
 #   make check-aarch64      check that everything compiles for aarch64, where cox refuses to run
@@ -61,7 +62,7 @@ RELEASE := target/release
 COX := $(RELEASE)/cox
 INSTALLED := $(DESTDIR)$(PREFIX)
 
-.PHONY: help demo test conformance suite soak fuzz tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench \
+.PHONY: help demo test conformance suite soak fuzz fuzz-guided tsan btf-newest check-aarch64 build workloads lint style rustdoc lint-c audit bench \
         install clean packages test-packages python-packages nextest btf-packages aarch64-packages bench-packages
 
 help:
@@ -282,6 +283,30 @@ fuzz: packages
 	run -p trace --test session -- --nocapture damaged
 	run -p cox --bin cox -- --nocapture mutations
 	run -p broker --lib -- --nocapture damaged
+
+# Time for each parser, seconds.
+SECONDS ?= 60
+PARSERS ?= perf session broker journal report elf code proc
+GUIDED := target/fuzz-guided
+
+# libFuzzer gives each parser inputs for SECONDS, and keeps those that reach new code in GUIDED/corpus, where the next run begins. An input that
+# makes a parser fail stays in GUIDED, and the target fails. The flags make rustc count which code an input reaches, and which values it compares;
+# they do not apply to build scripts, because a target is named.
+fuzz-guided: packages
+	$(have_cargo)
+	host=$$(rustc -vV | sed -n 's/^host: //p')
+	llvm=-Cllvm-args=-sanitizer-coverage
+	RUSTFLAGS="-Cpasses=sancov-module $$llvm-level=4 $$llvm-inline-8bit-counters $$llvm-pc-table $$llvm-trace-compares" \
+		cargo build --release --locked --manifest-path fuzz/Cargo.toml --target "$$host" --target-dir $(GUIDED)
+	failed=()
+	for parser in $(PARSERS); do
+		echo "make: $$parser, $(SECONDS) s"
+		corpus=$(GUIDED)/corpus/$$parser
+		mkdir -p "$$corpus"
+		COX_FUZZ_PARSER=$$parser COX_FUZZ_SEEDS=$$corpus "$(GUIDED)/$$host/release/cox-fuzz" "$$corpus" -artifact_prefix="$(GUIDED)/$$parser-" \
+			-max_total_time=$(SECONDS) -timeout=20 -rss_limit_mb=2048 -max_len=1048576 -print_final_stats=1 || failed+=("$$parser")
+	done
+	if [ $${#failed[@]} != 0 ]; then echo "make: parsers that failed: $${failed[*]}; the inputs are in $(GUIDED)" >&2; exit 1; fi
 
 # The standard library must be instrumented, too: otherwise the sanitizer does not recognise its locks. This needs a nightly compiler or
 # RUSTC_BOOTSTRAP. Of `preload`, only the tests that need no program around the library run. -rdynamic exports the sanitizer's functions to a
