@@ -149,7 +149,7 @@ fn tasks_with_thread_local_data_stay_on_their_team() {
         assert_eq!(output.status.code(), Some(0), "{way}, {threads} threads: {output:?}");
         let report = place.report();
         assert_eq!(number(&report, "standbys"), 0, "{way}, {threads} threads");
-        assert!(report["diagnostics"][0].as_str().unwrap().contains("thread-local data"), "{report}");
+        assert!(report["diagnostics"][0].as_str().unwrap().contains("thread-local variables"), "{report}");
     }
 }
 
@@ -277,7 +277,7 @@ fn without_privileges_blocks_are_noticed_too() {
         }
         assert_eq!(output.status.code(), Some(0), "{report}");
         assert!(report.contains(&format!("overlap: {heading}")), "{how}: {report}");
-        assert_eq!(report.contains("eBPF not used: "), how == "auto", "{how}: {report}");
+        assert_eq!(report.contains("overlap does not use eBPF: "), how == "auto", "{how}: {report}");
     }
 }
 

@@ -139,7 +139,11 @@ fn a_running_process_has_its_own_folder_and_cpus() {
 fn checks_and_simulations_say_where_they_ran() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    cox(folder, true, &["pack", "simulate", "-n", "3", "--ncpus", "2", "--phases", "20", "--json", "simulated.json"]);
+    cox(
+        folder,
+        true,
+        &["pack", "simulate", "--threads", "3", "--ncpus", "2", "--phases", "20", "--json", "simulated.json"],
+    );
     Command::new(COX).args(["doctor", "--json", "doctor.json"]).current_dir(folder).output().unwrap();
     for name in ["simulated.json", "doctor.json"] {
         let document: Value = serde_json::from_slice(&fs::read(folder.join(name)).unwrap()).unwrap();

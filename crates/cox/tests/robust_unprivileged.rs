@@ -269,7 +269,7 @@ fn a_user_packs_a_program_of_his() {
     let always = ["--always", "--cpus", &cpus, "--", &program];
     let ran = run(&mut user.packs(&[&always[..], &REGIONS, &["2"]].concat()));
     assert_eq!(ran.code, 0, "its work was checked: {}", ran.stderr);
-    assert!(ran.stderr.contains("Seen through /proc") && ran.stderr.contains("eBPF not used: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("Observed through /proc") && ran.stderr.contains("eBPF not used: "), "{}", ran.stderr);
     let report = user.report();
     assert!(report["passed_over"].as_str().unwrap().contains("CAP_BPF"), "{report}");
     assert_packed_through_proc(&report);

@@ -110,7 +110,7 @@ fn a_cgroup_outside_of_the_namespace_is_refused_by_name() {
     let root = tree("big-little");
     let memberships = Task::process(&root, 8).cgroups().expect("memberships");
     let error = Hierarchies::read(&root).expect("mounts").cgroup_of(&memberships, "cpu").expect_err("outside");
-    assert!(error.to_string().starts_with("cgroup /../other: outside of"), "{error}");
+    assert!(error.to_string().starts_with("cgroup /../other: it is outside"), "{error}");
 }
 
 #[test]

@@ -85,12 +85,12 @@ impl Source {
     pub fn best() -> Result<(Option<Source>, Option<String>)> {
         let by_bpf = match Source::bpf() {
             Ok(source) => return Ok((Some(source), None)),
-            Err(why) => format!("eBPF not used: {}", chain(&why)),
+            Err(why) => format!("overlap does not use eBPF: {}", chain(&why)),
         };
         match Source::records(How::Records) {
             Ok(source) => Ok((Some(source), Some(by_bpf))),
             Err(why) => {
-                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; perf not used: {}", chain(&why)))))
+                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; nor perf: {}", chain(&why)))))
             }
         }
     }

@@ -22,13 +22,32 @@ pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> 
     if busy_ns.abs_diff(run_ns) > SLACK_NS.saturating_add(run_ns / SLACK_PARTS) {
         return None;
     }
-    let at_least_ns = std::iter::once(program.wall_ns).chain(more_than_ns);
+    let at_least_ns = std::iter::once(program.wall_ns).chain(falling(&more_than_ns));
     let mut at_least_ns: Vec<u64> = at_least_ns.collect();
     while at_least_ns.len() > 1 && at_least_ns.last() == Some(&0) {
         at_least_ns.pop();
     }
     let more = at_least_ns.iter().skip(1).chain(&[0]);
     Some(at_least_ns.iter().zip(more).map(|(at_least, more)| at_least.saturating_sub(*more)).collect())
+}
+
+/// Returns times that never rise, with the same sum: where a level is longer than the one below it, both get their mean.
+///
+/// More than k + 1 CPUs cannot be busy for longer than more than k CPUs. The levels say so if a CPU is counted late: if its switch-in was not traced
+/// (`recover_switch_in` in `clocks.bpf.h`), or if the hypervisor stopped it between the switch and the count. Then the time goes to the level that
+/// the CPU has when it is counted. The sum of all levels stays right.
+fn falling(levels: &[u64]) -> Vec<u64> {
+    // Runs of levels that have a mean: their sum and their number (pool adjacent violators).
+    let mut pools: Vec<(u64, u64)> = Vec::new();
+    for level in levels {
+        let mut last = (*level, 1);
+        while let Some((sum, count)) = pools.pop_if(|(sum, count)| *sum / *count < last.0.div_ceil(last.1)) {
+            last = (last.0 + sum, last.1 + count);
+        }
+        pools.push(last);
+    }
+    // What the division leaves over belongs to the first levels of a pool.
+    pools.iter().flat_map(|(sum, count)| (0..*count).map(move |at| sum / count + u64::from(at < sum % count))).collect()
 }
 
 #[cfg(test)]
@@ -67,6 +86,22 @@ mod tests {
         assert_eq!(by_number(&record(), &ran(11 * S, 10 * S)), None);
         let never = Record::new(Backend::Perf, 100 * S, 110 * S);
         assert_eq!(by_number(&never, &ran(0, 10 * S)), Some(vec![10 * S]));
+    }
+
+    #[test]
+    fn levels_never_rise_and_keep_their_sum() {
+        assert_eq!(falling(&[]), []);
+        assert_eq!(falling(&[9, 7, 7, 0]), [9, 7, 7, 0]);
+        assert_eq!(falling(&[238, 352]), [295, 295]);
+        assert_eq!(falling(&[0, 1]), [1, 0]);
+        assert_eq!(falling(&[10, 2, 5, 6, 1]), [10, 5, 4, 4, 1]);
+        let mut random = testkit::Random::new(1);
+        for _ in 0..1000 {
+            let levels: Vec<u64> = (0..random.number() % 9).map(|_| random.number() % 50).collect();
+            let fallen = falling(&levels);
+            assert!(fallen.is_sorted_by(|one, next| one >= next), "{levels:?}: {fallen:?}");
+            assert_eq!(fallen.iter().sum::<u64>(), levels.iter().sum(), "{levels:?}: {fallen:?}");
+        }
     }
 
     #[test]
