@@ -1,7 +1,7 @@
-//! The cost of observing in addition to overlap or packing: the same ping-pong with one of these two parts of cox's BPF programs, and with the same
-//! part plus the observer.
+//! The cost of observing in addition to overlap or packing. The ping-pong runs with the BPF programs of overlap or packing, and again with the same
+//! BPF programs and those of the observer.
 //!
-//! Separate processes hold the parts (`hold`), so that those of another build can be measured in the same rounds.
+//! A separate process loads the BPF programs (`hold`), so the BPF programs of another build can be measured in the same rounds.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

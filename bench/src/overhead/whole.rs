@@ -162,7 +162,8 @@ fn run_once(bench: &Bench<'_>, program: &[OsString], treatment: Option<Treatment
     Ok(Run { program: stopwatch::take(&time)?, command: cost })
 }
 
-/// Returns the observer's command line up to this program's own name, and the file that the observer must write.
+/// Returns a command that runs cox-bench under the observer, and the file that the observer must write. The caller appends the arguments of
+/// cox-bench. Without an observer, the command is cox-bench alone, and there is no file.
 fn observer(bench: &Bench<'_>, treatment: Option<Treatment>, scratch: &Path) -> Result<(Command, Option<PathBuf>)> {
     let own = &bench.tools.own;
     let (tool, arguments, file) = match treatment {

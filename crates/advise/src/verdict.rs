@@ -210,8 +210,8 @@ impl NextStep {
         step
     }
 
-    /// Adds what would have to disappear to reach the bound, if the bound is larger than `cpus`. Full use of all CPUs cannot give such a large
-    /// speed-up.
+    /// If the upper bound of the speed-up is larger than `cpus`, sets [`bound_without`](NextStep::bound_without) to `what`. Such a speed-up cannot
+    /// come from better use of the CPUs alone, so the report says what would have to disappear to reach it.
     pub(crate) fn without(mut self, what: &str, cpus: f64) -> NextStep {
         self.bound_without = self.bound.filter(|bound| *bound > cpus).map(|_| what.to_owned());
         self

@@ -1,10 +1,10 @@
 //! The journal of a session: records each change on disk before it is made.
 //!
 //! The first line identifies the file ([`crate::reading`]). The other lines are one JSON object each: first the
-//! session, then its changes in order. A line can also announce *births*: a value that new threads of a process may
-//! inherit, written as a change of the process's leader (its first thread). Lines are fsync'ed before the change is
-//! made, so a missing or incomplete line stands for a change that never happened. Changes that are made together are
-//! announced together, with one fsync.
+//! session, then its changes in order. A line of the kind *births* says that new threads of a process may inherit a
+//! changed value; it is written as a change of the process's leader (its first thread). Lines are fsync'ed before the
+//! change is made, so a missing or incomplete line stands for a change that never happened. Changes that are made
+//! together are announced together, with one fsync.
 //!
 //! If a line cannot be written completely, its beginning is cut off again: lines written later, when the disk has
 //! space again, must not follow half a line. Restoring needs no disk space: it only reads and removes files.

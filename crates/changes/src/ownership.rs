@@ -1,11 +1,11 @@
-//! Ownership of a value: whether the session has set it; or the kernel, because it could not keep the session's value;
-//! or somebody else.
+//! Ownership of a knob's value. The value is the session's if the session has set it, or if the kernel has replaced
+//! the session's value because it could not keep it. Otherwise somebody else has set it, such as the program itself.
 
 use crate::knob::{Claim, Knob, Value};
 use crate::knob_io::KnobIo;
 
-/// Returns whether a knob reads `now` because of the session. `claim` is the session's claim on this knob, or on the
-/// knob from which its thread inherited the value.
+/// Returns whether `now`, the present value of `knob`, is the session's. `claim` is the session's claim on this knob,
+/// or on the knob from which its thread inherited the value.
 ///
 /// A mask that the session has set may lose all its CPUs: the cpuset has shrunk, or the CPUs went offline. The kernel
 /// then lets the thread use all possible CPUs, and remembers the mask, which applies again when the cpuset grows

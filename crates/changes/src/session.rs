@@ -1,4 +1,4 @@
-//! A session: makes changes and restores them.
+//! A session: makes changes, and undoes them when it ends.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -334,7 +334,7 @@ impl Player {
         self.phases.entry(self.running).or_insert_with(|| Sums { run_ns: vec![0; count], ..Sums::default() })
     }
 
-    /// Books what a CPU did until `t_ns`.
+    /// Adds the time of a CPU since the previous call, up to `t_ns`, to the sums for what the CPU did.
     fn book(&mut self, number: u16, t_ns: u64) {
         let Some(cpu) = self.cpus.get_mut(usize::from(number)) else { return };
         let ns = t_ns.saturating_sub(cpu.since_ns);

@@ -312,8 +312,8 @@ impl Replay {
         (thread.clock.since_ns < given_ns).then_some(given_ns)
     }
 
-    /// Books that thread `tid` had `cpu` until now: no other thread can have had this CPU, and the thread can have had no other CPU. The table in
-    /// `cpus` lists the cases.
+    /// Records that thread `tid` ran on `cpu` until now: no other thread can have run on this CPU, and the thread can have run on no other CPU. The
+    /// table in `cpus` lists the cases.
     fn had(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         if let Some(other) = self.cpus.held_by_other(cpu, tid) {
             self.contradict(other, t_ns, cpu);
@@ -324,7 +324,7 @@ impl Replay {
         }
     }
 
-    /// Books that a thread has left a CPU at an unknown time, without a recorded switch-out.
+    /// Records that a thread has left a CPU at an unknown time, because its switch-out is missing.
     fn contradict(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         self.cpus.gone(cpu, tid);
         if self.present.get(&tid).is_some_and(|thread| thread.runs_on(cpu)) {
@@ -426,7 +426,7 @@ impl Replay {
         self.present.entry(tid).insert_entry(thread).into_mut()
     }
 
-    /// Books a waking. If it ends a block, adds the block to the sums of this pair of waker and woken thread. Only the first waking after a
+    /// Records a waking. If it ends a block, adds the block to the sums of this pair of waker and woken thread. Only the first waking after a
     /// switch-out ends a block.
     fn waking(&mut self, tid: u32, t_ns: u64, waker: u32) {
         let Some(thread) = self.living(tid, t_ns) else { return };

@@ -78,7 +78,7 @@ pub(crate) fn book_block(clock: &mut Clock, wake_ns: u64, now_ns: u64) {
     clock.wake_delay_ns += now_ns - wake_ns;
 }
 
-/// Books a preempt wait of `gap_ns`.
+/// Adds a preempt wait of `gap_ns` to the clock.
 pub(crate) fn book_preempt(clock: &mut Clock, gap_ns: u64) {
     clock.preempt_wait_ns += gap_ns;
     if clock.yielded != 0 {
@@ -86,7 +86,7 @@ pub(crate) fn book_preempt(clock: &mut Clock, gap_ns: u64) {
     }
 }
 
-/// Books a stint of run time, also in the clock's slot for the present CPU.
+/// Adds run time of `stint_ns` to the clock, and to the clock's slot for the present CPU.
 pub(crate) fn book_run(clock: &mut Clock, stint_ns: u64) {
     clock.run_ns += stint_ns;
     match clock.cpu_run_ns.get_mut(usize::from(clock.slot)) {
@@ -100,8 +100,8 @@ fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
     clock.impossible = clock.impossible.wrapping_add(1);
 }
 
-/// Books what other events prove: the thread has left its clock's state, at an unknown time. Its present state is unknown. Counts as a contradiction,
-/// like an impossible event.
+/// Records that, as other events prove, the thread has left its clock's state at an unknown time. Its present state is unknown. This counts as a
+/// contradiction, like an impossible event.
 pub fn contradicted(clock: &mut Clock, t_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     book_contradiction(clock, now_ns - clock.since_ns);

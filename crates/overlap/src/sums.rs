@@ -15,7 +15,7 @@ ledger::figures! {
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Reasons {}
     figures of reasons {
-        /// Standbys that could not be made because a process had as many as it may have.
+        /// Standbys that could not be created because a process already had the maximum number of standbys.
         at_limit: u64, sum;
         /// Processes without standbys, because the program uses thread-local variables.
         thread_data: u64, sum;
@@ -23,9 +23,9 @@ ledger::figures! {
         bound: u64, sum;
         /// Processes without standbys, because BPF did not count the test block of their first thread.
         unseen: u64, sum;
-        /// Times that two tasks were given the same thread number.
+        /// Number of cases in which two tasks were given the same thread number.
         shared_numbers: u64, sum;
-        /// Teams whose queues BPF could not see.
+        /// Teams with queues that BPF cannot read.
         unshared: u64, sum;
         /// Processes whose request was refused.
         refused: u64, sum;

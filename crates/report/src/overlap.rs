@@ -89,7 +89,7 @@ pub enum Noticed {
     Leader,
     /// By threads of the idle class.
     StandbyIdle,
-    /// Not at all.
+    /// Blocked threads were not noticed.
     #[default]
     Off,
 }

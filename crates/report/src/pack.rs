@@ -247,7 +247,7 @@ impl PackReport {
         lines
     }
 
-    /// Names the two programs with the largest parts of the other programs' time.
+    /// Names the two programs with the largest times in `other_programs`, and the time of the first.
     fn who(&self) -> String {
         let about = if self.other_programs_at_most { "at most " } else { "" };
         match self.other_programs.as_slice() {

@@ -2,8 +2,8 @@
 //!
 //! - [`target`]: programs to start, running processes, or the machine.
 //! - [`engine`]: the contract of an engine, and the result that a command gets from it.
-//! - [`engines`]: the list of a session's engines; each has its error and its result under its own name.
-//! - [`life`]: the life cycle, from the probe to the sections.
+//! - [`engines`]: the list of a session's engines, and the result and the error of each engine by its name.
+//! - [`life`]: the life cycle, from the first check of the engines to their results.
 //! - [`launch`]: starts a program after the engines have attached to it; [`preload`] adds the preload library.
 //! - [`provenance`]: where and when a session takes place.
 //! - [`control`]: commands from another process to an engine.

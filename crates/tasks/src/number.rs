@@ -76,8 +76,9 @@ impl Worker {
         Some(self.number.get())
     }
 
-    /// Returns the thread number of a member that begins a nested region in the current task: threads of that region may ask for their
-    /// ancestor's number. `None` for a helper, whose number is taken only when a thread asks for it (`nesting`).
+    /// Called when the current task begins a nested region. Returns the thread number of the calling member, because threads of the new
+    /// region may ask for the number of their ancestor. If the task holds no number yet, takes one. `None` for a helper: a number is taken
+    /// for it only when a thread asks for that number (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
         let (team, slot) = self.place().filter(|(_, slot)| !slot.is_for_helper())?;
         if self.is_in(&slot.implicit) {

@@ -142,8 +142,8 @@ impl Team {
             queue.len()
         });
         fence(Ordering::SeqCst);
-        // A member may have left its tasks to standbys and gone to sleep before it was known that only members may run this task's
-        // function. If a thread of another team noted this, it has woken only members of its own team.
+        // A member may have left its tasks to standbys and gone to sleep before this task's function was known to be for members only. If
+        // a thread of another team found that out, it woke only members of its own team. So wake a member of this team here.
         self.wake_member_for(task);
     }
 

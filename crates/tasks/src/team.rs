@@ -277,12 +277,12 @@ impl Team {
         &self.slots[..self.size() as usize]
     }
 
-    /// Returns the member's slot of this number, if there is one.
+    /// Returns the slot of the member with this number, if there is one.
     pub(crate) fn member(&self, number: u32) -> Option<&Slot> {
         self.slots.get(number as usize)
     }
 
-    /// Returns the member's slot of this number.
+    /// Returns the slot of the member with this number. Panics if there is none.
     pub(crate) fn slot(&self, number: u32) -> &Slot {
         &self.slots[number as usize]
     }

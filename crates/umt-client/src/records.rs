@@ -95,7 +95,7 @@ pub struct Stand {
     pub is_runnable: bool,
     /// The CPU on which the thread runs or ran last.
     pub cpu: u32,
-    /// Time of the thread's last switch, nanoseconds on CLOCK_MONOTONIC; 0 while it rests.
+    /// Time of the thread's last switch, nanoseconds on CLOCK_MONOTONIC; 0 while the thread sleeps because it has no work (`rest`).
     pub since_ns: u64,
 }
 
@@ -104,7 +104,7 @@ static ARENA: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 /// Number of places, counted from the first one, that were ever used.
 static USED: AtomicU32 = AtomicU32::new(0);
 static TAKEN: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
-/// For each place, whether its thread rests; its log is then stopped.
+/// For each place: 1 while its thread sleeps because it has no work (`rest`), otherwise 0. Meanwhile the thread's log is stopped.
 static RESTS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 /// Time of the latest block that any caller of [`left`] has seen.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
@@ -185,11 +185,11 @@ pub(crate) fn forked() {
     OWN.set(None);
 }
 
-/// The mark that the calling thread rests. A thread without a log has none.
+/// The mark of a thread that sleeps because it has no work (`rest`). A thread without a log has no mark.
 pub(crate) struct Resting(Option<(u32, RawFd)>);
 
 impl Resting {
-    /// Marks the thread as about to rest: other threads no longer count it as runnable.
+    /// Sets the calling thread's mark before it sleeps: other threads no longer count it as runnable.
     pub(crate) fn begin() -> Resting {
         let resting = Resting(OWN.get());
         resting.says(1);
@@ -252,8 +252,8 @@ pub(crate) fn is_crowded_now() -> bool {
     all > said().cpus.load(Ordering::Relaxed) && here > 1
 }
 
-/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns when the thread that blocked last has blocked,
-/// nanoseconds on CLOCK_MONOTONIC.
+/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns the time at which the most recently blocked
+/// thread blocked, nanoseconds on CLOCK_MONOTONIC; otherwise `None`.
 pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
     let last = stands().filter(|stand| !stand.is_runnable).max_by_key(|stand| stand.since_ns)?;

@@ -19,8 +19,8 @@ static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// How blocked threads are noticed: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 
-/// Returns whether standbys may ever have run tasks of this process, even if they no longer do. Answers that tasks have already got, such as thread
-/// numbers, must remain valid.
+/// Returns whether standbys run tasks of this process or may have run some earlier. The caller needs this because answers that tasks have already
+/// got, such as thread numbers, must remain valid.
 #[inline]
 #[must_use]
 pub fn was_ever_live() -> bool {

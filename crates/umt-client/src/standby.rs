@@ -1,4 +1,4 @@
-//! How a standby parks at a doorbell, and its safety scan.
+//! How a standby sleeps at its doorbell, and how it looks for work from time to time in case no doorbell was rung for it (the safety scan).
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};

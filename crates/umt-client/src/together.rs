@@ -25,7 +25,7 @@ const SESSION: u64 = 2;
 pub enum Why {
     /// A thread has left its CPU.
     Left,
-    /// Another thread of the process has called ([`ring`]).
+    /// Another thread of the process has called [`ring`].
     Called,
     /// Timeout, or a wake-up without a reason.
     Late,

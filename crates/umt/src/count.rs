@@ -56,7 +56,7 @@ impl Tally {
 }
 
 impl Whereabouts {
-    /// Counts the thread's next record.
+    /// Applies the next record of the thread's log, and counts what it shows.
     pub fn goes_on(&mut self, switch: Switch, tally: &mut Tally) {
         self.is_ready(switch.cpu, tally);
         if switch.kind == Kind::Blocked {
@@ -64,7 +64,7 @@ impl Whereabouts {
         }
     }
 
-    /// Marks the thread as away. If it was ready, counts a block.
+    /// Called when the thread has blocked or ended. If it was ready until now, counts a block on its CPU.
     pub fn ends(&mut self, tally: &mut Tally) {
         if let Whereabouts::Ready(cpu) = std::mem::take(self) {
             tally.block(cpu);

@@ -26,7 +26,8 @@ use crate::count::{Tally, Whereabouts};
 use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
 
-/// Logs are watched edge-triggered, because the kernel clears a log's readiness when any thread polls it.
+/// Logs are watched edge-triggered. Level triggering needs a readiness that lasts until the log has been read, but the kernel clears a
+/// log's readiness as soon as any thread polls the log.
 const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
 
 /// The backend `perf`.

@@ -20,7 +20,7 @@ pub const CAUSES: usize = 12;
 /// Number of [`Migration`] kinds.
 pub const MIGRATIONS: usize = 3;
 
-/// Why a thread left its CPU not runnable. The discriminants are the wire order.
+/// Why a thread blocked, that is, why it was no longer runnable when it left its CPU. The discriminants are the wire order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]

@@ -11,7 +11,7 @@ use crate::{Clock, Cpu, Crew, LatencyCount, Pair, PairSum, Taker};
 pub enum Backend {
     /// eBPF programs on the scheduler's tracepoints: everything is seen.
     Bpf,
-    /// perf's context-switch records: no wake-ups (wake delay is part of blocked), no causes, no accounts of CPUs.
+    /// perf's context-switch records: no wake-ups (wake delay is part of blocked), no causes, no account of what each CPU did.
     Perf,
     /// Polling of /proc: run time and run delay of threads that live long enough; run delay is not split into wake delay and preempt wait.
     Proc,

@@ -67,7 +67,7 @@ impl Detail {
         self.samples.iter().map(row).collect()
     }
 
-    /// Returns the line printed below the point.
+    /// Returns the line about this runtime that is printed below the line of the measured point.
     pub fn line(&self) -> String {
         let second = |count: u64| count as f64 * 1e9 / self.usage.elapsed_ns.max(1) as f64;
         let mut text = format!(

@@ -63,13 +63,13 @@ macro_rules! thread_local_word {
             static WORD: ::std::cell::Cell<usize> = const { ::std::cell::Cell::new(0) };
         }
 
-        /// Returns the calling thread's word.
+        /// Returns the thread-local word of the calling thread.
         #[inline]
         fn word() -> usize {
             WORD.get()
         }
 
-        /// Sets the calling thread's word.
+        /// Sets the thread-local word of the calling thread.
         fn set_word(word: usize) {
             WORD.set(word);
         }

@@ -139,7 +139,7 @@ macro_rules! thread_local_word {
             ".popsection",
         );
 
-        /// Returns the calling thread's word.
+        /// Returns the thread-local word of the calling thread.
         #[inline]
         fn word() -> usize {
             let word;
@@ -155,7 +155,7 @@ macro_rules! thread_local_word {
             word
         }
 
-        /// Sets the calling thread's word.
+        /// Sets the thread-local word of the calling thread.
         fn set_word(word: usize) {
             // SAFETY: writes the variable above.
             unsafe {

@@ -7,9 +7,10 @@ use wire::{Clock, Record, State};
 
 use crate::close::closed;
 
-/// One thread's clock, closed at the last time for which the thread's state is known.
+/// One thread's clock, with all time up to the last time for which the thread's state is known.
 pub(super) struct Life<'r> {
-    /// The clock: borrowed from the record, or a copy if it had to be closed. A borrowed clock costs nothing until it is read.
+    /// The clock. If the thread has exited, it is borrowed from the record and costs nothing until it is read. Otherwise it is a copy, to
+    /// which [`closed`] has added the time since the thread's last event.
     pub(super) clock: Cow<'r, Clock>,
     /// True if the thread lived at the end of the window.
     pub(super) alive: bool,

@@ -65,7 +65,7 @@ pub(super) struct Open {
     pub(super) nameless_ns: u64,
 }
 
-/// Books the waiting that has not ended at the end of the window: in the clock of the holder if it is a tracked thread, otherwise in [`Open`].
+/// Adds the waiting that has not ended at the end of the window: to the clock of the holder if it is a tracked thread, otherwise to [`Open`].
 pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     let mut open = Open::default();
     for (number, cpu) in record.cpus.iter().enumerate() {

@@ -85,7 +85,7 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
         .then(|| account(&Life { clock: Cow::Borrowed(clock), alive: false, on_cpu: None }, record.start_ns))
 }
 
-/// Books which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and each thread's clock,
+/// Records which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and each thread's clock,
 /// which contains the wake-ups by the thread's last waker, since they are not among the pairs yet.
 pub(super) fn book_wakers(
     threads: &mut [Thread],

@@ -36,7 +36,7 @@ const WINDOW_NS: u64 = 80_000_000;
 
 /// Time between two samples of a slot while measuring. The longer time applies while no thread was observed spinning:
 /// efficiency then does not depend on samples, and they only show whether a thread has begun to spin. A sample takes
-/// up to 26 us on a virtual machine and delays all threads that meet often.
+/// up to 26 us on a virtual machine. If threads often wait for each other, a sample delays all of them.
 const LOOK_NS: u64 = 1_000_000;
 const LOOK_SELDOM_NS: u64 = 4_000_000;
 
@@ -67,7 +67,8 @@ const GOOD_ENOUGH: f64 = 0.97;
 /// are compared, without and with rotation.
 pub const WORTH: f64 = 1.05;
 
-/// Above this gain there is no doubt, and verification can wait.
+/// If rotation gains more than this over the kernel, it is certainly worth its cost, and verification (step 6) can
+/// wait.
 const CLEARLY: f64 = 1.2;
 
 /// The lowest cost of rotation, as a fraction of the slots' time: periods of 2 ms at 30 to 40 us each.
@@ -93,8 +94,10 @@ const LONG_PHASE_NS: u64 = 5_000_000;
 /// Threads that block less often than this in a window do not wait for each other.
 const SELDOM: u64 = 3;
 
-/// Length of the first and of the longest rest, ns. Programs begin with one thread that prepares the others' work, so
-/// the first measurement is often not representative; measuring slows threads that meet often by about 3 %.
+/// Length of the first and of the longest rest ([`Action::Rest`]), ns. A rest lasts until the next measurement. The
+/// first one is short, because a program often begins with one thread that prepares the others' work, and the first
+/// measurement is then not representative. Each further rest is twice as long, because measuring slows threads that
+/// often wait for each other by about 3 %.
 const REST_NS: (u64, u64) = (500_000_000, 16_000_000_000);
 
 /// The first and the longest time between two verifications, ns.

@@ -350,13 +350,14 @@ pub extern "C-unwind" fn taskwait() {
     worker_in_region().into_iter().for_each(Worker::wait_for_children);
 }
 
-/// Waits for the children to which the dependences refer.
+/// Waits for the calling task's children whose `depend` clauses match these dependences.
 pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
     // SAFETY: the caller's promise.
     unsafe { depend_on(depend, true) };
 }
 
-/// Makes later children wait for those to which the dependences refer.
+/// Does not wait. A child that is created later and whose `depend` clauses match these dependences starts after the earlier children that
+/// match.
 pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
     // SAFETY: the caller's promise.
     unsafe { depend_on(depend, false) };

@@ -82,7 +82,7 @@ fn hidden_active(worker: &Worker) -> c_int {
     hidden + c_int::from(in_team)
 }
 
-/// Calls the function of libgomp that belongs to the present call.
+/// Calls libgomp's own version of the OpenMP function that the program has called.
 fn ask_libgomp() -> c_int {
     // SAFETY: `dispatch` names a function of this type.
     let real_fn: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(real_fn()) };
@@ -90,7 +90,7 @@ fn ask_libgomp() -> c_int {
     real_fn.map_or(0, |real_fn| unsafe { real_fn() })
 }
 
-/// Calls the function of libgomp that belongs to the present query about a level.
+/// Does the same as [`ask_libgomp`] for the functions whose argument is a level, such as `omp_get_team_size`.
 fn ask_libgomp_at(at: c_int) -> c_int {
     // SAFETY: as above.
     let real_fn: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(real_fn()) };

@@ -40,7 +40,7 @@ pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
     }
 }
 
-/// Changes below this part are too small to matter.
+/// Relative changes below this fraction are too small to matter.
 const TINY: f64 = 0.0005;
 
 /// Formats a change's size: `2.1 %`, or a factor if the value at least doubled.

@@ -21,7 +21,7 @@ struct Class {
     ns: u64,
     /// Parts that sum to the class: state, name, time.
     parts: Vec<(State, String, u64)>,
-    /// Parts that do not sum to the class: name and time.
+    /// Other parts of the class's time, which need not add up to the whole: name and time. The text lists them after `of it`.
     of_it: Vec<(&'static str, u64)>,
     /// How the class's time was determined, for example `sampled, ±0.4`; may be empty.
     note: String,

@@ -27,8 +27,8 @@ pub(super) struct Ring {
 pub(super) struct Drained {
     /// `false` if some bytes were not valid records and have been dropped.
     pub(super) sensible: bool,
-    /// True if the next record might have found no room. If a record was lost, the kernel reports it only before the next record that it writes to
-    /// this ring.
+    /// True if the ring was so full that the kernel may have had no room for a further record. The caller must remember this, because the kernel
+    /// reports lost records only when it next writes a record to this ring.
     pub(super) was_full: bool,
 }
 

@@ -21,7 +21,7 @@ use super::parse::{Record, Stamp};
 struct Member {
     tgid: u32,
     comm: String,
-    /// True if no record has named the thread since it executed another program.
+    /// True from the thread's exec until the next record about the thread.
     silent_since_exec: bool,
 }
 
@@ -30,7 +30,8 @@ struct Member {
 pub(super) struct Roster {
     children: bool,
     members: HashMap<u32, Member>,
-    /// Threads (tgid, tid) whose EXIT record followed an exec directly: they may still be alive, unobserved.
+    /// Threads (tgid, tid) for which the record after an exec was EXIT. They may still be alive, without perf's events: see
+    /// [`take_hidden`](Roster::take_hidden).
     hidden: Vec<(u32, u32)>,
 }
 
@@ -45,8 +46,9 @@ impl Roster {
         self.members.contains_key(&tid)
     }
 
-    /// Returns the threads, since the last call, whose exit followed an exec with no record in between. Either such a program was short, or it
-    /// executes a file that its user may not read: the kernel then removes perf's events from the thread, which is still alive.
+    /// Returns the threads (tgid, tid), since the last call, for which the record after an exec was EXIT. Either the program ended very soon, or
+    /// the thread executes a file that its user may not read. In the second case, the kernel has removed perf's events from the thread, and the
+    /// thread is still alive.
     pub(super) fn take_hidden(&mut self) -> Vec<(u32, u32)> {
         std::mem::take(&mut self.hidden)
     }
