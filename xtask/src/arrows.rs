@@ -63,9 +63,9 @@ impl fmt::Display for Fault {
             Fault::NotBuilt(name) => {
                 write!(f, "xtask/src/rooms.rs has a row for {name}, which is not in the workspace")
             }
-            Fault::NoSuchFloor(name) => write!(f, "the row of {name} names a floor that does not exist"),
+            Fault::NoSuchFloor(name) => write!(f, "the row of {name} names a layer that does not exist"),
             Fault::BadRow { room, to } => {
-                write!(f, "the row of {room} must not allow {to}: crates use lower floors only")
+                write!(f, "the row of {room} must not allow {to}: a crate may use only crates of lower layers")
             }
             Fault::Arrow { from, to } => write!(f, "{from} must not use {to}"),
             Fault::ForTests { from, to } => {

@@ -310,7 +310,7 @@ pub struct Doctor {
     after_help = "Example:\n  cox explain                     (lists the topics)\n  cox explain imbalance\n  cox explain doctor#containers\n\nExit codes:\n  0    printed\n  2    wrong options\n  125  unknown topic"
 )]
 pub struct Explain {
-    /// The topic, as reports name it after 'why:'; a section follows '#'
+    /// The topic, as reports name it after 'why:'; TOPIC#SECTION prints only that section
     #[arg(value_name = "TOPIC")]
     pub topic: Option<String>,
 }

@@ -89,7 +89,10 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
             "cox-observe, which had the eBPF programs, ended before the program: from then on the program ran as under libgomp",
         ),
         (sums.reasons.unseen, "without standbys: eBPF did not report when the program's first thread blocked"),
-        (sums.reasons.unshared, "some teams have more queues than eBPF can see: their tasks may have waited longer"),
+        (
+            sums.reasons.unshared,
+            "some teams have queues that eBPF cannot read: tasks in these queues may have started later",
+        ),
         (
             sums.reasons.impossible,
             "a process has written impossible numbers to the page that it shares with cox: none of the numbers in that page is counted",

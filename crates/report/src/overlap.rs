@@ -166,7 +166,7 @@ impl OverlapReport {
             counted(self.counts.scan_rescues, "safety-scan rescue"),
         ];
         if let Some((median, late)) = self.delay_us {
-            parts.push(format!("block → first task {median:.0} us (p99 {late:.0} us)"));
+            parts.push(format!("from block to first task: median {median:.0} us, p99 {late:.0} us"));
         }
         parts.join(" · ")
     }
@@ -217,7 +217,7 @@ mod tests {
             "Standbys ran 24,000 tasks: 6.00 core-s",
             "Meanwhile threads were blocked by: disk 4.40 core-s",
             "Waits for a CPU: 1.0 % of the CPUs' time · 9,412 blocks · 3,377 doorbells, 1 for nothing · 2 safety-scan rescues",
-            "first task 6 us (p99 21 us)",
+            "from block to first task: median 6 us, p99 21 us",
         ] {
             assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(part), "{part}:\n{page}");
         }

@@ -292,7 +292,7 @@ impl PackReport {
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
             let of_rest = (percent / (1.0 - others).max(percent / 100.0)).min(100.0);
             format!(
-                "Other programs had {:.0} % of these CPUs{}: efficiency {of_rest:.0} % of the time left",
+                "Other programs had {:.0} % of these CPUs{}; in the remaining time, efficiency was {of_rest:.0} %",
                 100.0 * others,
                 self.who()
             )
@@ -382,8 +382,10 @@ mod tests {
         let report = PackReport { run_ns: 480_000_000, others, confidence, other_programs, ..packed() };
         let text = report.text(&Style::default());
         assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
-        let named = "Other programs had 82 % of these CPUs, hog 1.38 s, then apt: efficiency 78 % of the time left";
-        assert!(text.contains(named) && text.contains("Confidence low"), "{text}");
+        let named =
+            "Other programs had 82 % of these CPUs, hog 1.38 s, then apt; in the remaining time, efficiency was 78 %";
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(named) && text.contains("Confidence low"), "{text}");
         assert_eq!(serde_json::to_value(&report).unwrap()["confidence"], "low");
         let (others, confidence) = beside(0.2);
         let seen = PackReport { other_programs_at_most: true, others, confidence, ..report };

@@ -200,7 +200,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
             let some = moments(&bytes).ok_or(ReadError::Damaged("a block of trace events has a wrong length"))?;
             count += some.len() as u64;
             if count > most_moments {
-                return Err(ReadError::Damaged("its trace events expand to an impossible number"));
+                return Err(ReadError::Damaged("its compressed data contains an impossible number of trace events"));
             }
             some.into_iter().try_for_each(|moment| sorter.push(moment))?;
         }

@@ -43,11 +43,11 @@ pub struct Exception {
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         below: "crates/broker/src",
-        why: "one file both selects the state of a conversation and has the code that all states share",
+        why: "the parent module calls the code of each connection state, and that code uses items of the parent",
     },
     Exception {
         below: "crates/watch/src/stands",
-        why: "one file both selects the kind of thread snapshots and has the code that both kinds share",
+        why: "the parent module calls the code of each kind of thread snapshots, and that code uses items of the parent",
     },
 ];
 

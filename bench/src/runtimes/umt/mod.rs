@@ -43,7 +43,8 @@ use crate::stats::median;
 /// Options of `cox-bench umt`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Applications and programs by name; `blocked`: programs that are blocked most of the time; `nothing`: programs that cannot gain (default: all)
+    /// Applications and programs by name; `blocked`: programs that are blocked most of the time; `nothing`: programs that cannot gain from overlap
+    /// (default: all)
     #[arg(value_name = "APP", value_parser = names())]
     apps: Vec<String>,
     /// Rounds; each runs every point once with every runtime
@@ -85,7 +86,7 @@ struct Report {
     /// Ways that cannot be measured here, and why.
     lacking: Vec<(String, String)>,
     points: Vec<Point>,
-    /// Results of the programs that cannot gain.
+    /// Results of the programs that cannot gain from overlap.
     nothing: Vec<Nothing>,
     /// Results of the programs that are blocked most of the time.
     blocked: Vec<Blocked>,

@@ -82,7 +82,7 @@ const WIDTH: usize = 20;
 
 fn heading(runs: u16) -> String {
     let mut text = format!(
-        "programs that cannot gain: speed-up over libgomp, medians of {runs} rounds (95 %)\n{:16}{:>12}",
+        "programs that cannot gain from overlap: speed-up over libgomp, medians of {runs} rounds (95 %)\n{:16}{:>12}",
         "", "libgomp"
     );
     Way::OURS.iter().for_each(|way| write!(text, "{:>WIDTH$}", way.name()).unwrap_or_default());

@@ -196,7 +196,8 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     if sketch.cpus == sketch.had_cpus {
         let elapsed_ns = sketch.elapsed_ns as f64;
         let times = [elapsed_ns / (1.0 + AGAIN), elapsed_ns, elapsed_ns * (1.0 + AGAIN)];
-        taskset = Choice::new(Way::Taskset, sketch.threads, bound_ns, times, Basis::Measured).noting("as it ran");
+        taskset =
+            Choice::new(Way::Taskset, sketch.threads, bound_ns, times, Basis::Measured).noting("the run as measured");
     }
     let mut fewer_ns = times(&|one| one.fewer_threads);
     fewer_ns[2] *= sketch.inequality;

@@ -38,7 +38,7 @@ pub struct Compare {
     /// FILE of --svg or --html, and no text is printed
     #[arg(long, value_name = "FIGURE", requires = "drawing", conflicts_with_all = ["json", "output"])]
     pub table: Option<String>,
-    /// Draw the table to FILE
+    /// Write the table to FILE as an SVG drawing
     #[arg(long, value_name = "FILE", requires = "table")]
     pub svg: Option<PathBuf>,
     /// Write the comparison to FILE as one page of HTML, with the table of --table ('-': stdout, and no text)
