@@ -193,7 +193,8 @@ endef
 test: test-packages python-packages nextest suite workloads
 	$(have_cargo)
 	$(MAKE) --no-print-directory -s -C workloads check
-	cargo build --workspace --locked
+	# With the tests, because crates that only tests use may enable features of others: without them, all would be compiled twice.
+	cargo build --workspace --lib --bins --tests --examples --locked
 	$(runner)
 	: >$(SKIPPED)
 	export COX_TEST_SKIPPED=$(SKIPPED)
@@ -227,7 +228,7 @@ test: test-packages python-packages nextest suite workloads
 	fi
 	# If tests ran again, only the failures of the second run count.
 	logs=(target/test.log)
-	if [ -e target/again.log ]; then logs=(target/again.log); fi
+	if grep -qs '^ *Summary \[' target/again.log; then logs=(target/again.log); fi
 	awk -v skipped=$$(sort -u $(SKIPPED) | wc -l) -v all=$$(grep -aoE '[0-9]+ tests? run' target/test.log | tail -n1 | cut -d' ' -f1) '
 	     /^ +Summary \[/ { for (at = 2; at <= NF; at++) if ($$at ~ /^(failed|timed|exec)/) failed += $$(at - 1) }
 	     /^test result: / { all += $$4 + $$6; failed += $$6 }
