@@ -1,5 +1,6 @@
 //! The locks to hold across fork(2): the child has only one thread, so a lock that another thread held during the fork would never be
-//! released in the child.
+//! released in the child. The locks on a team's queues are taken with [`Team::hold_queues`](crate::team::Team::hold_queues), because only the caller
+//! knows all teams.
 
 use std::sync::MutexGuard;
 

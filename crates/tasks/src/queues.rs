@@ -3,7 +3,7 @@
 use std::collections::{BinaryHeap, VecDeque};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::sync::{Ends, ends as ends_elsewhere};
 use crate::task::Task;
@@ -59,7 +59,24 @@ pub(crate) struct Urgent {
     pub task: Ready,
 }
 
+/// Guards of a team's queues. While they exist, no other thread changes the queues.
+pub struct HeldQueues {
+    _urgent: MutexGuard<'static, Urgents>,
+    _others: [MutexGuard<'static, VecDeque<Ready>>; 2],
+}
+
+impl Queues {
+    /// Takes the locks on all queues. No thread waits for another lock while it holds one of these, so there is no deadlock.
+    pub fn hold(&'static self) -> HeldQueues {
+        HeldQueues { _urgent: self.urgent.lock(), _others: [self.surplus.lock(), self.members_only.lock()] }
+    }
+}
+
 impl<Q> Queue<Q> {
+    fn lock(&self) -> MutexGuard<'_, Q> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn new(queue: Q, ends: Option<&'static Ends>) -> Queue<Q> {
         Queue { ends: ends.unwrap_or_else(ends_elsewhere), queue: Mutex::new(queue) }
     }
@@ -72,7 +89,7 @@ impl<Q> Queue<Q> {
 
     /// Changes the queue under the lock. `change` returns the new length.
     pub fn with(&self, change: impl FnOnce(&mut Q) -> usize) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.lock();
         let length = change(&mut queue);
         self.ends.end.0.store(length as i64, Ordering::Relaxed);
     }
@@ -87,5 +104,26 @@ impl Ord for Urgent {
 impl PartialOrd for Urgent {
     fn partial_cmp(&self, other: &Urgent) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_queues_are_all_locked() {
+        let queues: &Queues = Box::leak(Box::new(Queues::new(None, None)));
+        let are_locked = || {
+            [
+                queues.urgent.queue.try_lock().is_err(),
+                queues.surplus.queue.try_lock().is_err(),
+                queues.members_only.queue.try_lock().is_err(),
+            ]
+        };
+        let held = queues.hold();
+        assert_eq!(are_locked(), [true; 3]);
+        drop(held);
+        assert_eq!(are_locked(), [false; 3]);
     }
 }

@@ -20,6 +20,7 @@ use crate::deque::{CAPACITY, Deque};
 use crate::held::Held;
 use crate::icv::kept::OfRegion;
 use crate::nesting::{Common, Nesting};
+pub use crate::queues::HeldQueues;
 use crate::queues::Queues;
 use crate::spare::boxed;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ends, Ordering, ends as ends_elsewhere, shared_ends};
@@ -202,6 +203,12 @@ impl Team {
     #[inline]
     pub fn size(&self) -> u32 {
         self.size.load(Ordering::Relaxed)
+    }
+
+    /// Takes the locks on the team's queues: see [`forking`](crate::forking).
+    #[must_use]
+    pub fn hold_queues(&'static self) -> HeldQueues {
+        self.queues.hold()
     }
 
     /// Prepares the team for a region. No thread may be in another region of this team. With `has_none` the region probably has no tasks:

@@ -8,12 +8,14 @@ use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
 
 use tasks::forking::Held;
+use tasks::team::HeldQueues;
 use umt_client::bell::Bell;
 
 use super::{current, standbys, teams};
 
 /// Locks that the forking thread holds during the fork.
 struct All {
+    _queues: Vec<HeldQueues>,
     teams: MutexGuard<'static, teams::Teams>,
     _bells: MutexGuard<'static, Vec<Bell>>,
     _tasks: Held,
@@ -33,7 +35,8 @@ pub fn begin() {
 }
 
 unsafe extern "C" fn before() {
-    let all = All { _bells: standbys::hold(), teams: teams::hold(), _tasks: tasks::forking::hold() };
+    let (bells, teams) = (standbys::hold(), teams::hold());
+    let all = All { _queues: teams.hold_queues(), _bells: bells, teams, _tasks: tasks::forking::hold() };
     // SAFETY: this thread holds all the locks.
     unsafe { *LOCKS.0.get() = Some(all) };
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_uint;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tasks::team::Team;
+use tasks::team::{HeldQueues, Team};
 
 use super::icvs;
 use super::nested::{self, Inner};
@@ -18,6 +18,16 @@ pub struct Teams {
 static TEAMS: Mutex<Teams> = Mutex::new(Teams { all: Vec::new() });
 
 impl Teams {
+    /// Takes the locks on the queues of all teams, for a fork: a child goes on with the tasks of its parent's team, and a lock that another thread
+    /// held would never be released there. Takes none if there is no memory for the list.
+    pub fn hold_queues(&self) -> Vec<HeldQueues> {
+        let mut held = Vec::new();
+        if held.try_reserve_exact(self.all.len()).is_ok() {
+            held.extend(self.all.iter().map(|team| team.hold_queues()));
+        }
+        held
+    }
+
     /// Forgets all teams. Their memory is not freed, because a thread may be in a region.
     pub fn forget(&mut self) {
         self.all.clear();
