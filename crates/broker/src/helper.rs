@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use watch::stands::Traced;
 use watch::umt::{Doorbells, PROCESS_BYTES, Umt};
 use watch::{BpfObserver, Settings, WatchError};
+use wire::latency::MAX_PROGRAMS;
 use wire::umt::PROCESSES;
 
 use crate::caller::{Caller, Held};
@@ -23,8 +24,10 @@ use crate::socket::{receive, send_message, send_with};
 /// Maximum size of a session's buffer for trace events, bytes.
 pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
 /// Memory of an observation without the ring buffers for final clocks and trace events, MiB: tables per thread and per
-/// CPU, samples, programs.
+/// CPU, samples, programs, and histograms of interval lengths up to [`HISTOGRAMS_BYTES`].
 const OTHER_MIB: u32 = 24;
+/// Size of the histograms of interval lengths that [`OTHER_MIB`] contains, bytes: one program on 23 CPUs.
+const HISTOGRAMS_BYTES: u64 = 1 << 20;
 /// Memory for thread snapshots, MiB: the table, samples, programs.
 const STANDS_MIB: u32 = 8;
 /// Memory for doorbells, MiB: pages and ring buffers for the maximum number of processes in a session, and programs.
@@ -40,9 +43,7 @@ impl World for Kernel {
     fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
         self.may_load()?;
         let settings = settings(self.caller, wanted)?;
-        let rings = u64::from(settings.finals_bytes) + u64::from(settings.moments_bytes.unwrap_or(0));
-        self.session =
-            Some(Session::begin(self.caller.uid, OTHER_MIB + rings.div_ceil(1 << 20) as u32).map_err(unavailable)?);
+        self.session = Some(Session::begin(self.caller.uid, observation_mib(&settings)).map_err(unavailable)?);
         Ok(Box::new(BpfObserver::new(&settings)?))
     }
 
@@ -85,9 +86,22 @@ impl Kernel {
     }
 }
 
+/// Returns the memory of an observation, MiB.
+fn observation_mib(settings: &Settings) -> u32 {
+    let rings = u64::from(settings.finals_bytes) + u64::from(settings.moments_bytes.unwrap_or(0));
+    let histograms = settings.latencies.bytes(settings.cpu_limit).saturating_sub(HISTOGRAMS_BYTES);
+    OTHER_MIB + (rings + histograms).div_ceil(1 << 20) as u32
+}
+
 /// Converts the caller's request to settings. The caller chooses what is observed. Memory sizes are fixed, except the
-/// size of one ring buffer.
+/// size of one ring buffer, and which programs and threads have histograms of interval lengths.
 fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
+    let programs = wanted.latencies.programs;
+    if programs > MAX_PROGRAMS {
+        return Err(unavailable(format!(
+            "{programs} programs in one session, the limit of cox-observe is {MAX_PROGRAMS}"
+        )));
+    }
     if let Some(bytes) = wanted.moments_bytes {
         if !bytes.is_power_of_two() || bytes < 4096 {
             return Err(unavailable(format!("invalid size of the trace buffer: {bytes} bytes")));
@@ -200,5 +214,30 @@ mod tests {
         assert_eq!((most.owner, most.finals_bytes), (Some(5), Settings::FINALS_BYTES));
         let all = Caller { uid: 5, all: true };
         assert_eq!(settings(all, &wanted(None)).unwrap().owner, None);
+    }
+
+    #[test]
+    fn histograms_of_interval_lengths_count_as_memory_of_the_session() {
+        let caller = Caller { uid: 5, all: false };
+        let asked = |programs, threads| {
+            let latencies = Scope { programs, threads };
+            settings(caller, &Wanted { children: true, samples: true, moments_bytes: None, latencies })
+        };
+        for programs in [MAX_PROGRAMS + 1, u32::MAX] {
+            let refused = asked(programs, true).unwrap_err().to_string();
+            assert!(refused.contains("16"), "{refused}");
+        }
+        let booked = |programs, threads, cpu_limit| {
+            observation_mib(&Settings { cpu_limit, ..asked(programs, threads).unwrap() })
+        };
+        assert_eq!([booked(1, false, 2), booked(1, true, 2)], [32, 96]);
+        // What is booked covers all entries of the table, however many programs and CPUs there are.
+        for (programs, cpus) in [(1, 1), (MAX_PROGRAMS, 2), (1, 1024), (MAX_PROGRAMS, 1024), (MAX_PROGRAMS, 64)] {
+            let scope = Scope { programs, threads: true };
+            let entries = u64::from(scope.shared(cpus) + scope.places());
+            let rings_mib = Settings::FINALS_BYTES >> 20;
+            let mib = u64::from(booked(programs, true, cpus) - rings_mib - OTHER_MIB + 1);
+            assert!(mib << 20 >= entries * (4 * 1410 * 8), "{programs} programs on {cpus} CPUs: {mib} MiB");
+        }
     }
 }

@@ -17,10 +17,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wire::latency::MAX_PROGRAMS;
 use wire::{Left, Moment, What};
 
 /// Largest number of programs.
-pub const MOST: usize = 16;
+pub const MOST: usize = MAX_PROGRAMS as usize;
 
 /// A set of programs, with a bit for each.
 type Programs = u16;

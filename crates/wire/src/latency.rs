@@ -35,6 +35,8 @@ pub const BYTES: usize = 64 << 20;
 pub const PLACES: u32 = (BYTES / (INTERVALS * WORDS * size_of::<u64>())) as u32;
 /// The highest number that a program can have in [`Clock::flags`].
 pub const LAST_PROGRAM: u32 = 255;
+/// Maximum number of programs in one session.
+pub const MAX_PROGRAMS: u32 = 16;
 
 /// Which programs and threads get histograms of interval lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +54,30 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// Returns the number of histograms of programs: one for each program and CPU. Programs beyond [`BYTES`] get none, except the first program, which
-    /// always has histograms.
+    /// Returns the number of programs that get histograms, the first ones. Programs beyond [`BYTES`] get none, except the first program, which always
+    /// has histograms.
+    #[must_use]
+    pub fn programs_with_histograms(self, cpus: u32) -> u32 {
+        let most = (PLACES / cpus.max(1)).clamp(1, LAST_PROGRAM);
+        self.programs.clamp(1, most)
+    }
+
+    /// Returns the number of histograms of programs: one for each program and CPU.
     #[must_use]
     pub fn shared(self, cpus: u32) -> u32 {
-        let most = (PLACES / cpus.max(1)).clamp(1, LAST_PROGRAM);
-        self.programs.clamp(1, most) * cpus
+        self.programs_with_histograms(cpus) * cpus
     }
 
     /// Returns the number of histograms of threads.
     #[must_use]
     pub fn places(self) -> u32 {
         if self.threads { PLACES } else { 0 }
+    }
+
+    /// Returns the size of all histograms, bytes.
+    #[must_use]
+    pub fn bytes(self, cpus: u32) -> u64 {
+        u64::from(self.shared(cpus) + self.places()) * (INTERVALS * WORDS * size_of::<u64>()) as u64
     }
 }
 
