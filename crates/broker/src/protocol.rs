@@ -11,13 +11,13 @@
 use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
-use wire::latency::Scope;
+use wire::latency::{BUCKETS, Scope};
 use wire::umt::{BELLS, Said, Seen};
 use wire::{Clock, Cpu, Crew, LatencyCount, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
-/// Hash of struct sizes. Distinguishes builds with different structs if the version was not changed.
+/// Hash of struct sizes and of the number of a histogram's buckets. Distinguishes builds with different structs if the version was not changed.
 pub const LAYOUT: u32 = {
     let sizes = [
         size_of::<Clock>(),
@@ -27,6 +27,8 @@ pub const LAYOUT: u32 = {
         size_of::<Summary>(),
         size_of::<Said>(),
         size_of::<Seen>(),
+        size_of::<LatencyCount>(),
+        BUCKETS,
     ];
     let (mut hash, mut i) = (0x811c_9dc5_u32, 0);
     while i < sizes.len() {
