@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use ledger::Delays;
 use report::Document;
 use testkit::measured::assert_none;
 use testkit::recorded::{cox, document, lines, perf, perf_bench, record};
@@ -142,6 +143,24 @@ fn what_a_recording_has_none_of_is_said() {
     let no_waking = said(&[switch, odd]);
     assert!(no_waking.contains("no wake-ups") && no_waking.contains("1 lines on"), "{no_waking}");
     assert!(!no_waking.contains("no switches"), "{no_waking}");
+    // Without wake-ups, the wait for a CPU after them is part of blocked time.
+    let delays = |lines: &[&str]| {
+        fs::write(&text, lines.join("\n") + "\n").unwrap();
+        let json = folder.path().join("cox.json");
+        let report = cox(&["--latency", "--json", json.to_str().unwrap()], &text).0;
+        let document: Document = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+        let latencies = document.account.programs[0].latencies.unwrap();
+        assert_eq!(latencies.blocked.map(|of| of.count), Some(1));
+        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        (latencies.wake_delay.map(|of| of.max_ns), document.account.sees().delays, report)
+    };
+    let back = "b 6 [000] 1.000300: sched:sched_switch: b:6 [120] S ==> a:5 [120]";
+    let came = "c 7 [000] 0.999000: sched:sched_switch: c:7 [120] S ==> a:5 [120]";
+    let (longest_ns, place, _) = delays(&[came, switch, waking, back]);
+    assert_eq!((longest_ns, place), (Some(200_000), Delays::Apart));
+    let (longest_ns, place, report) = delays(&[came, switch, back]);
+    assert_eq!((longest_ns, place), (None, Delays::InBlocked));
+    assert!(report.contains("Wake delay is in blocked: the recording has no wake-ups."), "{report}");
     let no_switch = said(&[waking]);
     assert!(no_switch.contains("no switches") && no_switch.lines().count() == 1, "{no_switch}");
 }

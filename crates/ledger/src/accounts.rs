@@ -27,7 +27,7 @@ use life::{lives, owners};
 use wire::{Backend, Record};
 
 use crate::account::{Account, Lost, OwnCost, Process, Program, Thread};
-use crate::sees::Sees;
+use crate::sees::{Delays, Sees};
 use crate::summary::is_spin_seen;
 
 pub use family::ProgramInfo;
@@ -46,7 +46,10 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     spin::book(&mut threads, &owners, &record.sample_sites);
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
     let hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
-    let sees = Sees::of(record.backend, is_spin_seen(&threads));
+    let mut sees = Sees::of(record.backend, is_spin_seen(&threads));
+    if record.lacks_wakings {
+        sees.delays = Delays::InBlocked;
+    }
     let mut latencies = Given::of(record, &sees, programs.len());
     for (thread, life) in threads.iter_mut().zip(&lives) {
         thread.latencies = latencies.thread(&life.clock);

@@ -120,11 +120,11 @@ figures! {
 /// counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Latencies {
-    /// Wake delays: from a wake-up, or the creation, to the switch-in. Null if the backend does not see wake-ups.
+    /// Wake delays: from a wake-up, or the creation, to the switch-in. Null if the backend does not see wake-ups, or the recording has none.
     pub wake_delay: Option<Quantiles>,
     /// Preempt waits: from a switch-out while runnable to the switch-in.
     pub preempt_wait: Option<Quantiles>,
-    /// Blocks: from a switch-out while not runnable to the wake-up, or to the switch-in if the backend does not see wake-ups.
+    /// Blocks: from a switch-out while not runnable to the wake-up, or to the switch-in if `wake_delay` is null.
     pub blocked: Option<Quantiles>,
     /// Time slices: from a switch-in to the switch-out.
     pub slice: Option<Quantiles>,

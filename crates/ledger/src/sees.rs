@@ -38,7 +38,7 @@ pub enum Delays {
 }
 
 impl Sees {
-    /// Returns what a backend sees. `spin`: whether spinning was seen on at least one thread.
+    /// Returns what a backend sees; for a recording, what one with all events has. `spin`: whether spinning was seen on at least one thread.
     pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {

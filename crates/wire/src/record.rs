@@ -151,6 +151,8 @@ pub struct Record {
     pub latencies: Vec<LatencyCount>,
     /// Whether the observer was asked for histograms of threads.
     pub latencies_of_threads: bool,
+    /// True if the record was made from a recording without wake-ups. Blocked time then contains the wake delay.
+    pub lacks_wakings: bool,
     /// Sampled places, symbolised.
     pub sample_sites: Vec<SampleSite>,
     /// Time between samples on a CPU, nanoseconds; 0 if no samples were taken.
@@ -187,6 +189,7 @@ impl Record {
             unlisted: Clock::default(),
             latencies: Vec::new(),
             latencies_of_threads: false,
+            lacks_wakings: false,
             sample_sites: Vec::new(),
             sample_period_ns: 0,
             events: 0,

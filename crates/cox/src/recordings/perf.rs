@@ -88,6 +88,7 @@ impl Making {
         record.pairs = self.replay.pairs();
         record.events = ending.events;
         record.losses.events = ending.lost;
+        record.lacks_wakings = ending.wakings == 0;
         record
     }
 }

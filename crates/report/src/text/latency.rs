@@ -6,6 +6,7 @@ use advise::numbers::{count, counted, duration};
 use ledger::latency::{ERROR, quantile};
 use ledger::summary::threads_of;
 use ledger::{Delays, Latencies, Process, Program, Quantiles, Thread};
+use wire::Backend;
 
 use super::page::Page;
 use super::threads::{LISTED, listed, named};
@@ -92,7 +93,11 @@ pub(crate) fn notes(document: &Document, program: &Program) -> String {
     }
     let mut notes = format!("p50, p90 and p99 are within {:.1} %.", 100.0 * ERROR);
     if sees.delays != Delays::Apart {
-        notes += " Wake delay is in blocked: this backend does not see wake-ups.";
+        let who = match document.account.backend {
+            Backend::PerfData => "the recording has no wake-ups",
+            _ => "this backend does not see wake-ups",
+        };
+        notes += &format!(" Wake delay is in blocked: {who}.");
     }
     if !is_wanted(program) {
         return notes;
