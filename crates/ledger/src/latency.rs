@@ -3,8 +3,8 @@
 //! The buckets are those of `wire/include/cox/latency.h`: 32 of equal width for each power of two. A quantile is reported as the middle of the
 //! bucket that contains it, with a relative error of at most [`ERROR`]. Count and maximum are exact.
 //!
-//! The event that ends an interval counts it. An interval that is open at the end of the window is not counted, because its length is not known.
-//! Unknown time belongs to no interval.
+//! The event that ends an interval counts it. An interval that is open at the end of the window, or that began before its thread was observed, is
+//! not counted, because its length is not known. Unknown time belongs to no interval.
 
 use std::collections::HashMap;
 

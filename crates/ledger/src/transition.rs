@@ -150,8 +150,9 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
             } else {
                 now_ns
             };
-            closed =
-                [Some((Interval::Blocked, wake_ns - clock.since_ns)), Some((Interval::WakeDelay, now_ns - wake_ns))];
+            // A block that began before the thread was enrolled has an unknown length.
+            let blocked_ns = (clock.switches_voluntary > 0).then_some(wake_ns - clock.since_ns);
+            closed = [blocked_ns.map(|ns| (Interval::Blocked, ns)), Some((Interval::WakeDelay, now_ns - wake_ns))];
             book_block(clock, wake_ns, now_ns);
             clock.wakeups += 1;
         }

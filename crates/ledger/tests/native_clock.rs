@@ -154,6 +154,8 @@ struct Reached {
     causes: [u64; CAUSES],
     migrations: [u64; 3],
     closed: [u64; INTERVALS],
+    /// Blocks that began before the thread was enrolled.
+    begun_before: u64,
     no_slot: u64,
     backwards: u64,
     divided: u64,
@@ -200,6 +202,7 @@ impl Reached {
             }
         }
         let others = [
+            self.begun_before,
             self.no_slot,
             self.backwards,
             self.divided,
@@ -232,6 +235,9 @@ fn both_spellings_of_the_clock_agree_on_a_million_sequences() {
         let mut c = Clock::default();
         if world.random.one_in(4) {
             enrolled(&mut rust, t);
+            if world.random.one_in(2) {
+                rust.state = State::Blocked as u8;
+            }
             c = rust;
         } else {
             born(&mut rust, t);
@@ -252,6 +258,11 @@ fn both_spellings_of_the_clock_agree_on_a_million_sequences() {
             assert!(rust.is_whole(), "sequence {sequence}, event {event} {step:?}: not whole\n{rust:?}");
             reached.step(&before, step, &rust);
             reached.closed.iter_mut().zip(closed).for_each(|(reached, ns)| *reached += u64::from(ns != u64::MAX));
+            let [wake_delay, _, blocked, _] = closed.map(|ns| ns != u64::MAX);
+            if before.state == State::Blocked as u8 && wake_delay {
+                assert_eq!(blocked, before.switches_voluntary > 0, "sequence {sequence}, event {event} {step:?}");
+                reached.begun_before += u64::from(!blocked);
+            }
         }
         assert!(rust.yield_wait_ns <= rust.preempt_wait_ns, "sequence {sequence}");
         assert!(rust.steal_ns + rust.irq_ns <= rust.run_ns, "sequence {sequence}");

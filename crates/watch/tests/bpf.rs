@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use testkit::skip::is_root;
 use watch::{BpfObserver, Intake, Observer, Settings};
-use wire::{Cause, Clock, Migration, Record};
+use wire::latency::LONGEST;
+use wire::{Cause, Clock, Interval, Migration, Record};
 
 fn settings() -> Settings {
     let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
@@ -64,6 +65,18 @@ fn every_clock_is_whole_and_every_process_is_there() {
     }
     assert_eq!(record.losses, wire::Losses::default());
     assert_eq!(record.crew.alive, 0);
+}
+
+#[test]
+fn blocks_that_began_before_the_enrolment_are_not_counted() {
+    if !is_root("blocks_that_began_before_the_enrolment_are_not_counted") {
+        return;
+    }
+    // The shell waits for its line when it is enrolled.
+    let (record, _) = observe(&settings(), "sleep 0.01; sleep 0.01");
+    let blocks = record.latencies.iter().filter(|of| of.interval == Interval::Blocked as u16 && of.bucket != LONGEST);
+    let switches: u64 = record.clocks.iter().map(|c| c.switches_voluntary).sum();
+    assert_eq!(blocks.map(|of| of.count).sum::<u64>(), switches);
 }
 
 #[test]

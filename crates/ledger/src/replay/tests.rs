@@ -1,6 +1,7 @@
 //! Threads described event by event, and the clocks that `Replay` computes from the events.
 
 use super::*;
+use wire::latency::LONGEST;
 use wire::{Cause, Migration};
 
 fn at(t_ns: u64, tid: u32, kind: EventKind) -> Event {
@@ -95,6 +96,28 @@ fn without_wakings_the_wake_delay_is_inside_blocked() {
     let events = a_life().into_iter().filter(|event| !matches!(event.kind, EventKind::Waking { .. })).collect();
     let c = replayed(events, 1_000)[0];
     assert_eq!((c.blocked_total_ns(), c.wake_delay_ns, c.wakeups), (80, 10, 2));
+}
+
+#[test]
+fn a_block_that_began_before_its_thread_was_enrolled_is_no_interval() {
+    let mut replay = Replay::new().with_latencies(false);
+    let woken = EventKind::Waking { waker: 9 };
+    let events = [
+        at(100, 5, EventKind::Enrolled { tgid: 4, blocked: Some(Cause::Futex) }),
+        at(160, 5, woken.clone()),
+        at(170, 5, switched_in()),
+        at(180, 5, blocked(Cause::Disk)),
+        at(200, 5, woken),
+        at(230, 5, switched_in()),
+    ];
+    events.into_iter().for_each(|event| replay.push(event));
+    assert_eq!(replay.finish(300)[0].blocked_total_ns(), 80);
+    let counted = |kind: Interval| {
+        let counts = replay.latencies().into_iter().filter(move |count| count.interval == kind as u16);
+        counts.filter(|count| count.bucket != LONGEST).map(|count| (count.bucket, count.count)).collect::<Vec<_>>()
+    };
+    assert_eq!(counted(Interval::Blocked), [(20, 1)]);
+    assert_eq!(counted(Interval::WakeDelay), [(10, 1), (30, 1)]);
 }
 
 #[test]

@@ -39,7 +39,8 @@
 
 /*
  * Counts an interval of `ns` nanoseconds; called where the clock books an interval that an event has ended. The file that includes this header
- * defines the function. There is no call for unknown time, nor for an interval that is open when the window ends.
+ * defines the function. There is no call for unknown time, for a block that began before the thread was enrolled, nor for an interval that is open
+ * when the window ends.
  */
 COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns);
 
@@ -115,7 +116,9 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 		c->blocked_ns[cause] += wake - c->since_ns;
 		c->wake_delay_ns += now - wake;
 		c->wakeups++;
-		cox_interval_closed(c, COX_INTERVAL_BLOCKED, wake - c->since_ns);
+		/* A block that began before the thread was enrolled has an unknown length. */
+		if (c->switches_voluntary)
+			cox_interval_closed(c, COX_INTERVAL_BLOCKED, wake - c->since_ns);
 		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, now - wake);
 		break;
 	}
