@@ -130,7 +130,7 @@ pub struct Process {
     /// The process's threads, in order of creation.
     pub threads: Vec<Thread>,
     /// With `--latency`: quantiles of the interval lengths of the process's threads, also of those that have ended. Threads without `latencies` of
-    /// their own are not included.
+    /// their own are not included; absent if there are no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Latencies>,
 }
@@ -158,8 +158,7 @@ figures! {
         pub changed_user: bool,
         /// The threads that ended this thread's blocks, longest blocked time first; at most eight.
         pub woken_by: Vec<WokenBy>,
-        /// With `--latency`: quantiles of the thread's interval lengths. Absent if the memory for histograms was full when the thread began, or if none of
-        /// its intervals ended.
+        /// With `--latency`: quantiles of the thread's interval lengths. Absent if the memory for histograms was full when the thread began.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub latencies: Option<Box<Latencies>>,
     }

@@ -47,6 +47,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
     let hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
     let mut sees = Sees::of(record.backend, is_spin_seen(&threads));
+    sees.latencies_of_threads = record.latencies_of_threads;
     if record.lacks_wakings {
         sees.delays = Delays::InBlocked;
     }

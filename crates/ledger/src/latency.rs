@@ -210,14 +210,14 @@ impl Kept {
         Kept { of_threads, ..Kept::default() }
     }
 
-    /// Counts the intervals that an event ended. If places are free, a thread gets one with its first interval.
+    /// Counts the intervals that an event ended. If places are free, a thread gets one with its first event.
     pub(crate) fn take(&mut self, clock: &mut Clock, closed: Closed) {
-        if closed == Closed::default() {
-            return;
-        }
         if self.of_threads && clock.place().is_none() && self.threads.len() < PLACES as usize {
             self.threads.push(Histograms::default());
             clock.flags |= (self.threads.len() as u32) << PLACE_SHIFT;
+        }
+        if closed == Closed::default() {
+            return;
         }
         let own = clock.place().and_then(|place| self.threads.get_mut(usize::from(place) - 1));
         own.unwrap_or(&mut self.others).take(closed);

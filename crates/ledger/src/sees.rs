@@ -22,6 +22,9 @@ pub struct Sees {
     /// The length of each interval: wake delay, preempt wait, block and time slice.
     #[serde(default)]
     pub latencies: bool,
+    /// True if latency quantiles of each process and thread were requested (`--latency`).
+    #[serde(default)]
+    pub latencies_of_threads: bool,
 }
 
 /// Where the time from a wake-up to the switch-in is booked.
@@ -38,7 +41,8 @@ pub enum Delays {
 }
 
 impl Sees {
-    /// Returns what a backend sees; for a recording, what one with all events has. `spin`: whether spinning was seen on at least one thread.
+    /// Returns what a backend sees; for a recording, what one with all events has. `spin`: whether spinning was seen on at least one thread. Latency
+    /// quantiles are those of programs only.
     pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {
@@ -47,6 +51,14 @@ impl Sees {
             Backend::Proc => Delays::InPreemptWait,
         };
         let events = backend != Backend::Proc;
-        Sees { causes: traced, preemptors: traced, delays, spin, busy_cpus: events, latencies: events }
+        Sees {
+            causes: traced,
+            preemptors: traced,
+            delays,
+            spin,
+            busy_cpus: events,
+            latencies: events,
+            latencies_of_threads: false,
+        }
     }
 }

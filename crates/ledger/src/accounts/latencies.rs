@@ -14,7 +14,6 @@ pub(super) struct Given {
     /// Histograms of threads by [`LatencyCount::of`], until they are added to their program's.
     all: HashMap<u32, Histograms>,
     programs: Vec<Histograms>,
-    of_threads: bool,
     sees: Sees,
 }
 
@@ -28,23 +27,26 @@ impl Given {
             let program = shared.get_mut(number(*of)).filter(|_| *of < LatencyCount::of_place(0));
             program.map(|program| program.add(histograms)).is_none()
         });
-        Given { all, programs: shared, of_threads: record.latencies_of_threads, sees: *sees }
+        Given { all, programs: shared, sees: *sees }
     }
 
-    /// Returns the quantiles of a thread, or `None` if it has no histograms.
+    /// Returns the quantiles of a thread, or `None` if it has no histograms. Histograms without intervals are not in the record.
     pub(super) fn thread(&self, clock: &Clock) -> Option<Box<Latencies>> {
-        let own = self.all.get(&LatencyCount::of_place(clock.place()?))?;
-        Some(Box::new(own.latencies(&self.sees)))
+        let own = self.all.get(&LatencyCount::of_place(clock.place()?));
+        Some(Box::new(own.unwrap_or(&Histograms::default()).latencies(&self.sees)))
     }
 
-    /// Adds up the histograms of a process's threads, and adds the sum to the program's. With `--latency`, returns the quantiles of the sum.
+    /// Adds up the histograms of a process's threads, and adds the sum to the program's. Returns the quantiles of the sum, or `None` if no thread of
+    /// the process has histograms.
     pub(super) fn process(&mut self, threads: &[usize], lives: &[Life<'_>], program: usize) -> Option<Latencies> {
-        let mut sum = Histograms::default();
+        let mut sum = None::<Histograms>;
         for place in threads.iter().filter_map(|thread| lives[*thread].clock.place()) {
+            let sum = sum.get_or_insert_with(Histograms::default);
             self.all.remove(&LatencyCount::of_place(place)).iter().for_each(|own| sum.add(own));
         }
+        let sum = sum?;
         self.programs[program].add(&sum);
-        self.of_threads.then(|| sum.latencies(&self.sees))
+        Some(sum.latencies(&self.sees))
     }
 
     /// Returns the quantiles of each program. Adds the histograms of threads without a final clock to the first program.

@@ -1,13 +1,16 @@
 //! Small records whose accounts are known.
 
+use wire::latency::PLACE_SHIFT;
 use wire::layout::ENROLLED_ALIVE;
 use wire::{
-    Backend, Cause, Clock, Cpu, CpuKind, Living, Losses, Pair, PairSum, SampleSite, State, Taker, Waiting, native,
+    Backend, Cause, Clock, Cpu, CpuKind, LatencyCount, Living, Losses, Pair, PairSum, SampleSite, State, Taker,
+    Waiting, native,
 };
 
 use super::*;
 use crate::account::{Preemptor, PreemptorKind, SpinBasis, WokenBy};
 use crate::figures::ByMigration;
+use crate::latency::Latencies;
 use crate::transition::{born, switch_in, switch_out, waking};
 
 const START: u64 = 1 << 50;
@@ -435,4 +438,29 @@ fn an_enrolled_thread_is_listed_with_its_unknown_time() {
     let account = build(&record, &[program(5)], 0);
     let thread = &only_process(&account).threads[0];
     assert_eq!((thread.born_ns, thread.wall_ns, thread.unknown_ns, thread.alive), (10, 980, 980, true));
+}
+
+#[test]
+fn threads_and_processes_without_histograms_have_no_quantiles() {
+    let with_place = |clock: Clock, place: u32| Clock { flags: clock.flags | place << PLACE_SHIFT, ..clock };
+    // One has histograms with a time slice, one has empty histograms, and one has none.
+    let slice = LatencyCount { of: LatencyCount::of_place(1), interval: 3, bucket: 5, count: 1 };
+    let mut record =
+        record(vec![with_place(ran(5, 5, 1, 0, 5), 1), with_place(ran(5, 6, 1, 0, 9), 2), ran(7, 7, 5, 0, 9)]);
+    (record.latencies, record.latencies_of_threads) = (vec![slice], true);
+    let account = build(&record, &[], 0);
+    let slices = |of: Option<&Latencies>| of.map(|of| of.slice.map_or(0, |of| of.count));
+    let [program] = &account.programs[..] else { panic!("{:?}", account.programs) };
+    let of_processes: Vec<_> = program.processes.iter().map(|process| slices(process.latencies.as_ref())).collect();
+    assert_eq!(of_processes, [Some(1), None]);
+    let threads = crate::summary::threads_of(program);
+    let of_threads: Vec<_> = threads.map(|thread| slices(thread.latencies.as_deref())).collect();
+    assert_eq!(of_threads, [Some(1), Some(0), None]);
+    // A backend that sees no intervals has no quantiles, whether they were requested or not.
+    record.latencies.clear();
+    record.clocks.iter_mut().for_each(|clock| clock.flags = 0);
+    record.backend = Backend::Proc;
+    let account = build(&record, &[], 0);
+    assert!(account.programs[0].processes.iter().all(|process| process.latencies.is_none()));
+    assert!(account.sees().latencies_of_threads);
 }

@@ -19,7 +19,8 @@ const NAMED: usize = 8;
 
 pub(super) fn write(page: &mut Page) {
     let (document, style) = (page.document, page.style);
-    for program in document.account.programs.iter().filter(|program| is_wanted(program)) {
+    let programs = is_wanted(document).then_some(&document.account.programs);
+    for program in programs.into_iter().flatten() {
         page.gap();
         if let Some(table) = table(document, style, program) {
             page.extend(table.lines(style.columns()));
@@ -28,9 +29,9 @@ pub(super) fn write(page: &mut Page) {
     }
 }
 
-/// Returns whether the program was observed with `--latency`.
-fn is_wanted(program: &Program) -> bool {
-    program.processes.iter().any(|process| process.latencies.is_some())
+/// Returns whether the programs were observed with `--latency`.
+fn is_wanted(document: &Document) -> bool {
+    document.account.sees().latencies_of_threads
 }
 
 /// Returns the names and quantiles of a program, its processes and its threads, except those without quantiles.
@@ -99,7 +100,7 @@ pub(crate) fn notes(document: &Document, program: &Program) -> String {
         };
         notes += &format!(" Wake delay is in blocked: {who}.");
     }
-    if !is_wanted(program) {
+    if !is_wanted(document) {
         return notes;
     }
     let without: Vec<&Thread> = threads_of(program)

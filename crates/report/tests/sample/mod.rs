@@ -5,7 +5,7 @@ use advise::Facts;
 use ledger::figures::RunByCpu;
 use ledger::{
     Account, CpuAccount, HotFunction, Latencies, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, Quantiles,
-    SpinBasis, Thread, WokenBy,
+    Sees, SpinBasis, Thread, WokenBy,
 };
 use report::Document;
 use report::pack::PackReport;
@@ -246,6 +246,7 @@ pub fn by_perf() -> Document {
 /// The first sample with latency quantiles for all but the last thread.
 pub fn timed() -> Document {
     let mut document = heat();
+    document.account.sees = Some(Sees { latencies_of_threads: true, ..document.account.sees() });
     let of = |count, p50_ns| {
         Some(Quantiles { count, p50_ns, p90_ns: 3 * p50_ns, p99_ns: 40 * p50_ns, max_ns: 900 * p50_ns })
     };
