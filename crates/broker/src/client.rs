@@ -378,6 +378,7 @@ impl Answer {
             pairs: self.pairs.iter().map(|row| (row.pair, row.sum)).collect(),
             unlisted: summary.unlisted,
             latencies: self.latencies,
+            latencies_of_programs: summary.latencies_of_programs as u32,
             sample_period_ns: summary.sample_period_ns,
             events: summary.events,
             kernel_cost_ns: (summary.kernel_cost_ns != u64::MAX).then_some(summary.kernel_cost_ns),

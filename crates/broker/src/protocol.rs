@@ -249,6 +249,8 @@ pub struct Summary {
     pub kernel_cost_ns: u64,
     /// CPU time of the helper since the programs were attached, nanoseconds.
     pub cpu_ns: u64,
+    /// Number of programs that have histograms of interval lengths.
+    pub latencies_of_programs: u64,
     /// Losses, in the order of the fields of [`Losses`].
     pub losses: [u64; 8],
     /// Sum of the clocks for which the table had no room.

@@ -293,6 +293,7 @@ fn send_record(
         events: record.events,
         kernel_cost_ns: record.kernel_cost_ns.unwrap_or(u64::MAX),
         cpu_ns: arch::clock::thread_cpu_ns().saturating_sub(cpu_before_ns),
+        latencies_of_programs: record.latencies_of_programs.into(),
         losses: losses_in_order(&record.losses),
         unlisted: record.unlisted,
     };

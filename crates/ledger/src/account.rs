@@ -111,7 +111,8 @@ pub struct Program {
     /// Wall time in which 0, 1, 2, … CPUs were busy with the program's threads. Absent if that is not known, or if there are several programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_cpus_ns: Option<Vec<u64>>,
-    /// Quantiles of the interval lengths of all the program's threads. Absent if the backend does not see intervals.
+    /// Quantiles of the interval lengths of all the program's threads. Absent if the backend does not see intervals, or if the memory for histograms
+    /// was full.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Latencies>,
 }

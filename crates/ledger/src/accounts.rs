@@ -86,9 +86,9 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     if let ([only], true) = (accounts.as_mut_slice(), sees.busy_cpus) {
         only.busy_cpus_ns = busy::by_number(record, only);
     }
-    for (account, latencies) in accounts.iter_mut().zip(latencies.programs()) {
-        account.latencies = Some(latencies).filter(|_| !record.latencies.is_empty());
-    }
+    // Programs without histograms have no quantiles.
+    let with_histograms = accounts.iter_mut().take(record.latencies_of_programs as usize);
+    with_histograms.zip(latencies.programs()).for_each(|(account, latencies)| account.latencies = Some(latencies));
 
     let losses = record.losses;
     Account {

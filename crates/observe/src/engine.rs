@@ -129,6 +129,7 @@ impl Observing {
     fn add_to(&mut self, record: &mut Record) {
         if record.backend != Backend::Bpf {
             record.latencies = self.replay.latencies();
+            record.latencies_of_programs = u32::from(record.backend != Backend::Proc);
             record.latencies_of_threads = self.asked.latencies.threads;
         }
         record.events += self.replay.events();

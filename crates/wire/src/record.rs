@@ -149,6 +149,8 @@ pub struct Record {
     pub unlisted: Clock,
     /// Histograms of interval lengths: one set for each thread with a [place](Clock::place), and for all other threads one set for each program.
     pub latencies: Vec<LatencyCount>,
+    /// Number of programs that have histograms, the first ones; 0 if the backend does not see intervals.
+    pub latencies_of_programs: u32,
     /// Whether the observer was asked for histograms of threads.
     pub latencies_of_threads: bool,
     /// True if the record was made from a recording without wake-ups. Blocked time then contains the wake delay.
@@ -188,6 +190,7 @@ impl Record {
             pairs: Vec::new(),
             unlisted: Clock::default(),
             latencies: Vec::new(),
+            latencies_of_programs: 0,
             latencies_of_threads: false,
             lacks_wakings: false,
             sample_sites: Vec::new(),

@@ -110,7 +110,7 @@ pub fn read(
     let ending = perfdata::read(&mut file, &(around.known)(), |event| making.take(event).map(|_| ()))?;
     let mut record = making.record(&ending, around);
     record.latencies = making.replay.latencies();
-    record.latencies_of_threads = latency;
+    (record.latencies_of_programs, record.latencies_of_threads) = (1, latency);
     let about = ending.about;
     let command = if about.command.is_empty() { vec![path.display().to_string()] } else { about.command };
     let program = ProgramInfo { command: command.clone(), start_ns: record.start_ns, ..ProgramInfo::default() };

@@ -464,3 +464,17 @@ fn threads_and_processes_without_histograms_have_no_quantiles() {
     assert!(account.programs[0].processes.iter().all(|process| process.latencies.is_none()));
     assert!(account.sees().latencies_of_threads);
 }
+
+#[test]
+fn programs_without_histograms_have_no_quantiles() {
+    let mut record = record(vec![ran(5, 5, 1, 0, 5), ran(7, 7, 1, 0, 9), ran(9, 9, 1, 0, 9)]);
+    record.latencies = [0, 1, 1].map(|of| LatencyCount { of, interval: 3, bucket: 5, count: 1 }).to_vec();
+    let programs = [program(5), program(7), program(9)];
+    for some in 0..=3 {
+        record.latencies_of_programs = some;
+        let account = build(&record, &programs, 0);
+        let slices = account.programs.iter().map(|program| program.latencies?.slice.map(|of| of.count));
+        let expected = [Some(1), Some(2), Some(0)].into_iter().zip(0..).map(|(count, at)| count.filter(|_| at < some));
+        assert_eq!(slices.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    }
+}

@@ -100,6 +100,10 @@ pub(crate) fn notes(document: &Document, program: &Program) -> String {
         };
         notes += &format!(" Wake delay is in blocked: {who}.");
     }
+    if program.latencies.is_none() {
+        let program = program.command.join(" ");
+        notes += &format!(" No quantiles of '{program}' as a whole: the memory for histograms is full.");
+    }
     if !is_wanted(document) {
         return notes;
     }

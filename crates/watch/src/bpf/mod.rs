@@ -171,7 +171,9 @@ impl BpfObserver {
         record.pairs = maps::pairs(&self.programs)?;
         record.unlisted = maps::unlisted(&self.programs)?;
         record.latencies = maps::latencies(&self.programs)?;
-        record.latencies_of_threads = self.programs.settings()?.latencies.threads;
+        let settings = self.programs.settings()?;
+        record.latencies_of_programs = settings.latencies.programs_with_histograms(settings.cpu_limit);
+        record.latencies_of_threads = settings.latencies.threads;
         record.events = record.cpus.iter().map(|c| c.events).sum();
         record.kernel_cost_ns = cost_of_switches(&record.cpus);
         record.losses = maps::losses(lost, self.programs.missed_events());
