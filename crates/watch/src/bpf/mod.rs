@@ -7,8 +7,8 @@
 //! 3. enrol. In the opposite order, a thread that is created between the walk and the attachment would be missed. In this order, either its
 //!    creator is already tracked, or the walk finds it.
 //! 4. tick: take final clocks and samples out of their rings.
-//! 5. finish: read the clocks of living threads, *then* detach. A thread that dies in between is in both lists, and its final clock wins. In the
-//!    opposite order it would be lost.
+//! 5. finish: read the clocks of living threads and at once the histograms of interval lengths, *then* detach. A thread that dies in between is in
+//!    both lists, and its final clock wins. In the opposite order it would be lost.
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 
@@ -146,8 +146,8 @@ impl BpfObserver {
         self.rings.consume().map_err(unreadable)
     }
 
-    /// Reads the present state of CPUs and counts, and adds the `living` threads.
-    fn read_now(&self, living: Vec<Living>) -> Record {
+    /// Reads the present state of CPUs and counts and the histograms of interval lengths, and adds the `living` threads.
+    fn read_now(&self, living: Vec<Living>) -> Result<Record, WatchError> {
         let mut record = Record::new(Backend::Bpf, self.start_ns, self.start_ns);
         record.living = living;
         // Repeats the reading if a CPU was just starting or stopping to run a tracked thread.
@@ -159,7 +159,12 @@ impl BpfObserver {
                 break;
             }
         }
-        record
+        // Threads go on meanwhile, so the histograms are read as soon after the clocks as possible.
+        let settings = self.programs.settings()?;
+        record.latencies = maps::latencies(&self.programs)?;
+        record.latencies_of_programs = settings.latencies.programs_with_histograms(settings.cpu_limit);
+        record.latencies_of_threads = settings.latencies.threads;
+        Ok(record)
     }
 
     /// Adds what is read after the living threads. The final clocks include those of threads that have died since the living threads were read.
@@ -170,10 +175,6 @@ impl BpfObserver {
         record.takers = maps::takers(&self.programs)?;
         record.pairs = maps::pairs(&self.programs)?;
         record.unlisted = maps::unlisted(&self.programs)?;
-        record.latencies = maps::latencies(&self.programs)?;
-        let settings = self.programs.settings()?;
-        record.latencies_of_programs = settings.latencies.programs_with_histograms(settings.cpu_limit);
-        record.latencies_of_threads = settings.latencies.threads;
         record.events = record.cpus.iter().map(|c| c.events).sum();
         record.kernel_cost_ns = cost_of_switches(&record.cpus);
         record.losses = maps::losses(lost, self.programs.missed_events());
@@ -243,7 +244,7 @@ impl Observer for BpfObserver {
     }
 
     fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
-        let mut record = self.read_now(living::read(&self.programs)?);
+        let mut record = self.read_now(living::read(&self.programs)?)?;
         self.tick(intake)?;
         record.sample_period_ns = if self.sampler.is_some() { self.sample_period_ns } else { 0 };
         let lost = record.crew;
@@ -253,7 +254,7 @@ impl Observer for BpfObserver {
 
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
         let living = self.settled_living()?;
-        let mut record = self.read_now(living);
+        let mut record = self.read_now(living)?;
         let end_ns = record.end_ns;
         laps::done(Lap::Closing);
         let sampled = self.sampler.take().is_some();
