@@ -34,26 +34,38 @@ fn is_wanted(document: &Document) -> bool {
     document.account.sees().latencies_of_threads
 }
 
-/// Returns the names and quantiles of a program, its processes and its threads, except those without quantiles.
-fn listed_of(document: &Document, style: &Style, program: &Program) -> Vec<(String, Latencies)> {
+/// Returns the names and quantiles of a program, its processes and its threads, except those without quantiles. An entry without quantiles says how
+/// many more processes or threads there are.
+fn listed_of(document: &Document, style: &Style, program: &Program) -> Vec<(String, Option<Latencies>)> {
     let several = document.account.programs.len() > 1;
     let name = if several { program.command.join(" ") } else { "program".to_owned() };
-    let mut all: Vec<(String, Option<Latencies>)> = vec![(name, program.latencies)];
-    let mut processes: Vec<&Process> = program.processes.iter().collect();
-    if !style.all_threads && processes.len() > LISTED {
-        processes.sort_by_cached_key(|process| std::cmp::Reverse(waited_ns(process)));
-        processes.truncate(LISTED);
-    }
+    let mut all: Vec<(String, Option<Latencies>)> =
+        program.latencies.map(|own| (name, Some(own))).into_iter().collect();
     // A program's only process, or a process's only thread, has the same quantiles as the line above it and is left out.
     if program.processes.len() > 1 {
+        let mut processes: Vec<&Process> =
+            program.processes.iter().filter(|process| process.latencies.is_some()).collect();
+        let mut others = 0;
+        if !style.all_threads && processes.len() > LISTED {
+            processes.sort_by_cached_key(|process| std::cmp::Reverse(waited_ns(process)));
+            others = processes.split_off(LISTED).len();
+        }
         let named = |process: &Process| format!("process {} {}", process.pid, process.comm);
         all.extend(processes.into_iter().map(|process| (named(process), process.latencies)));
+        all.extend(more(others, "processes"));
     }
     if threads_of(program).count() > program.processes.len() {
-        let (threads, _) = listed(style, program);
-        all.extend(threads.into_iter().map(|thread| (named(thread), thread.latencies.as_deref().copied())));
+        let (threads, others) = listed(style, program);
+        let threads = threads.into_iter().filter(|thread| thread.latencies.is_some());
+        all.extend(threads.map(|thread| (named(thread), thread.latencies.as_deref().copied())));
+        all.extend(more(others.into_iter().filter(|thread| thread.latencies.is_some()).count(), "threads"));
     }
-    all.into_iter().filter_map(|(name, latencies)| Some((name, latencies?))).collect()
+    all
+}
+
+/// Returns the entry for `others` processes or threads that are not listed, if there are any. `what` is their name in the plural.
+fn more(others: usize, what: &str) -> Option<(String, Option<Latencies>)> {
+    (others > 0).then(|| (format!("{} more {what}", count(others as u64)), None))
 }
 
 fn waited_ns(process: &Process) -> u64 {
@@ -65,7 +77,7 @@ fn waited_ns(process: &Process) -> u64 {
 pub(crate) fn table<'s>(document: &Document, style: &'s Style, program: &Program) -> Option<Table<'s>> {
     let mut rows: Vec<(String, Option<Quantiles>)> = Vec::new();
     for (name, latencies) in listed_of(document, style, program) {
-        let seen = latencies.seen().filter(|(_, of)| of.count > 0);
+        let seen = latencies.iter().flat_map(Latencies::seen).filter(|(_, of)| of.count > 0);
         rows.extend([(name, None)].into_iter().chain(seen.map(|(kind, of)| (format!("  {kind}"), Some(of)))));
     }
     let mut table = Table::new(style);
