@@ -139,7 +139,7 @@ pub struct Run {
     #[arg(long)]
     pub threads: bool,
     /// Report p50, p90, p99 and maximum of the lengths of wake delays, preempt waits, blocks and time slices, for the program, its
-    /// processes and its threads (with eBPF: at most 1487 threads, 64 MiB)
+    /// processes and its threads (at most 1487; with eBPF they take 64 MiB)
     #[arg(long)]
     pub latency: bool,
     /// Co-run CMD with the program, and report how much CPU time each took from the others (may be given more than once). cox splits

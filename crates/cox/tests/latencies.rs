@@ -108,6 +108,17 @@ fn of_processes_that_come_and_go() {
 }
 
 #[test]
+fn a_trace_without_quantiles_of_threads_says_so() {
+    let Some(bench) = bench("a_trace_without_quantiles_of_threads_says_so") else { return };
+    for (options, is_without) in [(&[][..], true), (&["--latency"][..], false)] {
+        let traced = trace(&bench, options, &["sh", "-c", "sleep 0.01 & wait"]);
+        let (report, said) = cox(&["--latency"], &traced.perfetto);
+        assert_eq!(said.contains("no latency quantiles of threads"), is_without, "{said}");
+        assert_eq!(report.contains("p99"), !is_without, "{report}");
+    }
+}
+
+#[test]
 fn threads_beyond_the_memory_count_for_their_program_and_are_named() {
     let Some(bench) = bench("threads_beyond_the_memory_count_for_their_program_and_are_named") else { return };
     let script = format!("i=0; while [ $i -lt {} ]; do (:); i=$((i+1)); done", PLACES + 20);

@@ -60,7 +60,7 @@ pub struct Report {
     #[arg(long)]
     pub threads: bool,
     /// Report p50, p90, p99 and maximum of the lengths of wake delays, preempt waits, blocks and time slices, as `cox run --latency`
-    /// does; only from a recording of perf
+    /// does (of at most 1487 threads); only from a recording of perf. A trace of cox has them if it was made with --latency
     #[arg(long, conflicts_with_all = ["timehist", "kuhn2022"])]
     pub latency: bool,
     /// Write the report to FILE instead of stdout

@@ -57,6 +57,9 @@ pub(crate) fn report_on(
     }
     let (recording, document) = if is_ours {
         let (recording, document) = recordings::read(&mut file, &traces.folder()).with_context(cannot)?;
+        if options.latency && !document.account.sees().latencies_of_threads {
+            (around.say)("the trace has no latency quantiles of threads: it was made without cox run --latency");
+        }
         (Some(recording), document)
     } else {
         let folder = traces.are_wanted().then(|| traces.folder());
