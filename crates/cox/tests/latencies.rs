@@ -108,6 +108,32 @@ fn of_processes_that_come_and_go() {
 }
 
 #[test]
+fn of_programs_side_by_side() {
+    let Some(bench) = bench("of_programs_side_by_side") else { return };
+    let json = bench.folder().join("cox.json");
+    let one = "sh -c 'for n in 1 2 3 4 5 6 7; do sleep 0.01; done'";
+    for options in [&[][..], &["--latency"][..]] {
+        let mut command = Command::new(COX);
+        command.arg("run").args(options).args(["--co-run", one, "--json"]).arg(&json);
+        succeeded(command.args(["--", "sh", "-c", "sleep 0.01 & wait"]));
+        let document: Document = serde_json::from_slice(&fs::read(&json).expect("the JSON")).expect("a document");
+        let counts = document.account.programs.iter().map(|program| {
+            let told = program.latencies.expect("a program's");
+            let counts = [told.wake_delay, told.preempt_wait, told.blocked, told.slice];
+            let sum = |of: fn(&Thread) -> u64| threads_of(program).map(of).sum::<u64>();
+            let (voluntary, others) =
+                (sum(|thread| thread.switches_voluntary), sum(|thread| thread.switches_involuntary));
+            let slices = voluntary + others + threads_of(program).count() as u64;
+            let counts = counts.map(|of| of.map_or(0, |of| of.count));
+            assert_eq!(counts, [sum(|thread| thread.wakeups), others, voluntary, slices], "{program:?}");
+            counts
+        });
+        let counts: Vec<_> = counts.collect();
+        assert!(counts.len() == 2 && counts[1][2] >= counts[0][2] + 5, "{counts:?}");
+    }
+}
+
+#[test]
 fn a_trace_without_quantiles_of_threads_says_so() {
     let Some(bench) = bench("a_trace_without_quantiles_of_threads_says_so") else { return };
     for (options, is_without) in [(&[][..], true), (&["--latency"][..], false)] {

@@ -60,6 +60,25 @@ fn the_page_says_what_the_text_says() {
 }
 
 #[test]
+fn quantiles_of_waits_are_compared_if_there_were_any() {
+    let run = |factor: u64| {
+        let mut document = sample::timed();
+        let wake_delay = document.account.programs[0].latencies.as_mut().unwrap().wake_delay.as_mut().unwrap();
+        wake_delay.p50_ns *= factor;
+        wake_delay.p99_ns *= 2 * factor;
+        Run::of(&document)
+    };
+    assert_eq!(run(1).figure("wake_delay.p50_ns"), Some(3_100.0));
+    assert_eq!(run(1).figure("preempt_wait.p50_ns"), None);
+    let groups = [("a".to_owned(), vec![run(1); 8]), ("b".to_owned(), vec![run(3); 8])];
+    let comparison = Comparison::new("0.1.0", &groups);
+    let of = |figure: &str| comparison.figures.iter().find(|row| row.figure == figure).map(|row| row.runs.clone());
+    assert_eq!(of("wake_delay.p50_ns"), Some(vec![vec![3_100.0; 8], vec![9_300.0; 8]]));
+    assert_eq!(of("wake_delay.p99_ns"), Some(vec![vec![248_000.0; 8], vec![744_000.0; 8]]));
+    assert_eq!(of("preempt_wait.p50_ns"), None);
+}
+
+#[test]
 fn what_runs_differ_in_is_said() {
     let on = |host: &str, kernel: Option<&str>, job: Option<&str>| {
         let mut document = sample::heat();

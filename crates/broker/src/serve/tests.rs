@@ -9,13 +9,19 @@ use std::sync::{Arc, Mutex};
 use testkit::Random;
 use watch::stands::Mapped;
 use watch::umt::Given;
-use wire::latency::Scope;
+use wire::latency::{LONGEST, Scope};
 use wire::umt::BELLS;
-use wire::{Backend, Record, Sample};
+use wire::{Backend, LatencyCount, Record, Sample};
 
 use super::*;
 use crate::client::{Answer, Progress};
 use crate::protocol::MAX_THREADS;
+
+/// Intervals of the second program, and of a thread.
+const LATENCIES: [LatencyCount; 2] = [
+    LatencyCount { of: 1, interval: 2, bucket: LONGEST, count: 1 << 40 },
+    LatencyCount { of: LatencyCount::of_place(1487), interval: 3, bucket: 5, count: 6 },
+];
 
 /// An observer that saw a little.
 struct Seen;
@@ -53,7 +59,9 @@ impl Observer for Seen {
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
         self.tick(intake)?;
         let clocks = vec![Clock { tid: 9, ..Clock::default() }];
-        Ok(Record { clocks, kernel_cost_ns: Some(3), ..Record::new(Backend::Bpf, 1, 2) })
+        let (latencies, latencies_of_programs) = (LATENCIES.to_vec(), 2);
+        let record = Record::new(Backend::Bpf, 1, 2);
+        Ok(Record { clocks, kernel_cost_ns: Some(3), latencies, latencies_of_programs, ..record })
     }
 }
 
@@ -189,6 +197,7 @@ fn a_session_goes_from_hello_to_finish() {
         assert_eq!(progress, Progress::Whole);
         let record = finished.into_record().unwrap();
         assert_eq!((record.start_ns, record.end_ns, record.kernel_cost_ns), (1, 2, Some(3)));
+        assert_eq!((record.latencies.as_slice(), record.latencies_of_programs), (LATENCIES.as_slice(), 2));
     }
     assert!(ask(&mut dialogue, &Request::Tick.encode()).is_err(), "it is over");
 }
