@@ -197,7 +197,8 @@ fn what_is_finished_is_not_run_again() {
     assert_eq!(conformance(&folder, &["--for", "1"]).status.code(), Some(2));
 }
 
-/// The part of libgomp's tests that `make test` runs, if they and what is built before are there.
+/// The part of libgomp's tests that `make test` runs, if they and what is built before are there. Takes most of a minute: three compilers build the
+/// tests, and each test runs without cox and with backends of `--overlap`, with two numbers of threads.
 #[test]
 fn a_part_of_libgomps_tests_is_the_same_under_cox() {
     let root = workspace::root();

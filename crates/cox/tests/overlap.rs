@@ -43,7 +43,8 @@ fn tasks_that_ask_for_a_number_need_no_member() {
     }
 }
 
-/// What OpenMP promises about tasks (`preload`'s suite, which libgomp passes), with standbys among those who run them.
+/// What OpenMP promises about tasks (`preload`'s suite, which libgomp passes), with standbys among those who run them. Takes over 20 s: the
+/// suite, three times, with every number of threads and every backend.
 #[test]
 fn openmps_promises_are_kept() {
     let suite = "../preload/tests/programs/tasks.c";

@@ -27,6 +27,7 @@ fn no_contribution_to_a_reduction_is_lost() {
     holds("no_contribution_to_a_reduction_is_lost", "tests/programs/reductions.c", 3);
 }
 
+/// Takes about 20 s: every case is a process of its own, for each backend and two numbers of threads, beside two processes that compute.
 #[test]
 fn regions_in_tasks_are_what_openmp_says() {
     let test = "regions_in_tasks_are_what_openmp_says";

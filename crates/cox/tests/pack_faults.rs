@@ -164,6 +164,7 @@ fn killed_at_200_random_moments_all_masks_are_back_in_time() {
     killed_with_a_team("killed_at_200_random_moments_all_masks_are_back_in_time", 200);
 }
 
+/// Takes 20 s, because the program ends by its clock. Its exit code says whether a thread woke early.
 #[test]
 fn a_thousand_threads_are_back_in_time() {
     let test = "a_thousand_threads_are_back_in_time";
@@ -176,7 +177,8 @@ fn a_thousand_threads_are_back_in_time() {
     assert_eq!(shell_code(end_of(&mut runs.0)), 0, "no sleeper woke early");
 }
 
-/// Masks are put back before all the threads that want to run have had their turns.
+/// Masks are put back before all the threads that want to run have had their turns. Takes up to a minute: each new cox waits for its turns among
+/// 200 threads that spin.
 #[test]
 fn the_threads_of_a_busy_program_are_back_in_time() {
     let test = "the_threads_of_a_busy_program_are_back_in_time";

@@ -12,7 +12,7 @@
 //! - [`timeline`]: stretches and trace events, summed by thread, CPU and column of time, for diagrams.
 //! - [`accounts`]: an observer's record → the [`Account`].
 //! - [`co_run`]: how co-run programs shared the CPUs, and how long they waited for one another.
-//! - [`account`]: the types of an account, which are the JSON that users read. [`figures`]: what a figure is, and how it is declared.
+//! - [`account`]: the types of an account, which are the JSON that users read. [`mod@figures`]: what a figure is, and how it is declared.
 //! - [`provenance`]: where, when and of which program an account was taken. [`sees`]: what the backend could see. [`causes`]: wording of the causes
 //!   of blocking.
 //! - [`summary`], [`check`](mod@check): the figures of verdict and report, each defined once.

@@ -1,6 +1,6 @@
 //! Runs programs with and without cox, for tests of cases that are difficult for tools that follow programs.
 //!
-//! Nothing here waits forever: a process that has not ended after [`PATIENCE`] is killed and fails the test.
+//! Nothing here waits forever: a process that has not ended after `PATIENCE` is killed and fails the test.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -6,7 +6,7 @@
 //! 2. A sentinel that runs and finds no task sleeps. A thread that queues a task while a sentinel sleeps wakes it (`has_put`). Both have a full fence
 //!    between their write and their read. While CPUs are busy, sentinels are runnable but do not run, so none has to be woken.
 //! 3. A standby notices by itself that a thread has unblocked on its CPU: the kernel's count of the standby's preemptions has grown since its last
-//!    task ([`preempted`](crate::preempted)). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left
+//!    task (`preempted`). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left
 //!    its CPU without need is rung again.
 //!
 //! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the

@@ -74,7 +74,7 @@ macro_rules! dispatched_inside {
     };
 }
 
-/// Defines interposed functions as [`dispatched`] does, with a fast path. If the thread's [word](thread_local_word) points to memory whose word at
+/// Defines interposed functions as [`dispatched`] does, with a fast path. If the thread's word (`thread_local_word!`) points to memory whose word at
 /// offset `$at` is not zero, they jump to `$ours` directly.
 #[macro_export]
 macro_rules! ours_or_dispatched {
