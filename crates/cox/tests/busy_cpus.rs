@@ -7,6 +7,7 @@ use advise::evidence::Evidence;
 use ledger::account::Thread;
 use testkit::built::TARGET;
 use testkit::measured::{Bench, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
+use testkit::run::on_one_line;
 
 /// Two threads that work at the same time, and sleep for one another at the end of each loop: the second works twice as long.
 const PROGRAM: [&str; 9] = ["imbalance", "--threads", "2", "--factor", "2", "--rounds", "6", "--work-us", "50000"];
@@ -78,6 +79,6 @@ fn the_report_has_them_and_metrics_that_follow() {
         "{}",
         by_proc.report
     );
-    let words = by_proc.report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = on_one_line(&by_proc.report);
     assert!(words.contains("nor how many CPUs were busy at the same time"), "{words}");
 }

@@ -11,6 +11,7 @@ use ledger::{Latencies, Program};
 use report::Document;
 use testkit::measured::bench;
 use testkit::recorded::{cox, perf_bench, record};
+use testkit::run::on_one_line;
 use testkit::traced::{COX, Intervals, intervals_by_paraver, succeeded, trace, workload};
 use wire::latency::PLACES;
 
@@ -159,7 +160,7 @@ fn threads_beyond_the_memory_count_for_their_program_and_are_named() {
     let stints = threads_of(program).map(|thread| thread.switches_voluntary + thread.switches_involuntary + 1);
     assert_eq!(slices, Some(stints.sum()));
     let report = String::from_utf8_lossy(&output.stderr);
-    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+    let report = on_one_line(&report);
     assert!(report.contains("the memory for histograms is full: 21 threads (sh)."), "{report}");
 }
 

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use testkit::overlapped::{Place, THREADS, WAYS, number, rounds, threads_and_ways, with_program};
-use testkit::run::{COX, NOBODY, as_user, path};
+use testkit::run::{COX, NOBODY, as_user, path, through};
 
 fn place(test: &str, flags: &[&str]) -> Option<Place> {
     with_program(test, "tests/programs/blocked.c", flags)
@@ -64,11 +64,8 @@ fn receives_behind_many_tasks_are_let_go() {
     let allowed = rustix::thread::sched_getaffinity(None).unwrap();
     let one = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| allowed.is_set(*cpu)).unwrap().to_string();
     for way in WAYS {
-        let inner = place.cox(way, &["late-sends"], "1");
-        let mut command = Command::new("taskset");
-        command.args(["-c", &one]).arg(inner.get_program()).args(inner.get_args());
-        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
-        let output = command.output().unwrap();
+        let mut command = through(&["taskset", "-c", &one], &place.cox(way, &["late-sends"], "1"));
+        let output = command.stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{way}: {output:?}");
     }
 }

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 use testkit::Random;
 use testkit::packed::{Place, Runs, two_cpus};
-use testkit::run::{children, end_of, path, run, say, send, shell_code, state, turn, wait_for, workload};
+use testkit::run::{children, end_of, path, run, say, send, shell_code, state, through, turn, wait_for, workload};
 use testkit::skip::{Need, skip};
 
 /// What the guardian has to put all masks back, the one absolute time that these tests assert: it is what cox
@@ -52,14 +52,6 @@ fn kill(cox: &mut Child, with_group: bool) {
     } else {
         cox.kill().unwrap();
     }
-}
-
-/// Returns the command with the ordinary scheduling policy, whatever the test's own is.
-fn of_ordinary_priority(command: &Command) -> Command {
-    let mut ordinary = Command::new("chrt");
-    ordinary.args(["--other", "0"]).arg(command.get_program()).args(command.get_args());
-    ordinary.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    ordinary
 }
 
 /// The time from now until `is_back`, which is looked at every millisecond.
@@ -109,7 +101,8 @@ fn killed_at_random_moments(test: &str, runs: &Runs, arguments: &[&str], kills: 
     for number in 0..kills {
         let moment = moments.next(longest);
         let took = in_time(|| {
-            let mut cox = of_ordinary_priority(&place.cox(&arguments)).process_group(0).spawn().unwrap();
+            // With the ordinary scheduling policy, whatever the test's own is.
+            let mut cox = through(&["chrt", "--other", "0"], &place.cox(&arguments)).process_group(0).spawn().unwrap();
             if number % 4 >= 2 {
                 wait_for("a packed program", || (!runs.is_as(&before)).then_some(()));
             }

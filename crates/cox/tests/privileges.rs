@@ -19,7 +19,9 @@ use testkit::installed::{Installed, USER};
 use machine::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::run::{children, end_of, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload};
+use testkit::run::{
+    children, end_of, on_one_line, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
+};
 
 /// A process that is killed whatever happens.
 struct Running(Child);
@@ -280,7 +282,7 @@ fn doctor_starts_the_helper_once() {
     let words = [installed.cox().as_str(), "doctor"].map(str::to_owned);
     let ran = run(command.args(testkit::installed::as_user(user)).args(words).current_dir(own).stdin(Stdio::null()));
     drop(others);
-    let text = ran.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = on_one_line(&ran.text());
     assert!(ran.code == 0 && text.contains("by cox-observe, this user's threads"), "{text}");
     assert!(text.contains("doorbells for --overlap=bpf, too"), "{text}");
     assert_eq!(fs::read_to_string(starts).unwrap(), "started\n");
@@ -324,7 +326,7 @@ fn fifty_sessions_at_once_hold_the_limit() {
             continue;
         }
         let text = String::from_utf8(installed.read(&format!("{number}.txt"))).unwrap();
-        let said: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = on_one_line(&text);
         assert!(said.contains("eBPF not used: ") && said.contains("16 sessions"), "{text}");
     }
     println!("{by_ebpf} of {SESSIONS} by eBPF");

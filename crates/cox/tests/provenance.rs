@@ -12,6 +12,7 @@ use report::advice::Advice;
 use report::pack::PackReport;
 use serde_json::Value;
 use testkit::measured::bench;
+use testkit::run::on_one_line;
 use testkit::traced::{COX, workload};
 
 const LAUNCHERS: [&str; 11] = [
@@ -72,7 +73,7 @@ fn reports_say_where_and_when_they_were_taken() {
     let ran = cox(folder, true, &["run", "--backend", "proc", "--json", "run.json", "--", "sleep", "0.3"]);
     assert_here(document(&folder.join("run.json")).account.provenance.as_ref().unwrap(), folder, &["sleep", "0.3"]);
     let text = String::from_utf8_lossy(&ran.stderr).into_owned();
-    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let flat = on_one_line(&text);
     assert!(flat.contains("taken on ") && flat.contains("Slurm 4711, rank 3 of 8"), "{text}");
 
     cox(

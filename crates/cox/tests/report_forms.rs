@@ -10,6 +10,7 @@ use ledger::Delays;
 use report::Document;
 use testkit::measured::assert_none;
 use testkit::recorded::{cox, document, lines, perf, perf_bench, record};
+use testkit::run::on_one_line;
 use testkit::skip::{Need, skip};
 
 #[test]
@@ -151,7 +152,7 @@ fn what_a_recording_has_none_of_is_said() {
         let document: Document = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
         let latencies = document.account.programs[0].latencies.unwrap();
         assert_eq!(latencies.blocked.map(|of| of.count), Some(1));
-        let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+        let report = on_one_line(&report);
         (latencies.wake_delay.map(|of| of.max_ns), document.account.sees().delays, report)
     };
     let back = "b 6 [000] 1.000300: sched:sched_switch: b:6 [120] S ==> a:5 [120]";

@@ -56,7 +56,8 @@ pub fn here(recorded_by: &str, attached_to: Option<u32>) -> Provenance {
     }
 }
 
-/// Returns date and time with time zone, to the second. The local time zone can only be determined while the program has one thread; later calls return UTC.
+/// Returns date and time with time zone, to the second. The local time zone can only be determined while the program has one thread; later calls
+/// return UTC.
 fn now() -> Option<String> {
     let now = OffsetDateTime::now_local().unwrap_or_else(|_| OffsetDateTime::now_utc());
     now.replace_nanosecond(0).ok()?.format(&Rfc3339).ok()

@@ -8,6 +8,7 @@ use report::Document;
 
 use crate::built::COX;
 use crate::measured::{Bench, bench};
+use crate::run::on_one_line;
 use crate::skip::{Need, installed, skip};
 
 /// A workload with short-lived processes, sleeps, a pipe, work, and more processes than CPUs.
@@ -68,5 +69,5 @@ pub fn document(file: &Path, bench: &Bench) -> (Document, String) {
 /// Returns the lines of `timehist`, with single spaces.
 pub fn lines(text: &str) -> Vec<String> {
     let all = text.lines().filter(|line| line.contains(" [") && !line.contains("[tid/pid]"));
-    all.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    all.map(on_one_line).collect()
 }

@@ -112,6 +112,26 @@ pub fn command<S: AsRef<OsStr>>(options: Option<&[&str]>, program: &[S]) -> Comm
     command
 }
 
+/// Returns the command `WRAPPER COMMAND`, with the command's environment and working directory: `wrapper` is a program that replaces itself, such as
+/// taskset, and its options.
+pub fn through(wrapper: &[&str], command: &Command) -> Command {
+    let mut wrapped = Command::new(wrapper[0]);
+    wrapped.args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    command.get_current_dir().into_iter().for_each(|folder| _ = wrapped.current_dir(folder));
+    wrapped
+}
+
+/// Returns a text whose lines were wrapped on one line, with one space between two words.
+pub fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Runs a program with and without cox (with `-q` and `options`), and asserts that exit code and output are the same. Returns the run under cox.
 pub fn both_ways<S: AsRef<OsStr>>(options: &[&str], program: &[S]) -> Ran {
     let plain = run(&mut command(None, program));

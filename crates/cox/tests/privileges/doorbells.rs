@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use testkit::installed::Installed;
 use testkit::overlapped::{Place, diagnostics, number, with_program};
-use testkit::run::{Ran, end_of, run, send, shell_code, wait_for};
+use testkit::run::{Ran, end_of, on_one_line, run, send, shell_code, wait_for};
 
 use crate::{Running, json, start};
 
@@ -69,7 +69,7 @@ fn tasks_that_wait_are_let_go_by_ebpf() {
         }
     }
     let doctor = run(&mut users.installed.command(&[&users.installed.cox(), "doctor"]));
-    let text = doctor.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = on_one_line(&doctor.text());
     assert!(text.contains("doorbells for --overlap=bpf, too"), "{text}");
 }
 
