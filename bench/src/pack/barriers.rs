@@ -137,7 +137,7 @@ impl Line {
         usual * scale
     }
 
-    /// Returns the number of barrier rounds for the ideal length.
+    /// Returns the number of barrier rounds with which an ideal run takes `ideal_s` seconds.
     pub fn rounds(&self, scale: f64) -> u64 {
         let phase_s = self.phase_us as f64 / 1e6 * self.ratio.ideal();
         ((self.ideal_s(scale) / phase_s).round() as u64).max(1)

@@ -8,11 +8,12 @@ use crate::named::by_name;
 pub struct Kernel {
     /// Name without `kernel-`.
     pub name: &'static str,
-    /// The kernel's default for `--steps`, which takes 1.0 to 1.5 s of CPU time.
+    /// The benchmark kernel's default for `--steps`, which takes 1.0 to 1.5 s of CPU time.
     pub steps: u64,
-    /// Smallest number of steps that the kernel accepts.
+    /// Smallest number of steps that the benchmark kernel accepts.
     pub least_steps: u64,
-    /// True if the kernel's own code spins, which no setting of an OpenMP runtime changes.
+    /// True if the code of this benchmark kernel itself contains a spin loop, so that no setting of an OpenMP runtime stops the
+    /// spinning.
     pub spins_itself: bool,
     /// True if packing must not make the kernel slower. These kernels do not synchronise, or their threads sleep after short phases.
     pub wants_no_harm: bool,

@@ -56,7 +56,7 @@ const MAX_TEXT: usize = 600;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// A request of cox.
+/// A request that cox sends to the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// The first request: the protocol and layout versions of this cox.

@@ -11,7 +11,8 @@ pub fn two_sided(scores: &[usize], chosen: usize, sum: usize) -> f64 {
     let all = scores.len();
     let mean = scores.iter().sum::<usize>() as f64 / all.max(1) as f64;
     let middle = mean * chosen as f64;
-    // The tolerance is for the rounding error of the expected sum; the sums are integers.
+    // Sums of scores are exact integers, but the expected sum is a fraction with a rounding error. The tolerance is
+    // larger than this error.
     let far = (sum as f64 - middle).abs() - 1e-6;
     let counts = counts(scores, chosen);
     let tails = counts.iter().enumerate().filter(|(at, _)| (*at as f64 - middle).abs() >= far);

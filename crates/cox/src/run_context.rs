@@ -42,8 +42,8 @@ impl RunContext {
     }
 
     /// Returns the facts for advice, at the end of the session. `narrowed` is the affinity mask of the program's threads while it ran, if known.
-    /// `packed` are the CPUs on which this session packed the program. In that case the facts contain the mask from the start of the session, because
-    /// cox set the later ones.
+    /// `packed` are the CPUs on which this session packed the program, if it did. Then the facts contain the affinity mask from the start of the
+    /// session, because cox set the later masks itself.
     pub fn facts(
         &self,
         command: &[String],

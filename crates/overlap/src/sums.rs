@@ -29,7 +29,7 @@ ledger::figures! {
         unshared: u64, sum;
         /// Processes whose request was refused.
         refused: u64, sum;
-        /// 1 if the process that rings doorbells ended before the session.
+        /// 1 if the process that wakes standbys (rings their doorbells) ended before the session was over.
         lost: u64, sum;
         /// Processes that have written impossible numbers to their page; none of the numbers in that page is counted.
         impossible: u64, sum;

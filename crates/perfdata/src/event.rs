@@ -51,7 +51,7 @@ pub enum Kind {
         prev: u32,
         /// Name of the leaving thread.
         prev_comm: Comm,
-        /// Reason for leaving.
+        /// Why the thread left the CPU.
         left: Left,
         /// The leaving thread's state, as far as `timehist` distinguishes it.
         raw: Raw,

@@ -1,5 +1,5 @@
 //! Dispatch of gcc's calls about tasks, worksharing and threads: to `overlap` if it runs the tasks, otherwise to libgomp. The *target* of a call is
-//! the function in which the call continues.
+//! the function that then handles the call.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -18,7 +18,7 @@ arch::ours_or_dispatched! {
     GOMP_task => entries::task, else task;
     /// Divides a loop into tasks, and records that the program has tasks.
     GOMP_taskloop => entries::taskloop, else taskloop;
-    /// Divides a loop over unsigned long long into tasks, and records that the program has tasks.
+    /// Divides a loop with an unsigned long long counter into tasks, and records that the program has tasks.
     GOMP_taskloop_ull => entries::taskloop_ull, else taskloop_ull;
     /// Waits for the task's children.
     GOMP_taskwait => entries::taskwait, else taskwait;
@@ -94,7 +94,7 @@ arch::dispatched! {
     omp_get_team_size => team_size;
     /// Returns the number of the thread, or of its ancestor, in an enclosing region.
     omp_get_ancestor_thread_num => ancestor_thread_num;
-    /// Returns whether an enclosing region has more than one thread.
+    /// Returns whether any enclosing region has more than one thread.
     omp_in_parallel => in_parallel;
     /// Fortran's name of `omp_get_num_threads`.
     omp_get_num_threads_ => num_threads_fortran;
@@ -194,7 +194,7 @@ macro_rules! tasks {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
             note_seen(TASKS);
-            // Without interposition, the dynamic loader would end a program that has no libgomp at this call.
+            // If the program has no libgomp, abort: without this library, the dynamic loader would also end such a program at this call.
             resolve(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real_fn)| real_fn)
         }
     )* };
@@ -237,8 +237,8 @@ extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_v
     libgomp_fn(Call::TaskgroupReductionUnregister, caller)
 }
 
-/// Defines functions that return the target of a call for a construct in which our tasks take part, or which is a task itself. The target is
-/// libgomp's function or, if `overlap` runs the tasks, one of our functions, which calls libgomp's.
+/// For libgomp functions of constructs that are tasks or affect our tasks: each generated function selects what a call of that libgomp function
+/// executes. This is libgomp's function itself or, if `overlap` runs the tasks, our own function, which then calls libgomp's.
 macro_rules! in_our_regions {
     ($($name:ident = $call:ident or $ours:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
@@ -372,8 +372,8 @@ about_events! {
 }
 
 /// Defines functions that return the target of a query about the calling thread. If standbys may run tasks, `$ours` answers the query on threads for
-/// which `$where` is true: queries for a thread number on all threads of our teams, other queries on standbys and in nested regions. `$ours` may
-/// call libgomp's function `$of`.
+/// which `$where` is true. For a thread number these are all threads of our teams; for other queries, standbys and threads in nested regions.
+/// `$ours` may call libgomp's function `$of`.
 macro_rules! about_the_thread {
     ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
         extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {

@@ -51,7 +51,7 @@ struct Region<'a> {
     returned: Returned,
 }
 
-// The read-only cache line ends where the written one begins.
+// `returned`, which all threads write, begins on a new cache line; the fields before it are only read.
 const _: () = assert!(offset_of!(Region<'_>, returned) == 64);
 
 /// Number of threads that have returned from their share; on a cache line of its own, because all threads write it.
@@ -188,13 +188,13 @@ arch::with_caller! {
     GOMP_sections_end => sections_end;
     /// Barrier at the end of sections that may be cancelled. Records the wait.
     GOMP_sections_end_cancel => sections_end_cancel;
-    /// Barrier of the threads that wait for the result of a `single` construct (`copyprivate`). Records the wait.
+    /// Barrier at which threads wait for the result of a `single` construct (`copyprivate`). Records the wait.
     GOMP_single_copy_start => single_copy_start;
     /// The same barrier, for the thread that has computed the result. Records the wait.
     GOMP_single_copy_end => single_copy_end;
 }
 
-/// Runs a barrier called from `caller`: `go` calls the real function. It returns the result of the call, and whether the call waited in a barrier.
+/// Runs a barrier called from `caller`. `go` calls the real function, and returns its result and whether it waited in a barrier.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real_fn)) = resolve(call, caller) else { return alone };

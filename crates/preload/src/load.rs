@@ -68,7 +68,7 @@ fn without(bytes: &mut [u8], length: usize, word: &[u8]) -> usize {
     written
 }
 
-/// Called in the child after fork: threads that worked for the parent do not exist here.
+/// Called in a forked child: threads that this library had in the parent do not exist here.
 fn forked() {
     real_symbols::forget_throttles();
     overlap::forked();

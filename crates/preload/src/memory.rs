@@ -175,7 +175,7 @@ fn take_slot() -> Option<&'static Slot> {
     Some(slot)
 }
 
-/// Returns the next number. Beyond the table the count continues, but it never wraps around to 0.
+/// Returns the next slot number. The count continues when all slots of the table are taken, but it never wraps around to 0.
 fn next(given: &AtomicU32) -> u32 {
     if given.load(Ordering::Relaxed) > u32::MAX / 2 { u32::MAX } else { given.fetch_add(1, Ordering::Relaxed) }
 }

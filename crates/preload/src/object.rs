@@ -42,7 +42,7 @@ pub fn object_of(address: usize) -> Option<Object> {
 unsafe extern "C" fn holds(info: *mut libc::dl_phdr_info, _: usize, object: *mut c_void) -> c_int {
     // SAFETY: `object_of` passes its own Object, and the loader a valid description.
     let (info, object) = unsafe { (&*info, &mut *object.cast::<Object>()) };
-    // SAFETY: the object has that many program headers.
+    // SAFETY: the object has `dlpi_phnum` program headers at this address.
     let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
     for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
         let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);

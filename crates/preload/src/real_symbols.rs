@@ -114,7 +114,7 @@ impl Library {
 /// Function that each thread of a team runs.
 pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
 
-/// The library in the global scope.
+/// The OpenMP library in the global scope of the dynamic loader.
 static GLOBAL: Library = Library::new();
 /// The other libraries, once they are known.
 static OTHERS: [Library; MAX_OTHERS] = [const { Library::new() }; MAX_OTHERS];

@@ -39,7 +39,7 @@ const SPARE: usize = 8;
 /// Data shared by the threads of the helper's team.
 struct HelperTeam {
     library: &'static Library,
-    /// Intended size of the team.
+    /// Number of threads that the team should have.
     team: c_int,
     helper: libc::pthread_t,
     /// 1 once the team has had its intended size.
@@ -178,7 +178,7 @@ fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_in
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | private, value, time) };
 }
 
-/// Tests whether that many threads can exist at the same time, with the same stacks as libgomp's.
+/// Tests whether `threads` more threads can exist at the same time, with the same stack size as libgomp's threads.
 fn rehearse(threads: usize) -> bool {
     let mut created = [0; MAX_TEAM + SPARE];
     let go = AtomicU32::new(0);

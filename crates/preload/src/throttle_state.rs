@@ -22,7 +22,7 @@ impl ThrottleState {
 
     /// Resets the state in a forked child, which has no helper thread. An impossible throttle stays impossible.
     pub fn forget(&self) {
-        // The result, whether there was a helper, does not matter.
+        // It does not matter whether there was a helper, so the result is ignored.
         let _ = self.0.compare_exchange(BEGUN, IDLE, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

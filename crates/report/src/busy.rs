@@ -13,7 +13,8 @@ const MOST_NUMBERS: usize = 9;
 
 /// A bar: the wall time in which a certain number of CPUs was busy.
 pub(crate) struct Bar {
-    /// The number of CPUs: `2`, or a range: `4–7`.
+    /// The number of busy CPUs for which the bar stands: one number, such as `2`, or a range of numbers, such as
+    /// `4–7`.
     pub cpus: String,
     /// Part of the wall time, in tenths of a percent. All bars together are 100.0 %.
     pub permille: u64,

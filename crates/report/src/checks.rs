@@ -60,7 +60,7 @@ pub struct Checks {
     pub own_cost_share: f64,
 }
 
-/// The same sum by cox and by the kernel.
+/// One sum of times, as computed by cox and as reported by the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compared {
     /// The sum from cox's account.

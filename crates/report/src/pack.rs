@@ -83,7 +83,7 @@ pub struct PackReport {
     pub restored: u64,
     /// Processes whose preload library reported which threads wait at barriers.
     pub preloaded: u64,
-    /// The part of `preloaded` with a spin throttle, because their libgomp would have spun for milliseconds at barriers.
+    /// How many of the `preloaded` processes got a spin throttle, because libgomp would otherwise have spun for milliseconds at each barrier.
     #[serde(alias = "kept_from_spinning")]
     pub spin_throttled: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences

@@ -89,7 +89,8 @@ impl Signals {
 }
 
 fn is_ignored(signal: i32) -> bool {
-    // SAFETY: plain data; sigaction without a new action only writes the present one.
+    // SAFETY: the struct is plain data. Without a new action, sigaction changes nothing and only stores the current action
+    // in the struct.
     let action = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigaction(signal, std::ptr::null(), &raw mut action);

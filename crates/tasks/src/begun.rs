@@ -112,7 +112,7 @@ mod model {
         construct.look(Taker::Member(None), 1, true);
     }
 
-    /// A helper that uses the copy of the second member. This member begins the construct afterwards.
+    /// Runs a helper that uses the copy of member 1 before member 1 begins the construct.
     fn helper(construct: &Construct, rule: bool) {
         construct.look(Taker::Helper, 1, rule);
         construct.begin(1);

@@ -3,8 +3,8 @@
 /// What a thread has learned about a loop.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Learned {
-    /// Number of the loop, as `parts` counts loops.
+    /// The loop's sequence number, assigned by the module `parts`.
     pub of: u64,
-    /// Number of parts that are too few to be split further; see `parts`.
+    /// A range with at most this many parts is not split further; see `parts`.
     pub few: u64,
 }

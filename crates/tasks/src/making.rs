@@ -59,7 +59,8 @@ impl Worker {
 
     /// Creates a task. Returns false, and does nothing, if this thread is in no region or there is no memory.
     ///
-    /// # Safety `new` describes a task of the program: `data` points to arguments of this size and alignment, which the body takes, or to
+    /// # Safety
+    /// `new` describes a task of the program: `data` points to arguments of this size and alignment, which the body takes, or to
     /// the data from which `copy` makes them.
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {

@@ -68,7 +68,7 @@ struct Range {
     of: u64,
     from: u64,
     to: u64,
-    /// Number of parts that counted as few when this range was split off.
+    /// Number of parts that were too few to be split further when this range was split off.
     few: u64,
 }
 
@@ -90,7 +90,8 @@ impl Worker {
     /// Runs the parts of a loop as children of the current task, on this thread and on others that have no work. Other threads may still
     /// run parts when this returns. Must be called in a region, outside of final tasks.
     ///
-    /// # Safety `parts` describes a loop of the program: `data` points to arguments of this size and alignment, which the body takes, and
+    /// # Safety
+    /// `parts` describes a loop of the program: `data` points to arguments of this size and alignment, which the body takes, and
     /// which may be copied byte by byte.
     pub unsafe fn make_parts(&self, parts: &Parts) {
         let of = LOOPS.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +111,8 @@ impl Worker {
 
     /// Runs a range. `task`: the range's own task; `None` if the current task began the loop.
     ///
-    /// # Safety The loop's body takes the arguments that the range contains, and no other thread uses these arguments.
+    /// # Safety
+    /// The loop's body takes the arguments that the range contains, and no other thread uses these arguments.
     unsafe fn do_parts(&self, mut range: Range, task: Option<&Task>) {
         let mut few = if self.learned.get().of == range.of { self.learned.get().few } else { range.few };
         let most_between = few.div_ceil(QUESTIONS);

@@ -57,9 +57,9 @@ pub struct Needs {
 pub struct Made {
     /// The task.
     pub task: NonNull<Task>,
-    /// Room for its arguments.
+    /// Memory for the task's arguments.
     pub arguments: *mut c_void,
-    /// Room for its edges, which are initialised.
+    /// Memory for the task's edges, which are initialised.
     pub edges: *mut Edge,
 }
 
@@ -80,7 +80,7 @@ impl Pool {
         let class = ROOM.iter().position(|room| fits && bytes <= *room);
         let block = self.take(class.unwrap_or(0))?;
         let room = match class {
-            // SAFETY: a block of this class has that many bytes after the task.
+            // SAFETY: a block of this class has room after the task for at least `bytes` bytes.
             Some(_) => unsafe { block.as_ptr().add(1).cast::<u8>() },
             None => match elsewhere(bytes, align) {
                 Some(room) => room,
@@ -94,7 +94,7 @@ impl Pool {
         let arguments = unsafe { room.add(arguments_at) };
         let edges = room.cast::<Edge>();
         for at in 0..needs.edges {
-            // SAFETY: room for that many edges, aligned as the block or as requested.
+            // SAFETY: the memory has room for `needs.edges` edges, and is aligned at least as the block or as requested.
             unsafe { edges.add(at).write(Edge::new()) };
         }
         // SAFETY: a block always contains a task, and this thread owns the block.

@@ -50,7 +50,8 @@ pub(crate) struct Urgents {
     pub next: u64,
 }
 
-/// A task in the heap. Tasks are ordered by priority; of equal ones, those that probably block come first, and of these the oldest.
+/// A task in the heap. Tasks are ordered by priority. Among tasks of the same priority, those that probably block come first, and older
+/// ones before younger ones.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Urgent {
     pub priority: i32,

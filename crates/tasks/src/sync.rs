@@ -15,12 +15,12 @@ pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(not(loom))]
 type AtomicI64 = std::sync::atomic::AtomicI64;
 
-/// The counterpart of [`wire::umt::Line`].
+/// Replaces [`wire::umt::Line`] when loom's model checker runs.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Line(pub AtomicI64);
 
-/// The counterpart of [`wire::umt::Queue`].
+/// Replaces [`wire::umt::Queue`] when loom's model checker runs.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Ends {
@@ -68,7 +68,7 @@ impl Futex {
     }
 }
 
-/// The counterpart of futex(2): the kernel compares the word and queues the sleeping thread under a lock, and a waking thread takes the same
+/// Models futex(2) for loom: the kernel compares the word and queues the sleeping thread under a lock, and a waking thread takes the same
 /// lock.
 #[cfg(loom)]
 pub(crate) struct Futex {

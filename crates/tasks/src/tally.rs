@@ -28,14 +28,14 @@ const ENDED: u64 = u32::MAX as u64;
 /// The counter in a task.
 pub struct Tally(AtomicU64);
 
-/// What the counting thread has to do.
+/// What a thread has to do after it has counted the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
     /// Nothing: other children are unfinished, or no thread waits.
     Nothing,
     /// The last child has ended, and the thread of this number waits for it: wake that thread.
     Wake(u32),
-    /// The last child has ended, and the task itself had ended before: the counting thread frees the task.
+    /// The last child has ended, and the task itself had ended before: the thread that has counted the child's end frees the task.
     Free,
 }
 

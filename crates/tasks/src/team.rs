@@ -90,7 +90,8 @@ pub struct Team {
     generation: Apart<AtomicU32>,
     /// Set by a thread that looks for a task and finds none. A thread that creates tasks reads and clears it.
     pub(crate) hungry: Apart<AtomicBool>,
-    /// A task without descendants. A thread that sleeps, and accepts only descendants of this task, is woken for no task.
+    /// A placeholder task that never has descendants. A sleeping thread that accepts only descendants of this task is therefore never woken
+    /// to run a task.
     nobodys: Task,
     pub(crate) queues: Queues,
     /// Whether BPF can read the lengths of all queues of the team.

@@ -53,9 +53,10 @@ impl Worker {
         self.meet(false);
     }
 
-    /// Ends a region. If members [probably](Team::begin) create no tasks, this is no barrier, and the caller executes its own barrier
-    /// afterwards. Then this call waits only if a task was created nevertheless: the thread that created the task waits, and so do members
-    /// that arrive later. Members that arrived earlier sleep in the caller's barrier, and standbys take their place.
+    /// Ends a region. This call is a barrier, unless the region [probably](Team::begin) has no tasks. In that case the caller executes a
+    /// barrier of its own afterwards, and this call waits only if a task was created nevertheless: the thread that created the task waits
+    /// here, and so do members that arrive later. Members that arrived earlier sleep in the caller's barrier, and standbys run tasks in
+    /// their place.
     pub fn end_region(&self) {
         let Some((team, _)) = self.place() else { return };
         if !team.lets_go() {

@@ -11,7 +11,8 @@ use crate::bell::{Bell, map};
 use crate::descriptors::{ROOM, out_of_the_way};
 use crate::{records, shared, together};
 
-/// Maximum number of descriptors in the answer: two pages, and the bells' ring buffers if BPF rings.
+/// Maximum number of file descriptors in the session's answer: one for each of the two shared pages and, if BPF rings the doorbells, one for each
+/// doorbell's ring buffer.
 const DESCRIPTORS: usize = 2 + BELLS;
 
 const _: () = assert!(ROOM as usize > 1 + DESCRIPTORS + BELLS);

@@ -25,8 +25,8 @@ pub fn announce(words: &impl Words) -> Option<u32> {
     if words.has_free_cpu() { take_any(words) } else { None }
 }
 
-/// Called by a thread that has marked itself as resting. The kernel does not look at the queues for this sleep, so the thread looks in the kernel's
-/// place. Returns the bell that the caller has to ring.
+/// Called by a thread that has marked itself as resting and is about to sleep. When a resting thread blocks, the kernel does not check the queues,
+/// so the thread checks them here. Returns the bell that the caller has to ring, if any.
 pub fn look_before_rest(words: &impl Words) -> Option<u32> {
     words.fence();
     if words.has_ready() { announce(words) } else { None }

@@ -17,6 +17,7 @@ pub struct Counts {
     /// Threads that unblocked, were registered, or moved to this CPU while ready.
     pub unblocked: u32,
     /// How often records of a thread, on any CPU, were overwritten: the thread switched more often between two reads than its log has room
-    /// for. The pairs of blocks and unblocks in lost records are in neither count; the difference of both counts is right.
+    /// for. Lost records contain equally many blocks and unblocks, which are missing from `blocked` and from `unblocked`. So the
+    /// difference between `unblocked` and `blocked` is still correct.
     pub lost: u32,
 }

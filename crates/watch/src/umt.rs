@@ -44,7 +44,7 @@ pub struct Given {
     pub process: u32,
     /// The program page, which the process writes.
     pub said: OwnedFd,
-    /// The kernel page. Without BPF, the process writes it itself.
+    /// The kernel page, which BPF writes. Without BPF, the observed process writes it itself.
     pub seen: OwnedFd,
     /// The ring buffers of its bells.
     pub bells: Vec<OwnedFd>,
@@ -161,7 +161,7 @@ impl Umt {
         }
     }
 
-    /// Stops counting and ringing.
+    /// Stops counting blocked threads and ringing doorbells.
     pub fn end(&mut self) {
         self.programs.processes().store(0, Ordering::Release);
         self.programs.detach(Part::Overlap);

@@ -53,7 +53,8 @@ impl Point {
         self.best(MANUAL.into_iter().flat_map(|times| [Way::Gomp(times), Way::Omp(times)]))
     }
 
-    /// Returns bound ÷ time as text. If `says_times` is set, the number of threads per CPU is appended.
+    /// Returns the efficiency as text: the lower bound of the time ÷ the measured time. If `says_times` is set, appends the number of threads per
+    /// CPU.
     fn efficiency(&self, runs: Option<&Runs>, says_times: bool) -> String {
         let Some(runs) = runs else { return "–".to_owned() };
         let efficiency = self.bound.seconds() / median(&runs.seconds);

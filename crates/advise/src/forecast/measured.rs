@@ -211,7 +211,8 @@ impl Sums {
     fn fewer_threads(&self, trial: &Trial) -> Choice {
         let oversubscribed_ns = self.work_ns / self.left;
         let unequal = trial.inequality();
-        // A small inequality is sampling noise. With a larger one, fewer threads may have equal or unequal work: the range covers both.
+        // A small inequality of the threads' work is sampling noise. If it is larger, the work may become equal or stay unequal when the program is
+        // started with fewer threads; the predicted range covers both cases.
         let (likely, most) = if unequal > IMBALANCE_FACTOR {
             (MEETING * (1.0 + unequal) / 2.0, MEETING_AT_MOST * unequal)
         } else {

@@ -59,7 +59,7 @@ pub enum Basis {
     Modelled,
 }
 
-/// The forecast for one way.
+/// The forecast for one way to run the program, such as `cox pack` or fewer threads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Choice {
     /// The way to run the program.

@@ -60,7 +60,7 @@ impl Ringing {
         Ok(Ok(()))
     }
 
-    /// Handles that a process with doorbells has closed its connection.
+    /// Called when a process with doorbells has closed its connection to cox.
     pub(super) fn over(&mut self, process: u32) -> Result<(), Broken> {
         if !self.given.contains_key(&process) {
             return Err(Broken::Malformed);

@@ -80,7 +80,7 @@ pub struct Simulate {
 /// How simulated threads wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Waiting {
-    /// In a loop
+    /// Threads wait in a loop (they spin)
     #[default]
     Spin,
     /// In a loop of sched_yield(2)

@@ -78,7 +78,8 @@ pub(crate) fn report_on(
     text.and(json).and(traces).map(|()| 0)
 }
 
-/// Returns the option that replaces the account by perf's own figures, if it is given.
+/// Returns the option that makes the report show perf's figures instead of cox's account, if such an option
+/// is given.
 pub(crate) fn mode(options: &cli::Report) -> Option<&'static str> {
     match options {
         cli::Report { kuhn2022: true, .. } => Some("--kuhn2022"),

@@ -56,7 +56,7 @@ impl Members {
         mains.max_by_key(|life| life.clock.since_ns)
     }
 
-    /// Returns the last name of the main thread, or of the earliest known thread if the main thread is unknown.
+    /// Returns the most recent name of the main thread, or of the earliest known thread if the main thread is unknown.
     pub(super) fn name(&self, lives: &[Life<'_>]) -> String {
         let named = self.main(lives).or_else(|| self.lives.first().map(|i| &lives[*i]));
         named.map_or_else(String::new, |life| life.clock.comm())

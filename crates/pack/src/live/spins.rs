@@ -66,7 +66,7 @@ impl Spins {
         }
     }
 
-    /// Judges the queued addresses. Reads /proc and binaries.
+    /// Decides for each queued address whether it is in a loop that only waits. Reads /proc and binaries.
     pub fn settle(&self, judge: &mut Judge) {
         let asked: Vec<(u32, u64)> = match self.inner.lock() {
             Ok(inner) => inner.asked.iter().copied().take(MAX_BATCH).collect(),

@@ -13,8 +13,8 @@ use crate::policy::Slot;
 
 /// Ticks until the session is over. Parks while no ticks are wanted; the manager unparks it.
 pub fn run(shared: &Arc<Shared>, slot: Slot) {
-    // Set before the ticker moves to the program's CPUs. Without the privilege, ticks come late, but rotation may still
-    // be worth its cost.
+    // The real-time priority is set before the ticker moves to the program's CPUs. If it cannot be set for lack of
+    // privilege, ticks come late, but rotation may still be worth its cost.
     let _ = realtime::become_punctual(realtime::TICKER);
     // A CPU that has gone offline has no periods to end; a ticker on another CPU would interrupt the wrong thread.
     if realtime::stay_on(shared.sensors.cpus[slot]).is_err() {

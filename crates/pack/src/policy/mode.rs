@@ -34,9 +34,10 @@ use super::seen::Seen;
 /// The shortest window, ns; shorter ones are too noisy.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Time between two samples of a slot while measuring. The longer time applies while no thread was observed spinning:
-/// efficiency then does not depend on samples, and they only show whether a thread has begun to spin. A sample takes
-/// up to 26 us on a virtual machine. If threads often wait for each other, a sample delays all of them.
+/// Time between two samples of a slot while measuring: `LOOK_NS` if threads spin or might spin, `LOOK_SELDOM_NS` if
+/// the samples so far show no spinning. In the second case efficiency is calculated without samples, and they are only
+/// needed to notice when a thread begins to spin. A sample takes up to 26 us on a virtual machine. If threads often
+/// wait for each other, a sample delays all of them.
 const LOOK_NS: u64 = 1_000_000;
 const LOOK_SELDOM_NS: u64 = 4_000_000;
 

@@ -56,7 +56,7 @@ impl Clauses {
     }
 }
 
-/// For tasks without dependences.
+/// Passed for a task without dependences.
 pub const NONE: Option<std::iter::Empty<Access>> = None;
 
 #[cfg(test)]

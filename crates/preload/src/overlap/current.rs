@@ -1,4 +1,5 @@
-//! The thread-local worker: the calling thread's, stored where two instructions find it, because every task and every query about a task needs it.
+//! The calling thread's worker, in a thread-local variable that two instructions can read, because every task and every query about a task needs
+//! it.
 
 use std::ptr;
 

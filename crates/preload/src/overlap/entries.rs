@@ -64,7 +64,7 @@ pub unsafe extern "C-unwind" fn task(
         is_final: flags & FINAL != 0,
         priority: if flags & PRIORITY != 0 { allowed_priority(priority) } else { 0 },
         accesses,
-        // Before gcc 11 there is neither this argument nor the flag.
+        // gcc before version 11 passes neither this argument nor the flag.
         event: (flags & DETACH != 0).then_some(event),
     };
     // SAFETY: the arguments are as the compiler describes them.
@@ -102,7 +102,7 @@ impl Lacking {
     #[cold]
     #[inline(never)]
     unsafe fn go(self, worker: &Worker) {
-        // The new task can only depend on children of the current task.
+        // The new task can depend only on children of the current task, so it may run when they have ended.
         worker.wait_for_children();
         let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
         let data = match self.copy {

@@ -28,7 +28,7 @@ pub extern "C" fn thread_num_anywhere() -> c_int {
     }
 }
 
-/// Returns how many of the outermost levels libgomp does not know on this thread.
+/// Returns the number of outermost nesting levels that libgomp does not know on this thread.
 pub fn hidden(worker: &Worker) -> c_int {
     let nesting = worker.nesting();
     if worker.is_helper() {

@@ -93,7 +93,7 @@ impl Block {
             if unsafe { libc::posix_memalign(&raw mut copies, align, bytes.max(1)) } != 0 {
                 return false;
             }
-            // SAFETY: that many bytes were just allocated.
+            // SAFETY: at least `bytes` bytes were just allocated at this address.
             unsafe { copies.cast::<u8>().write_bytes(0, bytes) };
             block.set(COPIES, copies as usize);
             block.set(END, copies as usize + bytes);

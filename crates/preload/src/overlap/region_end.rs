@@ -1,11 +1,11 @@
 //! Regions that have never had tasks. At the end of such a region, no thread needs to wait in our barrier for tasks that others may still create.
 //! libgomp's barrier follows anyway, and with two barriers in a row a region without tasks takes 1.5 times as long.
 //!
-//! The module remembers which functions had tasks. A region has our barrier if its function has had a task before, or has never run. If a function
-//! creates its first task later, the members that have already reached the region's end sleep in libgomp's barrier, and standbys run the tasks that
-//! these members would have run. This happens only once for each function. Therefore the rule applies only if standbys can run all tasks
-//! ([`Team::is_served`](tasks::team::Team::is_served)), and not if members spin in libgomp's barrier, since they would occupy the CPUs. If cox ends
-//! during that region, the task's creator runs the remaining tasks alone.
+//! Rule: our barrier is left out if the region's function has run before and has never had a task. The module remembers these functions. If such a
+//! function later creates its first task, members that have already reached the region's end sleep in libgomp's barrier and cannot run tasks;
+//! standbys run the tasks instead. This happens only once for each function. The rule applies only if standbys can run all tasks
+//! ([`Team::is_served`](tasks::team::Team::is_served)) and members do not spin in libgomp's barrier, where they would occupy the CPUs. If cox ends
+//! during such a region, the thread that created the task runs the remaining tasks alone.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

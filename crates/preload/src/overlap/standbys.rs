@@ -30,7 +30,7 @@ use crate::{start, thread};
 
 /// Free bells. The last one in the list is taken first: at the start, the one with the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
-/// Wakes dormant standbys when a bell is free.
+/// Wakes standbys that sleep without a bell, when a bell is free.
 static BELL_IS_FREE: Condvar = Condvar::new();
 /// The connection to the session, which stays open.
 static SESSION: AtomicI32 = AtomicI32::new(-1);
@@ -148,7 +148,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
         alarm();
         return ptr::null_mut();
     };
-    // Only BPF detects which tasks block.
+    // Only BPF detects which tasks block, so only with BPF a standby adapts its scheduling to its tasks.
     let mut manners = (umt_client::how() == How::Bpf).then(Manners::back).flatten();
     let own_blocks = umt_client::own_blocks();
     let session = SESSION.load(Ordering::Acquire) as c_int;
@@ -251,8 +251,8 @@ impl Helped<'_> {
     }
 }
 
-/// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. It is set once, at the thread's start:
-/// changing it at each ring would cost two system calls. So sleeping standbys receive signals, too, as libgomp's sleeping threads do.
+/// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. The mask is set once, at the thread's
+/// start: changing it at each ring would cost two system calls. So sleeping standbys receive signals, too, as libgomp's sleeping threads do.
 fn take_signals() {
     // SAFETY: the mask was read before; the previous mask is not needed.
     MASK.get().into_iter().for_each(|mask| unsafe {
@@ -288,7 +288,7 @@ fn heard(bell: u32) {
     umt_client::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the lock on the free bells.
+/// Locks the list of free bells.
 pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
     BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -84,7 +84,7 @@ unsafe fn wait_for(depend: *const usize) {
     }
 }
 
-/// Calls a function that may run the program's code outside of the thread's region.
+/// Calls `call`, which may run the program's code, outside of the thread's region.
 fn aside(call: impl FnOnce()) {
     let Some(worker) = worker_in_region() else { return call() };
     let before = worker.step_aside();

@@ -73,7 +73,7 @@ impl Spins {
                 spins.push(Spin { first_ns, last_ns, waiting });
             }
             if first.last_ns > until_ns {
-                // The series continues in a later stretch.
+                // The series of spin samples continues in a later interval: its rest begins after this one.
                 first.first_ns = until_ns + 1;
                 break;
             }

@@ -218,7 +218,8 @@ impl<'a> Writer<'a> {
             if !members.is_none_or(is_read) {
                 continue;
             }
-            // An unnamed member is a part of this struct. A named member may have an unnamed type, known only by a typedef, such as kuid_t.
+            // The fields of an unnamed member belong to this struct, so the same list of members applies to them. The list does not apply to a
+            // named member, even if its type is unnamed (such as kuid_t, which only a typedef names).
             let of = self.put(member.of, if name.is_empty() { members } else { None });
             let name = self.string(name);
             kept.extend([name, of, member.offset].into_iter().flat_map(u32::to_ne_bytes));

@@ -90,7 +90,7 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
     map: &dyn MapCore,
 ) -> Result<Vec<(K, V)>, WatchError> {
     let mut all = Vec::new();
-    // Not read in batches: libbpf-rs (0.27) takes a batch that is not full for the last one, which is not always true.
+    // Not read in batches: libbpf-rs (0.27) assumes that a batch which is not full is the last one, and this is not always so.
     for key in map.keys() {
         // A key that is deleted between the two calls is skipped. At present, no code deletes keys.
         let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(unreadable)? else { continue };

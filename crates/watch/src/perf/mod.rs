@@ -1,9 +1,9 @@
 //! The `perf` backend: context-switch records from perf events of the tracked threads. It needs no privilege if kernel.perf_event_paranoid is 2 or
 //! less.
 //!
-//! Switch-in and switch-out are exact, with the preempt bit. perf does not see wake-ups (wake delay is part of blocked), causes, what else the
-//! CPUs do, or the kernel's part of samples. A program that changes its user id at exec (sudo) is no longer tracked after that: the kernel removes
-//! the events from it, which looks like an EXIT.
+//! Switch-in and switch-out are exact, with the preempt bit. perf does not show wake-ups (so wake delay counts as blocked time), why threads
+//! block, what else runs on the CPUs, or samples in kernel code. A program that changes its user id at exec (sudo) is no longer tracked after
+//! that: the kernel removes the events from it, which looks like an EXIT.
 //!
 //! 1. Every online CPU has one ring. It is owned by an idle event of cox's, so that it outlives all tracked threads.
 //! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring, because an inherited event that is not bound to a CPU

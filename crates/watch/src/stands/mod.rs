@@ -39,7 +39,7 @@ pub enum Sight {
 
 /// The BPF programs that keep snapshots: loaded in this process ([`Traced`]), or in another process that has the privilege.
 pub trait Tracer {
-    /// Gives all threads of a process a snapshot. Threads that they create later get theirs at birth.
+    /// Starts to keep a snapshot for each thread of a process. Threads that the process creates later get a snapshot when they are created.
     ///
     /// # Errors
     /// If the kernel refuses the walk over the process's tasks, or if the process is hidden from this user.

@@ -125,8 +125,9 @@ struct Expanded {
 }
 
 impl Carried {
-    /// Makes the summary of a loop. `round`: the state after one iteration. `read`: the tokens that some instruction reads. A value that no
-    /// instruction reads, such as a register that only one path writes, is not progress.
+    /// Makes the summary of a loop. `round`: the state after one iteration. `read`: a bit set of the locations (registers and stack slots)
+    /// whose values from the start of an iteration are read by an instruction of the loop. If a value changes but no instruction reads it,
+    /// the change does not count as progress of the loop.
     fn new(round: &State, read: u64) -> Carried {
         let round: Vec<Value> = (0..MAX_LOCATIONS).map(|location| round.get(location)).collect();
         let mut reach: Vec<u64> = round.iter().map(|value| value.tokens).collect();

@@ -11,7 +11,8 @@ use crate::park::bed;
 use crate::sync::explore;
 use crate::worker::Worker;
 
-/// A team, and a word for each member. A member writes its word before it comes to a barrier, and reads the other member's word behind it.
+/// A team, and a word for each member. A member writes its word before it comes to a barrier, and reads the other member's word after the
+/// barrier.
 struct Region {
     team: Team,
     words: [UnsafeCell<u32>; 2],
@@ -226,7 +227,8 @@ fn a_cancelled_region_does_not_release_a_member_without_a_fence() {
     check_region(|team| team.begin(true), [|member: &Member| cancels_by(cancel, member), is_released], |_| ());
 }
 
-/// The second count of the released member would stand for the other member, which would then wait at the next barrier.
+/// If a released member were counted twice, its second count would be taken for the other member's arrival, and the other member would then
+/// wait at the next barrier.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn a_released_member_must_not_be_counted_twice() {

@@ -15,7 +15,8 @@
 
 #include "state.bpf.h"
 
-/* The mask class of threads that are bound to one CPU. A clock's field `counted` is 1 + the class of its thread's mask. */
+/* The class of affinity masks with a single CPU. While a thread is counted as waiting, the field `counted` of its clock contains this class or
+ * one of the classes below it, plus 1; otherwise it is 0. */
 #define CLASS_PINNED COX_MASK_CLASSES
 
 /* Contention is rare and short, so this gives up after a few attempts instead of spinning under a run queue's lock. */
