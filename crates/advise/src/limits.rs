@@ -73,14 +73,14 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
     }
     let part = (lost.events as f64 / (events.max(1) as f64)).max(threads_lost(evidence));
     let consequence = if part <= LOSS_NEGLIGIBLE {
-        "the figures hold"
+        "the figures are still reliable"
     } else if part <= LOSS_TOO_MUCH {
         "the figures are approximate, and no gain is forecast from them"
     } else {
         "that is too much for a verdict"
     };
     let text = format!(
-        "{} of {} events were lost, {} could not be followed and {} listed only in sum: {consequence}.",
+        "{} of {} events were lost, {} could not be tracked, and {} are included only in totals: {consequence}.",
         count(lost.events),
         count(events.saturating_add(lost.events)),
         counted(lost.members, "thread"),
@@ -97,7 +97,7 @@ fn contradictions(evidence: &Evidence, limits: &mut Limits) {
     let capacity = Capacity::of(evidence.account, evidence.facts.online_cpus.len());
     if let Some(capacity) = capacity.filter(Capacity::is_exceeded) {
         let text = format!(
-            "Threads would have run {} in {} on {}, which cannot be: these figures are wrong, and there is no verdict.",
+            "According to the events, threads ran {} in {} on {}, which is impossible: these figures are wrong, and there is no verdict.",
             duration(capacity.run_ns),
             duration(capacity.window_ns),
             counted(evidence.facts.online_cpus.len() as u64, "CPU")
@@ -116,7 +116,7 @@ fn contradictions(evidence: &Evidence, limits: &mut Limits) {
     let unknown_ns = contradicted.fold(0u64, |sum, thread| sum.saturating_add(thread.unknown_ns));
     let part = evidence.share(unknown_ns);
     let text = format!(
-        "{} contradict others, so some were lost or are wrong: up to {} of thread time around them is unknown.",
+        "{} contradict other events, so some events were lost or are wrong: up to {} of thread time around them is unknown.",
         counted(count, "event"),
         duration(unknown_ns)
     );
@@ -141,7 +141,7 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
         let delays = match sees.delays {
             Delays::Apart => "",
             Delays::InBlocked => ", and wake-up delay is part of blocked time",
-            Delays::InPreemptWait => ", and does not divide waiting for a CPU into wake-up and preemption",
+            Delays::InPreemptWait => ", and does not divide waiting for a CPU into wake delay and preempt wait",
         };
         let busy = if sees.busy_cpus { "" } else { ", nor how many CPUs were busy at the same time" };
         let text =
@@ -150,18 +150,20 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
             say(evidence, text, &[Figure::Sum(thread::blocked_ns), Figure::Sum(thread::waiting_for_cpu_ns)]);
         if evidence.facts.has_verb("doctor") {
             let kind = crate::verdict::Kind::TooLittleEvidence;
-            sentence.next.push(crate::verdict::NextStep::plain("cox doctor (says what eBPF needs here)", kind));
+            sentence
+                .next
+                .push(crate::verdict::NextStep::plain("cox doctor (shows what eBPF needs on this machine)", kind));
         }
         limits.say(sentence, Confidence::Medium);
     }
     if !sees.spin {
-        let text = "Spinning was not seen: some of the work may be waiting for other threads.".to_owned();
+        let text = "Spinning could not be detected: part of the time counted as work may have been spent waiting for other threads.".to_owned();
         limits.say(say(evidence, text, &[Figure::Sum(thread::run_ns)]), Confidence::Medium);
     }
     let doubt = evidence.share(evidence.sums.spin_error_ns);
     if doubt > SPIN_ERROR_SHARE {
         let text = format!(
-            "Spinning is known from few samples: {} of thread time, give or take {}.",
+            "Spinning was estimated from few samples: {} of thread time, ± {}.",
             about_percent(evidence.share(evidence.sums.spin_ns)),
             about_percent(doubt)
         );

@@ -81,6 +81,5 @@ pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
 /// Returns the step to let waiting threads spin, so that they need not be woken.
 pub(crate) fn active(evidence: &Evidence, expected: &Expected, kind: Kind) -> NextStep {
     let action = if is_openmp(evidence) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
-    NextStep::expecting(action, &evidence.beside_others(*expected), kind)
-        .without("any delay of wake-ups", evidence.cpus)
+    NextStep::expecting(action, &evidence.beside_others(*expected), kind).without("any wake delay", evidence.cpus)
 }

@@ -56,7 +56,7 @@ fn what_hardly_ran_need_not_be_looked_at_for_spinning() {
     let spinning_not_seen = |disk: f64| {
         let mut stage = Stage::alike(2, SIBLINGS, 1, &Life { blocked: vec![("disk", disk)], ..Life::default() });
         stage.threads_mut().for_each(|thread| thread.spin_basis = ledger::SpinBasis::None);
-        judge(&stage).sentences.iter().any(|sentence| sentence.text.starts_with("Spinning was not seen"))
+        judge(&stage).sentences.iter().any(|sentence| sentence.text.starts_with("Spinning could not be detected"))
     };
     assert!(!spinning_not_seen(0.98) && spinning_not_seen(0.8));
 }

@@ -70,7 +70,7 @@ fn a_spinning_program_is_advised_in_one_run_that_is_as_without_cox() {
         "2 threads",
         "taskset",
         "packing (cox pack)",
-        "if it accepts 2",
+        "if it accepts 2 threads",
     ] {
         let said = ran.stderr.replace("<- best", "← best");
         // The machine's first two CPUs need not be 0 and 1.

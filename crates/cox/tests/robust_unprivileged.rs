@@ -353,7 +353,7 @@ fn programs_that_may_not_be_read_are_seen_by_proc_or_said_to_be_unseen() {
     // Where another program executes it, that is known only then: the thread counts as one that could not be followed.
     let (ran, account) = user.both_ways("perf", &["sh", "-c", &format!("{}; true", program.join(" "))]);
     assert_eq!(account.lost.members, 1, "{account:?}");
-    assert!(ran.stderr.contains("1 thread could not be followed"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("1 thread could not be tracked"), "{}", ran.stderr);
     // A program that is over at once is none of these.
     let (_, account) = user.both_ways("perf", &["sh", "-c", "true; /bin/true; true"]);
     assert_eq!(account.lost.members, 0, "{account:?}");

@@ -58,10 +58,10 @@ fn losses_left_behind_and_hostile_names() {
         17.1 %  waited for a CPU            preempted 15.8 %, after wake-up 1.3 %
          1.2 %  blocked on disk
          0.3 %  not known                   before the first and after the last event (not guessed)
-      2,000 of 814,440 events were lost, 0 threads could not be followed and 3 listed only in sum: that
-      is too much for a verdict.
-      Threads would have run 31.99 s in 12.41 s on 2 CPUs, which cannot be: these figures are wrong, and
-      there is no verdict.
+      2,000 of 814,440 events were lost, 0 threads could not be tracked, and 3 are included only in
+      totals: that is too much for a verdict.
+      According to the events, threads ran 31.99 s in 12.41 s on 2 CPUs, which is impossible: these
+      figures are wrong, and there is no verdict.
       Of 49.64 s of thread time, 43 % did work, 38 % waited for other threads and 17 % for a CPU.
 
       thread            wall    work    spin  wake-delay  preempted  blocked  unknown  switches v/i
@@ -89,8 +89,8 @@ fn losses_left_behind_and_hostile_names() {
       check: states sum to wall (worst 0.00 %); run 31.99 s is MORE than the time of all CPUs (24.82 s)
         or of one CPU; kernel's run_delay agrees within 0.4 % of 8.86 s
       still running when it ended: 4720 温度d (1 thread); their accounts end there
-      lost: 2,000 scheduler events not handled, 3 threads listed only in sum, 4.0 ms of waiting behind
-        programs whose names were not recorded
+      lost: 2,000 scheduler events not handled, 3 threads included only in totals, 4.0 ms of waiting
+        behind programs whose names were not recorded
     "#);
 }
 

@@ -195,10 +195,10 @@ impl Sums {
             Choice::new(Way::Packing, trial.threads, self.bound_ns(), times, Basis::Measured).noting(note)
         };
         let Some(packer) = self.packer else {
-            return alone(self.times(self.kernel), "left to the kernel");
+            return alone(self.times(self.kernel), "the kernel places the threads");
         };
         if packer.value < self.kernel.value * trial.worth {
-            return alone(self.times(self.kernel), "tried, gains too little");
+            return alone(self.times(self.kernel), "tried, but the gain is too small");
         }
         // During the first observation, the kernel still places the threads, so this time is spent at the kernel's efficiency.
         let [_, kernel_ns, _] = self.times(self.kernel);
@@ -242,7 +242,7 @@ impl Sums {
 pub(super) fn accepts(accepts: Accepts, cpus: u64) -> String {
     match accepts {
         Accepts::Yes => format!("OMP_NUM_THREADS={cpus}"),
-        Accepts::Unknown => format!("if it accepts {cpus}"),
+        Accepts::Unknown => format!("if it accepts {cpus} threads"),
     }
 }
 
@@ -363,7 +363,7 @@ mod tests {
         trial.windows.retain(|window| window.placing == Placing::Kernel);
         let (packing, taskset) = (choice(&trial, Way::Packing), choice(&trial, Way::Taskset));
         assert_eq!((packing.time_ns, packing.high_ns), (taskset.time_ns, taskset.high_ns));
-        assert!(packing.note.unwrap().contains("left to the kernel"));
+        assert!(packing.note.unwrap().contains("the kernel places the threads"));
         trial.windows.extend([window(Placing::Packer, 250, 0.4, 0); 4]);
         assert_eq!(choice(&trial, Way::Packing).time_ns, choice(&trial, Way::Taskset).time_ns, "0.40 is not worth it");
         assert_eq!(forecast(&trial).unwrap().choices[1].way, Way::Taskset, "the simpler of two equals");

@@ -128,11 +128,11 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::TooShort { oversubscribed_ns } => write!(
                 f,
-                "too short to tell: it had more threads than CPUs for {}; trying each way takes up to 2 s",
+                "the run was too short: it had more threads than CPUs for only {}, and to measure each way of running it takes up to 2 s",
                 duration(oversubscribed_ns)
             ),
             Refusal::Blind => {
-                write!(f, "the run's backend does not see waiting in loops; record it with cox run --backend bpf")
+                write!(f, "the run's backend does not measure spinning; record the run with cox run --backend bpf")
             }
             Refusal::Packed => write!(f, "the run was packed; record it with cox run, without --pack-cpus"),
             Refusal::Lossy => {

@@ -204,7 +204,7 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let fewer = choice(Way::FewerThreads, sketch.cpus, fewer_ns).noting(accepts(sketch.accepts, sketch.cpus));
     let mut packing = choice(Way::Packing, sketch.threads, times(&|one| one.packed));
     if likely.iter().all(|one| one.packed * WORTH > one.taskset) {
-        packing = Choice { way: Way::Packing, ..taskset.clone() }.noting("left to the kernel");
+        packing = Choice { way: Way::Packing, ..taskset.clone() }.noting("the kernel places the threads");
     }
     let mut choices = vec![fewer, taskset, packing];
     if sketch.openmp {
@@ -258,7 +258,7 @@ mod tests {
         let taskset = choice(&forecast, Way::Taskset);
         assert_eq!((taskset.time_ns, taskset.basis), (4_000_000_000, Basis::Measured));
         assert_eq!(choice(&forecast, Way::Passive).time_ns, 2_600_000_000);
-        assert_eq!(choice(&forecast, Way::FewerThreads).note.as_deref(), Some("if it accepts 2"));
+        assert_eq!(choice(&forecast, Way::FewerThreads).note.as_deref(), Some("if it accepts 2 threads"));
         let order: Vec<Way> = forecast.choices.iter().map(|choice| choice.way).collect();
         assert_eq!(order, [Way::FewerThreads, Way::Packing, Way::Passive, Way::Taskset]);
     }
@@ -283,7 +283,7 @@ mod tests {
         let forecast = forecast(&sketch(), &[simulated(2.0, 1.98)]);
         let packing = choice(&forecast, Way::Packing);
         assert_eq!((packing.time_ns, packing.basis), (4_000_000_000, Basis::Measured));
-        assert_eq!(packing.note.as_deref(), Some("left to the kernel"));
+        assert_eq!(packing.note.as_deref(), Some("the kernel places the threads"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) fn disk(evidence: &Evidence) -> Option<Finding> {
         Delay::Disk,
         Cause::Disk,
         say,
-        "fewer and larger requests, or faster storage",
+        "make fewer and larger requests, or use faster storage",
     )?;
     overlap(evidence, &mut finding, Cause::Disk);
     Some(finding)
@@ -44,7 +44,7 @@ pub(crate) fn network(evidence: &Evidence) -> Option<Finding> {
     }
     let kind = Kind::NetworkBound;
     let mut main = blocked_sentence(evidence, ns, Cause::Network, "waited for the network");
-    let step = "fewer and larger messages, or ask for the next one before the last is needed";
+    let step = "send fewer and larger messages, or request each message before it is needed";
     main.next.push(NextStep::plain(step, kind));
     if evidence.facts.has_verb("overlap") && crate::openmp::is_openmp(evidence) {
         main.next.push(NextStep::plain("cox run --overlap -- …", kind));
@@ -56,7 +56,7 @@ pub(crate) fn network(evidence: &Evidence) -> Option<Finding> {
 /// Detects waiting for pages.
 pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
     let say = "waited in page faults for memory to be read in, or for the lock on the address space";
-    let step = "read ahead (MAP_POPULATE, madvise, readahead), or less memory if it was swapped";
+    let step = "read ahead (MAP_POPULATE, madvise, readahead), or use less memory if pages were swapped out";
     delay(evidence, Kind::PageFaults, Delay::PageFault, Cause::PageFault, say, step)
 }
 
@@ -173,7 +173,7 @@ fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Op
     if part < INTENDED_SHARE {
         return None;
     }
-    let text = format!("{} of thread time {what}: no scheduling changes that.", about_percent(evidence.share(ns)));
+    let text = format!("{} of thread time {what}: scheduling cannot change that.", about_percent(evidence.share(ns)));
     let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(*cause)).collect();
     figures.push(Figure::Whole(Whole::ThreadNs));
     let main = say(evidence, text, &figures);

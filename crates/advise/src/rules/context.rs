@@ -54,7 +54,11 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
         Figure::Whole(Whole::ProgramCpus),
     ];
     if evidence.sums.work_ns() == 0 {
-        return say(evidence, "No work was seen that could be done sooner.".to_owned(), &figures);
+        return say(
+            evidence,
+            "cox saw no work in this run, so there is none that scheduling could finish sooner.".to_owned(),
+            &figures,
+        );
     }
     if evidence.is_bound_by_waits() {
         figures.extend([Figure::Sum(thread::blocked_ns), Figure::Sum(thread::unknown_ns)]);
@@ -67,7 +71,7 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
         return say(evidence, text, &figures);
     }
     if !evidence.sees.spin {
-        let text = format!("If all run time was work, the work needs {ideal} on {cpus}; this includes any spinning.");
+        let text = format!("The work itself needs at most {ideal} on {cpus}: any spinning is counted as work here.");
         return say(evidence, text, &figures);
     }
     let alone = evidence.work_bound().max(1.0);
@@ -103,14 +107,14 @@ fn fixed_waits(evidence: &Evidence) -> String {
         (sums.blocked_by[Cause::Stopped], "a signal to continue"),
         (sums.blocked_by[Cause::Other], "other system calls (ioctl, read of a terminal)"),
         (sums.blocked_by[Cause::Unspecified], "causes that this backend does not see"),
-        (sums.blocked_by[Cause::Futex], "threads that also waited"),
-        (sums.unknown_ns, "events that were not seen"),
+        (sums.blocked_by[Cause::Futex], "threads that were waiting themselves"),
+        (sums.unknown_ns, "events that cox did not see"),
     ];
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
     let much = waits.iter().filter(|(ns, _)| evidence.share(*ns) >= INTENDED_SHARE / 5.0);
     let names: Vec<&str> = much.map(|(_, name)| *name).collect();
     match names.split_last() {
-        None => "events that were not seen".to_owned(),
+        None => "events that cox did not see".to_owned(),
         Some((last, [])) => (*last).to_owned(),
         Some((last, first)) => format!("{} and {last}", first.join(", ")),
     }

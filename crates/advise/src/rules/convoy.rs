@@ -68,7 +68,7 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "{} spent {} of their time waiting for one another and for CPUs, for several reasons none of which stands out.",
+        "{} spent {} of their time waiting for one another and for CPUs, for several reasons; none of them stands out.",
         counted(evidence.workers.len() as u64, "thread"),
         about_percent(evidence.worker_share(waited as f64)),
     );
@@ -135,9 +135,9 @@ fn words(evidence: &Evidence, kind: Kind, rest: f64) -> (String, &'static str) {
         (text, "hold the lock for a shorter time, or split it")
     } else {
         let text = format!(
-            "{threads} spent {waited} of their time waiting for one another, which neither unequal work nor a delay explains: \
+            "{threads} spent {waited} of their time waiting for one another. Neither unequal work nor a delay explains this; \
              {concurrency:.1} CPUs did work on average."
         );
-        (text, "let them meet less often: larger steps between barriers, fewer hand-overs")
+        (text, "let the threads meet less often: larger steps between barriers, fewer hand-overs of data")
     }
 }

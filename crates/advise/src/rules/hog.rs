@@ -57,13 +57,14 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let behind = evidence.behind.others_ns.saturating_sub(packers_ns);
     let named = preemptors.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
     let surely = behind as f64 >= 0.5 * waited;
-    let most = if surely { "most of it" } else { "as far as known," };
-    let who = match (named, preemptors.get(1)) {
-        (None, _) => "it is not known which ones, because hardly any thread queued for a CPU that they held".to_owned(),
-        (Some(first), None) => format!("{most} behind {} ({})", called(&first.comm), duration(first.wait_ns)),
-        (Some(first), Some(next)) => {
-            format!("{most} behind {} ({}), then {}", called(&first.comm), duration(first.wait_ns), called(&next.comm))
-        }
+    let who = named.map(|first| {
+        let then = preemptors.get(1).map_or_else(String::new, |next| format!(", then {}", called(&next.comm)));
+        format!("{} ({}){then}", called(&first.comm), duration(first.wait_ns))
+    });
+    let who = match who {
+        None => "it is not known which ones, because hardly any thread queued for a CPU that they held".to_owned(),
+        Some(who) if surely => format!("most of it behind {who}"),
+        Some(who) => format!("as far as known, behind {who}"),
     };
     let text = format!(
         "Other programs{} took {} of the CPUs' time. {} of thread time waited for a CPU because of them: {who}.",

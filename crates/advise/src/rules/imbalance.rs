@@ -107,8 +107,9 @@ fn remedy(evidence: &Evidence, tid: u32) -> String {
     }
     match evidence.facts.variable("OMP_SCHEDULE") {
         Some(schedule) if schedule.contains("dynamic") || schedule.contains("guided") => {
-            "smaller chunks in OMP_SCHEDULE, or split the largest iteration".to_owned()
+            "use smaller chunks in OMP_SCHEDULE, or split the largest iteration".to_owned()
         }
-        _ => "schedule(dynamic) or guided on the loops (OMP_SCHEDULE where they say runtime)".to_owned(),
+        _ => "schedule(dynamic) or schedule(guided) on the loops (OMP_SCHEDULE if they have schedule(runtime))"
+            .to_owned(),
     }
 }

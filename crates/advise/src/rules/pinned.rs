@@ -38,7 +38,7 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let expected = Expected::new(reached * REACHED, bound, bound);
     let all: Vec<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
 
-    let idle = if elsewhere.seen { "stood idle" } else { "was not used" };
+    let idle = if elsewhere.seen { "stood idle" } else { "was unused" };
     let text = format!(
         "{} shared CPU {} while CPU {} {idle}: {} of thread time waited for a CPU.",
         counted(evidence.workers.len() as u64, "thread"),
@@ -74,7 +74,7 @@ fn widen(evidence: &Evidence, cpus: &[u32]) -> String {
     let binding = ["OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND"];
     let is_set = |name: &&str| openmp::is_openmp(evidence) && evidence.facts.environment.contains_key(*name);
     match binding.into_iter().find(is_set) {
-        Some(name) => format!("unset {name}, or let it cover CPU {}", cpu_list(cpus)),
+        Some(name) => format!("unset {name}, or let it include CPU {}", cpu_list(cpus)),
         None => format!("allow CPU {} (taskset -c {0}, cpuset or job request)", cpu_list(cpus)),
     }
 }

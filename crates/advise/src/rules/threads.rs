@@ -92,8 +92,8 @@ fn queued_ns(evidence: &Evidence) -> u64 {
 
 fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
     let threads = counted(evidence.workers.len() as u64, "thread");
-    let pack = if evidence.facts.is_packed() { " of the pack" } else { "" };
-    let cpus = counted(evidence.cpus as u64, "CPU") + pack;
+    let cpus = counted(evidence.cpus as u64, "CPU");
+    let cpus = if evidence.facts.is_packed() { format!("{cpus} of the pack") } else { cpus };
     let workers = &evidence.worker_sums;
     if !evidence.sees.spin {
         return format!(
@@ -114,7 +114,7 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
         _ => {
             let slept = workers.blocked_by[Cause::Futex].saturating_add(workers.blocked_by[Cause::Unspecified]);
             format!(
-                "threads that are done sleep until the last one has run ({} of thread time)",
+                "threads that have finished their work sleep until the last thread has run ({} of thread time)",
                 about_percent(evidence.share(slept))
             )
         }

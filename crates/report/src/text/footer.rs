@@ -141,8 +141,8 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
     let lost = &document.account.lost;
     let kinds = [
         (lost.events, "scheduler events not handled"),
-        (lost.members, "threads not followed"),
-        (lost.finals, "threads listed only in sum"),
+        (lost.members, "threads that could not be tracked"),
+        (lost.finals, "threads included only in totals"),
         (lost.samples, "samples"),
         (lost.pairs, "wake-ups without their waker"),
         (lost.idle_split, "updates of idle/waited and idle/blocked"),
