@@ -73,7 +73,7 @@ impl Caller {
         let [gid, egid, sgid, _] = status.gids;
         if owner != self.uid || [egid, sgid] != [gid; 2] {
             return Err(format!(
-                "it runs with more rights than its user has, or its program may not be read, or it does not let itself be traced; only root and members of the group {GROUP} may observe it by eBPF"
+                "it has more rights than its user, its program file is not readable, or it forbids tracing; only root and members of the group {GROUP} may observe it by eBPF"
             ));
         }
         Ok(())

@@ -258,7 +258,7 @@ impl Helper {
     /// Sends a request and receives the answer or a refusal. After an error, the connection cannot be used any more: the next
     /// message could still belong to this answer.
     fn converse(&mut self, seconds: i64, request: &Request) -> Result<Result<Answer, (Why, String)>, WatchError> {
-        let ended = || system(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
+        let ended = || system(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended"));
         send_message(&self.socket, &request.encode()).map_err(|_| ended())?;
         let mut answer = Answer::default();
         loop {

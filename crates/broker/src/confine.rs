@@ -55,7 +55,7 @@ pub fn socket() -> Result<OwnedFd, String> {
         return Err("cox-observe is started by cox, which talks to it over a socket; it does nothing by itself".into());
     }
     let socket = close_all_but_the_standard_ones().and_then(|()| Ok(fcntl_dupfd_cloexec(stdin(), 3)?));
-    socket.map_err(|error| format!("cox-observe: descriptors: {error}"))
+    socket.map_err(|error| format!("cox-observe: cannot set up its descriptors: {error}"))
 }
 
 fn close_all_but_the_standard_ones() -> io::Result<()> {

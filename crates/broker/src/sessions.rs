@@ -79,7 +79,7 @@ fn fits(all: &[Listed]) -> Result<(), String> {
     }
     if mib > MAX_MEMORY_MIB {
         return Err(format!(
-            "this user's sessions would take {mib} MiB of kernel memory, the limit of cox-observe is {MAX_MEMORY_MIB} (sessions without --latency and with a smaller --trace-buffer take less)"
+            "this user's sessions would take {mib} MiB of kernel memory, but cox-observe allows at most {MAX_MEMORY_MIB} MiB (sessions without --latency and with a smaller --trace-buffer take less)"
         ));
     }
     Ok(())

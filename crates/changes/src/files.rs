@@ -126,7 +126,7 @@ pub(crate) fn open_empty(path: &Path, access: OFlags) -> io::Result<File> {
     let file = open_own(path, access)?;
     match file.metadata()?.len() {
         0 => Ok(file),
-        _ => Err(io::Error::other("it is not empty, but the file of cox with this name always is")),
+        _ => Err(io::Error::other("it is not empty, but cox makes only empty files with this name")),
     }
 }
 

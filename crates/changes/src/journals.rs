@@ -286,7 +286,7 @@ impl JournalFolder {
 /// Returns why a file is not this program's, judging by its name, its type and its first line; `None` if it is.
 fn foreign(path: &Path) -> Option<String> {
     let found = match Kind::of(path) {
-        None => return Some("no file of cox has such a name".to_owned()),
+        None => return Some("cox never makes a file with such a name".to_owned()),
         Some(Kind::Empty) => files::open_empty(path, OFlags::RDONLY).map(|_| None),
         Some(Kind::Journal(name) | Kind::SetAside(name)) => {
             files::open_own(path, OFlags::RDONLY).and_then(|file| reading::foreign(file, &name))
@@ -310,7 +310,7 @@ fn content(path: &Path, name: &Name) -> io::Result<Content> {
     match reading::read(file, name) {
         Ok(Content::Foreign(why)) => Err(io::Error::other(why)),
         Ok(Content::Record(record, None)) if length > LONGEST => {
-            Ok(Content::Record(record, Some(format!("it has {length} bytes, and only {LONGEST} were read"))))
+            Ok(Content::Record(record, Some(format!("it has {length} bytes, but cox reads at most {LONGEST}"))))
         }
         Err(error) => Ok(Content::Unreadable(error.to_string())),
         content => content,

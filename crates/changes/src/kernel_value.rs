@@ -21,7 +21,7 @@ impl KernelValue {
         match value {
             Value::Cpus(cpus) => Ok(KernelValue::Mask(kernel_mask(cpus))),
             Value::Scheduling(scheduling) => attr::Attr::of(scheduling).map(KernelValue::Attr),
-            Value::Text(_) => Err(io::Error::other("the knob of a thread cannot have a text as its value")),
+            Value::Text(_) => Err(io::Error::other("a thread's affinity or scheduling cannot be set to a text")),
         }
     }
 

@@ -107,10 +107,12 @@ fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
 
 fn session(line: &[u8], name: &Name, formats: &RangeInclusive<u32>) -> Result<Header, String> {
     match serde_json::from_slice::<Line<Header, Change>>(line) {
-        Ok(Line::Session(header)) if header.pid != name.pid => Err(format!("it names process {}", header.pid)),
+        Ok(Line::Session(header)) if header.pid != name.pid => {
+            Err(format!("it names process {}, but the file's name says {}", header.pid, name.pid))
+        }
         Ok(Line::Session(header)) if formats.contains(&header.format) => Ok(header),
         Ok(Line::Session(header)) => Err(format!("format {}", header.format)),
-        Ok(_) => Err("it announces a change".to_owned()),
+        Ok(_) => Err("it describes a change".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -136,7 +138,10 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
             damage.get_or_insert_with(|| format!("line {at} cannot be read ({why})"));
         }
     }
-    let damage = damage.map(|first| if bad > 1 { format!("{first}, nor can {} others", bad - 1) } else { first });
+    let damage =
+        damage.map(
+            |first| if bad > 1 { format!("{first}, and {} more lines cannot be read either", bad - 1) } else { first },
+        );
     Ok(Content::Record(record, damage))
 }
 
@@ -145,7 +150,7 @@ fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     match serde_json::from_slice::<Line<Header, Change>>(line).map_err(|error| error.to_string())? {
         Line::Change(change) => record.changes.push(change),
         Line::Births(births) => record.births.push(births),
-        Line::Session(_) => return Err("a second session".to_owned()),
+        Line::Session(_) => return Err("it describes a second session".to_owned()),
     }
     Ok(())
 }

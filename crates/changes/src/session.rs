@@ -232,7 +232,7 @@ impl<'h> Session<'h> {
     fn read_of_process(&self, knob: &Knob) -> Result<Value, Error> {
         let leader = knob.thread().ok_or_else(|| Error::Knob {
             knob: Box::new(knob.clone()),
-            source: io::Error::other("only threads pass their values on to new threads"),
+            source: io::Error::other("new threads inherit only the settings of threads"),
         })?;
         let first = self.knob_io.read(knob);
         if !matches!(first, Err(Error::Gone(_))) {

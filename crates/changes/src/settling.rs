@@ -27,13 +27,13 @@ pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: 
             let moved = renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE);
             let now = if moved.is_ok() { &aside } else { path };
             undone.troubles.push(format!(
-                "{}: {damage}; the other changes in it have been put back. Check that line, then remove the file",
+                "{}: {damage}; the changes in all other lines have been undone. Check the damaged lines, then remove the file",
                 now.display()
             ));
             moved.map_err(io::Error::from)
         }
         Some(Problem::Unreadable(why)) => {
-            undone.troubles.push(format!("{}: {why}; none of its changes has been put back", path.display()));
+            undone.troubles.push(format!("{}: {why}; none of its changes has been undone", path.display()));
             Ok(())
         }
         Some(Problem::Newer(_) | Problem::SetAside) => Ok(()),

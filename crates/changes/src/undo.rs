@@ -58,10 +58,10 @@ impl Left {
 
 impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} was left as it is: {}; ", self.knob, self.reason)?;
+        write!(f, "{} was not restored: {}; ", self.knob, self.reason)?;
         match by_hand(&self.knob, &self.original) {
-            Some(command) => write!(f, "to put it back: {command}"),
-            None => write!(f, "it was {}", self.original),
+            Some(command) => write!(f, "to restore it: {command}"),
+            None => write!(f, "its original value was {}", self.original),
         }
     }
 }

@@ -62,9 +62,9 @@ fn waiting_for(file: &File, path: &Path) -> String {
         Some(pid) => {
             let command = Task::process(&root, pid).cmdline().unwrap_or_default();
             let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-            format!("waiting for PID {pid} ({}), which holds {}", words.join(" "), path.display())
+            format!("waiting for PID {pid} ({}), which has locked {}", words.join(" "), path.display())
         }
-        None => format!("waiting for another process, which holds {}", path.display()),
+        None => format!("waiting for another process, which has locked {}", path.display()),
     }
 }
 

@@ -82,7 +82,7 @@ fn what_cannot_be_put_back_is_said_and_is_no_success() {
             assert_eq!(ran.code, expected, "{verb:?}: {}", ran.stderr);
             assert!(ran.stderr.contains("not everything was put back"), "{verb:?}: {}", ran.stderr);
             // Which thread, why, and what to do.
-            let says = ["affinity of thread ", "not permitted", "to put it back: taskset -pc "];
+            let says = ["affinity of thread ", "not permitted", "to restore it: taskset -pc "];
             assert!(says.iter().all(|part| ran.stderr.contains(part)), "{verb:?}: {}", ran.stderr);
         }
     }

@@ -63,13 +63,13 @@ macro_rules! thread_local_word {
             static WORD: ::std::cell::Cell<usize> = const { ::std::cell::Cell::new(0) };
         }
 
-        /// Returns the thread-local word of the calling thread.
+        /// Returns the calling thread's value of the thread-local word.
         #[inline]
         fn word() -> usize {
             WORD.get()
         }
 
-        /// Sets the thread-local word of the calling thread.
+        /// Sets the calling thread's value of the thread-local word.
         fn set_word(word: usize) {
             WORD.set(word);
         }

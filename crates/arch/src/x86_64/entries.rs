@@ -139,7 +139,7 @@ macro_rules! thread_local_word {
             ".popsection",
         );
 
-        /// Returns the thread-local word of the calling thread.
+        /// Returns the calling thread's value of the thread-local word.
         #[inline]
         fn word() -> usize {
             let word;
@@ -155,7 +155,7 @@ macro_rules! thread_local_word {
             word
         }
 
-        /// Sets the thread-local word of the calling thread.
+        /// Sets the calling thread's value of the thread-local word.
         fn set_word(word: usize) {
             // SAFETY: writes the variable above.
             unsafe {

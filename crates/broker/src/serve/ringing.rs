@@ -73,7 +73,7 @@ impl Ringing {
     pub(super) fn gone(&mut self, process: u32) -> Result<Result<(), WatchError>, Broken> {
         let held = self.given.get(&process).ok_or(Broken::Malformed)?;
         if !held.has_ended() {
-            return Ok(Err(WatchError::NoTarget { pid: process, why: "it has not ended".into() }));
+            return Ok(Err(WatchError::NoTarget { pid: process, why: "the process has not ended".into() }));
         }
         self.given.remove(&process);
         self.bells.gone(process);

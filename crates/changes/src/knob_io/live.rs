@@ -99,7 +99,7 @@ impl LiveKnobIo {
             Knob::Affinity(thread) => Ok(Place::Affinity(self.pid_of(*thread, knob)?)),
             Knob::Scheduling(thread) => Ok(Place::Scheduling(self.pid_of(*thread, knob)?)),
             Knob::File(path) if is_setting(path) => Ok(Place::File(self.root.path(path))),
-            Knob::File(_) => Err(Error::of(knob, io::Error::other("it is not a setting below /proc/sys or /sys"))),
+            Knob::File(_) => Err(Error::of(knob, io::Error::other("it is not a setting in /proc/sys or /sys"))),
         }
     }
 
@@ -140,7 +140,7 @@ fn set(knob: &Knob, place: &Place, value: &Value) -> Result<(), Error> {
             let file = OpenOptions::new().write(true).truncate(true).open(path);
             file.and_then(|mut file| file.write_all(format!("{text}\n").as_bytes()))
         }
-        _ => Err(io::Error::other(format!("{value} is not a value of this kind of knob"))),
+        _ => Err(io::Error::other(format!("this kind of setting cannot have the value {value}"))),
     };
     done.map_err(|source| Error::of(knob, source))
 }
@@ -164,7 +164,9 @@ impl KnobIo for LiveKnobIo {
     }
 
     fn writer(&self, knob: &Knob) -> Result<Box<dyn Writer>, Error> {
-        let thread = knob.thread().ok_or_else(|| Error::of(knob, io::Error::other("only threads have handles")))?;
+        let thread = knob.thread().ok_or_else(|| {
+            Error::of(knob, io::Error::other("only settings of threads can be changed through a handle"))
+        })?;
         Ok(Box::new(LiveWriter { pid: self.pid_of(thread, knob)? }))
     }
 
