@@ -370,7 +370,7 @@ fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|length| !length.is_zero())
-        .ok_or_else(|| "must be more than 0 and at most some centuries".to_owned())
+        .ok_or_else(|| "must be more than 0 and not too large".to_owned())
 }
 
 #[cfg(test)]

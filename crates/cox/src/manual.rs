@@ -47,7 +47,7 @@ const ENVIRONMENT: &[Outside] = &[
     Outside { names: || vec!["PATH"], meaning: "cox searches these folders for the program.", commands: SESSIONS },
     Outside {
         names: || outputs::RANKS.to_vec(),
-        meaning: "The rank of the process: %r in the name of an output stands for the first of these that is set, or for 0 if none is set.",
+        meaning: "The rank of the process: %r in the name of an output stands for the first of these variables that is set, or for 0 if none is set.",
         commands: REPORTS,
     },
     Outside {
@@ -67,32 +67,32 @@ const ENVIRONMENT: &[Outside] = &[
     },
     Outside {
         names: || vec!["COX_PRELOAD"],
-        meaning: "Names the file of the preload library, instead of the one under FILES.",
+        meaning: "The file of the preload library. It replaces the file under FILES.",
         commands: SESSIONS,
     },
     Outside {
         names: || vec!["COX_PRELOAD_ALONE"],
-        meaning: "cox sets it for the program with --no-children, so that child processes do not load the preload library.",
+        meaning: "With --no-children, cox sets this variable for the program, so that child processes do not load the preload library.",
         commands: SESSIONS,
     },
     Outside {
         names: || vec!["COX_OVERLAP"],
-        meaning: "cox sets it for the program with --overlap. It tells the preload library where to ask cox for shared memory.",
+        meaning: "With --overlap, cox sets this variable for the program. It tells the preload library where to ask cox for shared memory.",
         commands: &["run"],
     },
     Outside {
         names: || vec!["COX_CHANGES"],
-        meaning: "Names the folder of journals, instead of those under FILES. It must be empty, or contain only journals of cox.",
+        meaning: "The folder for journals. It replaces the folders under FILES, and must be empty or contain only journals of cox.",
         commands: JOURNALS,
     },
     Outside {
         names: || vec!["XDG_RUNTIME_DIR", "XDG_STATE_HOME", "HOME"],
-        meaning: "Folders in which users other than root have journals; see FILES.",
+        meaning: "With these variables, cox finds the folder for the journals of a user other than root; see FILES.",
         commands: JOURNALS,
     },
     Outside {
         names: || vec!["COX_LAPS"],
-        meaning: "Names a file to which cox writes how long the parts of a session took, for cox-bench overhead start.",
+        meaning: "The file to which cox writes how long each part of a session took. cox-bench overhead start uses it.",
         commands: SESSIONS,
     },
 ];
@@ -118,12 +118,12 @@ const FILES: &[Outside] = &[
     },
     Outside {
         names: || vec!["PREFIX/libexec/coxswain/cox-observe"],
-        meaning: "Loads the eBPF programs for a cox without CAP_BPF and CAP_PERFMON; see cox-observe(8).",
+        meaning: "A helper program that loads the eBPF programs if cox lacks CAP_BPF and CAP_PERFMON; see cox-observe(8).",
         commands: OBSERVERS,
     },
     Outside {
         names: || vec!["PREFIX/lib/coxswain/libcox_preload.so"],
-        meaning: "The preload library, unless there is one beside cox itself.",
+        meaning: "The preload library, unless the folder of cox itself contains one.",
         commands: SESSIONS,
     },
     Outside {
@@ -138,7 +138,7 @@ const FILES: &[Outside] = &[
     },
     Outside {
         names: || vec!["/proc/PID/task/TID/schedstat"],
-        meaning: "The kernel's sums for each thread: what the backend proc reads.",
+        meaning: "The scheduling times of each thread, summed by the kernel. The backend proc reads them.",
         commands: SESSIONS,
     },
     Outside {

@@ -91,11 +91,14 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     let spinning = report["spinning"].as_f64().unwrap();
     assert!(spinning > 0.0 && spinning < 1.0, "{report}");
     let log = fs::read_to_string(&moves).unwrap();
-    assert!(log.contains("it is new") && log.contains("the least served thread of the two CPUs is"), "{log}");
+    assert!(
+        log.contains("the thread is new") && log.contains("the least served thread on its old and new CPU is"),
+        "{log}"
+    );
     // Coming and ending are no moves.
     let seated = log
         .lines()
-        .filter(|line| line.contains(" to CPU ") && !line.contains("rotation ") && !line.contains("it is new"))
+        .filter(|line| line.contains(" to CPU ") && !line.contains("rotation ") && !line.contains("the thread is new"))
         .count();
     assert_eq!(seated as u64, figure("moves"), "{report}");
 }

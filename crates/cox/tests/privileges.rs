@@ -241,10 +241,14 @@ fn doctor_says_what_the_helper_gives() {
     let Some(installed) = Installed::new("doctor_says_what_the_helper_gives") else { return };
     let doctor = || run(&mut installed.command(&[&installed.cox(), "doctor"]));
     let ran = doctor();
-    assert!(ran.code == 0 && ran.text().contains("by cox-observe, this user's threads"), "{}", ran.text());
+    assert!(ran.code == 0 && ran.text().contains("by cox-observe for this user's threads"), "{}", ran.text());
     assert!(Command::new("setcap").arg("-r").arg(installed.helper()).status().unwrap().success());
     let ran = doctor();
-    assert!(ran.code == 1 && ran.text().contains("not by cox-observe: cox-observe lacks CAP_BPF"), "{}", ran.text());
+    assert!(
+        ran.code == 1 && ran.text().contains("cox-observe cannot load them: cox-observe lacks CAP_BPF"),
+        "{}",
+        ran.text()
+    );
     fs::remove_file(installed.helper()).unwrap();
     let ran = doctor();
     assert!(
@@ -283,7 +287,7 @@ fn doctor_starts_the_helper_once() {
     let ran = run(command.args(testkit::installed::as_user(user)).args(words).current_dir(own).stdin(Stdio::null()));
     drop(others);
     let text = on_one_line(&ran.text());
-    assert!(ran.code == 0 && text.contains("by cox-observe, this user's threads"), "{text}");
+    assert!(ran.code == 0 && text.contains("by cox-observe for this user's threads"), "{text}");
     assert!(text.contains("doorbells for --overlap=bpf, too"), "{text}");
     assert_eq!(fs::read_to_string(starts).unwrap(), "started\n");
 }

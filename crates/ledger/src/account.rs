@@ -164,9 +164,9 @@ figures! {
         pub latencies: Option<Box<Latencies>>,
     }
     figures of thread {
-        /// From its creation (fork or clone), or the time it was first seen, to its last switch-out, or the end of the window.
+        /// Lifetime: from the thread's creation (fork or clone), or the time when it was first seen, to its last switch-out, or the end of the window.
         wall_ns: u64, sum, "wall", Seen::ALWAYS;
-        /// From switch-in to switch-out.
+        /// Time on a CPU: from switch-in to switch-out.
         run_ns: u64, sum, "run", Seen { proc: "sum only", ..Seen::ALWAYS };
         /// The part of run time in which the hypervisor ran something else. The kernel's CPU clocks of threads do not include it.
         steal_ns: u64, sum, "hypervisor steal", Seen::BY_BPF;
@@ -180,25 +180,25 @@ figures! {
         spin_error_ns: u64, quadrature, "±", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// Number of samples of the thread's user instruction pointer.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
-        /// From wake-up (sched_waking), or creation, to switch-in.
-        wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "in preempt wait" };
-        /// From a switch-out while runnable to the next switch-in.
-        preempt_wait_ns: u64, sum, "preempted", Seen { proc: "with wake delay", ..Seen::ALWAYS };
+        /// Time from wake-up (sched_waking), or creation, to switch-in.
+        wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "part of preempt wait" };
+        /// Time from a switch-out while runnable to the next switch-in.
+        preempt_wait_ns: u64, sum, "preempted", Seen { proc: "includes wake delay", ..Seen::ALWAYS };
         /// The part of preempt wait that began in sched_yield.
         yield_wait_ns: u64, sum, "after sched_yield", Seen::BY_BPF;
-        /// From a switch-out while not runnable to the wake-up.
-        blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "up to switch-in", proc: "the rest" };
+        /// Time from a switch-out while not runnable to the wake-up.
+        blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "includes wake delay", proc: "the rest" };
         /// `blocked_ns` by cause.
         blocked_by: ByCause, sum, "", Seen::BY_BPF;
         /// Time before the first and after the last event, and where events contradict one another. cox does not guess what the thread did then, and
         /// does not divide this time among the other states.
         unknown_ns: u64, sum, "unknown", Seen::ALWAYS;
-        /// Switches-out of the thread while it was not runnable.
+        /// Number of switch-outs while the thread was not runnable.
         switches_voluntary: u64, sum, "voluntary switches", Seen::ALWAYS;
-        /// Switches-out of the thread while it was runnable, including yields, as the kernel counts them.
+        /// Number of switch-outs while the thread was runnable, including yields, as the kernel counts them.
         switches_involuntary: u64, sum, "involuntary switches", Seen::ALWAYS;
-        /// Switches-in after a block, and the first switch-in after the thread's creation.
-        wakeups: u64, sum, "wake-ups", Seen { perf: "ends of a block", ..Seen::BY_BPF };
+        /// Number of switch-ins after a block, plus the first switch-in after the thread's creation.
+        wakeups: u64, sum, "wake-ups", Seen { perf: "only after blocks", ..Seen::BY_BPF };
         /// Migrations, by kind: `at_wakeup`, the wake-up chose another CPU; `while_queued`, the load balancer moved a runnable thread; `by_affinity`,
         /// the thread's old CPU is no longer allowed.
         migrations: ByMigration, sum, "migr.", Seen::BY_BPF;
@@ -210,8 +210,8 @@ figures! {
         kernel_cpu_ns: Option<u64>, sum, "", Seen::ALWAYS;
         /// The kernel's count of the thread's run_delay, for the time that `wall_ns` covers; absent if it was not read.
         kernel_run_delay_ns: Option<u64>, sum, "", Seen::ALWAYS;
-        /// Events that contradict others: for example, a thread is switched in on a CPU that another thread has, or is switched out on a CPU on which
-        /// it was not switched in.
+        /// Number of events that contradict other events: for example, a thread is switched in on a CPU that another thread has, or is switched out
+        /// on a CPU on which it was not switched in.
         impossible: u64, sum, "contradictions", Seen { proc: "no", ..Seen::ALWAYS };
     }
     derived {
@@ -223,7 +223,7 @@ figures! {
             thread.spin_ns.saturating_add(thread.yield_wait_ns).saturating_add(thread.blocked_by[Cause::Futex])
         };
         /// Waiting for a CPU after an involuntary preemption: preempt wait without the waits after sched_yield.
-        preempted_ns, "preempted", Seen { proc: "with wake delay", ..Seen::ALWAYS }, |thread| {
+        preempted_ns, "preempted", Seen { proc: "includes wake delay", ..Seen::ALWAYS }, |thread| {
             thread.preempt_wait_ns.saturating_sub(thread.yield_wait_ns)
         };
         /// Waiting for a CPU: wake delay, and preempt wait without the waits after sched_yield.

@@ -18,8 +18,8 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
             Some(Problem::Damaged(why)) => writeln!(text, "{path} is damaged: {why}")?,
             Some(Problem::Unreadable(why)) => writeln!(
                 text,
-                "{path} cannot be read ({why}): the changes it announces may still be in force. Look at it, restore affinities with \
-                 taskset -pc LIST TID, and remove it"
+                "the journal {path} cannot be read ({why}), and the changes listed in it may still be in force. Inspect the file, restore \
+                 affinities with taskset -pc LIST TID, and remove the file"
             )?,
             Some(Problem::Newer(_)) if entry.alive => continue,
             Some(Problem::Newer(format)) => writeln!(
@@ -28,8 +28,8 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
             )?,
             Some(Problem::SetAside) => writeln!(
                 text,
-                "{path} was damaged. cox has restored what it could read. Look at the other lines, restore affinities \
-                 with taskset -pc LIST TID, and remove it"
+                "the journal {path} was damaged. cox has undone the changes that it could read. Inspect the damaged lines, restore \
+                 affinities with taskset -pc LIST TID, and remove the file"
             )?,
         }
         found = true;
@@ -45,7 +45,7 @@ pub fn problems(listing: &Listing, text: &mut String) -> Result<bool> {
 pub fn told(undone: &Undone) -> String {
     let mut parts = vec![format!("{} put back", undone.restored)];
     let others = [
-        (undone.born, "created meanwhile and put back"),
+        (undone.born, "inherited by new threads and put back"),
         (undone.gone, "gone"),
         (undone.inherited, "held by another session"),
         (undone.left.len(), "left"),

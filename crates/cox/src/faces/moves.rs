@@ -11,18 +11,18 @@ pub fn moves(summary: &Summary) -> String {
             Some((cpu, why)) => {
                 let why = match why {
                     Why::Behind(ns) => {
-                        format!("the least served thread of the two CPUs is {:.3} ms behind", ns as f64 / 1e6)
+                        format!("the least served thread on its old and new CPU is {:.3} ms behind", ns as f64 / 1e6)
                     }
-                    Why::Spins => "a thread of the two CPUs waits in a loop".to_owned(),
-                    Why::SlotFree => "one of the two CPUs had no thread to run".to_owned(),
-                    Why::Joined => "it is new".to_owned(),
+                    Why::Spins => "a thread on its old or new CPU waits in a loop".to_owned(),
+                    Why::SlotFree => "its old or new CPU had no thread to run".to_owned(),
+                    Why::Joined => "the thread is new".to_owned(),
                     Why::Start => "rotation begins".to_owned(),
                     Why::End => "rotation ends".to_owned(),
-                    Why::Rules => "all threads are placed again".to_owned(),
+                    Why::Rules => "cox has assigned all threads anew".to_owned(),
                 };
                 format!("thread {} to CPU {cpu}: {why}", placed.tid)
             }
-            None => format!("thread {} is left to the kernel", placed.tid),
+            None => format!("thread {} is placed by the kernel from now on", placed.tid),
         };
         format!("{:12.6} s  {told}\n", (placed.at_ns - start_ns) as f64 / 1e9)
     };

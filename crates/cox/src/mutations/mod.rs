@@ -105,13 +105,16 @@ fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
         let took = Duration::from_nanos(thread_cpu_ns() - begin_ns);
         read += u64::from(is_read);
         (slowest, largest) = (slowest.max((took, seed)), largest.max((bytes, seed)));
-        assert!(took < Duration::from_secs(20), "{name}: seed {seed} takes long");
-        assert!(bytes < MEMORY_BYTES, "{name}: seed {seed} takes {bytes} bytes");
+        assert!(took < Duration::from_secs(20), "{name}: seed {seed} takes too long");
+        assert!(bytes < MEMORY_BYTES, "{name}: seed {seed} needs {bytes} bytes of memory");
     }
-    println!("{name}: {times} from {first}, {read} read, {:.0} a second", times as f64 / began.elapsed().as_secs_f64());
-    println!("{name}: the slowest took {slowest:?}, the largest {largest:?} bytes");
+    println!(
+        "{name}: {times} inputs from seed {first}, {read} of them readable, {:.0} inputs per second",
+        times as f64 / began.elapsed().as_secs_f64()
+    );
+    println!("{name}: longest time {slowest:?}, most memory {largest:?} bytes, each with its seed");
     // If too few inputs can be read, the changes only test the first checks of the decoders.
-    assert!(read > times / 4 && read < times, "{name}: {read} of {times}");
+    assert!(read > times / 4 && read < times, "{name}: {read} of {times} inputs could be read");
 }
 
 /// Prints the seed of the input if a panic occurs.
@@ -122,7 +125,7 @@ struct Told<'a> {
 
 impl Drop for Told<'_> {
     fn drop(&mut self) {
-        eprintln!("{}: it was the input of COX_FUZZ_SEED={}", self.name, self.seed);
+        eprintln!("{}: the input was that of COX_FUZZ_SEED={}", self.name, self.seed);
     }
 }
 

@@ -106,7 +106,7 @@ fn page(
     ];
     let ours_are = [
         ("migration", moved.waited_ns, "waits for a CPU during which the thread migrated"),
-        ("waiting for CPU", waited_ns, "wake delay + preempt wait: what the scheduler cost threads"),
+        ("waiting for CPU", waited_ns, "wake delay + preempt wait: the time that the scheduler cost threads"),
         ("blocked", ours.blocked_ns, "asleep: included in Kuhn's context switch, but not a cost of the scheduler"),
         ("idle", idle_ns, "idle CPUs, including time for which perf lost the switch from idle"),
     ];

@@ -44,13 +44,15 @@ fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
         say(&format!("the recording is complete up to byte {at_bytes}, and the report covers only that part: {why}"));
     }
     if *borrowed_formats {
-        say("the recording is cut off and lacks the layouts of its events; cox used those of this machine's kernel");
+        say(
+            "the recording is cut off and does not describe the layouts of its events; cox used the layouts of this machine's kernel",
+        );
     }
     if *lost > 0 {
         say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
     }
     if *unclear > 0 {
-        say(&format!("{unclear} lines on switches and wake-ups have a form that cox does not know"));
+        say(&format!("{unclear} lines about switches and wake-ups have a form that cox does not know"));
     }
     if *switches == 0 {
         say("the recording has no switches (sched_switch): which thread ran when is unknown");

@@ -10,7 +10,7 @@ use session::sigpipe;
 
 /// Replaces this process by `cox-bench`, found beside cox or on PATH.
 pub fn bench(arguments: &[OsString]) -> Result<u8> {
-    let beside = env::current_exe().context("cannot find cox's own file")?.with_file_name("cox-bench");
+    let beside = env::current_exe().context("cannot find the path of cox itself")?.with_file_name("cox-bench");
     let program = if beside.exists() { beside } else { "cox-bench".into() };
     sigpipe::restore();
     let error = Command::new(&program).args(arguments).exec();

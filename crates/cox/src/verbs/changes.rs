@@ -73,14 +73,20 @@ fn status(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> 
             Ok(now) => now.to_string(),
             Err(error) => error.to_string(),
         };
-        let state = if entry.alive { "" } else { ", which is dead" };
-        writeln!(text, "{}: {now}; it was {}", change.knob, change.original)?;
-        writeln!(text, "    changed by {} of {}{state}", change.engine, session(entry))?;
+        let state = if entry.alive { "" } else { ", which has ended" };
+        writeln!(text, "{}: {now}; originally it was {}", change.knob, change.original)?;
+        let (engine, session) = (&change.engine, session(entry));
+        writeln!(text, "    changed by {engine} of {session}{state}")?;
     }
     for (entry, births) in entries.iter().flat_map(|entry| entry.births().iter().map(move |births| (entry, births))) {
-        let state = if entry.alive { "" } else { ", which is dead" };
-        writeln!(text, "{} and of threads created there meanwhile: it was {}", births.knob, births.original)?;
-        writeln!(text, "    claimed by {} of {}{state}", births.engine, session(entry))?;
+        let state = if entry.alive { "" } else { ", which has ended" };
+        writeln!(
+            text,
+            "{} and of threads created since by its process: originally it was {}",
+            births.knob, births.original
+        )?;
+        let (engine, session) = (&births.engine, session(entry));
+        writeln!(text, "    claimed by {engine} of {session}{state}")?;
     }
     let is_any = |entry: &Entry| !entry.changes().is_empty() || !entry.births().is_empty();
     let left = entries.iter().any(|entry| !entry.alive && is_any(entry));

@@ -83,10 +83,10 @@ fn try_helper(feature: &mut Feature, program: &Path) {
     };
     let wanted = Wanted { children: true, samples: false, moments_bytes: None, latencies: Scope::default() };
     feature.available = match client::try_out(program, wanted) {
-        Ok(rings) => Available::Yes { how: format!("by cox-observe, {whose}; {}", doorbells(rings)) },
+        Ok(rings) => Available::Yes { how: format!("loaded by cox-observe for {whose}; {}", doorbells(rings)) },
         Err(WatchError::Unavailable { why, .. }) => {
             let fix = "cox uses perf or proc instead".into();
-            Available::No { reason: format!("not by cox-observe: {why}"), fix }
+            Available::No { reason: format!("cox-observe cannot load them: {why}"), fix }
         }
         Err(error) => Available::No { reason: error.to_string(), fix: String::new() },
     };

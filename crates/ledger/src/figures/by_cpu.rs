@@ -98,7 +98,7 @@ impl<'de> Visitor<'de> for Named {
     type Value = RunByCpu;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nanoseconds by CPU number")
+        f.write_str("a map from CPU numbers to nanoseconds")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunByCpu, A::Error> {

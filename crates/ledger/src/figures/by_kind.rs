@@ -176,7 +176,7 @@ impl<'de, K: Kind, const N: usize> Visitor<'de> for Named<K, N> {
     type Value = ByKind<K, N>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("numbers by name")
+        f.write_str("a map from names to numbers")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ByKind<K, N>, A::Error> {
