@@ -32,7 +32,7 @@ pub enum Delay {
 pub struct Blame {
     /// Waiting for a thread with more work, including the run-queue waits that spinning for that thread caused.
     pub imbalance_ns: f64,
-    /// Waiting for other threads that neither unequal work nor a delay explains.
+    /// Waiting for other threads, as far as it is explained neither by unequal work nor by a delay.
     pub rest_ns: f64,
     pub(crate) direct_ns: BTreeMap<Delay, f64>,
     pub(crate) induced_ns: BTreeMap<Delay, f64>,

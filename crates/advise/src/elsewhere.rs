@@ -60,7 +60,7 @@ fn outside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
     (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen })
 }
 
-/// Returns CPUs of the mask that no thread used while threads queued for the others.
+/// Returns CPUs of the affinity mask that no thread used, while threads queued for other CPUs of the mask.
 fn unused_inside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
     let least = (UNUSED_CPU_SHARE * evidence.sums.run_ns as f64) as u64;
     let mask = evidence.facts.program_cpus();

@@ -60,7 +60,7 @@ impl Expected {
         Expected::new(faster(wall_ns, saved_ns * sure), bound, bound)
     }
 
-    /// Returns the same forecast under a lower bound; the ratio of the low end to the bound stays the same.
+    /// Returns the same forecast with a smaller `bound`; the ratio of the low end to the bound stays the same.
     pub fn within(self, bound: f64) -> Expected {
         if bound >= self.bound {
             return self;

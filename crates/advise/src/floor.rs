@@ -20,7 +20,7 @@ use wire::Cause;
 /// other thread.
 const CARRIES: f64 = 0.5;
 
-/// Causes of blocking that a resource of the machine ends.
+/// Causes of blocks that end as soon as a resource of the machine (such as a disk) has done its part.
 const RESOURCES: [Cause; 3] = [Cause::Disk, Cause::PageFault, Cause::FileLock];
 
 /// Causes of blocking that either an observed thread or an unobserved process ends.

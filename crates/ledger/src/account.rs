@@ -124,14 +124,14 @@ pub struct Process {
     pub pid: u32,
     /// Process id of the creator.
     pub parent_pid: u32,
-    /// Last name of the main thread.
+    /// Most recent name of the main thread.
     pub comm: String,
     /// Exit code as a shell shows it; absent while the process runs.
     pub exit_code: Option<i32>,
     /// The process's threads, in order of creation.
     pub threads: Vec<Thread>,
     /// With `--latency`: quantiles of the interval lengths of the process's threads, also of those that have ended. Threads without `latencies` of
-    /// their own are not included; absent if there are no others.
+    /// their own are not included; absent if no thread has `latencies`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Latencies>,
 }
@@ -148,7 +148,7 @@ figures! {
         /// Thread id in the thread's own PID namespace, if it differs because the thread is in an inner container. Known to eBPF only.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub inner_tid: Option<u32>,
-        /// Last name of the thread.
+        /// Most recent name of the thread.
         pub comm: String,
         /// Time from the start of the window to the thread's creation, or to when it was first seen.
         pub born_ns: u64,

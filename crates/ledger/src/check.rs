@@ -19,12 +19,12 @@ pub struct Check {
     pub cpu_time: Option<Agreement>,
 }
 
-/// The same sum by cox and by the kernel, over the threads whose kernel account was read.
+/// One sum of times, as computed by cox and by the kernel, over the threads for which the kernel's account was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agreement {
-    /// The sum by cox.
+    /// The sum as computed by cox.
     pub ours_ns: u64,
-    /// The sum by the kernel.
+    /// The sum as computed by the kernel.
     pub kernel_ns: u64,
     /// Number of wake-ups of these threads. A waking is traced some microseconds before the kernel's delay begins, so the tolerance for delays grows
     /// with this number.

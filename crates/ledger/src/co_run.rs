@@ -88,7 +88,7 @@ pub struct Program {
     pub root_pid: u32,
     /// Numbers of the CPUs that the program may use; `None` for all.
     pub cpus: Option<Vec<u32>>,
-    /// The same CPUs as a list.
+    /// The CPUs that the program may use, as a text such as `0-3,8`.
     pub named: String,
 }
 

@@ -54,10 +54,10 @@ pub enum Did {
     Called,
 }
 
-/// What placed the threads in a window.
+/// How the threads were placed on CPUs in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// The kernel, which has not had time to spread them yet.
+    /// The kernel places the threads, but has not yet had time to spread them over the CPUs.
     Settling,
     /// The kernel.
     Placed,
@@ -110,7 +110,7 @@ pub struct Trial {
     in_runtime: u64,
     worked: BTreeMap<u32, u64>,
     may_gain: bool,
-    /// Samples of work, and windows, since the kernel last began to place the threads.
+    /// Number of samples of work, and number of windows, since the kernel last began to place the threads.
     placed: (u64, u32),
     seen: Seen,
 }

@@ -81,13 +81,13 @@ pub struct OverlapReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Noticed {
-    /// By doorbells that eBPF rings.
+    /// eBPF noticed them and rang doorbells.
     Bpf,
-    /// By the kernel's records of switches, which wake a standby.
+    /// The kernel's records of switches showed them; a record wakes a standby.
     Perf,
-    /// By the kernel's records of switches. They wake one leader thread, which rings the standbys' doorbells.
+    /// The kernel's records of switches showed them; a record wakes one leader thread, which rings the standbys' doorbells.
     Leader,
-    /// By threads of the idle class.
+    /// Threads of the idle class noticed that a CPU was idle.
     StandbyIdle,
     /// Blocked threads were not noticed.
     #[default]

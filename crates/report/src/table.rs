@@ -7,7 +7,7 @@ use crate::style::{Style, columns, shortened};
 pub(crate) enum Align {
     /// For names.
     Left,
-    /// For numbers, so that their units are aligned.
+    /// Aligned to the right: for numbers, so that their units are below one another.
     Right,
 }
 

@@ -116,8 +116,9 @@ impl Recording {
         self.moments.each(|moment| if moment.t_ns <= end_ns { each(&moment.resolved(&self.waits)) } else { Ok(()) })
     }
 
-    /// Replays the recording. Calls `each` with the trace events in order and, between them, with each stretch after
-    /// its end. Returns the final clocks of the threads, ordered by start time.
+    /// Replays the recording. Calls `each` with the trace events in order and, between them, with each interval in
+    /// which a thread had one state (a stretch), after its end. Returns the final clocks of the threads, ordered by
+    /// start time.
     ///
     /// # Errors
     /// Errors of `each`, and failures to read the trace events.
@@ -139,7 +140,8 @@ impl Recording {
         Ok(clocks)
     }
 
-    /// Replays the recording for its stretches only: same as [`tell`](Recording::tell), but without trace events.
+    /// Replays the recording like [`tell`](Recording::tell), but passes only stretches (intervals in which a thread
+    /// had one state) to `each`, and no trace events.
     ///
     /// # Errors
     /// Errors of `each`, and failures to read the trace events.

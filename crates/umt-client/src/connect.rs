@@ -102,7 +102,7 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
     // SAFETY: just made, and owned by no other code.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: an address of this length.
+    // SAFETY: the address is valid, and has this length.
     if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -128,7 +128,7 @@ mod model {
             }
         }
 
-        /// A standby parks at bell 0, and is switched out if it may sleep.
+        /// Parks a standby at bell 0. If it may sleep, it is switched out.
         fn parks(&self) -> bool {
             let sleeps = settle(self, 0);
             if sleeps {

@@ -84,11 +84,11 @@ pub enum Kind {
     Blocked,
 }
 
-/// How far a reader has read a log, in bytes.
+/// A reader's position in a log, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position(u64);
 
-/// The state of a thread: a thread snapshot.
+/// The state of a thread at one time, read from the last record of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stand {
     /// True if the thread runs or waits for a CPU.
@@ -279,7 +279,7 @@ pub fn stand(place: u32) -> Option<Stand> {
     Some(Stand { is_runnable: !rests && last.kind != Kind::Blocked, cpu: last.cpu, since_ns })
 }
 
-/// Returns how far the log of a place has been written.
+/// Returns the current write position of a place's log.
 #[must_use]
 pub fn end(place: u32) -> Position {
     Position(written(place))

@@ -45,7 +45,8 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
             None => {}
         }
     };
-    // Whoever rang the bell, a thread of the program or BPF, has taken the bit. After a wake-up without a ring the bit is still set.
+    // If the bell was rung, the ringing side (BPF or a thread of the program) has already cleared the bit. After a wake-up without a ring
+    // the bit is still set.
     pages.take(bell.number);
     woken
 }

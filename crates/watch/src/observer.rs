@@ -20,7 +20,7 @@ pub enum WatchError {
     NoTarget {
         /// Process id.
         pid: u32,
-        /// Why it cannot be observed.
+        /// Why the process cannot be observed.
         why: String,
     },
     /// A system call failed while observing.

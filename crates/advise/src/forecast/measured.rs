@@ -139,7 +139,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Returns the sums; `None` if a way that was tried has fewer than two windows.
+    /// Returns the sums; `None` if one of the ways to run the program that were tried has fewer than two windows.
     fn of(trial: &Trial) -> Option<Sums> {
         let oversubscribed: Vec<&Window> = trial.windows.iter().filter(|window| window.oversubscribed).collect();
         let of = |placing| oversubscribed.iter().copied().filter(move |window| window.placing == placing);

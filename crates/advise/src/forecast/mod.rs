@@ -53,9 +53,9 @@ pub enum Accepts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// From windows of a run.
+    /// The figures were measured in windows of a run.
     Measured,
-    /// From a model.
+    /// The figures were computed with a model.
     Modelled,
 }
 
@@ -89,7 +89,7 @@ pub struct Forecast {
     pub cpus: u64,
     /// Lower bound of the time, in nanoseconds: all useful work on all these CPUs.
     pub bound_ns: u64,
-    /// The ways, fastest first.
+    /// The ways to run the program, fastest first.
     pub choices: Vec<Choice>,
 }
 

@@ -11,11 +11,11 @@ use crate::evidence::Evidence;
 /// How threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// By spinning.
+    /// Threads spin.
     Loops,
-    /// Asleep.
+    /// Threads sleep.
     Asleep,
-    /// By spinning first, then asleep.
+    /// Threads spin first, and then sleep.
     Both,
     /// Threads do not wait for one another before the end.
     Never,
@@ -51,15 +51,15 @@ pub struct Sketch {
 /// Results of the simulator for one possible length of phases. Each is a time divided by the ideal time on the CPUs that the forecast is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// The program restricted by taskset.
+    /// Relative time of the program if taskset restricts it.
     pub taskset: f64,
-    /// The program packed.
+    /// Relative time of the program if cox packs it.
     pub packed: f64,
-    /// The program with as many threads as CPUs.
+    /// Relative time of the program with as many threads as CPUs.
     pub fewer_threads: f64,
-    /// The program with passive waiting.
+    /// Relative time of the program with passive waiting.
     pub passive: f64,
-    /// The program scheduled by the kernel on the CPUs that the run had.
+    /// Relative time of the program if the kernel schedules it on the CPUs that the run had.
     pub as_it_ran: f64,
 }
 

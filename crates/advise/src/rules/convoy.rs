@@ -26,7 +26,7 @@ use crate::verdict::{Confidence, Kind, NextStep};
 /// The part of the largest saving that is reached if the lock is held half as long.
 const SURE: f64 = 0.5;
 
-/// Detects waiting for other threads that neither unequal work nor a delay explains.
+/// Detects waiting for other threads that is explained neither by unequal work nor by a delay.
 pub(crate) fn convoy(evidence: &Evidence) -> Option<Finding> {
     let rest = evidence.blame.rest_ns;
     let workers = evidence.workers.len();

@@ -10,7 +10,7 @@
 
 #if defined(__TARGET_ARCH_x86)
 
-/* arch/x86/include/asm/page_64_types.h, without KASAN. */
+/* Size of a task's kernel stack (arch/x86/include/asm/page_64_types.h), without KASAN. */
 #define COX_STACK_BYTES 16384
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -68,7 +68,7 @@ COX_INLINE __u64 cox_sampled_ip(struct bpf_perf_event_data *sampled)
 
 #elif defined(__TARGET_ARCH_arm64)
 
-/* arch/arm64/include/asm/memory.h, without KASAN, pages of 4 KiB. */
+/* Size of a task's kernel stack (arch/arm64/include/asm/memory.h), without KASAN, for pages of 4 KiB. */
 #define COX_STACK_BYTES 16384
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

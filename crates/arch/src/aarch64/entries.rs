@@ -1,7 +1,7 @@
 //! Placeholders for the entry points of the preload library: cox preloads nothing on this processor. A call prints the reason and ends the
 //! process.
 
-/// Defines a function that [`refuse`](crate::refuse)s under the name of an interposed function.
+/// Defines a function that has the name of an interposed function and only calls [`refuse`](crate::refuse).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! refusing {

@@ -122,8 +122,8 @@ macro_rules! by_pointer {
 
 /// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. Use it at most once in a library.
 ///
-/// Normally, finding a library's thread-local variable takes a function call (`__tls_get_addr`). This word lies at a fixed distance from
-/// the thread pointer. A library may use such variables if it is loaded at the program's start, but only for few bytes.
+/// Normally, finding a library's thread-local variable takes a function call (`__tls_get_addr`). This word lies at a fixed distance from the thread
+/// pointer. A library may use such variables only if it is loaded at the program's start, and only a few bytes are available for them.
 #[macro_export]
 macro_rules! thread_local_word {
     () => {

@@ -83,13 +83,13 @@ pub enum Waiting {
     /// Threads wait in a loop (they spin)
     #[default]
     Spin,
-    /// In a loop of sched_yield(2)
+    /// Threads wait in a loop of sched_yield(2)
     Yield,
-    /// Asleep on a futex
+    /// Threads sleep on a futex
     Futex,
-    /// In a loop for --spin-us, then asleep
+    /// Threads spin for --spin-us, then sleep
     SpinFutex,
-    /// Not at all: they meet only at the end
+    /// Threads do not wait before the end of the run, where they meet
     None,
 }
 

@@ -37,7 +37,8 @@ pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> 
 /// (`recover_switch_in` in `clocks.bpf.h`), or if the hypervisor stopped it between the switch and the count. Then the time goes to the level that
 /// the CPU has when it is counted. The sum of all levels stays right.
 fn falling(levels: &[u64]) -> Vec<u64> {
-    // Runs of levels that have a mean: their sum and their number (pool adjacent violators).
+    // Groups of adjacent levels that are replaced by their mean: the sum and the number of the levels in each group (pool-adjacent-violators
+    // algorithm).
     let mut pools: Vec<(u64, u64)> = Vec::new();
     for level in levels {
         let mut last = (*level, 1);
@@ -46,7 +47,7 @@ fn falling(levels: &[u64]) -> Vec<u64> {
         }
         pools.push(last);
     }
-    // What the division leaves over belongs to the first levels of a pool.
+    // The remainder of the division goes to the first levels of a group.
     pools.iter().flat_map(|(sum, count)| (0..*count).map(move |at| sum / count + u64::from(at < sum % count))).collect()
 }
 

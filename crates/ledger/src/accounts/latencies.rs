@@ -20,7 +20,7 @@ pub(super) struct Given {
 impl Given {
     pub(super) fn of(record: &Record, sees: &Sees, programs: usize) -> Given {
         let mut all = Histograms::read(&record.latencies);
-        // Only launched programs have numbers in the kernel.
+        // Only programs that cox launched have numbers in the kernel. A single program has number 0 here, launched or not.
         let number = |of: u32| if programs == 1 { 0 } else { of as usize };
         let mut shared = vec![Histograms::default(); programs];
         all.retain(|of, histograms| {

@@ -83,7 +83,7 @@ pub struct Holder<'h> {
 pub struct Left {
     /// Their number.
     pub threads: usize,
-    /// Why the first of them cannot be moved.
+    /// The reason for the first thread that cannot be moved.
     pub why: Option<String>,
 }
 
@@ -190,9 +190,9 @@ impl<'h> Holder<'h> {
         self.adopted.remove(&tid);
     }
 
-    /// Finds out why a thread is outside the pack. Returns false if the program or somebody else has set its mask; that
-    /// mask stays. If the kernel has changed the mask because CPUs of the pack went offline, sets the thread's mask to
-    /// the pack again and returns true.
+    /// Finds out why a thread is outside the pack. Returns false if the program or a process other than cox has set its
+    /// mask; that mask stays. If the kernel has changed the mask because CPUs of the pack went offline, sets the
+    /// thread's mask to the pack again and returns true.
     pub fn keeps(&self, held: &mut Held) -> bool {
         if !self.session.has(held.handle.knob()).unwrap_or(false) {
             return false;

@@ -9,11 +9,11 @@ use crate::policy::controller::Settings;
 /// whether its threads spin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Began {
-    /// In the pack: the processes have not started yet.
+    /// The processes have not started yet: they will start on the CPUs of this pack.
     Here,
-    /// On the CPUs that they are allowed now.
+    /// The processes started on the CPUs that they are allowed now.
     Outside,
-    /// In another pack, with this many CPUs.
+    /// The processes started in another pack, which has this number of CPUs.
     Packed(usize),
 }
 

@@ -18,7 +18,7 @@ pub struct Polls {
     pause: Option<Duration>,
     /// CPU time of the last poll.
     took: Duration,
-    /// Tallies, by the index of the thread's snapshot in the table.
+    /// The results of the polls of each thread, by the index of the thread's snapshot in the table.
     tallies: HashMap<usize, Tally>,
     /// Run time that does not fill a whole sample yet: in total, and the part spent spinning, ns.
     rest_ns: (u64, u64),

@@ -165,7 +165,7 @@ impl PreloadPages {
         }
     }
 
-    /// Cancels all orders, because the program is not packed any more; returns the result.
+    /// Cancels all orders, because the program is not packed any more. Returns what the preload libraries did.
     pub fn end(&mut self) -> PreloadSummary {
         for page in self.processes.values().filter_map(|process| process.page.as_ref()) {
             page.order(0, 0);

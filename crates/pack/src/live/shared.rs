@@ -33,9 +33,9 @@ pub struct Core {
     pub controller: Controller,
     /// Managed threads, by member number.
     pub members: Vec<Held>,
-    /// Orders that could not be carried out, except for threads that had ended.
+    /// Number of orders that could not be carried out. Orders for threads that had ended are not counted.
     pub failures: u64,
-    /// The first of these failures.
+    /// Why the first failed order could not be carried out.
     pub failure: Option<String>,
     /// The log of orders, if one is wanted.
     pub log: Option<Vec<Placed>>,
@@ -47,7 +47,7 @@ pub struct Core {
 pub struct Sensors {
     /// The table of thread snapshots.
     pub table: Table,
-    /// Which code spins.
+    /// The table of code that spins.
     pub spins: Spins,
     /// What the program's preload libraries report.
     pub preload_pages: Places,

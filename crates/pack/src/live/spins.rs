@@ -16,7 +16,7 @@ const MAX_KNOWN: usize = 1 << 16;
 /// Maximum number of addresses judged in one pass, because reading symbols takes time.
 const MAX_BATCH: usize = 512;
 
-/// The judged addresses. All methods take a short lock.
+/// The code addresses for which it is known whether the code waits in a loop. All methods take a short lock.
 #[derive(Default)]
 pub struct Spins {
     inner: Mutex<Inner>,

@@ -83,7 +83,7 @@ struct Thread {
     /// Progress so far, in ns of a CPU of full capacity.
     progress_ns: u64,
     run_ns: u64,
-    /// State at the last observation; see [`Observation`].
+    /// The thread's state at its last observation, in fields as in [`Observation`].
     spins: bool,
     yields: bool,
     blocks: u32,

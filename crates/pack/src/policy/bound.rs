@@ -31,7 +31,7 @@ impl Shape {
         self.cpus.get() as f64
     }
 
-    /// Returns `q`, at least 1.
+    /// Returns `q`, the number of threads per CPU rounded down, but at least 1.
     fn per_cpu(self) -> f64 {
         (self.threads.get() / self.cpus.get()).max(1) as f64
     }
@@ -62,8 +62,8 @@ impl Shape {
         1.0 + slice_ns * self.c() / (self.per_cpu() * self.n() * work_ns)
     }
 
-    /// Returns how many moves per slice of the whole pack equal progress needs at most:
-    /// `2 * min((C-r)*q, N-(C-r)*q)`.
+    /// Returns the maximum number of moves per slice, in the whole pack, that are needed for equal progress: `2 *
+    /// min((C-r)*q, N-(C-r)*q)`.
     #[must_use]
     pub fn moves_per_slice(self) -> usize {
         let (n, c) = (self.threads.get(), self.cpus.get());

@@ -72,7 +72,7 @@ pub const WORTH: f64 = 1.05;
 /// wait.
 const CLEARLY: f64 = 1.2;
 
-/// The lowest cost of rotation, as a fraction of the slots' time: periods of 2 ms at 30 to 40 us each.
+/// The lowest cost of rotation, as a fraction of the slots' time: each period of 2 ms costs 30 to 40 us.
 const LEAST_COST: f64 = 0.02;
 
 /// What the controller costs threads beyond its own CPU time, as a fraction of that time: a tick of 13 us cost the
@@ -199,7 +199,7 @@ pub struct Mode {
     without: Option<f64>,
     /// True while threads are rotated for one window in order to spread them evenly.
     spreading: bool,
-    /// True if threads were spread in this way since the last rest.
+    /// True if, since the last rest, threads were rotated for one window in order to spread them evenly.
     spread: bool,
     rotated_windows: u32,
     verify_at_ns: u64,

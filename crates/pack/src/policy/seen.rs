@@ -12,14 +12,14 @@ pub struct Seen {
     /// since the tick before. Unweighted ticks would overstate waiting: periods become shorter towards the end of
     /// phases, where more threads wait.
     pub samples: u64,
-    /// The samples in which the thread was spinning.
+    /// Number of samples in which the thread was spinning.
     pub spinning: u64,
-    /// The spinning samples whose loop calls sched_yield(2) in every iteration.
+    /// Number of spinning samples in which the loop calls sched_yield(2) in every iteration.
     pub yielding: u64,
-    /// CPU time between two observations of a thread, summed, ns.
+    /// CPU time between consecutive observations of each thread, summed, ns.
     pub stretches_ns: u64,
-    /// The part of `stretches_ns` that was spent spinning, estimated from the thread's state at both ends of each
-    /// stretch, ns.
+    /// The part of `stretches_ns` that was spent spinning, estimated from the thread's states at the two observations,
+    /// ns.
     pub spun_ns: u64,
     /// Number of period ends at which threads changed their CPUs.
     pub exchanges: u64,
@@ -33,8 +33,9 @@ const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 impl Seen {
     /// Counts the thread that the tick switched out, as one sample for each of `periods`. `here` are the observations
     /// of all threads of the slot. Ticks come at irregular times and stand for the time before them, so the fraction of
-    /// ticks that find a spinning thread is the fraction of CPU time spent spinning. This holds also if a thread sleeps
-    /// at the end of a stretch (see [`Seen::stretches_ns`]), where its state tells nothing about the time before.
+    /// ticks that find a spinning thread is the fraction of CPU time spent spinning. This holds even if the thread is
+    /// asleep at its next observation, where its state tells nothing about the CPU time before (see
+    /// [`Seen::stretches_ns`]).
     pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
         let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
@@ -60,8 +61,8 @@ impl Seen {
     /// average before they block.
     ///
     /// `spun_ns` gives this fraction with a fourth of the noise of samples, but it is not always valid. A thread that
-    /// spins and then sleeps ends its stretch asleep, so its spinning is not observed. A thread that yields may have
-    /// been released in the middle of the stretch and not have run since. In these cases samples are used.
+    /// spins and then sleeps is found asleep, so its spinning is not observed. A thread that yields may have been
+    /// released between two observations and not have run since. In these cases samples are used.
     #[must_use]
     pub fn spinning_part(&self, burst_ns: u64) -> f64 {
         let yields = self.yielding * 2 > self.spinning;

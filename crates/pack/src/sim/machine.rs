@@ -45,16 +45,16 @@ impl Costs {
     pub const NONE: Costs = Costs { switch_ns: 0, tick_ns: 0, order_ns: 0, move_ns: 0, wake_ns: 0 };
 }
 
-/// What places the threads.
+/// How the threads are placed on CPUs.
 #[derive(Clone, Copy, Debug)]
 pub enum Packing {
-    /// The kernel, anywhere in the pack, as with taskset.
+    /// The kernel places the threads anywhere in the pack, as with taskset.
     Kernel,
     /// Each thread stays on one CPU; threads are spread evenly.
     Pinned,
     /// The policy.
     Policy(Settings),
-    /// The kernel and the policy in turn, to compare them.
+    /// The kernel and the policy place the threads in turn, to compare the two.
     Trial(Settings),
 }
 

@@ -16,7 +16,7 @@ const SIDE: usize = 30;
 /// Maximum number of rows of the table.
 const EDGES: usize = 60;
 
-/// A pair of threads of which the first was woken by the second.
+/// A pair of threads: the first one was woken by the second one.
 struct Edge {
     sleeper: u32,
     waker: u32,

@@ -108,7 +108,7 @@ struct Window<'w> {
     gradient: bool,
 }
 
-/// A table with one row per thread of the last window.
+/// A table with one row per thread of the last window in the configuration file.
 struct Histogram<'h> {
     name: &'h str,
     statistic: &'h str,

@@ -12,8 +12,8 @@ use wire::Waiting;
 /// a virtual machine, a running thread is sampled every 5 ms, plus or minus a quarter.
 const NEAR_NS: u64 = 12_500_000;
 
-/// Maximum number of held series: 32 MB. A damaged file may contain samples outside all stretches. Series beyond the
-/// limit are not marked as spinning.
+/// Maximum number of held series: 32 MB. A damaged file may contain samples that belong to no interval in which their
+/// thread ran. Series beyond the limit are not marked as spinning.
 const MOST: usize = 1 << 20;
 
 /// Returns the name of a spinning slice.
@@ -33,11 +33,11 @@ pub struct Spin {
 struct Series {
     first_ns: u64,
     last_ns: u64,
-    /// Reason to wait; `None` for work.
+    /// Why the thread waited, according to the samples; `None`: it worked.
     waiting: Option<Waiting>,
 }
 
-/// The series whose stretch has not been reported yet, by thread id.
+/// The series of samples that do not yet belong to a reported interval of their thread, by thread id.
 #[derive(Default)]
 pub struct Spins {
     series: HashMap<u32, VecDeque<Series>>,

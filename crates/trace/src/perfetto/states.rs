@@ -71,14 +71,14 @@ impl<'r> States<'r> {
         States { thread_table, boot_ns, lives: BTreeMap::new(), spins: Spins::default(), batch: Vec::new() }
     }
 
-    /// Adds a trace event. Keeps samples for the stretch that contains them.
+    /// Adds a trace event. Keeps samples until the interval that contains them is written.
     pub fn moment(&mut self, moment: &Moment) {
         if let Some(What::Sample { tid, waiting }) = moment.what() {
             self.spins.sample(tid, moment.t_ns, waiting);
         }
     }
 
-    /// Writes a stretch. Stretches of one thread must arrive in order of time.
+    /// Writes an interval in which a thread had one state. The intervals of one thread must arrive in order of time.
     pub fn take(&mut self, stretch: &Stretch, out: &mut impl Write) -> io::Result<()> {
         if !self.lives.contains_key(&stretch.life) {
             self.begin(stretch)?;

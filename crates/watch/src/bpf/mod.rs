@@ -8,7 +8,7 @@
 //!    creator is already tracked, or the walk finds it.
 //! 4. tick: take final clocks and samples out of their rings.
 //! 5. finish: read the clocks of living threads and at once the histograms of interval lengths, *then* detach. A thread that dies in between is in
-//!    both lists, and its final clock wins. In the opposite order it would be lost.
+//!    both lists, and its final clock wins. In the opposite order, the account of such a thread would be lost.
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 

@@ -41,7 +41,7 @@ struct Relocation {
     root: u32,
     /// The path through the members, as numbers between colons; the first number is not a member.
     path: String,
-    /// The class of the instruction, which tells what it does with the result.
+    /// The class of the instruction, which tells what it does with the relocated value.
     class: u8,
 }
 

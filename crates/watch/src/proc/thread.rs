@@ -13,8 +13,8 @@
 //! * all of `rest` beyond the blocked time that the previous look found, if the thread has begun no slice since that look;
 //! * otherwise the same, but at most the time since that look.
 //!
-//! Time that a look proves to be blocked stays blocked. If the sums later grow into it, the kernel has booked sleep as delay (see the parent
-//! module), and that amount is subtracted from the delay.
+//! Time that a look proves to be blocked stays blocked. If `rest` is smaller than that time at a later look, the kernel has booked sleep as delay
+//! (see the parent module), and the difference is subtracted from the delay.
 //!
 //! The sums are cumulative, so a later look decides what an earlier one could not. What is undecided at the last look becomes unknown. So does the
 //! time between the last look and the death of a thread whose death was not observed, and the tick within which a thread was born.
@@ -222,7 +222,7 @@ impl Thread {
     }
 
     /// Returns run time and delay, limited to the thread's wall time. They can be larger, because the kernel books a run or a wait as a whole at
-    /// its end, also if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no bound.
+    /// its end, even if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no bound.
     fn within_window(&self) -> (u64, u64) {
         let run_ns = self.run_ns(&self.last);
         let delay_ns = self.delay_ns(&self.last).saturating_sub(self.false_delay_ns);

@@ -28,12 +28,12 @@ use crate::observer::WatchError;
 /// How threads are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
-    /// By BPF if possible, otherwise by /proc.
+    /// Threads are observed by BPF if possible, otherwise by /proc.
     #[default]
     Best,
-    /// By BPF, or not at all.
+    /// Threads are observed by BPF, or not at all.
     Traced,
-    /// By /proc.
+    /// Threads are observed by /proc.
     Polled,
 }
 
@@ -81,9 +81,9 @@ pub enum Stands {
 /// The table of all snapshots. It can be read from any thread.
 #[derive(Clone)]
 pub enum Table {
-    /// Written by BPF.
+    /// A table that BPF writes.
     Mapped(Arc<Mapped>),
-    /// Read from /proc.
+    /// A table that is filled from /proc.
     Polled(Arc<Rows>),
 }
 
@@ -131,7 +131,8 @@ impl Stands {
         }
     }
 
-    /// Gives all threads of a process a snapshot. Threads that they create later get theirs at birth, or when [`Stands::poll`] finds them.
+    /// Starts to keep a snapshot for each thread of a process. Threads that the process creates later get a snapshot when they are created, or
+    /// when [`Stands::poll`] finds them.
     ///
     /// # Errors
     /// If the kernel refuses the walk over the process's threads.

@@ -11,14 +11,14 @@ use machine::process::{Task, pids};
 pub struct Other {
     /// The programs' name, as in ps(1).
     pub comm: String,
-    /// Their run time, nanoseconds.
+    /// Run time of these programs, nanoseconds.
     pub ran_ns: u64,
 }
 
 /// The CPU time of all other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Others {
-    /// By name, in descending order of CPU time.
+    /// The programs by name, in descending order of CPU time.
     pub programs: Vec<Other>,
     /// True if the times are upper limits: /proc does not divide them by CPU.
     pub at_most: bool,

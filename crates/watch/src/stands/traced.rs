@@ -121,7 +121,7 @@ impl Traced {
         Ok(traced)
     }
 
-    /// Gives all threads of a process a snapshot. Threads that they create later get theirs at birth.
+    /// Starts to keep a snapshot for each thread of a process. Threads that the process creates later get a snapshot when they are created.
     ///
     /// # Errors
     /// If the kernel refuses the walk over the process's tasks.

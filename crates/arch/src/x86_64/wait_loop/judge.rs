@@ -104,16 +104,16 @@ fn leaves(code: &Code, cycle: &Cycle, node: u32) -> bool {
     code.successors(node).filter(|to| cycle.body.binary_search(to).is_ok()).count() < 2
 }
 
-/// How the loop carries locations from one iteration to the next.
+/// How a loop changes the values in registers and stack slots from one iteration to the next.
 struct Carried {
     round: Vec<Value>,
-    /// The tokens that each location's value can depend on after any number of iterations.
+    /// For each location: a bit set of the locations on whose earlier values its value can depend after any number of iterations.
     reach: Vec<u64>,
-    /// The tokens that the loop itself changes from one iteration to the next.
+    /// Bit set of the locations whose values the loop itself changes from one iteration to the next.
     progress: u64,
-    /// The tokens of `progress` that change by more than a constant step.
+    /// Bit set of those locations in `progress` that change by more than a constant step.
     work: u64,
-    /// The slots that the loop never writes.
+    /// Bit set of the stack slots that the loop never writes.
     untouched_slots: u64,
 }
 

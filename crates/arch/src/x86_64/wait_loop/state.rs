@@ -8,7 +8,7 @@
 pub(super) const FLAGS: usize = 16;
 /// Index of the first stack slot.
 pub(super) const FIRST_SLOT: usize = 17;
-/// Largest number of locations: tokens are bits of a u64.
+/// Largest number of locations: a set of locations is a bit set in a u64.
 pub(super) const MAX_LOCATIONS: usize = 64;
 
 /// A place in the function's own stack frame.
@@ -23,7 +23,7 @@ pub(super) struct Slot {
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Value {
-    /// The tokens from which the value was made, one bit each.
+    /// Bit set of the locations from whose values at the start of the iteration (their tokens) this value was computed.
     pub tokens: u64,
     /// Whether the value comes from memory that other threads may write.
     pub polled: bool,
@@ -31,14 +31,15 @@ pub(super) struct Value {
     pub clock: bool,
     /// Whether a constant was added to the value, as for a counter.
     pub step: bool,
-    /// Whether other arithmetic was done on a value with tokens. This indicates that the loop works instead of waiting.
+    /// Whether other arithmetic was done on a value that depends on a location's earlier value. This indicates that the loop works instead
+    /// of waiting.
     pub work: bool,
     /// The slot whose address the value is; `None` if it is not the address of a slot.
     pub address_of: Option<Slot>,
 }
 
 impl Value {
-    /// Returns the value that stands for a location itself.
+    /// Returns the value that a location has at the start of an iteration: its own token.
     pub fn token(location: usize) -> Value {
         Value { tokens: 1 << location, ..Value::default() }
     }
@@ -61,7 +62,7 @@ impl Value {
 pub(super) struct State(Vec<Value>);
 
 impl State {
-    /// Returns the value of a location: its own token, if the iteration has not written it.
+    /// Returns the value of a location. If the iteration has not written the location, this is its value from the start of the iteration.
     pub fn get(&self, location: usize) -> Value {
         self.0.get(location).copied().unwrap_or(Value::token(location))
     }

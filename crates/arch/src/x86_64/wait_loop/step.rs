@@ -18,7 +18,8 @@ pub(super) struct Effects {
     pub stores: bool,
     /// Whether the instruction is a locked read-modify-write that gives another result when it is repeated.
     pub advances_memory: bool,
-    /// The value that a repeatable exchange stores, or that a compare-exchange compares with and stores.
+    /// For an exchange that can be repeated without effect: the value that it stores. For a compare-exchange: the values that it compares
+    /// with and stores.
     pub offered: Option<Offer>,
     /// Whether the instruction computes on vectors or floating point, or moves strings.
     pub moves_data: bool,

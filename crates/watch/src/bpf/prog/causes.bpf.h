@@ -31,7 +31,7 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 	/* The verifier needs the bit mask, although the comparison above implies it. */
 	cause = cause_of_syscall[call.nr & 511];
 	if (cause == COX_BY_FD)
-		/* The top bit distinguishes read(0) from "none yet". */
+		/* The top bit is always set. Without it, a read of descriptor 0 would give the value 0, which means that no call is stored. */
 		c->fd_now = 1ull << 63 | (u64)call.nr << 32 | call.fd;
 	return cause;
 }

@@ -53,7 +53,8 @@ COX_INLINE u64 mask_word(u64 task, u32 w)
 	return word;
 }
 
-/* Finds the class of a mask that is neither "all" nor "one" by its hash, or allocates a class. `task` is from `address_of`. */
+/* Finds, by its hash, the class of an affinity mask with more than one CPU but not all CPUs. Allocates a class if the mask has none yet. `task`
+ * is from `address_of`. */
 COX_RARE u32 partial_class(u64 task)
 {
 	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */

@@ -9,7 +9,8 @@
 
 #include "threads.bpf.h"
 
-/* The set of the pack's CPUs. CPUs beyond its size are not watched. The size is also in programs.rs. */
+/* Number of words in the set of the pack's CPUs. CPUs with higher numbers than the set has bits are not watched. This number is also in
+ * programs.rs. */
 #define COX_PACK_WORDS 16
 u64 pack_cpus[COX_PACK_WORDS];
 /* cox's process id in its own namespace. */

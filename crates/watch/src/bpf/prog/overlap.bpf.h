@@ -84,7 +84,7 @@ COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 	return thread && thread->monitored.process ? &thread->monitored : NULL;
 }
 
-/* Returns NULL also if the process has no page yet, or a page of another layout. */
+/* Returns the program page of a process. Returns NULL also if the process has no page yet, or a page of another layout. */
 COX_INLINE struct cox_umt_said *said_by(u32 process)
 {
 	struct cox_umt_said *said;
@@ -380,7 +380,7 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		/* Not an atomic operation: written only here, on the CPU that the thread leaves. */
 		seen->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
-	/* Also if another program's thread gets the CPU, because the blocked thread's share of this CPU is free for a standby. */
+	/* A standby is rung even if a thread of another program gets the CPU, because the blocked thread's share of this CPU is free for a standby. */
 	ring(m->process - 1, cpu, said->queues);
 }
 

@@ -122,7 +122,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 /*
  * A variant of on_switch without clocks, for sessions that need none. Clocks are nine tenths of the code of on_switch. The verifier would remove
- * them, but loading them only for that would take longer than loading everything else.
+ * the code of unused clocks, but loading that code first would take longer than loading everything else.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_plain_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
