@@ -1,8 +1,8 @@
-//! The twelve kernels and their amount of work.
+//! The twelve benchmark kernels and their amount of work.
 
 use crate::named::by_name;
 
-/// A kernel of the workloads.
+/// A benchmark kernel of the workloads.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// Name without `kernel-`: the program is `kernel-NAME`.
@@ -32,7 +32,7 @@ pub const KERNELS: [Kernel; 12] = [
     kernel("water", 320),
 ];
 
-/// Returns the kernel of this name.
+/// Returns the benchmark kernel of this name.
 ///
 /// # Errors
 /// The list of all names, if there is no such kernel.

@@ -87,13 +87,13 @@ struct Round {
     measured_ns: f64,
 }
 
-/// The results of one kernel.
+/// The results of one benchmark kernel.
 #[derive(Debug, Serialize)]
 struct Case {
     kernel: &'static str,
     rows: Vec<Row>,
     order_right: bool,
-    /// Why the kernel could not be measured; `rows` is then empty.
+    /// Why the benchmark kernel could not be measured; `rows` is then empty.
     failed: Option<String>,
 }
 
@@ -204,7 +204,7 @@ impl Bench<'_> {
         self.read(&json)
     }
 
-    /// Runs the kernel once in the given way. Returns its wall time in ns.
+    /// Runs the benchmark kernel once in the given way (such as packed by cox). Returns its wall time in ns.
     fn measure(&self, kernel: &Kernel, way: Way) -> Result<f64> {
         let json = self.scratch.path().join("pack.json");
         let threads = if way == Way::FewerThreads { self.options.ncpus } else { self.options.threads };

@@ -14,7 +14,8 @@ pub fn allowed_cpus() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count() as usize)
 }
 
-/// One thread per CPU, with a futex barrier every 100 us: about one block and one wake-up per thread and round.
+/// Returns the workload `barriers`: one thread per CPU, with a futex barrier every 100 us: about one block and
+/// one wake-up per thread and round.
 pub fn barriers<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let threads = allowed_cpus().max(2);
     // Calibrate only once: each run would find a slightly different speed.
@@ -40,7 +41,7 @@ pub fn barriers<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     }
 }
 
-/// A triad over arrays of four times the last-level cache.
+/// Returns the workload `triad`, over arrays of four times the size of the last-level cache.
 pub fn triad<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let threads = allowed_cpus();
     Program {
@@ -58,7 +59,8 @@ pub fn triad<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     }
 }
 
-/// Three loops with different load imbalance per step, static schedule, libgomp's default wait policy.
+/// Returns the workload `mandelbrot`: three loops with different load imbalance per step, static schedule,
+/// libgomp's default wait policy.
 pub fn mandelbrot<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let threads = allowed_cpus();
     Program {

@@ -14,7 +14,8 @@ use crate::tools::in_path;
 
 const FUNCTIONS_PER_FILE: usize = 8;
 
-/// `make -B` of as many files as are needed for the running time, at least sixty.
+/// Returns the workload `make`: `make -B` of as many files as are needed for the running time, at least
+/// sixty.
 pub fn make<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let jobs = allowed_cpus();
     Program {

@@ -22,10 +22,10 @@ const ROUNDS: usize = 21;
 /// A program to start, the ways to start it, and their limit.
 struct Subject {
     name: &'static str,
-    /// Heading of the figure that divides the time of the first way into parts.
+    /// Heading of the figure that divides the time of the first command in `ours` into parts.
     by_part: &'static str,
     program: &'static [&'static str],
-    /// Ways with cox. The limit applies to the first one.
+    /// Ways to start the program with cox. The limit applies to the first one.
     ours: &'static [Way],
     /// Largest permitted added time, as a multiple of what the cheapest perf adds.
     limit: f64,
@@ -84,7 +84,7 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
     Ok(())
 }
 
-/// Compares the time that the first way of cox adds with what the cheapest way of perf adds.
+/// Compares the time that the first way to start the program with cox adds, with the time that the cheapest way with perf adds.
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
     let criterion =

@@ -21,7 +21,7 @@ const PARTS: [&str; 3] = ["progress", "locality", "period"];
 /// Time limit of a run, as a multiple of a run with all of PALM.
 const LIMIT: f64 = 20.0;
 
-/// The results of one kernel with one set of PALM's parts.
+/// The results of one benchmark kernel with one set of PALM's parts.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     kernel: &'static str,
@@ -31,12 +31,12 @@ struct Row {
     /// True if the paper's ablation of this part names this kernel.
     named_by_paper: bool,
     elapsed_s: Series,
-    /// Elapsed time ÷ that with all parts, by round.
+    /// Elapsed time ÷ elapsed time with all parts of PALM, by round.
     to_palm: Series,
     cut_short: usize,
-    /// Number of moved threads per run; median.
+    /// Number of times per run that a thread was moved to another CPU; median.
     moves: f64,
-    /// Number of moved threads per second; median.
+    /// Number of times per second that a thread was moved to another CPU; median.
     moves_per_s: f64,
 }
 

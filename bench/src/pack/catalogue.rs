@@ -1,9 +1,9 @@
-//! The twelve kernels, and the properties of each that the experiments need.
+//! The twelve benchmark kernels, and the properties of each that the experiments need.
 
 use super::barriers::Wait;
 use crate::named::by_name;
 
-/// A kernel of `workloads/kernels`.
+/// A benchmark kernel of `workloads/kernels`.
 #[derive(Debug, PartialEq)]
 pub struct Kernel {
     /// Name without `kernel-`.
@@ -15,11 +15,12 @@ pub struct Kernel {
     /// True if the code of this benchmark kernel itself contains a spin loop, so that no setting of an OpenMP runtime stops the
     /// spinning.
     pub spins_itself: bool,
-    /// True if packing must not make the kernel slower. These kernels do not synchronise, or their threads sleep after short phases.
+    /// True if packing must not make this benchmark kernel slower. Such kernels do not synchronise, or their threads sleep after short
+    /// phases.
     pub wants_no_harm: bool,
-    /// How the kernel's threads wait in the simulator; `None`: they synchronise only at the end.
+    /// How the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end.
     pub wait: Option<Wait>,
-    /// Parts of PALM for which the paper's ablation names this kernel (slide 25 of its presentation).
+    /// Parts of PALM for which the paper's ablation names this benchmark kernel (slide 25 of its presentation).
     pub parts: &'static [&'static str],
 }
 
@@ -27,7 +28,7 @@ const fn kernel(name: &'static str, steps: u64, wait: Option<Wait>) -> Kernel {
     Kernel { name, steps, least_steps: 1, spins_itself: false, wants_no_harm: false, wait, parts: &[] }
 }
 
-/// The kernels in the order of the paper: seven that synchronise a lot, five that do not.
+/// The benchmark kernels in the order of the paper: seven that synchronise a lot, five that do not.
 pub const KERNELS: [Kernel; 12] = [
     Kernel { parts: &["period"], ..kernel("barnes", 24, Some(Wait::Futex)) },
     Kernel { parts: &["progress"], ..kernel("anneal", 65, Some(Wait::Futex)) },

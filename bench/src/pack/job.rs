@@ -1,4 +1,4 @@
-//! One kernel with a given amount of work, run in one way.
+//! One benchmark kernel with a given amount of work, run in one way.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use super::field::{Confined, Field, Run};
 use super::output::{self, KernelSaid};
 use super::ratio::Ratio;
 
-/// Target duration of a kernel with as many threads as CPUs, s.
+/// Target duration of a benchmark kernel with as many threads as CPUs, s.
 pub const USUAL_S: f64 = 1.0;
-/// Time limit for runs of a kernel whose duration is still unknown.
+/// Time limit for runs of a benchmark kernel whose duration is still unknown.
 pub const FIRST_LIMIT: Duration = Duration::from_secs(120);
 
-/// A way to run one of the twelve kernels (`workloads/kernels`).
+/// A way to run one of the twelve benchmark kernels (`workloads/kernels`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum With {
@@ -47,7 +47,7 @@ impl With {
     }
 }
 
-/// The results of one run of a kernel.
+/// The results of one run of a benchmark kernel.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Time of the parallel part, s; if cut short, time of the whole command until it was ended.
@@ -58,9 +58,9 @@ pub struct Sample {
     pub cut_short: bool,
     /// CPU time of cox, in percent of one CPU.
     pub own_percent: Option<f64>,
-    /// Number of moved threads: in the whole run, and per second.
+    /// Number of times that a thread was moved to another CPU: in the whole run, and per second.
     pub moves: Option<(f64, f64)>,
-    /// What the kernel printed at its end.
+    /// What the benchmark kernel printed at its end.
     pub said: Option<KernelSaid>,
 }
 
@@ -78,7 +78,7 @@ impl Sample {
     }
 }
 
-/// A kernel with its amount of work.
+/// A benchmark kernel with its amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// The kernel.
@@ -101,14 +101,14 @@ impl Job {
         Ok(Job { kernel, steps: steps_for(tried, work_s, wanted_s).max(kernel.least_steps), ratio })
     }
 
-    /// Runs the kernel with `threads` threads.
+    /// Runs the benchmark kernel with `threads` threads.
     pub fn run(&self, field: &Field<'_>, threads: usize, confined: &Confined, limit: Duration) -> Result<Sample> {
         let arguments = ["--threads".into(), threads.to_string(), "--steps".into(), self.steps.to_string()];
         let program = field.program(&format!("kernel-{}", self.kernel.name), &arguments)?;
         Sample::of(&field.run(self.ratio.cpus, confined, &program, limit)?)
     }
 
-    /// Runs the kernel in the way `with`; `best_ms` is the best fixed period.
+    /// Runs the benchmark kernel in the way `with`; `best_ms` is the best fixed period.
     pub fn run_with(&self, field: &Field<'_>, with: With, best_ms: f64, limit: Duration) -> Result<Sample> {
         let (threads, confined) = match with {
             With::Taskset => (self.ratio.threads, Confined::Taskset),

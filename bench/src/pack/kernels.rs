@@ -1,4 +1,4 @@
-//! Twelve kernels on fewer CPUs than threads: the paper's table.
+//! Twelve benchmark kernels on fewer CPUs than threads: the paper's table.
 //!
 //! Every kernel does the same work in five ways: with taskset (the paper's TP), with as many threads as CPUs (TR), with the best fixed period (static
 //! best), by the paper's own rules (palm), and with cox as it is (ours).
@@ -34,7 +34,7 @@ const LIMIT_OURS: f64 = 12.0;
 /// Target for kernels whose threads spin in the program's own loops: cox is this many times faster than taskset.
 const MUCH_FASTER: f64 = 10.0;
 
-/// The results of one kernel with one treatment.
+/// The results of one benchmark kernel with one treatment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// The treatment.
@@ -51,7 +51,7 @@ pub struct Row {
     pub cut_short: usize,
     /// CPU time of cox, in percent of one CPU; median.
     pub controller_percent: Option<f64>,
-    /// Number of moved threads per second; median.
+    /// Number of times per second that a thread was moved to another CPU; median.
     pub moves_per_s: Option<f64>,
 }
 
@@ -62,10 +62,10 @@ impl Row {
     }
 }
 
-/// The results of one kernel with all treatments.
+/// The results of one benchmark kernel with all treatments.
 #[derive(Clone, Debug, Serialize)]
 pub struct Table {
-    /// Name of the kernel.
+    /// Name of the benchmark kernel.
     pub kernel: &'static str,
     /// Threads and CPUs.
     pub ratio: Ratio,
@@ -92,7 +92,7 @@ impl Table {
         Some(1.0 / self.row(with)?.efficiency.estimate.median)
     }
 
-    /// Returns how the kernel's threads wait in the simulator.
+    /// Returns how the benchmark kernel's threads wait in the simulator.
     pub fn wait(&self) -> Option<Wait> {
         self.kind.wait
     }
@@ -122,7 +122,7 @@ impl Table {
     }
 }
 
-/// Measures one kernel at one ratio.
+/// Measures one benchmark kernel at one ratio of threads to CPUs.
 pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Result<Table> {
     let reduced = job.run_with(field, With::FewerThreads, 0.0, FIRST_LIMIT)?;
     let ours = job.run_with(field, With::Ours, 0.0, FIRST_LIMIT)?;

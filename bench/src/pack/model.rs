@@ -1,4 +1,4 @@
-//! Models of barrier lines and kernels for the simulator.
+//! Models of barrier lines and benchmark kernels for the simulator.
 
 use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::controller::Settings;
@@ -97,8 +97,8 @@ impl Model {
         }
     }
 
-    /// Models a kernel by its measured figures: the mean phase of its run with as many threads as CPUs. The work per CPU stays the same on larger
-    /// machines, because users of larger machines have larger problems.
+    /// Models a benchmark kernel by its measured figures: the mean phase of its run with as many threads as CPUs. The work per CPU stays the same on
+    /// larger machines, because users of larger machines have larger problems.
     pub fn of_kernel(table: &Table) -> Option<Model> {
         let elapsed_ns = table.row(With::FewerThreads)?.elapsed_s.estimate.median * 1e9;
         let (phases, wait) = match table.wait() {
@@ -167,7 +167,7 @@ pub struct Simulated {
     pub slowdown: f64,
     /// CPU time of the controller, in percent of one CPU.
     pub own_percent: f64,
-    /// Number of moved threads per second.
+    /// Number of times per second that a thread was moved to another CPU.
     pub moves_per_s: f64,
 }
 

@@ -16,7 +16,7 @@ pub struct Told {
     pub own_ns: u64,
     /// Time in which threads were rotated among CPUs.
     pub rotating_ns: u64,
-    /// Number of threads that moved from another CPU.
+    /// Number of times that a thread was moved to another CPU.
     pub moves: u64,
     /// Problems that cox reported.
     #[serde(alias = "complaints")]
@@ -39,7 +39,7 @@ impl Told {
         100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64
     }
 
-    /// Returns the number of moved threads per second.
+    /// Returns how many times per second a thread was moved to another CPU.
     pub fn moves_per_s(&self) -> f64 {
         1e9 * self.moves as f64 / self.wall_ns.max(1) as f64
     }
@@ -93,7 +93,7 @@ pub fn waiting_process(text: &str) -> Option<u32> {
     text.contains("waits for SIGUSR1").then(|| number_after(text, "process "))?.map(|pid| pid as u32)
 }
 
-/// What a kernel prints at its end.
+/// What a benchmark kernel prints at its end.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelSaid {
     /// Time of the parallel part, s.

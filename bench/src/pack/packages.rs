@@ -57,7 +57,7 @@ struct Row {
     cox_s: Series,
     /// cox ÷ taskset, by round.
     program_ratio: Series,
-    /// Wall time of the whole command, including cox's start and end, ÷ that with taskset, by round.
+    /// Wall time of the whole command, including cox's start and end, ÷ wall time of the command with taskset, by round.
     command_ratio: Series,
     /// True if all runs wrote the same output, byte by byte.
     same_output: bool,

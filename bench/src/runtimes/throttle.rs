@@ -31,7 +31,7 @@ impl Throttle {
         let is_partition = Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
         let device = disk.ok().filter(|_| is_partition).unwrap_or_else(|| format!("{major}:{minor}"));
         for name in leftovers::in_folder(Path::new(BLKIO)) {
-            // A group that still has a process cannot be removed; it stays until the next time.
+            // A group that still has a process cannot be removed; it stays until a later clean-up.
             let _ = std::fs::remove_dir(Path::new(BLKIO).join(name));
         }
         let group = Path::new(BLKIO).join(leftovers::name(""));

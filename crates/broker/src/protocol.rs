@@ -271,7 +271,7 @@ pub fn losses_of(order: [u64; 8]) -> Losses {
     Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments }
 }
 
-/// A message of cox-observe.
+/// A message that cox-observe sends to cox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'b> {
     /// Data of one part: an array of complete structs.

@@ -17,7 +17,7 @@ pub enum Error {
         knob: Box<Knob>,
         /// The engine that asked first.
         one: String,
-        /// The value that this engine wants.
+        /// The value that the first engine wants.
         one_wants: String,
         /// The other engine.
         other: String,

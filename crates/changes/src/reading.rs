@@ -23,7 +23,7 @@ const OLD_BEGINNING: &[u8] = b"{\"session\":{\"format\":";
 /// The content of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The session that wrote it.
+    /// The session that wrote the journal.
     pub header: Header,
     /// The announced changes, in order.
     pub changes: Vec<Change>,

@@ -59,7 +59,7 @@ impl Client {
 
 enum Kind {
     Bpf(Box<dyn Doorbells>),
-    /// Plain memory, which the processes themselves write. Holds the number of the next process.
+    /// The pages are plain memory, which the processes themselves write. The value is the number that the next process gets.
     Memory(u32),
 }
 

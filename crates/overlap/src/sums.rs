@@ -11,7 +11,7 @@ use wire::umt::{DELAYS, How, STANDBYS_AT_MOST, Said, Seen, VERSION};
 const LAST_ERRNO: i32 = 4095;
 
 ledger::figures! {
-    /// Why there were fewer standbys than there could be, and what went wrong.
+    /// Why there were fewer standby threads than possible, and which errors occurred.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Reasons {}
     figures of reasons {
@@ -129,7 +129,7 @@ impl Sums {
             && self.error.is_none_or(|error| error <= LAST_ERRNO)
     }
 
-    /// Returns the sum of both.
+    /// Returns these counts plus those of `other`.
     fn with(mut self, other: &Sums) -> Sums {
         self.counts.add(&other.counts);
         self.reasons.add(&other.reasons);

@@ -184,7 +184,7 @@ struct Prepared {
     has_no_input: bool,
 }
 
-/// The same data in the form that system calls take. Lists of pointers end with a null pointer.
+/// The data of a [`Prepared`] in the form that system calls take. Lists of pointers end with a null pointer.
 struct Words<'p> {
     candidates: &'p [CString],
     argv: Vec<*const libc::c_char>,

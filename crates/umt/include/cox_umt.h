@@ -37,8 +37,8 @@ struct cox_umt_counts {
 	uint32_t blocked;
 	uint32_t unblocked;
 	/*
-	 * perf only: how often a thread, on any CPU, switched more than 127 times between two reads. The lost pairs of blocks and unblocks
-	 * are in neither count; the difference of both counts is right.
+	 * perf only: how often a thread, on any CPU, switched more than 127 times between two reads. Lost records contain equally many blocks and
+	 * unblocks, which are missing from both counts above; so the difference of the counts is still correct.
 	 */
 	uint32_t lost;
 };

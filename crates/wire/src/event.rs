@@ -37,7 +37,7 @@ pub enum EventKind {
         /// The creator's process.
         parent_tgid: u32,
     },
-    /// The thread existed before it was enrolled; nothing is known of that time.
+    /// The thread existed before it was enrolled; what it did before is unknown.
     Enrolled {
         /// The thread's process.
         tgid: u32,
@@ -72,7 +72,7 @@ pub enum EventKind {
     },
     /// The thread was switched out.
     Out {
-        /// How it left the CPU.
+        /// How the thread left the CPU.
         off: Off,
     },
     /// The thread was migrated.
@@ -86,7 +86,7 @@ pub enum EventKind {
     Named {
         /// The new name.
         comm: String,
-        /// Whether an exec changed it.
+        /// Whether an exec changed the name.
         exec: bool,
     },
     /// The thread has exited; its last switch-out may follow.

@@ -69,7 +69,7 @@ pub enum What {
     Switch {
         /// The thread that leaves.
         out: u32,
-        /// The state in which it leaves.
+        /// The state in which the thread `out` leaves its CPU.
         left: Left,
         /// Whether the thread that leaves is tracked.
         out_is_member: bool,
@@ -144,7 +144,7 @@ pub enum What {
     Sample {
         /// The thread.
         tid: u32,
-        /// Why it was spinning; `None`: it was working.
+        /// Why the thread was spinning; `None`: the thread was working.
         waiting: Option<Waiting>,
     },
 }

@@ -75,19 +75,19 @@ pub fn cell_arrival(t_ns: u64) -> u64 {
     unsafe { cox_native_cell_arrival(t_ns) }
 }
 
-/// Returns W(t) of a thread-time cell.
+/// Returns the thread-time integral W(t) of a thread-time cell.
 pub fn cell_thread_time(cell: u64, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_thread_time(cell, t_ns) }
 }
 
-/// Returns I(t) of a presence cell.
+/// Returns the presence integral I(t) of a presence cell.
 pub fn cell_presence(cell: u64, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_presence(cell, t_ns) }
 }
 
-/// Returns the time between two readings.
+/// Returns the time between two readings of a cell.
 pub fn cell_since(later: u64, earlier: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_since(later, earlier) }

@@ -79,7 +79,7 @@ pub struct SampleSite {
     pub module: String,
     /// Name of the function, if the file contains it.
     pub function: Option<String>,
-    /// Why this counts as waiting; `None`: work, as far as is known.
+    /// Why the code at this place counts as waiting for other threads; `None`: it counts as work, as far as is known.
     pub waiting: Option<Waiting>,
 }
 

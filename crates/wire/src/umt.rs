@@ -182,13 +182,13 @@ pub struct Welcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum How {
-    /// By BPF, which rings the standbys.
+    /// BPF notices them, and rings the standbys.
     Bpf,
-    /// By sentinels: threads of the idle class, which run when no other thread wants their CPU, and then ring the standbys.
+    /// Sentinels notice them: threads of the idle class, which run when no other thread wants their CPU, and then ring the standbys.
     Sentinels,
-    /// By the kernel's records of switches: each switch-out wakes a parked standby directly.
+    /// The kernel's records of switches show them: each record of a switch-out wakes a parked standby directly.
     Records,
-    /// By the same records, but they wake one leader thread, and the leader rings the standbys.
+    /// The kernel's records of switches show them: each record wakes one leader thread, and the leader rings the standbys.
     Leader,
 }
 

@@ -46,11 +46,11 @@ pub struct Outcome {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// It exited with this code.
+    /// The run exited with this code.
     Exit(i32),
-    /// It was killed by this signal.
+    /// The run was killed by this signal.
     Signal(i32),
-    /// It did not end within the limit.
+    /// The run did not end within the time limit.
     Hang,
 }
 

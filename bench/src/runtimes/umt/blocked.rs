@@ -41,7 +41,7 @@ pub struct Blocked {
     by_way: Vec<Runs>,
 }
 
-/// Returns libgomp with each number of threads per CPU that is tried on this many CPUs.
+/// Returns the settings with which libgomp is run on a machine with `cpus` CPUs: one for each number of threads per CPU that is tried.
 fn by_hand(cpus: u32) -> impl Iterator<Item = Way> {
     BY_HAND.into_iter().filter(move |times| *times == 1 || times * cpus <= MOST_THREADS).map(Way::Gomp)
 }

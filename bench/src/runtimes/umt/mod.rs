@@ -83,7 +83,7 @@ const COSTS: usize = 3;
 struct Report {
     #[serde(flatten)]
     header: json::Header,
-    /// Ways that cannot be measured here, and why.
+    /// Runtimes (with their settings) that cannot be measured here, and why.
     lacking: Vec<(String, String)>,
     points: Vec<Point>,
     /// Results of the programs that cannot gain from overlap.
@@ -192,7 +192,7 @@ fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64)
     blockings.flat_map(|blocking| ratios.clone().map(|ratio| (*blocking, ratio))).collect()
 }
 
-/// Returns the ways that can be measured here, and the others with the reason.
+/// Returns the runtimes (with their settings) that can be measured here, and the others with the reason.
 fn ways(field: &Field<'_>) -> (Vec<Way>, Vec<(String, String)>) {
     let (mut ways, mut lacking) = (Vec::new(), Vec::new());
     for way in Way::all() {

@@ -23,7 +23,7 @@ pub struct Point {
     pub details: Vec<Detail>,
 }
 
-/// The times of one way, by round.
+/// The times with one runtime and its settings (one `way`), by round.
 #[derive(Debug, Serialize)]
 pub struct Runs {
     #[serde(serialize_with = "serialize_name")]
@@ -40,7 +40,7 @@ impl Point {
         self.by_way.iter().find(|runs| runs.way == way)
     }
 
-    /// Returns the runs of the way with the shortest median.
+    /// Returns the runs with the runtime and settings whose median time is shortest.
     fn best(&self, ways: impl Iterator<Item = Way>) -> Option<&Runs> {
         let runs = ways.filter_map(|way| self.of(way));
         runs.min_by(|a, b| median(&a.seconds).total_cmp(&median(&b.seconds)))
