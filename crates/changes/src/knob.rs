@@ -197,8 +197,8 @@ impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Claim::Exactly(value) => write!(f, "{value}"),
-            Claim::Within(cpus) => write!(f, "some of CPUs {cpus}"),
-            Claim::AtTimes(value) => write!(f, "{value} at times"),
+            Claim::Within(cpus) => write!(f, "any subset of CPUs {cpus}"),
+            Claim::AtTimes(value) => write!(f, "{value} only at times"),
         }
     }
 }

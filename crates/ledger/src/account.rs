@@ -164,7 +164,7 @@ figures! {
         pub latencies: Option<Box<Latencies>>,
     }
     figures of thread {
-        /// Lifetime: from the thread's creation (fork or clone), or the time when it was first seen, to its last switch-out, or the end of the window.
+        /// Lifetime: from the thread's creation (fork or clone), or when it was first seen, to its last switch-out, or the end of the window.
         wall_ns: u64, sum, "wall", Seen::ALWAYS;
         /// Time on a CPU: from switch-in to switch-out.
         run_ns: u64, sum, "run", Seen { proc: "sum only", ..Seen::ALWAYS };

@@ -22,9 +22,10 @@ pub fn of_this_process(root: &Root) -> Result<Option<u32>, Error> {
     let link = root.read_link(OWN)?;
     match number(&link) {
         Some(number) => Ok((number != FIRST).then_some(number)),
-        None => {
-            Err(Error::Format { path: root.path(OWN), reason: format!("{link:?} is not what namespaces(7) describes") })
-        }
+        None => Err(Error::Format {
+            path: root.path(OWN),
+            reason: format!("{link:?} does not have the form that namespaces(7) describes"),
+        }),
     }
 }
 

@@ -16,9 +16,9 @@ pub fn give(process: u32) -> Result<Given> {
 /// Makes memory of a fixed size, which no process can shrink.
 fn file(bytes: usize) -> Result<OwnedFd> {
     let file = memfd_create("coxswain-overlap", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
-        .context("making a process's pages")?;
-    ftruncate(&file, bytes as u64).context("making a process's pages")?;
+        .context("creating the memory that a process shares with cox")?;
+    ftruncate(&file, bytes as u64).context("creating the memory that a process shares with cox")?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-        .context("making a process's pages")?;
+        .context("creating the memory that a process shares with cox")?;
     Ok(file)
 }

@@ -228,8 +228,8 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(client, &mut hello, RecvFlags::empty())?;
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
-    anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "not a client of this session");
-    let pid = Peer::of(client)?.process.context("a process that this PID namespace does not include")?;
+    anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "the client does not belong to this session");
+    let pid = Peer::of(client)?.process.context("the client's process is not in cox's PID namespace")?;
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
     let given = source.give_or_count(pid)?;
     let how = source.how as u32;
@@ -242,7 +242,7 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     if !has_room || sent.is_err() {
         // The client has hung up meanwhile, and no later event will report this.
         source.over(given.process);
-        anyhow::bail!("an answer that could not be sent");
+        anyhow::bail!("the answer could not be sent");
     }
     source.prepare();
     Ok(given.process)

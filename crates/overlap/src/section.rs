@@ -77,18 +77,18 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
     let reasons = [
         (
             sums.reasons.thread_data,
-            "without standbys: the program uses thread-local variables (threadprivate, __thread), and a standby would access its own copies \
+            "no standby threads: the program uses thread-local variables (threadprivate, __thread), and a standby would access its own copies \
              of them",
         ),
         (
             sums.reasons.bound,
-            "without standbys: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)",
+            "no standby threads: threads are bound to places (OMP_PROC_BIND, OMP_PLACES, GOMP_CPU_AFFINITY)",
         ),
         (
             sums.reasons.lost,
             "cox-observe, which had the eBPF programs, ended before the program: from then on the program ran as under libgomp",
         ),
-        (sums.reasons.unseen, "without standbys: eBPF did not report when the program's first thread blocked"),
+        (sums.reasons.unseen, "no standby threads: eBPF did not report when the program's first thread blocked"),
         (
             sums.reasons.unshared,
             "some teams have queues that eBPF cannot read: tasks in these queues may have started later",
@@ -105,7 +105,7 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
     all.extend(not_made(sums));
     all.extend(sums.refusal.as_ref().map(|why| {
-        format!("{} of the processes that asked for doorbells ran without standbys: {why}", sums.reasons.refused)
+        format!("{} of the processes that asked for doorbells ran without standby threads: {why}", sums.reasons.refused)
     }));
     all
 }
@@ -114,7 +114,7 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
 fn not_made(sums: &Sums) -> Option<String> {
     let at_limit = (sums.reasons.at_limit > 0).then(|| {
         format!(
-            "a process may have at most {STANDBYS_AT_MOST}, and all of them were blocked or at work ({} times)",
+            "a process may have at most {STANDBYS_AT_MOST} standby threads, and all of them were blocked or at work ({} times)",
             sums.reasons.at_limit
         )
     });
@@ -124,7 +124,7 @@ fn not_made(sums: &Sums) -> Option<String> {
                                pids.max, kernel.threads-max), or no memory for its stack"
             .to_owned(),
         Some(error) => std::io::Error::from_raw_os_error(error).to_string(),
-        None => "the program did not say why".to_owned(),
+        None => "the reason is not known".to_owned(),
     });
     let reasons: Vec<String> = at_limit.into_iter().chain(refused).collect();
     (sums.counts.failed > 0)

@@ -71,7 +71,7 @@ impl Source {
     /// Makes a source that uses the kernel's records of switches, if this user may have them.
     pub fn records(how: How) -> Result<Source> {
         umt_client::records::probe().context(
-            "the kernel gives no records of a program's own switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
+            "the kernel does not let a program record its own context switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
              or use --overlap=standby-idle",
         )?;
         Ok(Source::memory(how))
@@ -89,9 +89,10 @@ impl Source {
         };
         match Source::records(How::Records) {
             Ok(source) => Ok((Some(source), Some(by_bpf))),
-            Err(why) => {
-                Ok((Some(Source::memory(How::Sentinels)), Some(format!("{by_bpf}; nor perf: {}", chain(&why)))))
-            }
+            Err(why) => Ok((
+                Some(Source::memory(How::Sentinels)),
+                Some(format!("{by_bpf}; it does not use perf either: {}", chain(&why))),
+            )),
         }
     }
 

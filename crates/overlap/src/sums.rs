@@ -21,13 +21,13 @@ ledger::figures! {
         thread_data: u64, sum;
         /// Processes without standbys, because their threads are bound to places.
         bound: u64, sum;
-        /// Processes without standbys, because BPF did not count the test block of their first thread.
+        /// Processes without standbys, because BPF did not report that their first thread blocked, which each process tests first.
         unseen: u64, sum;
         /// Number of cases in which two tasks were given the same thread number.
         shared_numbers: u64, sum;
         /// Teams with queues that BPF cannot read.
         unshared: u64, sum;
-        /// Processes whose request was refused.
+        /// Processes whose request for doorbells was refused.
         refused: u64, sum;
         /// 1 if the process that wakes standbys (rings their doorbells) ended before the session was over.
         lost: u64, sum;

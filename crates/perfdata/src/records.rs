@@ -129,7 +129,7 @@ impl<R: BufRead> Records<R> {
                 match unpacking.next(&mut self.body) {
                     Ok(Some(head)) if head.kind != COMPRESSED && head.kind != COMPRESSED2 => return Ok(Some(head)),
                     // perf does not compress a compressed record again.
-                    Ok(Some(_)) => return Ok(self.cut("a compressed record contains another one")),
+                    Ok(Some(_)) => return Ok(self.cut("a compressed record contains another compressed record")),
                     Ok(None) => {}
                     Err(why) => return Ok(self.cut(why)),
                 }

@@ -60,7 +60,7 @@ arch::dispatched! {
     GOMP_cancel => cancel;
     /// Returns whether the construct was cancelled.
     GOMP_cancellation_point => cancellation_point;
-    /// Begins a loop, and registers the reductions in which tasks take part, if there are any. The following functions do so too.
+    /// Begins a loop, and registers the reductions in which tasks take part, if there are any. The functions below that begin a loop do so, too.
     GOMP_loop_start => loop_start;
     /// Begins an ordered loop.
     GOMP_loop_ordered_start => loop_ordered_start;
@@ -114,67 +114,67 @@ arch::dispatched! {
     omp_in_parallel_ => in_parallel_fortran;
     /// Returns the limit of the number of threads in all enclosing regions.
     omp_get_thread_limit => thread_limit;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_get_thread_limit`.
     omp_get_thread_limit_ => thread_limit_fortran;
     /// Returns the number of the team in its league.
     omp_get_team_num => team_num;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_get_team_num`.
     omp_get_team_num_ => team_num_fortran;
     /// Returns the number of teams in the league.
     omp_get_num_teams => num_teams;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_get_num_teams`.
     omp_get_num_teams_ => num_teams_fortran;
     /// Sets the number of threads of regions.
     omp_set_num_threads => set_num_threads;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_num_threads`.
     omp_set_num_threads_ => set_num_threads_fortran;
-    /// Fortran's name with eight-byte integers.
+    /// Fortran's name of `omp_set_num_threads` with eight-byte integers.
     omp_set_num_threads_8_ => set_num_threads_fortran_8;
     /// Sets whether regions may have fewer threads than requested.
     omp_set_dynamic => set_dynamic;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_dynamic`.
     omp_set_dynamic_ => set_dynamic_fortran;
-    /// Fortran's name with eight-byte integers.
+    /// Fortran's name of `omp_set_dynamic` with eight-byte integers.
     omp_set_dynamic_8_ => set_dynamic_fortran_8;
     /// Sets whether regions may be nested.
     omp_set_nested => set_nested;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_nested`.
     omp_set_nested_ => set_nested_fortran;
-    /// Fortran's name with eight-byte integers.
+    /// Fortran's name of `omp_set_nested` with eight-byte integers.
     omp_set_nested_8_ => set_nested_fortran_8;
     /// Sets the largest number of nested active regions.
     omp_set_max_active_levels => set_max_active_levels;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_max_active_levels`.
     omp_set_max_active_levels_ => set_max_active_levels_fortran;
-    /// Fortran's name with eight-byte integers.
+    /// Fortran's name of `omp_set_max_active_levels` with eight-byte integers.
     omp_set_max_active_levels_8_ => set_max_active_levels_fortran_8;
     /// Sets how loops with `schedule(runtime)` are divided.
     omp_set_schedule => set_schedule;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_schedule`.
     omp_set_schedule_ => set_schedule_fortran;
-    /// Fortran's name with eight-byte integers.
+    /// Fortran's name of `omp_set_schedule` with eight-byte integers.
     omp_set_schedule_8_ => set_schedule_fortran_8;
     /// Sets the default device.
     omp_set_default_device => set_default_device;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_default_device`.
     omp_set_default_device_ => set_default_device_fortran;
-    /// Fortran's name with eight-byte integers.
+    /// Fortran's name of `omp_set_default_device` with eight-byte integers.
     omp_set_default_device_8_ => set_default_device_fortran_8;
     /// Sets the default allocator.
     omp_set_default_allocator => set_default_allocator;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_default_allocator`.
     omp_set_default_allocator_ => set_default_allocator_fortran;
     /// Takes a nestable lock.
     omp_set_nest_lock => set_nest_lock;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_set_nest_lock`.
     omp_set_nest_lock_ => set_nest_lock_fortran;
     /// Takes a nestable lock if that is possible without waiting.
     omp_test_nest_lock => test_nest_lock;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_test_nest_lock`.
     omp_test_nest_lock_ => test_nest_lock_fortran;
     /// Returns whether more regions may be nested inside the enclosing ones.
     omp_get_nested => nested;
-    /// Fortran's name of the function above.
+    /// Fortran's name of `omp_get_nested`.
     omp_get_nested_ => nested_fortran;
 }
 

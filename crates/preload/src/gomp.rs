@@ -190,7 +190,7 @@ arch::with_caller! {
     GOMP_sections_end_cancel => sections_end_cancel;
     /// Barrier at which threads wait for the result of a `single` construct (`copyprivate`). Records the wait.
     GOMP_single_copy_start => single_copy_start;
-    /// The same barrier, for the thread that has computed the result. Records the wait.
+    /// Barrier of a `single` construct (`copyprivate`) for the thread that has computed the result. Records the wait.
     GOMP_single_copy_end => single_copy_end;
 }
 

@@ -68,7 +68,7 @@ pub trait Engine {
     /// # Errors
     /// The reason, which the other process receives. The engine continues.
     fn command(&mut self, _command: Self::Command) -> Result<String> {
-        bail!("{} takes no commands", Self::NAME)
+        bail!("the engine {} accepts no commands", Self::NAME)
     }
 
     /// Returns the result that the engine would have if the session ended now; `None` if the result is known only at

@@ -257,7 +257,7 @@ fn inflate(bytes: &[u8], most: u64) -> Result<Vec<u8>, ReadError> {
     let damaged = |_| ReadError::Damaged("its compressed data is damaged");
     let decoder = zstd::Decoder::with_buffer(bytes).map_err(damaged)?;
     decoder.take(most + 1).read_to_end(&mut inflated).map_err(damaged)?;
-    if inflated.len() as u64 > most { Err(ReadError::Damaged("a part is too long")) } else { Ok(inflated) }
+    if inflated.len() as u64 > most { Err(ReadError::Damaged("a part of the file is too long")) } else { Ok(inflated) }
 }
 
 /// Returns the next packet; `None` at the end of the file.

@@ -170,7 +170,7 @@ fn a_head_of_many_that_are_alike_is_read_again() {
 fn a_head_that_is_longer_than_it_can_be_is_refused() {
     let long = format!("{{\"version\": 1, \"report\": \"{}\"}}", " ".repeat(9 << 20));
     let error = again(&packets(&[(1, long.as_bytes())])).expect_err("nothing but spaces");
-    assert!(error.to_string().contains("a part is too long"), "{error}");
+    assert!(error.to_string().contains("a part of the file is too long"), "{error}");
 }
 
 #[test]

@@ -110,7 +110,7 @@ static RESTS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// The calling thread's place, and its log's descriptor.
+    /// The calling thread's place in the arena of logs, and the descriptor of its log.
     static OWN: Cell<Option<(u32, RawFd)>> = const { Cell::new(None) };
     /// When the calling thread last checked whether its CPU is crowded: the length of its log at that time, in bytes, and the result.
     static LOOKED: Cell<(u64, bool)> = const { Cell::new((0, false)) };

@@ -25,7 +25,7 @@ const BELL_PAGES_BESIDE: u32 = 3;
 pub const PROCESS_BYTES: usize =
     size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// The action that an error message names if a map cannot be created.
-const MAKING: &str = "making a process's pages and doorbells";
+const MAKING: &str = "creating the shared memory and doorbells of a process";
 
 /// The programs in the kernel. Dropping this value detaches them; a page lives as long as any process maps it.
 pub struct Umt {

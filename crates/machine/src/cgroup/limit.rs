@@ -132,7 +132,7 @@ impl Cgroup {
             let path = folder.join("cpu.stat");
             let Some(text) = root.read_text_if_present(&path)? else { continue };
             let counts = parse_cpu_stat(&text)
-                .map_err(|line| root.format_error(&path, format!("not a name and a number: {line:?}")))?;
+                .map_err(|line| root.format_error(&path, format!("this line is not a name and a number: {line:?}")))?;
             if let Some(counts) = counts {
                 levels.push(Throttling { cgroup: folder.to_owned(), counts });
             }

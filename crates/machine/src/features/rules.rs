@@ -65,7 +65,7 @@ fn bpf_record(facts: &Facts) -> Available {
 /// BPF maps count against the memory cgroup since Linux 5.11, and against RLIMIT_MEMLOCK before.
 fn bpf_memory(facts: &Facts) -> Available {
     if facts.release.is_at_least(5, 11) {
-        return Available::yes("counted in the memory cgroup since Linux 5.11, no limit to raise");
+        return Available::yes("since Linux 5.11, eBPF maps count towards the memory cgroup: no limit to raise");
     }
     if facts.memlock_bytes == u64::MAX {
         return Available::yes("locked memory is unlimited (ulimit -l)");
@@ -212,7 +212,7 @@ fn nohz_full(facts: &Facts) -> Available {
             facts,
             "NO_HZ_FULL",
             "there is no /sys/devices/system/cpu/nohz_full",
-            "use a kernel that has it to remove the tick",
+            "to remove the tick, use a kernel that has it",
         ),
     }
 }
@@ -238,7 +238,7 @@ fn sched_ext(facts: &Facts) -> Available {
 fn hardware_counters(facts: &Facts) -> Available {
     if facts.core_counters.is_empty() {
         return Available::no(
-            "the kernel found none in this processor (a virtual machine?)",
+            "the kernel found no hardware counters in this processor (a virtual machine?)",
             "ask the host for a virtual PMU; cox does not need it yet",
         );
     }

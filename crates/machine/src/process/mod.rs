@@ -137,7 +137,8 @@ impl Task {
     pub fn switches(&self) -> Result<Switches, Error> {
         let path = self.file("status");
         let text = self.root.read_text(&path)?;
-        status::switches(&text).ok_or_else(|| self.root.format_error(path, "no context switches".to_owned()))
+        status::switches(&text)
+            .ok_or_else(|| self.root.format_error(path, "the lines with the context switches are missing".to_owned()))
     }
 
     /// Returns the user id that owns the task's files in /proc: root's if the task may not be traced.
@@ -226,7 +227,9 @@ impl Task {
         let text = self.root.read_text(&path)?;
         text.lines()
             .map(|line| {
-                maps::parse_line(line).ok_or_else(|| self.root.format_error(&path, format!("not a mapping: {line:?}")))
+                maps::parse_line(line).ok_or_else(|| {
+                    self.root.format_error(&path, format!("this line is not a memory mapping: {line:?}"))
+                })
             })
             .collect()
     }
@@ -238,7 +241,8 @@ impl Task {
     pub fn cgroups(&self) -> Result<Vec<Membership>, Error> {
         let path = self.file("cgroup");
         let text = self.root.read_text(&path)?;
-        membership::parse(&text).map_err(|line| self.root.format_error(path, format!("not a cgroup line: {line:?}")))
+        membership::parse(&text)
+            .map_err(|line| self.root.format_error(path, format!("this line does not name a cgroup: {line:?}")))
     }
 
     /// Returns the kernel function that a blocked task sleeps in; `None` if the task runs or the kernel does not show

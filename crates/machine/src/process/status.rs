@@ -81,7 +81,7 @@ pub(super) fn switches(text: &str) -> Option<Switches> {
 /// prints.
 pub(super) fn parse(text: &str) -> Result<Status, String> {
     let value = |name: &str| value(text, name);
-    let wrong = |name: &str, value: &str| format!("{name}: {value:?} is not what proc(5) describes");
+    let wrong = |name: &str, value: &str| format!("{name}: {value:?} does not have the form that proc(5) describes");
     let number = |name: &str| match value(name) {
         None => Ok(0),
         Some(text) => text.parse::<u64>().map_err(|_| wrong(name, text)),
@@ -102,7 +102,7 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
         Some(text) => u64::from_str_radix(text, 16).map(Capabilities).map_err(|_| wrong(name, text)),
     };
     for name in ["Tgid", "Pid"] {
-        value(name).ok_or_else(|| format!("no line {name}"))?;
+        value(name).ok_or_else(|| format!("the line {name} is missing"))?;
     }
     let four = |name: &str| match value(name) {
         None => Ok([0; 4]),
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn malformed_values_are_named() {
         let error = parse("Tgid:\t1\nPid:\t1\nThreads:\tmany\n").expect_err("no number");
-        assert_eq!(error, "Threads: \"many\" is not what proc(5) describes");
+        assert_eq!(error, "Threads: \"many\" does not have the form that proc(5) describes");
         let error = parse("Tgid:\t1\nPid:\t1\nCpus_allowed_list:\t3-1\n").expect_err("no list");
         assert!(error.starts_with("Cpus_allowed_list: invalid CPU range \"3-1\""), "{error}");
         assert!(parse("Tgid:\t-1\nPid:\t1\n").is_err());

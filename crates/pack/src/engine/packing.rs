@@ -121,7 +121,7 @@ pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
     match control::session_of(Packing::NAME, pid)? {
         Found::Session(asks) => {
             let cpus = asks.ask(&Repack::from(wanted), whom)?;
-            cpus.parse().with_context(|| format!("the answer of {whom}"))
+            cpus.parse().with_context(|| format!("invalid answer of {whom}"))
         }
         Found::Stranger => bail!("process {pid} is packed by another user"),
         Found::Nobody if is_packed(pid)? => bail!("the session that packs process {pid} cannot be reached"),

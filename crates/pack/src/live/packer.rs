@@ -35,7 +35,7 @@ impl Packer {
         match is_ready.recv() {
             Ok(Ok(shared)) => Ok(Packer { shared, manager: Some(manager) }),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(super::Error::Thread(std::io::Error::other("the manager has ended"))),
+            Err(_) => Err(super::Error::Thread(std::io::Error::other("the thread that manages packing has ended"))),
         }
     }
 

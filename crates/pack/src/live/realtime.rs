@@ -18,7 +18,7 @@ pub const TICKER: u32 = 2;
 pub fn stay_on(cpu: u32) -> io::Result<()> {
     let mut mask = CpuSet::new();
     if cpu as usize >= CpuSet::MAX_CPU {
-        return Err(io::Error::other(format!("CPU {cpu} is beyond {}", CpuSet::MAX_CPU)));
+        return Err(io::Error::other(format!("CPU {cpu} is too high: cox supports {} CPUs", CpuSet::MAX_CPU)));
     }
     mask.set(cpu as usize);
     Ok(sched_setaffinity(None, &mask)?)

@@ -152,7 +152,7 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
         // Security modules forbid a domain change only for a traced process.
         (End::Exited, Ok(libc::EPERM)) => unknown("may not be executed while cox traces it"),
         (End::Exited, Ok(errno)) => Err(why_not(&prepared.program, errno).into()),
-        (End::Exited, Err(_)) => unknown("ended before its exec and gave no reason"),
+        (End::Exited, Err(_)) => unknown("ended before its exec without reporting an error"),
         (End::Killed(signal), _) if FROM_OUTSIDE.contains(&signal) => unknown("was killed from outside"),
         (End::Killed(signal), _) => {
             let why =

@@ -54,7 +54,7 @@ pub fn views() -> [View; 7] {
             None,
         ),
         configuration(
-            "The last sample: work, or spinning, by what the thread waits for. Sampled: nothing is known between two samples.",
+            "What the thread did at the last sample: work, or spinning, divided by what it waits for. Nothing is known about the time between two samples.",
             &[&Window {
                 name: SAMPLES,
                 thread: "Last Evt Val",

@@ -54,7 +54,9 @@ impl Manager<'_> {
             (self.summary.without, self.summary.with) = core.controller.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(failure) = core.failure.take() {
-                self.summary.diagnostics.push(format!("{} mask changes failed; the first: {failure}", core.failures));
+                self.summary
+                    .diagnostics
+                    .push(format!("{} changes of affinity masks failed; the first one: {failure}", core.failures));
             }
         }
         // Threads created since the last look are taken too, so that their masks are restored.
