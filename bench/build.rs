@@ -8,7 +8,7 @@ use libbpf_cargo::SkeletonBuilder;
 const SOURCES: [&str; 2] = ["src/overhead/floor.bpf.c", "src/runtimes/trace/switches.bpf.c"];
 
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo should set OUT_DIR"));
     for source in SOURCES {
         println!("cargo::rerun-if-changed={source}");
         let file = Path::new(source).file_name().expect("a file").to_string_lossy();

@@ -140,7 +140,7 @@ pub const ROOMS: &[Room] = &[
             &[
                 ("watch", "its two processes, cox and cox-observe, use the observer and its BPF programs"),
                 ("machine", "the owner of a process and the list of CPUs are in /proc and /sys"),
-                ("arch", "the clock, and the CPU time of cox-observe"),
+                ("arch", "it reads the clock, and measures the CPU time of cox-observe"),
             ],
         ),
         pure: false,
@@ -160,7 +160,7 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "perfdata",
         floor: "senses",
-        uses: these(&["wire"], &[("arch", "its tests measure the CPU time of reading")]),
+        uses: these(&["wire"], &[("arch", "its tests measure the CPU time of reading a recording")]),
         pure: true,
     },
     Room { name: "umt-client", floor: "senses", uses: these(&["wire"], &[]), pure: false },

@@ -80,10 +80,10 @@ fn differences_and_hangs_are_found() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(row(&output, "bpf"), [4, 1, 3, 1], "{said}");
     for finding in [
-        "DIFFERS exit.c (2 threads) bpf: 1 of 1: exit 3, without cox exit 0; again: 5 of 5",
-        "DIFFERS crash.c (2 threads) bpf: 1 of 1: signal 6, without cox exit 0; again: 5 of 5",
-        "DIFFERS prints.c (2 threads) bpf: 1 of 1: prints 'wrong', without cox 'right'; again: 5 of 5",
-        "HANGS hangs.c (2 threads) bpf: 1 of 1: hang, without cox exit 0; again: 1 of 1",
+        "DIFFERS exit.c (2 threads) bpf: 1 of 1 runs: exit 3, without cox exit 0; repeated runs: 5 of 5",
+        "DIFFERS crash.c (2 threads) bpf: 1 of 1 runs: signal 6, without cox exit 0; repeated runs: 5 of 5",
+        "DIFFERS prints.c (2 threads) bpf: 1 of 1 runs: it prints 'wrong', without cox 'right'; repeated runs: 5 of 5",
+        "HANGS hangs.c (2 threads) bpf: 1 of 1 runs: hang, without cox exit 0; repeated runs: 1 of 1",
         "set aside: without cox, it ends with exit 1: fails.c (2 threads)",
         "set aside: it is only compiled, not run: compile.c",
     ] {
@@ -176,9 +176,10 @@ fn what_is_finished_is_not_run_again() {
     // All is known: the same table, with the differences and what was set aside, and nothing is run.
     let again = go_on(&[]);
     assert_eq!((again.status.code(), row(&again, "off")), (Some(1), vec![1, 0, 1, 0]), "{}", text(&again));
-    for said in
-        ["DIFFERS b.c (2 threads) bpf: 1 of 1: exit 3", "set aside: without cox, it ends with exit 1: c.c (2 threads)"]
-    {
+    for said in [
+        "DIFFERS b.c (2 threads) bpf: 1 of 1 runs: exit 3",
+        "set aside: without cox, it ends with exit 1: c.c (2 threads)",
+    ] {
         assert!(text(&again).contains(said), "{}", text(&again));
     }
     assert_eq!((runs("a.c"), runs("b.c")), ran);

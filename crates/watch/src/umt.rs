@@ -121,7 +121,7 @@ impl Umt {
         let said = owned(&page(size_of::<Said>())?)?;
         let seen = page(size_of::<Seen>())?;
         // From here on only BPF can write the page; no process can, not even through the descriptor.
-        seen.freeze().map_err(|e| system("freezing a page", e))?;
+        seen.freeze().map_err(|e| system("freezing the page that only BPF may write", e))?;
         let seen = owned(&seen)?;
         let given = Given { process, said, seen, bells };
         self.hang(&given)?;

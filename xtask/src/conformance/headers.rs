@@ -84,7 +84,7 @@ fn of_gcc(source: &str, language: Language) -> Result<Plan, String> {
                     word.flat().split_whitespace().any(|flag| flag == "*" || flags.iter().any(|f| f == flag))
                 };
                 if selected && words.get(3).is_none_or(names) && !words.get(4).is_some_and(names) {
-                    return Err("its head excludes this machine (dg-skip-if)".into());
+                    return Err("its header excludes this machine (dg-skip-if)".into());
                 }
             }
             "dg-options" if ours => plan.options = split(&text(1)),
@@ -142,11 +142,11 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
 /// If there are several RUN lines, the first one that runs the program counts.
 fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
     for line in source.lines() {
-        for (mark, says) in [("UNSUPPORTED:", "does not support"), ("XFAIL:", "is expected to fail with")] {
+        for (mark, says) in [("UNSUPPORTED:", "it does not support"), ("XFAIL:", "it is expected to fail with")] {
             if let Some((_, list)) = line.split_once(mark)
                 && list.split(',').any(|word| word.trim().starts_with("gcc") || matches!(word.trim(), "linux" | "*"))
             {
-                return Err(format!("it {says}{list}"));
+                return Err(format!("{says}{list}"));
             }
         }
         if let Some((_, list)) = line.split_once("REQUIRES:")

@@ -34,14 +34,18 @@ pub fn reference(plain: &[&Outcome], plan: &Plan) -> Result<Reference, String> {
     let should_fail = plan.should_fail;
     let Some(first) = plain.first() else { return Err("it was not run".into()) };
     if let Some(other) = plain.iter().find(|outcome| outcome.end != first.end) {
-        return Err(format!("runs without cox end differently: {} and {}", first.end, other.end));
+        return Err(format!("runs without cox end in different ways: {} and {}", first.end, other.end));
     }
     if !first.left.is_empty() {
         return Err(format!("without cox, it leaves processes behind: {}", first.left.join(", ")));
     }
     if first.end == End::Hang || (first.end != End::Exit(0)) != should_fail {
-        let expected = if should_fail { ", but should fail" } else { "" };
-        return Err(format!("without cox, it ends with {}{expected}", first.end));
+        let end = &first.end;
+        return Err(if should_fail {
+            format!("without cox, it should fail, but ends with {end}")
+        } else {
+            format!("without cox, it ends with {end}")
+        });
     }
     let output_varies = plain.iter().any(|outcome| lines(outcome) != lines(first));
     Ok(Reference { outcome: (*first).clone(), output_varies, is_output_fixed: plan.is_output_fixed })
@@ -78,7 +82,7 @@ impl Reference {
             let mut all = of.iter().zip(not).flat_map(|(of, not)| of.iter().filter(|line| !not.contains(line)));
             all.next().map_or_else(|| "nothing".to_owned(), |line| format!("'{line}'"))
         };
-        format!("prints {}, without cox {}", only(&ours, &plain), only(&plain, &ours))
+        format!("it prints {}, without cox {}", only(&ours, &plain), only(&plain, &ours))
     }
 }
 

@@ -92,7 +92,10 @@ pub fn run(options: &Options) -> Result<Ended> {
     }
     print!("{}", summary.text());
     if unfinished > 0 {
-        println!("conformance: {unfinished} of {} tests are not finished: the same command continues", tests.len());
+        println!(
+            "conformance: {unfinished} of {} tests are not finished: run the same command again to continue",
+            tests.len()
+        );
         return Ok(Ended::Unfinished);
     }
     let is_good = summary.is_good().context("nothing could be compared")?;
@@ -232,7 +235,9 @@ impl All<'_> {
             }
             Err(why) => {
                 finished.counts.extend(threads.iter().map(|threads| (*threads, Counts::default())));
-                finished.findings.push((0, format!("DIFFERS {} {backend}: cox: {why:#}", test.name)));
+                finished
+                    .findings
+                    .push((0, format!("DIFFERS {} {backend}: the runs with cox failed: {why:#}", test.name)));
                 return finished;
             }
         };
@@ -249,7 +254,7 @@ impl All<'_> {
             match differs_by_itself(built, *threads, reference) {
                 Ok(false) => {}
                 Ok(true) => {
-                    let why = format!("without cox, it differs in some of {PLAIN_AGAIN} further runs");
+                    let why = format!("some of {PLAIN_AGAIN} further runs without cox differ, too");
                     finished.aside.insert(*threads, why);
                     continue;
                 }
@@ -265,10 +270,10 @@ impl All<'_> {
                 let what = if verdict == Verdict::Hangs { "HANGS" } else { "DIFFERS" };
                 let of = runs.iter().map(|seen| seen.times).sum::<u32>();
                 let finding = format!(
-                    "{what} {name} {backend}: {} of {of}: {}; again: {again}\n  {}",
+                    "{what} {name} {backend}: {} of {of} runs: {difference}; repeated runs: {again}\n  {command}",
                     seen.times,
-                    reference.difference(&seen.outcome),
-                    built.reproduce(backend, *threads)
+                    difference = reference.difference(&seen.outcome),
+                    command = built.reproduce(backend, *threads)
                 );
                 finished.findings.push((*threads, finding));
             }

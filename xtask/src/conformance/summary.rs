@@ -53,7 +53,8 @@ impl Summary {
             reasons.entry(why).or_default().insert(name);
         }
         for (why, names) in reasons {
-            text += &format!("set aside: {why}: {}\n", Vec::from_iter(names).join(" "));
+            let tests = Vec::from_iter(names).join(" ");
+            text += &format!("set aside: {why}: {tests}\n");
         }
         for finding in &self.findings {
             text += finding.lines().next().unwrap_or_default();
@@ -69,7 +70,7 @@ impl Summary {
         }
         for (backend, overlap) in &self.overlap {
             let Overlap { processes, ran } = overlap;
-            text += &format!("{backend}: {processes} processes asked for doorbells, standbys ran {ran} tasks\n");
+            text += &format!("{backend}: {processes} processes asked for doorbells, standby threads ran {ran} tasks\n");
         }
         text
     }

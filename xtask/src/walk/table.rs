@@ -51,7 +51,7 @@ pub fn text(rows: &[Row]) -> String {
     let failed = count(|outcome| matches!(outcome, Outcome::Failed(_)));
     let left_out = count(|outcome| *outcome == Outcome::NotWalked);
     let time: Duration = rows.iter().map(|row| row.time).sum();
-    text += &format!("{good} steps good, {failed} failed, {left_out} not run, {:.0} s\n", time.as_secs_f64());
+    text += &format!("{good} steps succeeded, {failed} failed, {left_out} not run, {:.0} s\n", time.as_secs_f64());
     text
 }
 
@@ -83,7 +83,7 @@ part  step       seconds  result
 root  make demo     61.2  good
 root  größer         0.9  FAILED: exit code 2
 root  last           0.0  not run
-1 steps good, 1 failed, 1 not run, 62 s
+1 steps succeeded, 1 failed, 1 not run, 62 s
 ";
         assert_eq!(text(&rows), expected);
         assert!(!all_good(&rows) && !all_good(&rows[1..2]) && !all_good(&rows[2..]) && all_good(&rows[..1]));

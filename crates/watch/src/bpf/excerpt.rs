@@ -282,7 +282,7 @@ pub(super) mod tests {
     #[test]
     fn what_is_read_lies_where_the_kernel_has_it() {
         let Ok(kernel) = std::fs::read(KERNEL) else { return };
-        let kernel = Types::read(&kernel).expect("this kernel's types are understood");
+        let kernel = Types::read(&kernel).expect("cox should be able to parse this kernel's types");
         let read = programs::READ;
         let excerpt = Writer::new(&kernel, read).write();
         let excerpt = Types::read(&excerpt).expect("an excerpt is what it is cut from");
@@ -333,7 +333,7 @@ pub(super) mod tests {
         if !testkit::skip::is_root("programs_are_the_same_as_by_all_types_of_the_kernel") {
             return;
         }
-        let excerpt = Excerpt::of_this_kernel(programs::READ).expect("this kernel's types are understood");
+        let excerpt = Excerpt::of_this_kernel(programs::READ).expect("cox should be able to parse this kernel's types");
         let (by_excerpt, by_all) = (relocated(Some(&excerpt)), relocated(None));
         assert!(by_all.len() > 200);
         assert!(by_excerpt == by_all);

@@ -89,7 +89,7 @@ impl Programs {
     pub fn load(parts: &Parts) -> Result<Programs, WatchError> {
         if let Some(settings) = parts.clocks.as_ref().filter(|settings| settings.cpu_limit as usize > MAX_CPUS) {
             return Err(unavailable(format!(
-                "this machine has CPU numbers up to {}, the limit is {MAX_CPUS}",
+                "this machine has CPU numbers up to {}, but cox supports at most {MAX_CPUS} CPUs",
                 settings.cpu_limit - 1
             )));
         }
@@ -188,9 +188,9 @@ impl Programs {
         let link = attach(&self.program(program)?)?;
         let mut written = Vec::new();
         for _ in 0..times {
-            let mut iter = Iter::new(&link).map_err(|e| system("walking over all tasks", e))?;
+            let mut iter = Iter::new(&link).map_err(|e| system("iterating over all tasks", e))?;
             std::io::Read::read_to_end(&mut iter, &mut written)
-                .map_err(|source| WatchError::System { what: "walking over all tasks".into(), source })?;
+                .map_err(|source| WatchError::System { what: "iterating over all tasks".into(), source })?;
         }
         Ok(written)
     }

@@ -60,7 +60,7 @@ fn word(bytes: &[u8], at: usize) -> usize {
 }
 
 fn text<'a>(types: &Types<'a>, offset: u32) -> &'a str {
-    std::str::from_utf8(types.name(offset)).expect("names are ASCII")
+    std::str::from_utf8(types.name(offset)).expect("names should be ASCII")
 }
 
 /// Returns all relocations, by the layout of `.BTF.ext` (Documentation/bpf/btf.rst).
@@ -87,12 +87,14 @@ fn relocations(elf: &object::File<'_>, types: &Types<'_>) -> Vec<Relocation> {
 fn steps(types: &Types<'_>, root: u32, path: &str) -> Vec<(Step, u32)> {
     let mut at = types.plain(root);
     let mut steps = Vec::new();
-    for number in path.split(':').skip(1).map(|number| number.parse::<usize>().expect("a path is of numbers")) {
-        let of = types.get(at).expect("a path leads through types");
+    for number in
+        path.split(':').skip(1).map(|number| number.parse::<usize>().expect("a path should consist of numbers"))
+    {
+        let of = types.get(at).expect("each step of a path should lead to a type");
         let (step, to) = if of.kind() == kind::ARRAY {
             (Step::Element, word(of.bytes, 12) as u32)
         } else {
-            let member = of.members().nth(number).expect("a path leads through members");
+            let member = of.members().nth(number).expect("each step of a path should name a member");
             (Step::Member(text(types, member.name).to_owned()), member.of)
         };
         at = types.plain(to);
@@ -142,7 +144,7 @@ fn are_alike(a: &Types<'_>, of_a: u32, b: &Types<'_>, of_b: u32) -> bool {
 
 /// Returns why a relocation cannot be resolved; `None` if it can.
 fn fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation) -> Option<String> {
-    let root = ours.get(ours.plain(r.root)).expect("a relocation is of a type");
+    let root = ours.get(ours.plain(r.root)).expect("a relocation should belong to a type");
     let name = text(ours, root.name()).split("___").next().unwrap_or_default();
     let of_this_name =
         |id: &u32| kernels.get(*id).is_some_and(|of| of.kind() == root.kind() && text(kernels, of.name()) == name);
@@ -156,7 +158,7 @@ fn fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation) -> Option<String
             // Several structs may have the same name. libbpf uses those that fit.
             faults.reduce(|one, other| one.and(other)).flatten()
         }
-        other => Some(format!("relocations of kind {other} are not known here")),
+        other => Some(format!("this test does not know relocations of kind {other}")),
     }
 }
 
@@ -179,21 +181,21 @@ fn field_fault(ours: &Types<'_>, kernels: &Types<'_>, r: &Relocation, root: u32)
     if r.kind != asks::FIELD_OFFSET || is_bits || here == there {
         return None;
     }
-    let widths = format!("{here} bytes wide in the program and {there} in the kernel");
+    let widths = format!("the field is {here} bytes wide in the program and {there} in the kernel");
     if LOADS_AND_STORES.contains(&r.class) {
         let adjusts = is_unsigned(ours, wanted) && is_unsigned(kernels, at) || is(ours, wanted, kind::PTR);
-        (!adjusts).then(|| format!("{widths}, and not unsigned in both"))
+        (!adjusts).then(|| format!("{widths}, and not unsigned in both of them"))
     } else {
-        is(ours, wanted, kind::INT).then(|| format!("{widths}, and read by probing"))
+        is(ours, wanted, kind::INT).then(|| format!("{widths}, and read by bpf_probe_read"))
     }
 }
 
 /// Returns one line for each read of the object that does not fit a kernel's types. A field may be missing if the program tests for its existence
 /// before it reads it.
 fn faults(object: &[u8], kernels: &Types<'_>) -> Vec<String> {
-    let elf = object::File::parse(object).expect("clang writes ELF files");
-    let section = elf.section_by_name(".BTF").expect("objects describe their types").data().expect("a section");
-    let ours = Types::read(section).expect("clang's types are understood");
+    let elf = object::File::parse(object).expect("clang should write ELF files");
+    let section = elf.section_by_name(".BTF").expect("an object should describe its types").data().expect("a section");
+    let ours = Types::read(section).expect("cox should be able to parse clang's types");
     let all = relocations(&elf, &ours);
     assert!(all.len() > 20, "{} relocations", all.len());
     let named = |r: &Relocation| {
@@ -226,9 +228,9 @@ fn make(all: &Path) {
     for version in STORED {
         let file = all.join(format!("{version}.btf"));
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let types = Types::read(&bytes).expect("a kernel's types are understood");
-        fs::create_dir_all(stored(version).parent().expect("a folder")).expect("it can be made");
-        fs::write(stored(version), Excerpt::cut(&types, programs::READ)).expect("they can be stored");
+        let types = Types::read(&bytes).expect("cox should be able to parse a kernel's types");
+        fs::create_dir_all(stored(version).parent().expect("a folder")).expect("the folder should be created");
+        fs::write(stored(version), Excerpt::cut(&types, programs::READ)).expect("the types should be stored");
     }
 }
 
@@ -241,7 +243,7 @@ fn every_relocation_resolves_in_each_kernel() {
     let mut wrong = Vec::new();
     for file in STORED.map(stored).into_iter().chain(another) {
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let kernels = Types::read(&bytes).expect("a kernel's types are understood");
+        let kernels = Types::read(&bytes).expect("cox should be able to parse a kernel's types");
         let faults = faults(programs::object(), &kernels);
         wrong.extend(faults.into_iter().map(|fault| format!("{}: {fault}", file.display())));
     }

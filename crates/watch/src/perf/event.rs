@@ -96,7 +96,7 @@ pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) 
     match source.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => unavailable(match paranoid {
             Some(level) if level > 2 => format!(
-                "kernel.perf_event_paranoid is {level}, which refuses them to users without CAP_PERFMON. \
+                "kernel.perf_event_paranoid is {level}, which forbids perf events to users without CAP_PERFMON. \
                  Fix: sudo sysctl kernel.perf_event_paranoid=2, or use --backend proc"
             ),
             level => format!(
@@ -133,7 +133,7 @@ pub(super) fn refusal_of(pid: u32, tid: u32, source: io::Error) -> WatchError {
 }
 
 fn too_many_files() -> String {
-    "too many open files: perf needs one for each existing thread, times the number of CPUs. Fix: raise ulimit -n, or use --backend proc"
+    "too many open files: perf needs one file per existing thread and CPU (threads × CPUs). Fix: raise ulimit -n, or use --backend proc"
         .to_owned()
 }
 

@@ -68,13 +68,16 @@ pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
         why: why.to_owned(),
     };
     own.schedstat().map_err(Error::into_io).map_err(|error| {
-        missing("schedstat", &format!("{error}; it needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"))
+        missing(
+            "schedstat",
+            &format!("{error}; this backend needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"),
+        )
     })?;
     if children {
         own.children_of_thread().map_err(Error::into_io).map_err(|error| {
             missing(
                 "children",
-                &format!("{error}; child processes need a kernel with CONFIG_PROC_CHILDREN. Fix: use --no-children"),
+                &format!("{error}; to observe child processes, this backend needs a kernel with CONFIG_PROC_CHILDREN. Fix: use --no-children"),
             )
         })?;
     }

@@ -246,7 +246,7 @@ fn freeze(maps: [BorrowedFd<'_>; 2]) -> Result<(), WatchError> {
         // SAFETY: a system call on an open descriptor.
         if unsafe { libbpf_sys::bpf_map_freeze(map.as_raw_fd()) } != 0 {
             return Err(WatchError::System {
-                what: "freezing the thread snapshots".into(),
+                what: "freezing the maps of the thread snapshots".into(),
                 source: std::io::Error::last_os_error(),
             });
         }
