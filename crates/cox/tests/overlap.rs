@@ -261,7 +261,7 @@ fn without_privileges_blocks_are_noticed_too() {
     });
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap();
     let has_records = paranoid.trim().parse::<i32>().unwrap() <= 2;
-    let best = if has_records { "the kernel's records of switches" } else { "idle-class sentinels" };
+    let best = if has_records { "the kernel's context-switch records" } else { "idle-class sentinels" };
     for (how, heading) in [("auto", best), ("perf", best), ("standby-idle", "idle-class sentinels")] {
         let mut command = Command::new("setpriv");
         command.args(as_user(NOBODY)).arg(&cox);

@@ -100,7 +100,7 @@ impl Advice {
                 format!("  now: {threads} on {}, {}. On {on}:", counted(now.cpus, "CPU"), seconds(now.elapsed_ns))
             }
             Basis::Measured => format!(
-                "  {threads} on {on} would take, measured in {} of one run of {}:",
+                "  how long {threads} on {on} would take, measured in {} of one run of {}:",
                 counted(now.windows, "window"),
                 seconds(now.elapsed_ns)
             ),
@@ -190,7 +190,7 @@ mod tests {
         let expected = [
             "cox: ./app · 16 threads on CPUs 0-11 · measured",
             "",
-            "  16 threads on 12 CPUs would take, measured in 40 windows of one run of 14.20 s:",
+            "  how long 16 threads on 12 CPUs would take, measured in 40 windows of one run of 14.20 s:",
             "    bound                                          12.80 s",
             "    12 threads                0.97 of the bound    13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
             "    packing (cox pack)        0.93 of the bound    13.80 s ± 0.30 s",

@@ -229,8 +229,9 @@ impl Comparison {
             changes: of.changes,
             runs: series.groups,
         };
-        let differ = (!one_backend)
-            .then(|| format!("{}: only figures that mean the same with all are compared", backends_differ(groups)));
+        let differ = (!one_backend).then(|| {
+            format!("{}: only figures that mean the same with all backends are compared", backends_differ(groups))
+        });
         Comparison {
             schema_version: SCHEMA_VERSION,
             cox_version: cox_version.to_owned(),
@@ -310,7 +311,7 @@ fn spoiled(groups: &[(String, Vec<Run>)]) -> Vec<String> {
 pub(crate) fn warnings_about(figure: &str, groups: &[(String, Vec<Run>)]) -> Vec<String> {
     let differ = backends(groups).len() > 1 && !means_the_same_by_all(figure);
     let differ =
-        differ.then(|| format!("{}: {figure} does not mean the same with all of them", backends_differ(groups)));
+        differ.then(|| format!("{}: {figure} does not mean the same with all backends", backends_differ(groups)));
     differ.into_iter().chain(spoiled(groups)).collect()
 }
 

@@ -160,11 +160,11 @@ mod tests {
         let (name, mut runs) = group("a/idle", 0.0);
         runs.extend(group("", 1e9).1);
         let svg = Heat::new("thread_ns/wait_ns", &[(name, runs), group("a/busy", 4e9)]).unwrap().svg();
-        let said = "not defined<title>thread / wait: not defined in 1 of 2 runs: the divisor is 0</title>";
+        let said = "not defined<title>thread / wait: not defined in 1 of 2 runs, because the divisor is 0</title>";
         assert!(svg.contains(said) && svg.contains("200.0 %") && svg.matches("(2.00 s)").count() == 2, "{svg}");
         assert_eq!((svg.matches("stroke-dasharray").count(), svg.matches("#fef0d9").count()), (1, 1));
         // Nothing is defined anywhere: a table without values.
-        assert!(Heat::new("wait_ns/wait_ns", &[group("a/b", 0.0)]).unwrap().svg().contains("in its only run"));
+        assert!(Heat::new("wait_ns/wait_ns", &[group("a/b", 0.0)]).unwrap().svg().contains("in the only run"));
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         };
         let warned = |figure: &str, groups: &[(String, Vec<Run>)]| Heat::new(figure, groups).unwrap().warnings;
         let both = [by("a/b", Backend::Bpf), by("c/b", Backend::Proc)];
-        let warning = "backends differ (bpf, proc): wait_ns/thread_ns does not mean the same with all of them";
+        let warning = "backends differ (bpf, proc): wait_ns/thread_ns does not mean the same with all backends";
         assert_eq!(warned("wait_ns/thread_ns", &both), [warning]);
         assert_eq!(warned("wall_ns", &both), [""; 0], "time on the wall is the same");
         assert_eq!(warned("wait_ns", &both[..1]), [""; 0]);

@@ -18,23 +18,23 @@ ledger::figures! {
         processes: u64, sum;
         /// Standby threads that were created.
         standbys: u64, sum;
-        /// Tasks that standbys ran.
+        /// Number of tasks that standbys ran.
         tasks: u64, sum;
-        /// Times that a thread of the runtime (one of the program's own, or a standby) blocked.
+        /// Number of times that a thread of the runtime (one of the program's own, or a standby) blocked.
         blocks: u64, sum;
         /// Doorbells that were rung. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
         rings: u64, sum;
-        /// The part of `rings` by the program's own threads, when they created tasks while CPUs were idle.
+        /// Doorbells that the program's own threads rang, because they created tasks while CPUs were idle. `rings` includes them.
         own_rings: u64, sum;
-        /// The part of `rings` that found no task.
+        /// Doorbells after which the woken standby found no task. `rings` includes them.
         empty_rings: u64, sum;
-        /// Times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
+        /// Number of times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
         surrenders: u64, sum;
-        /// Times that a CPU went idle while tasks were pending, but no standby was parked.
+        /// Number of times that a CPU went idle while tasks were pending, but no standby was parked.
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
-        /// Times that the safety scan found a ready task and a free CPU of which no thread had been notified. 0 unless an event was lost or, with
-        /// `perf` and `leader`, an untracked thread left a CPU.
+        /// Number of times that the safety scan found a ready task and a free CPU of which no thread had been notified. 0 unless an event was lost
+        /// or, with `perf` and `leader`, an untracked thread left a CPU.
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
         /// Standby threads that could not be created.
@@ -113,7 +113,7 @@ impl OverlapReport {
     fn heading(&self) -> String {
         let how = match self.backend {
             Noticed::Bpf => "eBPF doorbells",
-            Noticed::Perf => "the kernel's records of switches",
+            Noticed::Perf => "the kernel's context-switch records",
             Noticed::StandbyIdle => "idle-class sentinels",
             Noticed::Leader => "one leader",
             Noticed::Off => "no doorbells",
@@ -133,7 +133,7 @@ impl OverlapReport {
             let blocked = self.blocked_by.iter().filter(|blocked| blocked.ns >= LEAST_NS).take(5);
             let blocked: Vec<String> = blocked.map(|by| format!("{} {}", by.cause, core_seconds(by.ns))).collect();
             if !blocked.is_empty() {
-                lines.push(format!("Meanwhile threads were blocked by: {}", blocked.join(", ")));
+                lines.push(format!("Threads were blocked by: {}", blocked.join(", ")));
             }
             lines.push(self.rung());
         }
@@ -148,12 +148,12 @@ impl OverlapReport {
         let cpus = self.cpus.max(1);
         let there_ns = self.wall_ns.saturating_mul(cpus);
         format!(
-            "{} of CPU time in {}: {:.0} % of {}; at 100 % it would be {}",
+            "{} of CPU time in {wall}: {:.0} % of {}; at 100 %, the run would take {}",
             core_seconds(self.ran_ns),
-            seconds(self.wall_ns),
             100.0 * self.ran_ns as f64 / there_ns.max(1) as f64,
             counted(self.cpus, "CPU"),
-            seconds(self.ran_ns / cpus)
+            seconds(self.ran_ns / cpus),
+            wall = seconds(self.wall_ns),
         )
     }
 
@@ -213,9 +213,9 @@ mod tests {
         let page = sample().section(&Style::default()).join("\n");
         for part in [
             "overlap: eBPF doorbells, 2 CPUs, 3 standby threads",
-            "14.00 core-s of CPU time in 7.40 s: 95 % of 2 CPUs; at 100 % it would be 7.00 s",
+            "14.00 core-s of CPU time in 7.40 s: 95 % of 2 CPUs; at 100 %, the run would take 7.00 s",
             "Standbys ran 24,000 tasks: 6.00 core-s",
-            "Meanwhile threads were blocked by: disk 4.40 core-s",
+            "Threads were blocked by: disk 4.40 core-s",
             "Waits for a CPU: 1.0 % of the CPUs' time · 9,412 blocks · 3,377 doorbells, 1 for nothing · 2 safety-scan rescues",
             "from block to first task: median 6 us, p99 21 us",
         ] {

@@ -139,11 +139,15 @@ impl SpinningRuntime {
     #[must_use]
     pub fn of_libgomp(pid: u32, cpus_at_start: u64, library: Option<&str>) -> SpinningRuntime {
         let loss = format!(
-            "libgomp of process {pid} counted {} when it started, and spins for milliseconds at each barrier now.",
+            "libgomp of process {pid} counted {} when it started, and spins for milliseconds at each barrier, because it runs on fewer CPUs now.",
             counted(cpus_at_start, "CPU")
         );
-        let preload = library.map_or_else(String::new, |path| format!(", or with LD_PRELOAD={path}"));
-        let remedy = format!("Start it under `cox pack`, or with OMP_WAIT_POLICY=passive{preload}.");
+        let remedy = match library {
+            Some(path) => {
+                format!("Start the program under `cox pack`, with OMP_WAIT_POLICY=passive, or with LD_PRELOAD={path}.")
+            }
+            None => "Start the program under `cox pack`, or with OMP_WAIT_POLICY=passive.".to_owned(),
+        };
         SpinningRuntime { pid, cpus_at_start, loss, remedy }
     }
 }
@@ -238,8 +242,9 @@ impl PackReport {
             lines.extend([&runtime.loss, &runtime.remedy].map(Clone::clone));
         }
         if self.backend == Some(Backend::Proc) {
-            lines
-                .push("Observed through /proc: cox knows of waiting in loops only from the preload library".to_owned());
+            lines.push(
+                "Observed through /proc: only the preload library shows cox which threads wait in loops".to_owned(),
+            );
         }
         lines.extend(self.passed_over.iter().map(|why| format!("eBPF not used: {why}")));
         lines.extend(self.unread.iter().map(|why| format!("cannot tell which threads wait at barriers: {why}")));
@@ -273,7 +278,7 @@ impl PackReport {
         let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
         let first = format!(
             "Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
-            if self.repacked.is_empty() { counted(self.slots, "CPU") } else { "the CPUs it had".to_owned() }
+            if self.repacked.is_empty() { counted(self.slots, "CPU") } else { "the pack's CPUs".to_owned() }
         );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
@@ -460,7 +465,7 @@ mod tests {
         assert_eq!(report.bound_ns(), 1_144_549_763);
         let text = report.text(&Style::default());
         assert!(text.contains("Changed to CPUs 0-2 after 0.61 s"), "{text}");
-        assert!(text.contains("the threads' work on the CPUs it had"), "{text}");
+        assert!(text.contains("the threads' work on the pack's CPUs"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 

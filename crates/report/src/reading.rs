@@ -48,11 +48,11 @@ fn with_present_names(mut document: Document) -> Document {
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unreadable::NotJson(why) => write!(f, "not JSON, as cox run --json writes it: {why}"),
+            Unreadable::NotJson(why) => write!(f, "not JSON of the form that cox run --json writes: {why}"),
             Unreadable::NoVersion => f.write_str("not a report of cox run --json: it has no schema_version"),
             Unreadable::Version(version) => write!(
                 f,
-                "its schema_version is {version}, and this cox reads {OLDEST} to {SCHEMA_VERSION}: use a newer cox, or record it again"
+                "its schema_version is {version}, but this cox reads only {OLDEST} to {SCHEMA_VERSION}: use a newer cox, or record the run again"
             ),
             Unreadable::Shape(why) => write!(f, "not a report of cox run --json: {why}"),
             Unreadable::Empty => f.write_str("it contains no thread"),

@@ -119,7 +119,7 @@ impl Simulation {
         lines.extend(table.lines(style.columns()));
         lines.push(String::new());
         let last = format!(
-            "  ideal {} · with each thread kept on its CPU at least {:.2}× (ceil(N/C) × C/N for equal CPUs)",
+            "  ideal {} · if each thread stays on its CPU, at least {:.2}× (ceil(N/C) × C/N for equal CPUs)",
             seconds(self.ideal_ns),
             self.static_slowdown
         );
@@ -215,7 +215,7 @@ mod tests {
             "taskset          -  12.00 s         2.67×",
             "cox pack   0.25 ms   6.00 s         1.33×    1,500  5.0 % of a CPU",
             "2 threads        -   4.60 s         1.02×",
-            "ideal 4.50 s · with each thread kept on its CPU at least 1.33×",
+            "ideal 4.50 s · if each thread stays on its CPU, at least 1.33×",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

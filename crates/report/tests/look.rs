@@ -88,7 +88,7 @@ fn losses_left_behind_and_hostile_names() {
         7.85 s
       check: states sum to wall (worst 0.00 %); run 31.99 s is MORE than the time of all CPUs (24.82 s)
         or of one CPU; kernel's run_delay agrees within 0.4 % of 8.86 s
-      still running when it ended: 4720 温度d (1 thread); their accounts end there
+      still running when the program ended: 4720 温度d (1 thread); their times are counted until then
       lost: 2,000 scheduler events not handled, 3 threads included only in totals, 4.0 ms of waiting
         behind programs whose names were not recorded
     "#);

@@ -64,8 +64,8 @@ impl Heat {
                 (place.colour(self.heat(median)), Safe((shown(&self.figure).1)(median)).to_string())
             }
             Some(Value::Undefined { runs, of }) => {
-                let of = if of == 1 { "its only run".to_owned() } else { format!("{runs} of {of} runs") };
-                let why = format!("{}: not defined in {of}: the divisor is 0", self.title());
+                let of = if of == 1 { "the only run".to_owned() } else { format!("{runs} of {of} runs") };
+                let why = format!("{}: not defined in {of}, because the divisor is 0", self.title());
                 (place.none(), format!("not defined<title>{}</title>", Safe(why)))
             }
             None => (place.none(), "no runs".to_owned()),

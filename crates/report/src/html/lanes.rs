@@ -87,9 +87,9 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         out,
         "CPU × time: who ran",
         if lanes.len() > DIVIDED {
-            "A column has the colour of the thread that ran longest in it; an idle CPU is blank. The threads that ran longest have colours of their own."
+            "Each column is a time interval. It has the colour of the thread that ran longest in it; blank means that the CPU was idle. The threads that ran longest have colours of their own."
         } else {
-            "A column is divided among the threads that ran on the CPU in it; blank is idle. The threads that ran longest have colours of their own."
+            "Each column is a time interval, divided among the threads that ran on the CPU; blank means that the CPU was idle. The threads that ran longest have colours of their own."
         },
     )?;
     if lanes.is_empty() {

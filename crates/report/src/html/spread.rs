@@ -56,7 +56,7 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
     let step = plot as f64 / buckets.len() as f64;
     writeln!(
         out,
-        "<svg class=\"spread\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"lengths by powers of two of a nanosecond: {title}\"><g class=\"axis\">"
+        "<svg class=\"spread\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"histogram whose bars double in width: {title}\"><g class=\"axis\">"
     )?;
     let top = 8.0;
     let height = |value: f64| value / most as f64 * (bottom as f64 - top);

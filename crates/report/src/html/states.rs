@@ -104,8 +104,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         out,
         "Each thread’s time by state (a sum, not a time line)",
         &format!(
-            "A bar is as long as the thread lived: the longest is {}. Its parts are sums over that life and stand in the order of the legend; \
-             when they happened is in the pictures over time below.",
+            "A bar is as long as the thread lived: the longest is {}. The parts of a bar are sums over the thread’s life, in the order of the legend; \
+             the pictures over time below show when the thread was in each state.",
             duration(longest)
         ),
     )?;

@@ -44,7 +44,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         let share = permille(&[drawn_ns, all_ns.saturating_sub(drawn_ns)])[0];
         writeln!(
             out,
-            "<p>Drawn are {} of {} pairs, with {} of the time.</p>",
+            "<p>The picture shows {} of {} pairs, which account for {} of the time.</p>",
             matrix.cells.len(),
             count(edges.len() as u64),
             percent(share)
@@ -189,7 +189,7 @@ fn tabled(out: &mut String, edges: &[Edge], all_ns: u64, names: &HashMap<u32, St
     let rest = listed.iter().fold(all_ns, |rest, edge| rest.saturating_sub(edge.ns));
     let parts: Vec<u64> = listed.iter().map(|edge| edge.ns).chain([rest]).collect();
     let shares = permille(&parts);
-    out.push_str("<details open><summary>The same as a table</summary><div class=\"scroll\"><table class=\"sortable\"><thead><tr><th scope=\"col\">thread</th><th scope=\"col\">waits for</th><th scope=\"col\" class=\"n\">times</th><th scope=\"col\" class=\"n\">blocked by then</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
+    out.push_str("<details open><summary>The same as a table</summary><div class=\"scroll\"><table class=\"sortable\"><thead><tr><th scope=\"col\">thread</th><th scope=\"col\">waits for</th><th scope=\"col\" class=\"n\">times</th><th scope=\"col\" class=\"n\">blocked for</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
     for (edge, share) in listed.iter().zip(&shares) {
         writeln!(
             out,
@@ -205,7 +205,7 @@ fn tabled(out: &mut String, edges: &[Edge], all_ns: u64, names: &HashMap<u32, St
     out.push_str("</tbody></table></div>");
     if edges.len() > listed.len() {
         let more = count((edges.len() - listed.len()) as u64);
-        writeln!(out, "<p>{more} more pairs have {} of the time.</p>", percent(shares[listed.len()]))?;
+        writeln!(out, "<p>{more} more pairs together account for {} of the time.</p>", percent(shares[listed.len()]))?;
     }
     out.push_str("</details>\n");
     Ok(())

@@ -45,13 +45,13 @@ fn waits_for(thread: &Thread) -> Option<(u64, String)> {
         return None;
     }
     let line = format!(
-        "{} {} waits mostly for {} {}, which ended {} of the {} it was blocked",
-        thread.tid,
-        thread.comm,
-        most.tid,
-        most.comm.as_deref().unwrap_or_default(),
+        "{tid} {comm} waits mostly for {waker_tid} {waker}, which ended {} of the {blocked_time} it was blocked",
         about_percent(part),
-        duration(all)
+        tid = thread.tid,
+        comm = thread.comm,
+        waker_tid = most.tid,
+        waker = most.comm.as_deref().unwrap_or_default(),
+        blocked_time = duration(all)
     );
     Some((most.blocked_ns, line))
 }

@@ -116,7 +116,7 @@ fn left_behind(page: &mut Page, program: &Program) {
     let more = if left.len() > LEFT { format!(" and {} more", left.len() - LEFT) } else { String::new() };
     let threads: u64 = left.values().sum();
     let line = format!(
-        "still running when it ended: {}{more} ({}); their accounts end there",
+        "still running when the program ended: {}{more} ({}); their times are counted until then",
         named.join(", "),
         counted(threads, "thread")
     );
@@ -144,7 +144,7 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
         (lost.members, "threads that could not be tracked"),
         (lost.finals, "threads included only in totals"),
         (lost.samples, "samples"),
-        (lost.pairs, "wake-ups without their waker"),
+        (lost.pairs, "wake-ups whose waker is unknown"),
         (lost.idle_split, "updates of idle/waited and idle/blocked"),
         (lost.moments, "trace events"),
     ];
