@@ -208,7 +208,10 @@ fn table(rows: &[Row]) -> String {
         };
         text.push_str(&format!("{:24}{:>8}  {}{mark}\n", row.page, row.bytes / 1_000, table::whole(&row.opened())));
     }
-    text + &format!("limits: {} KB, {MS_LIMIT:.0} ms; !: beyond a limit, ?: undecided\n", BYTES_LIMIT / 1_000)
+    text + &format!(
+        "limits: {} KB, {MS_LIMIT:.0} ms; '!' marks a value beyond a limit, '?' an undecided one\n",
+        BYTES_LIMIT / 1_000
+    )
 }
 
 #[cfg(test)]

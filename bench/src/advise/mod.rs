@@ -341,8 +341,8 @@ fn verdict(report: &Report) -> (String, u8) {
     let order = right * RIGHT.1 >= RIGHT.0 * report.cases.len();
     let times = near == errors.len() && !errors.is_empty();
     let told = format!(
-        "{}  order right in {right} of {} kernels (target {} of {})\n\
-         {}  {near} of {} predicted times within {:.0} % (median error {:.1} %, worst {:.1} %); {} measured times within the predicted range\n",
+        "{}  predicted order right for {right} of {} benchmark kernels (target: {} of {})\n\
+         {}  {near} of {} predicted times within {:.0} % of the measured times (median error {:.1} %, worst {:.1} %); {} measured times within the predicted range\n",
         word(order),
         report.cases.len(),
         RIGHT.0,
@@ -388,7 +388,10 @@ mod tests {
     fn both_targets_decide() {
         let good = || case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 2.0, 2.2)]);
         let (told, code) = verdict(&report(vec![good()]));
-        assert!(told.contains("PASS  order right in 1 of 1") && told.contains("2 of 2 predicted times"), "{told}");
+        assert!(
+            told.contains("PASS  predicted order right for 1 of 1") && told.contains("2 of 2 predicted times"),
+            "{told}"
+        );
         assert!(
             told.contains("median error 9.1 %, worst 9.1 %); 2 measured times within the predicted range"),
             "{told}"
@@ -398,7 +401,7 @@ mod tests {
         assert_eq!(verdict(&report(vec![good(), far])).1, 1);
         let wrong = case(&[(Way::FewerThreads, 1.0, 1.1), (Way::Taskset, 1.05, 0.95)]);
         let (told, code) = verdict(&report(vec![wrong]));
-        assert!(told.contains("FAIL  order right in 0 of 1") && code == 1, "{told}");
+        assert!(told.contains("FAIL  predicted order right for 0 of 1") && code == 1, "{told}");
         let failed = Case { failed: Some("no".into()), ..case(&[]) };
         assert_eq!(verdict(&report(vec![good(), failed])).1, FAILED);
     }

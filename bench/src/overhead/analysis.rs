@@ -46,7 +46,9 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let cpu_time = Figure::new("CPU time", Shown::Ms, &columns, all.figure(|cost| cost.cpu_ns as f64));
     Ok(Case {
         name: "analysis",
-        about: format!("{megabytes} MB recorded by perf sched record; plain is perf sched timehist, output discarded"),
+        about: format!(
+            "{megabytes} MB recorded by perf sched record; 'plain' is perf sched timehist with discarded output"
+        ),
         notes: Vec::new(),
         verdicts: vec![no_longer(&wall)],
         figures: vec![wall, cpu_time],

@@ -54,7 +54,7 @@ pub fn noise(figure: &Figure, limit: f64) -> Option<String> {
         return None;
     }
     Some(format!(
-        "NOISY: {}: plain again takes {} x plain; this noise is too large to judge a limit of {limit} x",
+        "NOISY: {}: '{CONTROL}' takes {} times as long as plain; this noise is too large to judge a limit of {limit}",
         figure.name,
         table::ratio(&control)
     ))

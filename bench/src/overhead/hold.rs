@@ -103,11 +103,11 @@ pub fn hold(options: &Options) -> Result<u8> {
         let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
-            "some threads never block according to their snapshots"
+            "according to their snapshots, some threads never blocked"
         );
     }
     let is_counted = |counted: &Counted| counted.pages.seen().blocks.load(Relaxed) > 0;
-    ensure!(counted.iter().all(is_counted), "some processes never block according to the overlap part");
+    ensure!(counted.iter().all(is_counted), "according to the overlap part, some processes never blocked");
     Ok(0)
 }
 

@@ -100,8 +100,9 @@ fn measure_with(
 }
 
 fn cost(figure: &Figure) -> Verdict {
-    let criterion =
-        format!("with cox a round trip takes at most {RATIO_LIMIT:.2} x plain, or {ADDED_LIMIT_NS:.0} ns more");
+    let criterion = format!(
+        "with cox, a round trip takes at most {RATIO_LIMIT:.2} times as long as plain, or {ADDED_LIMIT_NS:.0} ns longer"
+    );
     let measured = figure.with(COX).and_then(|cox| Some((cox.ratio?, cox.added_ns?)));
     let Some((ratio, added)) = measured else {
         return Verdict { outcome: Outcome::NotMeasured, text: criterion };
@@ -113,7 +114,7 @@ fn cost(figure: &Figure) -> Verdict {
 }
 
 fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
-    let criterion = format!("{ours} adds at most {limit} x what perf sched record adds");
+    let criterion = format!("{ours} adds at most {limit} times what perf sched record adds");
     let (Some(cox), Some(perf)) = (figure.brackets(ours), figure.brackets(PERF)) else {
         return Verdict { outcome: Outcome::NotMeasured, text: criterion };
     };
@@ -123,7 +124,7 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
         }
         None => Verdict {
             outcome: Outcome::Undecided,
-            text: format!("{criterion}: in this run, perf adds no significant time"),
+            text: format!("{criterion}: undecided, because perf added no significant time in this run"),
         },
     }
 }

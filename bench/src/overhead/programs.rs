@@ -86,7 +86,7 @@ fn iterations_per_us(bench: &Bench<'_>) -> Result<String> {
     let output = Command::new(bench.tools.workload("barriers")?)
         .args(["--rounds", "10", "--truth", "-"])
         .output()
-        .context("cannot run barriers")?;
+        .context("cannot run the program `barriers`")?;
     if !output.status.success() {
         bail!("barriers: {}", crate::process::ending(output.status));
     }
@@ -94,10 +94,12 @@ fn iterations_per_us(bench: &Bench<'_>) -> Result<String> {
 }
 
 fn speed_in(stdout: &str) -> Result<String> {
-    let truth = stdout.lines().find(|line| line.starts_with('{')).context("barriers printed no line of JSON")?;
-    let truth: serde_json::Value = serde_json::from_str(truth).context("cannot parse the JSON of barriers")?;
+    let truth =
+        stdout.lines().find(|line| line.starts_with('{')).context("the program `barriers` printed no line of JSON")?;
+    let truth: serde_json::Value =
+        serde_json::from_str(truth).context("cannot parse the JSON that the program `barriers` printed")?;
     let speed = truth["iterations_per_us"].as_f64().filter(|speed| *speed > 0.0);
-    Ok(format!("{:.3}", speed.context("the JSON of barriers has no iterations_per_us")?))
+    Ok(format!("{:.3}", speed.context("the JSON that the program `barriers` printed has no iterations_per_us")?))
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let most = memory(report(), cox)?;
     Ok(Case {
         name: "reading",
-        about: format!("{megabytes} MB recorded by perf sched record; plain is perf sched timehist -s"),
+        about: format!("{megabytes} MB recorded by perf sched record; 'plain' is perf sched timehist -s"),
         notes: noise(&wall, 1.1).into_iter().collect(),
         verdicts: vec![half(&wall), small(most)],
         figures: vec![wall, cpu_time],
@@ -68,7 +68,7 @@ fn memory(mut report: Command, cox: &Path) -> Result<u64> {
 }
 
 fn half(wall: &Figure) -> Verdict {
-    let criterion = format!("cox report takes at most {RATIO_LIMIT} x the time of perf sched timehist -s");
+    let criterion = format!("cox report takes at most {RATIO_LIMIT} times as long as perf sched timehist -s");
     match wall.with(REPORT).and_then(|report| report.ratio) {
         Some(ratio) => {
             Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }

@@ -50,7 +50,8 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
         add(bench, subject, rounds, &mut case)?;
     }
     case.notes.push(
-        "by part: runs with eBPF, timed by cox itself; 'exec of cox' and 'exit of cox' are timed by cox-bench".into(),
+        "'by part': runs with eBPF, timed by cox itself; only 'exec of cox' and 'exit of cox' are timed by cox-bench"
+            .into(),
     );
     Ok(case)
 }
@@ -88,7 +89,7 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
     let criterion =
-        format!("{ours} adds at most {} x what the cheapest perf record adds to {}", subject.limit, subject.name);
+        format!("{ours} adds at most {} times what the cheapest perf record adds to {}", subject.limit, subject.name);
     let added = |name: &str| wall.brackets(name).map(|all| median(&all.iter().map(|b| b.added()).collect::<Vec<_>>()));
     let cheapest = ways::PERF
         .iter()
@@ -104,7 +105,7 @@ fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
         },
         None => Verdict {
             outcome: Outcome::Undecided,
-            text: format!("{criterion}: in this run, perf adds no significant time"),
+            text: format!("{criterion}: undecided, because perf added no significant time in this run"),
         },
     }
 }

@@ -116,25 +116,28 @@ fn note(wall: &Figure, pair: &(&str, usize, usize)) -> Option<String> {
         let added: Vec<f64> = additions(wall, pair, build)?.iter().map(Bracket::added).collect();
         Some(format!("{} ns", table::addition(&median_estimate(&added), Shown::Ns)))
     };
-    let other = said(1).map_or(String::new(), |other| format!("; in the other build {other}"));
-    Some(format!("time that observing adds to {}: {}{other}", pair.0, said(0)?))
+    let (part, ours) = (pair.0, said(0)?);
+    Some(match said(1) {
+        Some(other) => format!("time that observing adds to {part}: {ours}; in the other build: {other}"),
+        None => format!("time that observing adds to {part}: {ours}"),
+    })
 }
 
 fn added(wall: &Figure, pair: &(&str, usize, usize)) -> Verdict {
-    let criterion = format!("observing adds to {} at most {SHARE_LIMIT} x what it adds in the other build", pair.0);
+    let criterion = format!("observing adds to {} at most {SHARE_LIMIT} times what it adds in the other build", pair.0);
     judged(criterion, additions(wall, pair, 0).zip(additions(wall, pair, 1)), SHARE_LIMIT)
 }
 
 fn alone(wall: &Figure) -> Verdict {
     let [ours, other] = HELD[0].names;
-    let criterion = format!("observing alone adds at most {ALONE_LIMIT} x what it adds in the other build");
+    let criterion = format!("observing alone adds at most {ALONE_LIMIT} times what it adds in the other build");
     let both = wall.brackets(ours).zip(wall.brackets(other));
     judged(criterion, both.map(|(ours, other)| (ours.to_vec(), other.to_vec())), ALONE_LIMIT)
 }
 
 /// Compares the loading time of this build with the other build's, by round.
 fn loaded(loading: &Figure, [ours, other]: [&'static str; 2]) -> Verdict {
-    let criterion = format!("loading for {ours} takes at most {LOAD_LIMIT} x the time of the other build");
+    let criterion = format!("loading for {ours} takes at most {LOAD_LIMIT} times as long as in the other build");
     let brackets = |name: &str| {
         let values = &loading.rows.iter().find(|row| row.with == name)?.measured.as_ref()?.values_ns;
         Some(values.iter().map(|value| Bracket { before: 0.0, treated: *value, after: 0.0 }).collect::<Vec<_>>())

@@ -90,7 +90,7 @@ pub fn expected_s(kernels: &[&Kernel], rounds: usize, scale: f64) -> f64 {
 
 /// Measures and reports this part of the experiment.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds: usize) -> Result<Part> {
-    let about = format!("palm as a whole and without one of its parts, {ratio}");
+    let about = format!("the policy palm, complete and without one of its parts, threads/CPUs = {ratio}");
     let kernels: Vec<&'static Kernel> = kernels.iter().copied().filter(|kernel| !kernel.parts.is_empty()).collect();
     let (mut all, mut failed): (Vec<Row>, Vec<Verdict>) = (Vec::new(), Vec::new());
     for (place, &kernel) in kernels.iter().enumerate() {
@@ -104,8 +104,8 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds
         }
     }
     let notes = vec![
-        format!("medians of {rounds} rounds, 95 % intervals; *: the paper names this kernel for this part"),
-        "'>': a lower bound, because runs were ended at the time limit".to_owned(),
+        format!("medians of {rounds} rounds, 95 % intervals; *: a benchmark kernel that the paper names for this part"),
+        "'>' marks a lower bound, because runs were ended at the time limit".to_owned(),
     ];
     Ok(Part::new("ablation", &about)
         .with_table(printed(&all))

@@ -231,14 +231,15 @@ fn rows(ways: &[How], times: Vec<Vec<f64>>) -> Vec<Row> {
 }
 
 fn verdict(rows: &[Row]) -> Verdict {
-    let criterion = format!("packed later, a region takes at most {TARGET} x its time when packed from the start");
+    let criterion =
+        format!("packed later, a region takes at most {TARGET} times as long as when packed from the start");
     match rows.iter().find(|row| row.how == How::LaterPreloaded) {
         Some(row) => {
             let estimate = &row.to_from_start.estimate;
             let text = format!("{criterion}: {} x", text::estimate(estimate));
             Verdict { outcome: judge::median_at_most(estimate, TARGET), text }
         }
-        None => judge::not_measured(&criterion, &format!("no {PRELOAD} beside cox")),
+        None => judge::not_measured(&criterion, &format!("no {PRELOAD} in cox's folder")),
     }
 }
 
@@ -262,7 +263,7 @@ pub fn part(field: &Field<'_>, rounds: usize) -> Result<Part> {
     Part::new("attach", "OpenMP regions of 200 us by two threads, packed on one CPU from the start or later")
         .with_table(table)
         .with_notes(vec![format!(
-            "timing begins when all threads are on that CPU; {} regions, or fewer if they take longer",
+            "timing begins when all threads are on that CPU; each run has {} regions, or fewer if they take longer",
             How::FromStart.regions(field.scale)
         )])
         .with_verdicts(vec![verdict(&rows)])

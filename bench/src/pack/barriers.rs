@@ -163,7 +163,7 @@ impl Line {
         let demand = match self.target {
             Target::AtMost(limit) => format!("at most {limit:.2}"),
             Target::NoWorse => "no worse".to_owned(),
-            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER}x faster if taskset is bad"),
+            Target::NoWorseOrMuchBetter => format!("no worse; {CLEARLY_BETTER} times faster if taskset is bad"),
         };
         if self.taskset_then > 0.0 { format!("{demand} ({})", text::figure(self.taskset_then)) } else { demand }
     }
@@ -217,11 +217,11 @@ impl Measured {
 
     fn verdict(&self) -> Verdict {
         let demand = match self.line.target {
-            Target::AtMost(limit) => format!("elapsed time at most {limit:.2} x ideal"),
+            Target::AtMost(limit) => format!("elapsed time at most {limit:.2} times the ideal"),
             Target::NoWorse => "no worse than taskset + 2 %".to_owned(),
             Target::NoWorseOrMuchBetter => {
                 format!(
-                    "no worse than taskset + 2 %, and {CLEARLY_BETTER} x faster if taskset takes over {TASKSET_BAD} x ideal"
+                    "no worse than taskset + 2 %, and {CLEARLY_BETTER} times faster if taskset takes over {TASKSET_BAD} times the ideal"
                 )
             }
         };
@@ -357,24 +357,24 @@ pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, V
     verdicts.extend(failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
     let mut notes = vec![
         format!(
-            "ideal: the same work by one thread on each CPU without waiting, measured in the same rounds; it takes {1} x \
-             the time computed from the speed of one CPU while the others are idle ({0} iterations per us); medians, 95 % intervals",
+            "ideal: the time of the same work by one thread per CPU without waiting, measured in the same rounds. It is {1} times \
+             the time computed from the speed of one CPU while the others are idle ({0} iterations per us). Medians, 95 % intervals",
             text::figure(field.iterations_per_us),
             text::estimate(&Series::of(measured.iter().map(|m| m.ideal_to_one_cpu.estimate.median).collect()).estimate)
         ),
         format!(
-            "ideal time of a run: {} s, {} s for spin 1 ms, {} s for spin 0.2 ms; times with cox include its first \
-             quarter of a second, in which it only observes",
+            "ideal time of a run: {} s, but {} s for spin 1 ms and {} s for spin 0.2 ms; times with cox include the first \
+             quarter of a second, in which cox only observes",
             text::figure(4.0 * field.scale),
             text::figure(1.6 * field.scale),
             text::figure(field.scale)
         ),
         format!(
-            "control: two threads with a CPU each, spin 1 ms, take {} x the ideal: the cost of a barrier each millisecond",
+            "control: two threads, each with its own CPU and spin 1 ms, take {} times the ideal: the cost of one barrier per millisecond",
             text::estimate(&control.estimate)
         ),
         format!(
-            "target (then): in brackets, what taskset took when the target was set; taskset is bad above {TASKSET_BAD} x ideal"
+            "target (then): the brackets contain what taskset took when the target was set; taskset counts as bad above {TASKSET_BAD} times the ideal"
         ),
     ];
     let cut_short: usize = measured.iter().map(|m| m.cut_short).sum();

@@ -108,7 +108,7 @@ impl Table {
             let outcome = judge::median_at_least(&wins.estimate, MUCH_FASTER);
             let bound = if taskset.is_bound() { "at least " } else { "" };
             let text = format!(
-                "{}: at least {MUCH_FASTER} x faster than taskset: {bound}{} x",
+                "{}: at least {MUCH_FASTER} times faster than taskset: {bound}{} times",
                 self.name(),
                 text::estimate(&wins.estimate)
             );
@@ -228,20 +228,23 @@ pub fn part(
     }
     let notes = vec![
         format!(
-            "all rows of a kernel do the same work (checksums are compared); medians of {rounds} rounds, 95 % intervals"
+            "all rows of a benchmark kernel do the same work (their checksums are compared); medians of {rounds} rounds, 95 % intervals"
         ),
-        "efficiency: time with fewer threads / time; with fewer threads, each thread has its own CPU and never waits \
-         for it"
+        "efficiency: elapsed time with fewer threads / elapsed time of this row; with fewer threads, each thread has its own CPU \
+         and never waits for it"
             .to_owned(),
-        "CPU s: program and cox, including start and end; time: the parallel part, measured by the kernel itself"
+        "CPU s: CPU time of the program and of cox, including start and end; time: elapsed time of the parallel part, measured by the benchmark kernel"
             .to_owned(),
-        "'>': a lower bound, because runs were ended at the time limit".to_owned(),
+        "'>' marks a lower bound, because runs were ended at the time limit".to_owned(),
     ];
-    let part = Part::new("kernels", "twelve kernels with more threads than CPUs (threads/CPUs): the paper's table")
-        .with_table(printed(&tables))
-        .with_lines(&tables)?
-        .with_notes(notes)
-        .with_verdicts(verdicts);
+    let part = Part::new(
+        "kernels",
+        "twelve benchmark kernels with more threads than CPUs (threads/CPUs), as in the paper's table",
+    )
+    .with_table(printed(&tables))
+    .with_lines(&tables)?
+    .with_notes(notes)
+    .with_verdicts(verdicts);
     Ok((part, tables))
 }
 
@@ -267,7 +270,7 @@ fn printed(tables: &[Table]) -> String {
             text::maybe(row.moves_per_s),
         ]
     });
-    let headings_short = ["time / fewer threads", "taskset", "static best", "palm", "cox pack"];
+    let headings_short = ["time / time with fewer threads", "taskset", "static best", "palm", "cox pack"];
     let short = tables.iter().map(|table| {
         let columns = [With::Taskset, With::StaticBest, With::Palm, With::Ours];
         let cell = |with: With| {

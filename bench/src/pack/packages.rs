@@ -203,8 +203,10 @@ fn verdict(row: &Row) -> Verdict {
     let outcome = if row.same_output { judge::no_worse(estimate) } else { Outcome::Fail };
     let output = if row.same_output { "the same output" } else { "ANOTHER OUTPUT" };
     let name = row.program;
-    let text =
-        format!("{name}: the same output, no worse than taskset + 2 %: {output}, {} x", text::estimate(estimate));
+    let text = format!(
+        "{name}: the same output, and no worse than taskset + 2 %: {output}, {} times",
+        text::estimate(estimate)
+    );
     Verdict { outcome, text }
 }
 

@@ -89,13 +89,13 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     lines.retain(|measured| measured.line.ratio == RATIO);
     tables.retain(|table| table.ratio == RATIO);
     if lines.is_empty() {
-        let found = barriers::measure(field, "simulated (live figures)", &lines_here(), LIVE_ROUNDS)?;
+        let found = barriers::measure(field, "simulated (real runs)", &lines_here(), LIVE_ROUNDS)?;
         failed.extend(found.failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
         lines = found.measured;
     }
     if tables.is_empty() {
         for &kernel in kernels {
-            progress(&format!("simulated (live figures): {}", kernel.name));
+            progress(&format!("simulated: real runs of {}", kernel.name));
             let with = [With::Taskset, With::FewerThreads, With::Ours];
             let measured =
                 Job::calibrated(field, kernel, RATIO).and_then(|job| kernels::measure(field, &job, &with, LIVE_ROUNDS));
@@ -114,7 +114,7 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
 /// Fits the cost of a simulated tick to the tick cost of the live controller. Returns the simulator's costs, and the live cost of a tick in ns.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
-        anyhow::bail!("no barrier line '3/2 spin 10 ms' to calibrate with");
+        anyhow::bail!("the measurement '3/2 spin 10 ms' of the barriers, needed for calibration, does not exist");
     };
     let periods = [FIT_PERIODS_NS.0, FIT_PERIODS_NS.1];
     let confined = |period_ns: u64| Confined::packed(&format!("--always --period {}us", period_ns / 1000));
@@ -207,7 +207,7 @@ fn near(pairs: &[Pair], with: &str) -> Verdict {
         _ => Outcome::Fail,
     };
     let mut text = format!(
-        "simulated {with} figures within {} % of the live ones: {} of {}",
+        "simulated figures of {with} within {} % of the measured ones: {} of {}",
         100.0 * NEAR,
         all.len() - far.len(),
         all.len()
@@ -247,7 +247,7 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Resul
     ];
     Ok(Part::new(
         "simulated",
-        "simulated runs on more CPUs than this machine has, and a comparison of simulated with live figures",
+        "simulated runs on more CPUs than this machine has, and a comparison of simulated with measured figures",
     )
     .with_table(printed(&lines))
     .with_lines(&[lines])?

@@ -96,7 +96,7 @@ pub fn tasks(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         rows: Vec::new(),
     };
     let heading = format!(
-        "ns per construct, {} threads, medians of {} rounds\n{:12}{:>11}{:>11}{:>11}{:>11}   ours / the faster peer",
+        "ns per construct, {} threads, medians of {} rounds\n{:12}{:>11}{:>11}{:>11}{:>11}   cox / the faster peer",
         field.cpus(),
         options.runs,
         "",
@@ -162,8 +162,9 @@ fn judge(rows: &[Row]) -> (String, Outcome) {
         let beyond = if beyond.is_empty() { "none".to_owned() } else { beyond.join(", ") };
         writeln!(
             text,
-            "{name}: geometric mean {mean:.2} x the faster peer (at most 1.00); rows above 1.15 x + 5 ns: {beyond} … {}",
-            if passes { "PASS" } else { "FAIL" }
+            "{name}: times relative to the faster peer: geometric mean {mean:.2} (limit 1.00); rows slower than 1.15 times the peer plus 5 ns: \
+             {beyond} … {verdict}",
+            verdict = if passes { "PASS" } else { "FAIL" }
         )
         .unwrap_or_default();
     }
@@ -185,7 +186,11 @@ mod tests {
         assert_eq!((rows[0].keeps(2), rows[0].keeps(3)), (Some(true), Some(false)));
         let (text, outcome) = judge(&rows);
         assert_eq!(outcome, Outcome::Fail);
-        assert!(text.contains("off: geometric mean 0.79 x the faster peer") && text.contains("ns: a … FAIL"), "{text}");
+        assert!(
+            text.contains("off: times relative to the faster peer: geometric mean 0.79")
+                && text.contains("ns: a … FAIL"),
+            "{text}"
+        );
         assert_eq!(judge(&rows[1..]).1, Outcome::Pass);
     }
 

@@ -81,7 +81,9 @@ impl Row {
 /// When a backend cannot be measured, or the results cannot be written.
 pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field::new(options.common.tools()?, None, interrupt)?;
-    let [here, other, ..] = field.allowed() else { bail!("this experiment needs two CPUs, but may use only one") };
+    let [here, other, ..] = field.allowed() else {
+        bail!("this experiment needs two CPUs, but this process may use only one")
+    };
     let words = ["--count", COUNT, "--other", &other.to_string()].map(str::to_owned);
     // cox may share the program's CPU, because none of cox's threads runs while the program runs.
     let within: Vec<OsString> = ["taskset", "-c", &here.to_string()].map(OsString::from).to_vec();
@@ -95,7 +97,7 @@ pub fn wake(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let report = Report { header: json::Header::new("wake")?, rows };
     let print = |text: &str| options.common.print(text);
     print(&format!(
-        "us, medians of {} runs of {COUNT} blocks each\n{:14}{:>10}{:>10}{:>10}",
+        "times in us, medians of {} runs with {COUNT} blocks each\n{:14}{:>10}{:>10}{:>10}",
         options.runs, "", "first task", "eventfd", "  ratio (95 %)"
     ))?;
     report.rows.iter().try_for_each(|row| print(&row.line()))?;

@@ -83,7 +83,7 @@ const RATIO: usize = 22;
 
 fn heading(runs: u16, cpus: u32, ours: &[Way]) -> String {
     let mut text = format!(
-        "mostly blocked: seconds of libgomp, by number of threads; ours: speed-up over the best of these, medians of {runs} rounds (95 %)\n{:NAME$}",
+        "programs that are mostly blocked: seconds with libgomp, by number of threads; speed-up of cox over the best of these, medians of {runs} rounds (95 %)\n{:NAME$}",
         ""
     );
     by_hand(cpus).for_each(|way| write!(text, "{:>NUMBER$}", way.threads_by_cpu() * cpus).unwrap_or_default());

@@ -27,7 +27,10 @@ impl Cost {
     pub fn new(mut by_work: Vec<(u64, f64)>, snapshot_s: f64) -> Result<Cost> {
         let measured = by_work.clone();
         by_work.retain(|(work, cost_s)| measured.iter().all(|(more, more_s)| more <= work || more_s > cost_s));
-        ensure!(by_work.len() > 1, "the CPU time (s) does not rise with the repeats of the arithmetic: {measured:?}");
+        ensure!(
+            by_work.len() > 1,
+            "the CPU time does not rise with the number of repeats of the arithmetic; measured (repeats, s): {measured:?}"
+        );
         Ok(Cost { by_work, snapshot_s })
     }
 

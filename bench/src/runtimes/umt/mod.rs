@@ -133,7 +133,7 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let print = |text: &str| options.common.print(text);
     report.lacking.iter().try_for_each(|(way, why)| print(&format!("not measured: {way}: {why}")))?;
     ensure!(!ways.is_empty(), "none of the chosen runtimes can be measured here");
-    ensure!(has_libgomp, "'{NOTHING}' is compared with libgomp: add libgomp to --ways");
+    ensure!(has_libgomp, "'{NOTHING}' needs libgomp for the comparison: add libgomp to --ways");
     if wanted(&options.apps, BLOCKED) {
         let ours: Vec<Way> = ways.iter().copied().filter(|way| Way::OURS.contains(way)).collect();
         report.blocked = blocked::measure(&field, &ours, options.runs, print)?;
