@@ -94,7 +94,9 @@ mod tests {
         let usage = Usage { elapsed_ns: 2_000_000_000, oversubscribed_ns: 80_000_000, switches: 3000, blocks: 1000 };
         let report = serde_json::json!({"overlap": {"delay_us": [29.4, 470.0]}});
         let text = Detail::new(Way::Bpf, usage, 2, 4.05, 4.0, Some(&report)).line();
-        for part in ["2.00 %", "1500 switches/s", "500 blocks/s", "50.0 us of CPU time each", "after 29 us (p99 470 us)"] {
+        for part in
+            ["2.00 %", "1500 switches/s", "500 blocks/s", "50.0 us of CPU time each", "after 29 us (p99 470 us)"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let none = serde_json::json!({"overlap": {"delay_us": null}});
