@@ -199,7 +199,7 @@ impl Row {
 }
 
 fn table(rows: &[Row]) -> String {
-    let mut text = format!("{:24}{:>8}  ms to open it (median, 95 % interval)\n", "page of", "KB");
+    let mut text = format!("{:24}{:>8}  ms to open the page (median, 95 % interval)\n", "page of", "KB");
     for row in rows {
         let mark = match row.in_time() {
             _ if row.is_too_much() => "  !",

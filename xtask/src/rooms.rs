@@ -138,7 +138,7 @@ pub const ROOMS: &[Room] = &[
         uses: these(
             &["wire"],
             &[
-                ("watch", "its two processes, cox and cox-observe, use the observer and its BPF programs"),
+                ("watch", "both processes, cox and cox-observe, use the observer and its BPF programs"),
                 ("machine", "the owner of a process and the list of CPUs are in /proc and /sys"),
                 ("arch", "it reads the clock, and measures the CPU time of cox-observe"),
             ],

@@ -50,7 +50,7 @@ pub fn supervise(command: &[OsString], limit: Duration) -> Result<u8> {
         } else {
             format!("took more than {} s", limit.as_secs())
         };
-        eprintln!("supervise: '{name}' {why} and was killed, with {}", named(&left));
+        eprintln!("supervise: '{name}' {why} and was killed, together with {}", named(&left));
         return Ok(TIMED_OUT);
     };
     if !left.is_empty() {

@@ -58,9 +58,10 @@ pub fn measure(bench: &Bench<'_>) -> Result<Case> {
 fn no_longer(wall: &Figure) -> Verdict {
     let criterion = "cox report takes no longer than perf sched timehist".to_owned();
     match wall.with(REPORT).and_then(|report| report.ratio) {
-        Some(ratio) => {
-            Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }
-        }
+        Some(ratio) => Verdict {
+            outcome: at_most(&ratio, RATIO_LIMIT),
+            text: format!("{criterion}: {} times", table::ratio(&ratio)),
+        },
         None => Verdict { outcome: Outcome::NotMeasured, text: criterion },
     }
 }

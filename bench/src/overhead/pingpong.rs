@@ -109,7 +109,7 @@ fn cost(figure: &Figure) -> Verdict {
     };
     Verdict {
         outcome: either(at_most(&ratio, RATIO_LIMIT), at_most(&added, ADDED_LIMIT_NS)),
-        text: format!("{criterion}: {} x, {} ns", table::ratio(&ratio), table::addition(&added, Shown::Ns)),
+        text: format!("{criterion}: {} times, {} ns", table::ratio(&ratio), table::addition(&added, Shown::Ns)),
     }
 }
 

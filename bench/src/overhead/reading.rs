@@ -70,9 +70,10 @@ fn memory(mut report: Command, cox: &Path) -> Result<u64> {
 fn half(wall: &Figure) -> Verdict {
     let criterion = format!("cox report takes at most {RATIO_LIMIT} times as long as perf sched timehist -s");
     match wall.with(REPORT).and_then(|report| report.ratio) {
-        Some(ratio) => {
-            Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }
-        }
+        Some(ratio) => Verdict {
+            outcome: at_most(&ratio, RATIO_LIMIT),
+            text: format!("{criterion}: {} times", table::ratio(&ratio)),
+        },
         None => Verdict { outcome: Outcome::NotMeasured, text: criterion },
     }
 }

@@ -110,9 +110,10 @@ pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
 fn cost(wall: &Figure) -> Verdict {
     let criterion = format!("the program's wall time with cox is at most {RATIO_LIMIT} times the plain one");
     match wall.with(COX).and_then(|cox| cox.ratio) {
-        Some(ratio) => {
-            Verdict { outcome: at_most(&ratio, RATIO_LIMIT), text: format!("{criterion}: {} x", table::ratio(&ratio)) }
-        }
+        Some(ratio) => Verdict {
+            outcome: at_most(&ratio, RATIO_LIMIT),
+            text: format!("{criterion}: {} times", table::ratio(&ratio)),
+        },
         None => Verdict { outcome: Outcome::NotMeasured, text: criterion },
     }
 }

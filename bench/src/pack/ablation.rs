@@ -94,7 +94,7 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds
     let kernels: Vec<&'static Kernel> = kernels.iter().copied().filter(|kernel| !kernel.parts.is_empty()).collect();
     let (mut all, mut failed): (Vec<Row>, Vec<Verdict>) = (Vec::new(), Vec::new());
     for (place, &kernel) in kernels.iter().enumerate() {
-        progress(&format!("ablation: {} {ratio}, {} of {}", kernel.name, place + 1, kernels.len()));
+        progress(&format!("ablation: {name} {ratio}, {} of {} kernels", place + 1, kernels.len(), name = kernel.name));
         match measure(field, kernel, ratio, rounds) {
             Ok(rows) => all.extend(rows),
             Err(error) => {

@@ -236,7 +236,7 @@ fn verdict(rows: &[Row]) -> Verdict {
     match rows.iter().find(|row| row.how == How::LaterPreloaded) {
         Some(row) => {
             let estimate = &row.to_from_start.estimate;
-            let text = format!("{criterion}: {} x", text::estimate(estimate));
+            let text = format!("{criterion}: {} times", text::estimate(estimate));
             Verdict { outcome: judge::median_at_most(estimate, TARGET), text }
         }
         None => judge::not_measured(&criterion, &format!("no {PRELOAD} in cox's folder")),

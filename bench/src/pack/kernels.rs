@@ -117,7 +117,7 @@ impl Table {
         let estimate = &ours.to_taskset.estimate;
         self.kind.wants_no_harm.then(|| Verdict {
             outcome: judge::no_worse(estimate),
-            text: format!("{}: no worse than taskset + 2 %: {} x", self.name(), text::estimate(estimate)),
+            text: format!("{}: no worse than taskset + 2 %: {} times as long", self.name(), text::estimate(estimate)),
         })
     }
 }

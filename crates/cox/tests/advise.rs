@@ -143,7 +143,7 @@ fn a_report_of_cox_run_is_enough() {
     assert_eq!((&advice["threads"], &advice["run"]["basis"]), (&3.into(), &"modelled".into()));
     assert!(time(&advice, "fewer_threads") < time(&advice, "taskset"), "{advice}");
     let text = cox(&place, &["advise", "--ncpus", "1", "--from", &report]).stderr;
-    assert!(text.contains("modelled from the account of a run") && text.contains("On 1 CPU:"), "{text}");
+    assert!(text.contains("modelled from the account of a run") && text.contains("Forecast for 1 CPU:"), "{text}");
 }
 
 #[test]

@@ -190,17 +190,18 @@ figures! {
         blocked_ns: u64, sum, "blocked", Seen { bpf: "yes", perf: "includes wake delay", proc: "the rest" };
         /// `blocked_ns` by cause.
         blocked_by: ByCause, sum, "", Seen::BY_BPF;
-        /// Time before the first and after the last event, and where events contradict one another. cox does not guess what the thread did then, and
-        /// does not divide this time among the other states.
+        /// Time before the first and after the last event, and where events contradict one another.
+        /// cox does not guess what the thread did in this time, and does not divide it among the other states.
         unknown_ns: u64, sum, "unknown", Seen::ALWAYS;
         /// Number of switch-outs while the thread was not runnable.
         switches_voluntary: u64, sum, "voluntary switches", Seen::ALWAYS;
         /// Number of switch-outs while the thread was runnable, including yields, as the kernel counts them.
         switches_involuntary: u64, sum, "involuntary switches", Seen::ALWAYS;
         /// Number of switch-ins after a block, plus the first switch-in after the thread's creation.
-        wakeups: u64, sum, "wake-ups", Seen { perf: "only after blocks", ..Seen::BY_BPF };
-        /// Migrations, by kind: `at_wakeup`, the wake-up chose another CPU; `while_queued`, the load balancer moved a runnable thread; `by_affinity`,
-        /// the thread's old CPU is no longer allowed.
+        wakeups: u64, sum, "wake-ups", Seen { perf: "after blocks", ..Seen::BY_BPF };
+        /// Number of migrations, by kind.
+        /// `at_wakeup`: the wake-up chose another CPU. `while_queued`: the load balancer moved a runnable thread.
+        /// `by_affinity`: the thread's old CPU is no longer allowed.
         migrations: ByMigration, sum, "migr.", Seen::BY_BPF;
         /// Run time by CPU, for the first sixteen CPUs on which the thread ran; `other` is its run time on all further CPUs.
         cpus: RunByCpu, sum, "CPUs", Seen { proc: "no", ..Seen::ALWAYS };
@@ -210,15 +211,15 @@ figures! {
         kernel_cpu_ns: Option<u64>, sum, "", Seen::ALWAYS;
         /// The kernel's count of the thread's run_delay, for the time that `wall_ns` covers; absent if it was not read.
         kernel_run_delay_ns: Option<u64>, sum, "", Seen::ALWAYS;
-        /// Number of events that contradict other events: for example, a thread is switched in on a CPU that another thread has, or is switched out
-        /// on a CPU on which it was not switched in.
+        /// Number of events that contradict other events.
+        /// For example, a thread is switched in on a CPU that another thread has, or is switched out on a CPU on which it was not switched in.
         impossible: u64, sum, "contradictions", Seen { proc: "no", ..Seen::ALWAYS };
     }
     derived {
         /// Run time that was not spent spinning. Waiting for memory is work.
         work_ns, "work", Seen::ALWAYS, |thread| thread.run_ns.saturating_sub(thread.spin_ns);
-        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex. The three are one class, because the runtime's
-        /// waiting policy decides which of them occurs.
+        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex.
+        /// The three are one class, because the runtime's waiting policy decides which of them occurs.
         waiting_for_threads_ns, "waited for other threads", Seen::BY_BPF, |thread| {
             thread.spin_ns.saturating_add(thread.yield_wait_ns).saturating_add(thread.blocked_by[Cause::Futex])
         };
@@ -269,7 +270,7 @@ pub struct WokenBy {
 }
 
 figures! {
-    /// A CPU over the window. `busy_program + busy_others + idle + unknown = window`.
+    /// Times of a CPU over the window. `busy_program + busy_others + idle + unknown = window`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct CpuAccount {
         /// Number of the CPU.

@@ -97,7 +97,8 @@ impl Advice {
         let on = counted(self.forecast.cpus, "CPU");
         match now.basis {
             Basis::Modelled => {
-                format!("  now: {threads} on {}, {}. On {on}:", counted(now.cpus, "CPU"), seconds(now.elapsed_ns))
+                let (cpus, time) = (counted(now.cpus, "CPU"), seconds(now.elapsed_ns));
+                format!("  the run: {threads} on {cpus}, {time}. Forecast for {on}:")
             }
             Basis::Measured => format!(
                 "  how long {threads} on {on} would take, measured in {} of one run of {}:",

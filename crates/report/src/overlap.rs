@@ -33,8 +33,8 @@ ledger::figures! {
         /// Number of times that a CPU went idle while tasks were pending, but no standby was parked.
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
-        /// Number of times that the safety scan found a ready task and a free CPU of which no thread had been notified. 0 unless an event was lost
-        /// or, with `perf` and `leader`, an untracked thread left a CPU.
+        /// Number of times that the safety scan found a ready task and a free CPU of which no thread had been notified.
+        /// 0 unless an event was lost or, with `perf` and `leader`, an untracked thread left a CPU.
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
         /// Standby threads that could not be created.

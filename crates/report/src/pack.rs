@@ -223,13 +223,14 @@ impl PackReport {
     fn lines(&self) -> Vec<String> {
         let mut lines = self.result();
         for Repacked { after_ns, cpus } in &self.repacked {
-            lines.push(format!("Changed to {} after {}", cpus_of(cpus), seconds(*after_ns)));
+            let (cpus, time) = (cpus_of(cpus), seconds(*after_ns));
+            lines.push(format!("Changed to {cpus} after {time}"));
         }
         let own = 100.0 * self.own_ns as f64 / self.wall_ns.max(1) as f64;
+        let wall = seconds(self.wall_ns);
         lines.push(format!(
-            "{} · controller {own:.1} % of one CPU, counted in the {} · {}",
+            "{} · controller {own:.1} % of one CPU, included in the {wall} · {}",
             counted(self.moves, "move"),
-            seconds(self.wall_ns),
             if self.diagnostics.is_empty() { "masks restored" } else { "problems: see below" },
         ));
         if self.spin_throttled > 0 {
@@ -291,7 +292,8 @@ impl PackReport {
                 "Packing could gain nothing here: the kernel placed the threads, as with taskset".to_owned()
             }
             _ => {
-                format!("{} in periods of about {}", counted(self.exchanges, "exchange"), milliseconds(self.period_ns))
+                let (exchanges, period) = (counted(self.exchanges, "exchange"), milliseconds(self.period_ns));
+                format!("{exchanges} in periods of about {period}")
             }
         };
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {

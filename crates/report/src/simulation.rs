@@ -99,13 +99,13 @@ impl Simulation {
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
         let title = format!(
-            "cox: simulated · {} on {} · {} of {}{}, {}",
-            counted(self.threads, "thread"),
-            self.cpus(),
-            counted(self.phases, "phase"),
-            duration(self.work_ns),
-            if self.spread > 0.0 { format!(" ± {:.0} %", 100.0 * self.spread) } else { String::new() },
-            self.waiting(),
+            "cox: simulated · {threads} on {cpus} · {phases} of {work}{spread}, {waiting}",
+            threads = counted(self.threads, "thread"),
+            cpus = self.cpus(),
+            phases = counted(self.phases, "phase"),
+            work = duration(self.work_ns),
+            spread = if self.spread > 0.0 { format!(" ± {:.0} %", 100.0 * self.spread) } else { String::new() },
+            waiting = self.waiting(),
         );
         let mut lines = vec![style.title(&style.clean(&title)), String::new()];
         let mut table = Table::new(style);
@@ -113,7 +113,7 @@ impl Simulation {
         table.column("way", Align::Left, 0, cells(&Way::name));
         table.column("period", Align::Right, 2, cells(&|way| way.period_ns.map_or_else(|| "-".into(), milliseconds)));
         table.column("elapsed", Align::Right, 0, cells(&|way| seconds(way.elapsed_ns)));
-        table.column("of the ideal", Align::Right, 0, cells(&|way| format!("{:.2}×", way.slowdown)));
+        table.column("/ ideal time", Align::Right, 0, cells(&|way| format!("{:.2}×", way.slowdown)));
         table.column("moves/s", Align::Right, 0, cells(&|way| count(way.moves_per_s.round() as u64)));
         table.column("controller", Align::Right, 1, cells(&Way::controller));
         lines.extend(table.lines(style.columns()));
@@ -133,7 +133,8 @@ impl Simulation {
         match slow {
             None => counted(full, "CPU"),
             Some(slow) => {
-                format!("{full} CPUs and {} of capacity {slow}", self.capacities.len() as u64 - full)
+                let slower = self.capacities.len() as u64 - full;
+                format!("{full} CPUs and {slower} of capacity {slow}")
             }
         }
     }

@@ -253,6 +253,6 @@ fn packing_is_the_last_section() {
         Efficiency 65 % of the bound: 12.41 s, bound 8.04 s (the threads' work on 2 CPUs)
         Plain affinity would have taken about 16.09 s (from 50 % efficiency, measured) · packed for 89 %
           of the time
-        41,210 moves · controller 2.5 % of one CPU, counted in the 12.41 s · masks restored
+        41,210 moves · controller 2.5 % of one CPU, included in the 12.41 s · masks restored
     ");
 }

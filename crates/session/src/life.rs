@@ -132,7 +132,7 @@ fn refuse_foreign_proc() -> Result<()> {
         .context("cannot read /proc, which a session needs")?
     {
         bail!(
-            "/proc belongs to another PID namespace (cox is process {own} in its own); mount /proc of this namespace \
+            "/proc belongs to another PID namespace (in its own namespace, cox is process {own}); mount /proc of this namespace \
              (mount -t proc proc /proc; with unshare: --mount-proc)"
         );
     }

@@ -66,8 +66,8 @@ pub fn read(root: &Path) -> Result<Suite> {
         let languages = languages(file);
         if languages.is_empty() {
             if is_program(file) {
-                let plan =
-                    headers::plan("", Language::C).unwrap_or_else(|why| unreachable!("an empty head is valid: {why}"));
+                let plan = headers::plan("", Language::C)
+                    .unwrap_or_else(|why| unreachable!("an empty header should be valid: {why}"));
                 suite.tests.push(Test { name, how: How::Built(file.clone()), plan, makes_tasks: true });
             }
             continue;

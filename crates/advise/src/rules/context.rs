@@ -63,8 +63,8 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     if evidence.is_bound_by_waits() {
         figures.extend([Figure::Sum(thread::blocked_ns), Figure::Sum(thread::unknown_ns)]);
         let text = format!(
-            "The work itself needs {ideal} on {cpus}. Nothing measured shows how to shorten the rest of the {}: the \
-             program waited for {}.",
+            "The work itself needs {ideal} on {cpus}. In the rest of the {}, the program waited for {}; \
+             nothing measured shows how to shorten these waits.",
             duration(evidence.wall_ns as u64),
             fixed_waits(evidence),
         );
@@ -188,7 +188,7 @@ pub(crate) fn shared_cpus(evidence: &Evidence) -> Option<Sentence> {
             "The waiting cost little: {cpus} did work nearly all the time, and only more CPUs or less work would help."
         )
     } else {
-        format!("Still {:.1} of {cpus} did work on average.", evidence.concurrency.working)
+        format!("Even so, {:.1} of {cpus} did work on average.", evidence.concurrency.working)
     };
     Some(say(
         evidence,

@@ -63,12 +63,12 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     });
     let who = match who {
         None => "it is not known which ones, because hardly any thread queued for a CPU that they held".to_owned(),
-        Some(who) if surely => format!("most of it behind {who}"),
-        Some(who) => format!("as far as known, behind {who}"),
+        Some(who) if surely => format!("most of this waiting was behind {who}"),
+        Some(who) => format!("as far as known, the waiting was behind {who}"),
     };
+    let others = if packers.is_empty() { "Other programs" } else { "Other programs, cox's packing among them," };
     let text = format!(
-        "Other programs{} took {} of the CPUs' time. {} of thread time waited for a CPU because of them: {who}.",
-        if packers.is_empty() { "" } else { ", cox's packing among them," },
+        "{others} took {} of the CPUs' time. {} of thread time waited for a CPU because of them: {who}.",
         about_percent(evidence.cpus_of_others() / evidence.cpus),
         about_percent(evidence.worker_share(waited)),
     );

@@ -39,9 +39,9 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
         Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),
         _ => delay.bound(),
     };
-    let quota = facts.quota().map_or_else(String::new, |quota| format!(" of {quota:.1} CPUs"));
+    let quota = facts.quota().map_or_else(|| "quota".to_owned(), |quota| format!("quota of {quota:.1} CPUs"));
     let text = format!(
-        "The control group's quota{quota} stopped the program in {} periods, for {} of CPU time: {} of thread time \
+        "The control group's {quota} stopped the program in {} periods, for {} of CPU time: {} of thread time \
          waited for a CPU that was idle.",
         count(facts.nr_throttled),
         duration(facts.throttled_ns),

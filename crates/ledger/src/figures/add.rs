@@ -19,8 +19,8 @@ impl Adds {
         match self {
             Adds::Sum => "sum",
             Adds::Quadrature => "root of the sum of squares",
-            Adds::Best => "the best value",
-            Adds::Histogram => "from all intervals",
+            Adds::Best => "best value",
+            Adds::Histogram => "by histogram",
         }
     }
 }

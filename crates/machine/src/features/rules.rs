@@ -34,7 +34,7 @@ fn btf(facts: &Facts) -> Available {
     if facts.btf {
         return Available::yes("/sys/kernel/btf/vmlinux");
     }
-    off(facts, "DEBUG_INFO_BTF", "there is no /sys/kernel/btf/vmlinux", "use a kernel that has it")
+    off(facts, "DEBUG_INFO_BTF", "there is no /sys/kernel/btf/vmlinux", "use a kernel that provides this file")
 }
 
 fn bpf_record(facts: &Facts) -> Available {
@@ -146,7 +146,9 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
         // The default filters of container engines allow perf_event_open only with CAP_PERFMON or a stronger
         // capability.
         return Available::unknown(
-            format!("perf_event_paranoid {level} allows it, but a seccomp filter (container) may not"),
+            format!(
+                "perf_event_paranoid {level} allows perf events, but a seccomp filter (of a container) may forbid them"
+            ),
             "try it, or start the container with --cap-add PERFMON",
         );
     }
@@ -178,7 +180,7 @@ fn task_schedstat(facts: &Facts) -> Available {
             facts,
             "SCHED_INFO",
             "there is no /proc/PID/schedstat",
-            "use --backend bpf or perf, or a kernel that has it",
+            "use --backend bpf or perf, or a kernel that provides this file",
         ),
     }
 }
@@ -194,7 +196,7 @@ fn sched_statistics(facts: &Facts) -> Available {
             facts,
             "SCHEDSTATS",
             "there is no sysctl kernel.sched_schedstats",
-            "cox does not need it: it measures the waits itself",
+            "cox does not need this sysctl, because it measures the waits itself",
         ),
     }
 }
@@ -212,7 +214,7 @@ fn nohz_full(facts: &Facts) -> Available {
             facts,
             "NO_HZ_FULL",
             "there is no /sys/devices/system/cpu/nohz_full",
-            "to remove the tick, use a kernel that has it",
+            "to remove the tick, use a kernel that provides this file",
         ),
     }
 }
@@ -279,7 +281,12 @@ fn psi(facts: &Facts) -> Available {
     if facts.config.as_ref().is_some_and(|config| config.is_set("PSI_DEFAULT_DISABLED")) {
         return Available::no("switched off by default (CONFIG_PSI_DEFAULT_DISABLED)", "boot with psi=1");
     }
-    off(facts, "PSI", "there is no /proc/pressure", "boot a kernel that has it with psi=1; cox does not need it yet")
+    off(
+        facts,
+        "PSI",
+        "there is no /proc/pressure",
+        "boot a kernel that provides it, with psi=1; cox does not need it yet",
+    )
 }
 
 /// Returns the verdict for a missing feature that depends on the kernel option `option`. The configuration tells

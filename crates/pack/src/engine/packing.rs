@@ -117,7 +117,7 @@ impl From<Wanted> for Repack {
 /// # Errors
 /// Fails if the process is not packed, or the session refuses.
 pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
-    let whom = "the session that packs it";
+    let whom = "the session that packs the process";
     match control::session_of(Packing::NAME, pid)? {
         Found::Session(asks) => {
             let cpus = asks.ask(&Repack::from(wanted), whom)?;

@@ -5,8 +5,8 @@ use std::ffi::c_void;
 use std::ptr;
 
 thread_local! {
-    /// The libgomp function that the program has called on this thread. `dispatch` sets it before it calls our function instead, because the call
-    /// has no room for another argument.
+    /// The libgomp function that the program has called on this thread.
+    /// `dispatch` sets it before it calls our function instead, because the call has no room for another argument.
     static REAL_FN: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 

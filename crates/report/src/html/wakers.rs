@@ -78,7 +78,7 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
                 (Some(comm), _) if *tid == 0 => comm.clone(),
                 (Some(comm), _) => format!("{tid} {comm}"),
                 (None, None) => format!("{tid} (untracked)"),
-                (None, Some(host)) => format!("host {host} (outside)"),
+                (None, Some(host)) => format!("host {host} (outside the container)"),
             };
             names.entry(waker).or_insert_with(name);
         }

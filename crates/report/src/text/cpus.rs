@@ -80,7 +80,7 @@ fn preemptor_name(preemptor: &Preemptor) -> String {
         (PreemptorKind::Other, ..=1) => match preemptor.host_tid {
             None if preemptor.tid == 0 => preemptor.comm.clone(),
             None => format!("{} {}", preemptor.tid, preemptor.comm),
-            Some(host) => format!("{} (outside, host {host})", preemptor.comm),
+            Some(host) => format!("{} (outside the container, host {host})", preemptor.comm),
         },
         (PreemptorKind::Other, threads) => format!("{} × {}", preemptor.comm, count(threads)),
     }

@@ -100,10 +100,13 @@ pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) 
                  Fix: sudo sysctl kernel.perf_event_paranoid=2, or use --backend proc"
             ),
             level => format!(
-                "{source}, although kernel.perf_event_paranoid{} does not forbid it: probably a seccomp filter \
+                "{source}, although kernel.perf_event_paranoid {setting}: probably a seccomp filter \
                  (container, service) or a security module. Fix: allow perf_event_open there (docker: --cap-add \
                  PERFMON), or use --backend proc",
-                level.map_or(String::new(), |level| format!(" is {level} and"))
+                setting = level.map_or_else(
+                    || "does not forbid it".to_owned(),
+                    |level| format!("is {level} and does not forbid it")
+                )
             ),
         }),
         Some(libc::ENOSYS) => {
