@@ -148,12 +148,12 @@ impl OverlapReport {
         let cpus = self.cpus.max(1);
         let there_ns = self.wall_ns.saturating_mul(cpus);
         format!(
-            "{} of CPU time in {wall}: {:.0} % of {}; at 100 %, the run would take {}",
-            core_seconds(self.ran_ns),
+            "{used} of CPU time in {wall}: {:.0} % of {all_cpus}; at 100 %, the run would take {ideal}",
             100.0 * self.ran_ns as f64 / there_ns.max(1) as f64,
-            counted(self.cpus, "CPU"),
-            seconds(self.ran_ns / cpus),
+            used = core_seconds(self.ran_ns),
             wall = seconds(self.wall_ns),
+            all_cpus = counted(self.cpus, "CPU"),
+            ideal = seconds(self.ran_ns / cpus),
         )
     }
 

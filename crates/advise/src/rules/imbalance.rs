@@ -46,14 +46,14 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     let kind = Kind::Imbalance;
     let waiting = evidence.worker_sums.waiting_for_threads_ns() as f64;
     let text = format!(
-        "The work is unequal: {} {} did {} of it, {:.1} times the average, and the {} spent {} of their time \
-         waiting for other threads.",
-        busiest.tid,
-        busiest.comm,
-        about_percent(largest / (evidence.worker_sums.work_ns() as f64).max(1.0)),
+        "The work is unequal: {tid} {comm} did {part} of it, {:.1} times the average, and the {threads} spent {waiting} of \
+         their time waiting for other threads.",
         largest / average.max(1.0),
-        counted(evidence.workers.len() as u64, "worker thread"),
-        about_percent(evidence.worker_share(waiting)),
+        tid = busiest.tid,
+        comm = busiest.comm,
+        part = about_percent(largest / (evidence.worker_sums.work_ns() as f64).max(1.0)),
+        threads = counted(evidence.workers.len() as u64, "worker thread"),
+        waiting = about_percent(evidence.worker_share(waiting)),
     );
     let figures = [
         Figure::Whole(Whole::LargestWorkNs),

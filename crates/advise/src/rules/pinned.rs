@@ -40,11 +40,11 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
 
     let idle = if elsewhere.seen { "stood idle" } else { "was unused" };
     let text = format!(
-        "{} shared CPU {} while CPU {} {idle}: {} of thread time waited for a CPU.",
-        counted(evidence.workers.len() as u64, "thread"),
-        cpu_list(&elsewhere.used),
-        cpu_list(&elsewhere.free),
+        "{threads} shared CPU {used} while CPU {free} {idle}: {} of thread time waited for a CPU.",
         about_percent(evidence.share(evidence.sums.waiting_for_cpu_ns())),
+        threads = counted(evidence.workers.len() as u64, "thread"),
+        used = cpu_list(&elsewhere.used),
+        free = cpu_list(&elsewhere.free),
     );
     let figures = [
         Figure::Whole(Whole::WorkerThreads),

@@ -25,7 +25,7 @@ pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     }
     let wakeups = evidence.workers.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);
     let text = format!(
-        "Waking up cost {} of thread time on CPUs that were idle: {} wake-ups of {} each.",
+        "Waking up on idle CPUs cost {} of thread time: {} wake-ups that took {} each.",
         about_percent(evidence.share(from_idle)),
         count(wakeups),
         duration(from_idle / wakeups),

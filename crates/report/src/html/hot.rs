@@ -18,11 +18,11 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let sums = Sums::of(&document.account);
     let spin = if document.sees_spin() {
         format!(
-            "{} of {} on CPUs were spent spinning ({} of thread time, ±{:.1}).",
-            duration(sums.spin_ns),
-            duration(sums.run_ns),
+            "{spin} of {run} on CPUs were spent spinning ({} of thread time, ±{:.1}).",
             of_one(sums.share(sums.spin_ns)),
-            sums.share(sums.spin_error_ns) * 100.0
+            sums.share(sums.spin_error_ns) * 100.0,
+            spin = duration(sums.spin_ns),
+            run = duration(sums.run_ns)
         )
     } else {
         "Spinning was not measured: all time on CPUs counts as work.".to_owned()

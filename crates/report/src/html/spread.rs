@@ -36,10 +36,10 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
         String::new()
     } else {
         format!(
-            "{}: half are shorter than {}, 99 of 100 than {}.",
-            counted(lengths.count(), noun),
+            "{intervals}: half are shorter than {}, 99 of 100 than {}.",
             known(50),
-            known(99)
+            known(99),
+            intervals = counted(lengths.count(), noun)
         )
     };
     plot::caption(out, title, &note)?;

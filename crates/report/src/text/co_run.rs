@@ -26,10 +26,10 @@ pub(crate) fn headline(document: &Document, co_run: &CoRun) -> String {
     let programs = &document.account.programs;
     let named: Vec<String> = (0..programs.len()).map(|at| named(programs, at)).collect();
     format!(
-        "side by side: {}; all ran at the same time for {} of {}",
+        "side by side: {}; all ran at the same time for {} of {whole_time}",
         named.join(", "),
         seconds(co_run.all_ran_ns),
-        seconds(co_run.any_ran_ns)
+        whole_time = seconds(co_run.any_ran_ns)
     )
 }
 
