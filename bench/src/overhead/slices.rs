@@ -91,7 +91,7 @@ pub enum Active {
     Perf(Recording),
     /// BPF programs that do almost nothing.
     Floor(Box<Floor>),
-    /// Parts of cox that another process holds.
+    /// Parts of cox that another process has loaded and keeps active.
     Held(Holder),
 }
 

@@ -28,7 +28,7 @@ struct Row {
     ratio: Ratio,
     /// The part that was left out; `None`: all parts are in use.
     without: Option<&'static str>,
-    /// True if the paper's ablation of this part names this kernel.
+    /// True if the PALM paper names this benchmark kernel in its experiment without this part.
     named_by_paper: bool,
     elapsed_s: Series,
     /// Elapsed time ÷ elapsed time with all parts of PALM, by round.

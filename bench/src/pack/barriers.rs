@@ -57,7 +57,7 @@ impl Wait {
     }
 }
 
-/// The target of a line (a [`Line`] of the table).
+/// The result that one row of the table ([`Line`]) has to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {

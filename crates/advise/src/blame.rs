@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 /// A delay of one thread that can make other threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Delay {
-    /// Waiting for a CPU that a working sibling held.
+    /// Waiting for a CPU on which another tracked thread worked.
     Sibling,
-    /// Waiting for a CPU that a sibling held, because other programs left the siblings too few CPUs.
+    /// Waiting for a CPU that another tracked thread held, because other programs left the tracked threads too few CPUs.
     Squeezed,
     /// Waiting for a CPU that another program held.
     Other,
@@ -39,8 +39,8 @@ pub struct Blame {
 }
 
 impl Blame {
-    /// Returns whether run-queue waits behind siblings explain most of the waiting that unequal work does not explain. If they do not, the queues are
-    /// incidental and the threads wait for another reason: see the convoy rule.
+    /// Returns whether waits for CPUs that other tracked threads held explain most of the waiting that unequal work does not explain. If not, these
+    /// waits are incidental, and the threads wait for another reason: see the convoy rule.
     pub fn queues_explain(&self) -> bool {
         let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
         queues.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns

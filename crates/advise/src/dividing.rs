@@ -7,9 +7,9 @@
 //!     of the `n − 1` others wait at most one second.
 //!  3. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
 //!
-//! Waiting for a CPU that a sibling holds has two possible causes: the sibling worked (oversubscription), or it spun. If it spun for a busier thread,
-//! the wait counts as imbalance. The verdict on a program is therefore imbalance, and not oversubscription, whether its threads wait by spinning or
-//! by sleeping.
+//! Waiting for a CPU that another tracked thread (a *sibling*) holds has two possible causes: the sibling worked (oversubscription), or it spun. If
+//! it spun for a busier thread, the wait counts as imbalance. The verdict on a program is therefore imbalance, and not oversubscription, whether its
+//! threads wait by spinning or by sleeping.
 
 use std::collections::BTreeMap;
 
@@ -43,14 +43,14 @@ pub(crate) fn divide(evidence: &Evidence) -> Blame {
     }
 }
 
-/// Returns the thread time queued behind siblings, and the part of it that other programs caused.
+/// Returns the thread time spent waiting for CPUs that other tracked threads held, and the part of it that other programs caused.
 ///
 /// If n threads want C CPUs, n − C threads queue; if other programs leave only L of the CPUs, n − L threads queue. If there is a CPU for each thread,
 /// a queue forms only while another program has one of the CPUs.
 fn queue(evidence: &Evidence) -> (f64, f64) {
     let (behind, sums) = (&evidence.behind, &evidence.sums);
     let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    // Each nanosecond of waiting counts only once: behind another program, on an idle CPU, or behind a sibling.
+    // Each nanosecond of waiting counts only once: for a CPU that another program held, for an idle CPU, or for a CPU that a tracked thread held.
     let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
     let queued = behind.siblings_ns.min(left) as f64;
     let others = evidence.cpus_of_others();
@@ -62,8 +62,8 @@ fn queue(evidence: &Evidence) -> (f64, f64) {
     (own, queued - own)
 }
 
-/// Returns the thread time spent in each delay. Waits after a yield are included, because a yielding thread gives its CPU to a sibling, or to a
-/// thread that the backend does not see.
+/// Returns the thread time spent in each delay. Waits after a yield are included, because a yielding thread gives its CPU to another tracked thread,
+/// or to a thread that the backend does not see.
 fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
     let sums = &evidence.sums;
     let unseen = if evidence.sees.preemptors { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
@@ -93,8 +93,8 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 }
 
 /// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: a delay of one
-/// second can make each other thread wait for at most one second. For a queue behind siblings, the limit is how long the queue can make the other
-/// threads sleep.
+/// second can make each other thread wait for at most one second. If threads wait for CPUs that tracked threads hold, the limit is how long this can
+/// make the other threads sleep.
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
     // If threads queue while CPUs are idle, they were on the wrong CPU for a moment only, and do not hold up other threads for long.

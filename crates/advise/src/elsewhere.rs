@@ -18,7 +18,8 @@ pub(crate) struct Elsewhere {
 /// Smallest value of [`room`], in CPUs. It is above 0 because `room` is a divisor, and other programs can hold all CPUs all the time.
 const LEAST_ROOM: f64 = 0.01;
 
-/// Returns the used and the free CPUs, if threads queued behind siblings while an affinity mask kept them off free CPUs.
+/// Returns the used and the free CPUs, if threads waited for CPUs that threads of the same program held, while an affinity mask kept them off free
+/// CPUs.
 pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
     let queued =
         if evidence.sees.preemptors { evidence.behind.siblings_ns } else { evidence.sums.waiting_for_cpu_ns() };

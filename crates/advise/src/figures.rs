@@ -78,7 +78,7 @@ whole! {
     LoadBalance = "load_balance", |evidence| Some(Efficiency::of(evidence)?.parts()?.0);
     /// Serialisation (POP), from 0 to 1: largest work of a worker thread ÷ `wall_ns`. In the rest of the wall time even this thread waited, for other threads or for a CPU. If no messages are transferred, this is POP's communication efficiency. Load balance × serialisation = parallel efficiency. Absent if load balance is absent.
     Serialisation = "serialisation", |evidence| Some(Efficiency::of(evidence)?.parts()?.1);
-    /// Thread time spent waiting for CPUs that siblings held.
+    /// Thread time spent waiting for CPUs that other tracked threads held.
     TookSiblingNs = "preemptors.sibling", |evidence| evidence.behind.siblings_ns as f64;
     /// Thread time spent waiting for CPUs that other programs held.
     TookOtherNs = "preemptors.other", |evidence| evidence.behind.others_ns as f64;

@@ -31,9 +31,9 @@ const PARTNERS: [Cause; 3] = [Cause::Pipe, Cause::Poll, Cause::Network];
 pub struct Floor {
     /// Least time in which every thread was in a fixed wait, or waited for a thread in a fixed wait.
     pub inactive_ns: f64,
-    /// Sum of the fixed waits of one carrying thread; the largest sum of all carrying threads.
+    /// The largest sum, over the carrying threads, of one thread's fixed waits.
     pub waits_ns: f64,
-    /// Sum of the fixed waits and the work of one carrying thread; the largest sum of all carrying threads.
+    /// The largest sum, over the carrying threads, of one thread's fixed waits and its work.
     pub chain_ns: f64,
 }
 

@@ -85,7 +85,7 @@ pub trait World {
 pub enum Dialogue {
     /// cox has not sent a message yet.
     New,
-    /// cox has sent its protocol version and layout, and they are ours.
+    /// cox has sent its protocol version and layout, and they are the same as in this program.
     Greeted,
     /// The observing eBPF programs are attached.
     Observing {

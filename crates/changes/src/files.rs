@@ -1,7 +1,6 @@
 //! Files of the journals' folder: which of them belong to this program, and how they are opened and removed.
 //!
-//! A file is recognised as ours by its name and its content together, never by one of them alone. The folder
-//! contains:
+//! A file counts as one of cox's only if both its name and its content say so. The folder contains:
 //!
 //! - `lock` and `rights`, always empty: processes lock them, but never read, write or remove them;
 //! - `PID-ID.journal`, whose first line repeats PID and ID ([`crate::reading`]); `PID.journal` of earlier versions;

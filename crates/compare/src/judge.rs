@@ -148,7 +148,8 @@ struct Test {
     reach: Reach,
 }
 
-/// Tests comparisons that share a budget. Returns whether there is at least one and all of them are significant.
+/// Tests several comparisons by Holm's method; together they may cause a false alarm with at most the probability
+/// `budget`. Returns whether there is at least one comparison and all of them are significant.
 fn holm(tests: &mut [Test], budget: f64) -> bool {
     tests.sort_by(|a, b| a.p.total_cmp(&b.p));
     let mut open = tests.len();
@@ -157,7 +158,8 @@ fn holm(tests: &mut [Test], budget: f64) -> bool {
         test.needed = budget / open as f64;
         so_far &= test.p <= test.needed;
         test.holds = so_far;
-        // After the first test that fails, no further budget is released.
+        // Each comparison that is significant makes the test of the next one less strict. After the first that is not,
+        // all others fail.
         open -= usize::from(so_far);
     }
     so_far && !tests.is_empty()

@@ -305,7 +305,7 @@ impl Replay {
         self.cpus.come(cpu, tid);
     }
 
-    /// Returns the time up to which the CPU of a running thread is booked for other threads, if it is later than the thread's switch-in.
+    /// Returns the time up to which the CPU's time was already given to other threads, if it is later than the running thread's switch-in.
     fn overlap_ns(&mut self, tid: u32) -> Option<u64> {
         let thread = self.present.get(&tid).filter(|thread| thread.state() == State::Run)?;
         let given_ns = self.cpus.given_until_ns(thread.on?);

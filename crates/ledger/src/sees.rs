@@ -31,9 +31,9 @@ pub struct Sees {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delays {
-    /// In `wake_delay_ns`.
+    /// In `wake_delay_ns`, separate from all other time.
     Apart,
-    /// In blocked time, because wake-ups are not seen.
+    /// In blocked time, because this backend does not see wake-ups.
     #[default]
     InBlocked,
     /// In preempt wait, because the kernel's `run_delay` is the sum of both.

@@ -222,8 +222,8 @@ fn answer_all(listener: &OwnedFd, shutdown: &ShutdownFds, nonce: [u8; 16], sourc
     }
 }
 
-/// Answers a client's request. Returns the number that its process got. An error means that the client has hung up or is not one of ours;
-/// it is disconnected.
+/// Answers a client's request. Returns the number that its process got. An error means that the client has hung up, or is not a program of
+/// this session; it is disconnected.
 fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Result<u32> {
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(client, &mut hello, RecvFlags::empty())?;

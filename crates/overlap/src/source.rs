@@ -202,7 +202,7 @@ mod tests {
 
     use super::*;
 
-    /// Bells with one number, whose first pages cannot be mapped.
+    /// Doorbells with one number, whose first pages cannot be mapped.
     #[derive(Default)]
     struct One {
         is_taken: bool,

@@ -23,7 +23,7 @@ pub const WINDOW_NS: u64 = 80_000_000;
 const WINDOW_PERIODS: u64 = 40;
 /// How long the kernel needs to spread threads again after rotation ends, ns: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
-/// Windows of each kind in the first round, and the most in later ones.
+/// Number of windows of each kind: in the first round, and at most in later rounds.
 const WINDOWS: (u32, u32) = (2, 8);
 /// Samples of work that are needed before the trial goes on to packed windows: a standard error of 16 %.
 const LEAST_WORK: u64 = 40;
@@ -238,7 +238,8 @@ impl Trial {
     }
 }
 
-/// Returns the number of waiting samples that corresponds to the fraction of waiting that ticks observed.
+/// Returns how many of `samples` would be waiting if the fraction of waiting were the one that the slots' ticks
+/// observed.
 fn by_ticks(window: &Window, samples: u64) -> u64 {
     (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
 }

@@ -354,7 +354,8 @@ extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
     libgomp_fn(Call::CancellationPoint, caller)
 }
 
-/// Defines functions that return the target of a call about a task's event. The handle's value shows on any thread whether the event is ours.
+/// Defines functions that return the target of a call about a task's event. The handle's value shows, on any thread, whether the event belongs to a
+/// task of cox's runtime.
 macro_rules! about_events {
     ($($name:ident = $call:ident;)*) => { $(
         extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {

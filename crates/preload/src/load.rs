@@ -39,7 +39,7 @@ fn leave_children_alone() {
         let bytes = unsafe { std::slice::from_raw_parts_mut(list.cast::<u8>(), length + 1) };
         let left = without(bytes, length, library);
         if left == 0 {
-            // SAFETY: as above; `bytes` is not used after this.
+            // SAFETY: the argument is a C string; the process has one thread. `bytes` is not used after this.
             unsafe { libc::unsetenv(c"LD_PRELOAD".as_ptr()) };
         }
     }

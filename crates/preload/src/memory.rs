@@ -69,7 +69,8 @@ pub fn page() -> Option<&'static PreloadPage> {
 #[inline]
 pub fn orders() -> Option<&'static Orders> {
     let base = BASE.load(Ordering::Acquire);
-    // SAFETY: as in `page`; the orders have a page of their own.
+    // SAFETY: the orders have a page of their own in the memory, which stays mapped as long as BASE is set. (It is only unmapped in a
+    // forked child, whose single thread is inside fork.)
     (!base.is_null()).then(|| unsafe { &*base.add(ORDERS_AT).cast() })
 }
 
@@ -112,7 +113,7 @@ pub fn let_go(slot: &Slot) {
     slot.in_barrier.store(0, Ordering::Release);
 }
 
-/// Begins the thread's share of a region, which is phase `phases` of the team.
+/// Called when the thread begins its part of a parallel region. The region is the phase number `phases` of the team.
 #[inline]
 pub fn begin_share(slot: &Slot, phases: u64) {
     if slot.phases.load(Ordering::Relaxed) < phases {
@@ -222,7 +223,7 @@ fn make() -> Option<*mut u8> {
     let mut fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags | libc::MFD_NOEXEC_SEAL) };
     if fd < 0 {
         // Linux before 6.3 rejects the last flag.
-        // SAFETY: as above.
+        // SAFETY: the argument is a C string.
         fd = unsafe { libc::memfd_create(NAME.as_ptr(), flags) };
     }
     if fd < 0 {

@@ -124,10 +124,10 @@ unsafe extern "C" fn implicit_task(
         return;
     }
     if threads < 2 {
-        // SAFETY: as in `parallel_begin`, which came before; no other thread works in this region.
+        // SAFETY: the word of the region that is reserved for the tool; no other thread works in this region.
         unsafe { *region = 0 };
     } else if let Some(slot) = memory::thread_slot() {
-        // SAFETY: as above.
+        // SAFETY: the word of the region that is reserved for the tool.
         memory::begin_share(slot, unsafe { *region });
     }
 }

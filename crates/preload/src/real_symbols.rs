@@ -103,7 +103,7 @@ impl Library {
 
     fn begin(&self, handle: *mut c_void) {
         self.handle.store(handle, Ordering::Release);
-        // SAFETY: as in `look_up`.
+        // SAFETY: a handle from dlopen or RTLD_NEXT, and a C string.
         let other = unsafe { libc::dlsym(handle, c"__kmpc_barrier".as_ptr()) };
         let ours = self.get(Call::Barrier);
         let same = !other.is_null() && object_of(other as usize).is_some_and(|object| object.contains(ours as usize));

@@ -139,7 +139,7 @@ fn enlist() -> Option<&'static AtomicU32> {
 
 /// Function of each thread in the helper's team: sleeps until the throttle ends.
 unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
-    // SAFETY: as passed by `help`.
+    // SAFETY: `help` passes its `HelperTeam`.
     let hold: &HelperTeam = unsafe { &*hold.cast() };
     // OMP_THREAD_LIMIT or OMP_DYNAMIC can make the team smaller; all threads see the same size.
     if hold.library.team_size() < hold.team {
@@ -205,7 +205,7 @@ fn rehearse(threads: usize) -> bool {
 }
 
 extern "C" fn wait_for_go(go: *mut c_void) -> *mut c_void {
-    // SAFETY: as passed by `rehearse`.
+    // SAFETY: `rehearse` passes a word that outlives this thread.
     let go: &AtomicU32 = unsafe { &*go.cast() };
     while go.load(Ordering::Acquire) == 0 {
         sleep_on(go, 0, None, libc::FUTEX_PRIVATE_FLAG);

@@ -118,7 +118,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
     Ok(Outcome { findings: engines.into_findings(&ended), ended })
 }
 
-/// Lets the engines add to the first program, and returns all programs.
+/// Lets the engines add environment variables or libraries to the first program. Returns all programs.
 fn prepared(launches: &[Launch], engines: &mut Engines) -> Result<Vec<Launch>> {
     let mut launches = launches.to_vec();
     engines.prepare(launches.first_mut().context("no program given")?)?;

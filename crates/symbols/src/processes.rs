@@ -97,8 +97,8 @@ impl Processes {
         }
     }
 
-    /// Returns the generation that `ip` belongs to, and its range. If no range contains `ip` and the last read is old enough, reads the
-    /// maps again. If there is still no range, returns the current generation.
+    /// Returns the generation of the process's code that `ip` belongs to, and the range in it. If no range contains `ip` and the last read is old
+    /// enough, reads the maps again. If there is still no range, returns the current generation.
     pub fn locate(
         &mut self,
         tgid: u32,

@@ -38,8 +38,8 @@ impl Nesting {
         Some(Nesting { levels, hidden, outermost, threads })
     }
 
-    /// Called when the nested region is over and the thread that began it continues its task. If this thread is a helper, and a number was
-    /// taken for it during the region, the thread holds this number from here on.
+    /// Called when the nested region is over and the thread that began it continues its task. If this thread is a helper, and got a thread
+    /// number during the region (because another thread asked for it), it keeps this number from here on.
     pub fn is_over(&self, worker: &Worker) {
         if let Some(Level { number: Number::Helper(_, helper), .. }) = self.levels.last() {
             let number = helper.number.load(Ordering::Acquire);

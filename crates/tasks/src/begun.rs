@@ -22,19 +22,19 @@ use crate::sync::{AtomicU32, Ordering};
 #[derive(Clone, Copy)]
 pub(crate) enum Taker {
     Helper,
-    /// A member, with the generation of the barrier at which it looked for tasks, if it was at one.
+    /// A member, with the number of the barrier at which it looked for tasks, if it was at one.
     Member(Option<u32>),
 }
 
 impl Taker {
-    /// Returns whether this thread has begun the construct to which the task belongs. `generation`: generation of the barrier at which
+    /// Returns whether this thread has begun the construct to which the task belongs. `generation`: the number of the barrier at which
     /// members wait, or will wait next.
     #[inline]
     pub fn has_begun(self, generation: &AtomicU32) -> bool {
         match self {
             Taker::Helper => false,
             // Acquire, and loaded after the task was taken: if the creator had passed the barrier before it made the task, this load sees
-            // the new generation.
+            // the number of the next barrier.
             Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
         }
     }
@@ -64,7 +64,7 @@ mod model {
         }
 
         fn run(&self, member: usize) {
-            // SAFETY: as above.
+            // SAFETY: the model checker reports any concurrent access.
             self.copies[member].with_mut(|copy| unsafe { *copy *= 2 });
         }
 

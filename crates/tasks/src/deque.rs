@@ -207,7 +207,7 @@ mod tests {
                 task.fetch_add(1, Ordering::Relaxed);
             }
             if number % 3 == 0 {
-                // SAFETY: as above.
+                // SAFETY: points into `taken`, which outlives the threads.
                 deque.pop().into_iter().for_each(|task| unsafe { _ = (*task).fetch_add(1, Ordering::Relaxed) });
             }
         }

@@ -67,11 +67,12 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.slot.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
-            // If some children are unfinished, or if a child holds this task, the task has unfinished descendants, and threads may follow
-            // the chain of parents from these through this task. So this task holds its parent. A child adds its hold before it is counted
-            // as ended. So the count is read before the holds: if all children are counted, all their holds are visible.
+            // If this task has unfinished descendants, threads may follow the chain of parents from these through this task to its parent.
+            // Then this task must hold its parent in memory. It has unfinished descendants if some of its children are unfinished, or if a
+            // child holds it. The order of the two checks matters: a child adds its hold before it is counted as ended. So if all children
+            // have been counted, all their holds are visible to the second check.
             if missing != task.others.tally.ended_elsewhere() || task.is_held() {
-                // SAFETY: as below.
+                // SAFETY: a parent's memory is not freed before all its children have been counted as ended.
                 unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
                 task.flags.set(task.flags.get() | HOLDS);
             }
@@ -80,7 +81,8 @@ impl Worker {
             if own.slot.load(Ordering::Relaxed) == self.thread {
                 own.ended_here.set(own.ended_here.get().wrapping_add(1));
             } else {
-                // SAFETY: as above; not touched after this.
+                // SAFETY: a parent's memory is not freed before all its children have been counted as ended. The reference is not used
+                // after this.
                 let counted = unsafe { parent.as_ref() }.others.tally.count();
                 self.tell(counted, Some(parent));
             }
@@ -97,7 +99,8 @@ impl Worker {
         // SAFETY: no other thread has it yet.
         let task = unsafe { ready.as_ref() };
         let ready = match next {
-            // SAFETY: as above. The task with the highest priority runs next on this thread; the others go into queues.
+            // SAFETY: no other thread has this task yet either. The task with the highest priority runs next on this thread; the others go
+            // into queues.
             Some(first) if unsafe { first.as_ref() }.priority.get() < task.priority.get() => next.replace(ready),
             Some(_) => Some(ready),
             None => next.replace(ready),

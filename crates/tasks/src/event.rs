@@ -237,7 +237,7 @@ mod model {
 
     // SAFETY: the models open an event before they share it, and then access only its atomic word.
     unsafe impl Sync for Event<u16> {}
-    // SAFETY: as above.
+    // SAFETY: the models open an event before they share it, and then access only its atomic word.
     unsafe impl Send for Event<u16> {}
 
     /// The body ends while another thread fulfils the event: exactly one of the two threads then owns the task.

@@ -228,8 +228,8 @@ impl Worker {
         self.icvs.base.0.set(aside.0);
     }
 
-    /// Swaps `base` when this thread becomes a helper, or stops being one. On a helper's thread the runtime knows a single implicit task,
-    /// whatever region the helper is in.
+    /// Swaps `base` when this thread becomes a helper of a team, and again when it stops being one. libgomp knows only one implicit task on
+    /// a helper's thread, whichever region's tasks the helper runs.
     pub(crate) fn swap_icvs_of_helper(&self) {
         self.icvs.base.0.swap(&self.icvs.as_helper.0);
     }

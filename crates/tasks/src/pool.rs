@@ -116,9 +116,9 @@ impl Pool {
     pub unsafe fn free(&self, task: NonNull<Task>) {
         // SAFETY: the caller's promise.
         let class = unsafe { task.as_ref() }.class.get();
-        // SAFETY: as above. The table is dropped because it may own memory.
+        // SAFETY: no thread uses the task. The table is dropped because it may own memory.
         unsafe { drop(std::mem::take(&mut *task.as_ref().own.table.get())) };
-        // SAFETY: as above.
+        // SAFETY: no thread uses the task.
         unsafe { task.as_ref() }.leave();
         if class == ELSEWHERE {
             // SAFETY: written by `make`.
@@ -203,7 +203,7 @@ fn slab(class: usize) -> Option<Chain> {
     for at in 0..SLAB {
         // SAFETY: within the slab, whose blocks are aligned as tasks.
         let block = unsafe { memory.as_ptr().add(at * size) }.cast::<Task>();
-        // SAFETY: as above.
+        // SAFETY: within the slab, whose blocks are aligned as tasks.
         unsafe { block.write(Task::new(nothing, first.cast(), ptr::null())) };
         first = block;
     }

@@ -13,7 +13,7 @@ impl Worker {
     /// Runs another task, if there is one that may interrupt the current task.
     pub fn give_way(&self) {
         if self.frames.get() > 0 {
-            // Only descendants of the frame may interrupt it, and a frame has no children.
+            // This code runs in a frame. Only descendants of the frame may interrupt it, and a frame creates no child tasks.
             return;
         }
         let number = self.lend_number();

@@ -59,8 +59,8 @@ impl Tally {
         }
     }
 
-    /// Adds one more task to wait for. Any thread may call this while one of the tasks to wait for is unfinished. Used for a group, whose
-    /// tasks many threads make, and for tasks that a child splits off.
+    /// Adds one more task to wait for. Any thread may call this while one of the tasks to wait for is unfinished. Used for groups, because
+    /// many threads create tasks of a group, and for tasks that a child splits off from itself.
     #[inline]
     pub fn expect_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);

@@ -200,7 +200,7 @@ impl Task {
             if parent.is_null() {
                 return false;
             }
-            // SAFETY: as above.
+            // SAFETY: memory of tasks is never given back while there are threads that steal.
             let next = unsafe { (*parent).depth.load(Ordering::Relaxed) };
             // If the task has been freed, the depths along the chain may be in any order. The walk continues only to smaller depths, so it
             // terminates.
@@ -253,12 +253,13 @@ impl Task {
         while let Some(this) = NonNull::new(edge) {
             // SAFETY: an edge's task cannot begin, and so cannot end, before its count is decremented here.
             let (next, task) = unsafe { (this.as_ref().next.get(), this.as_ref().task.get()) };
-            // SAFETY: as above.
+            // SAFETY: the edge lies in an allocation of its own, or in the memory of a task that cannot begin before its count is
+            // decremented here.
             if unsafe { this.as_ref().by_itself.get() } {
                 // SAFETY: made by `Edge::by_itself`, and no other thread knows it.
                 drop(unsafe { Box::from_raw(edge) });
             }
-            // SAFETY: as above.
+            // SAFETY: the task cannot begin, and so cannot end, before its count is decremented here.
             let task_ref = unsafe { &*task };
             let awaited_by = if task_ref.flags.get() & AWAITED != 0 { task_ref.awaited_by.get() } else { NOBODY };
             if task_ref.others.waits_for.fetch_sub(1, Ordering::AcqRel) == 1 {

@@ -56,7 +56,7 @@ pub(crate) struct Own {
     pub was_full: AtomicBool,
     /// Whether a task holds this slot's thread number; see `number`.
     pub number_is_held: Held,
-    /// Generation of the barrier at which this member arrived last, plus one.
+    /// Number of the barrier at which this member arrived last, plus one.
     came_to: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ pub struct Team {
     helpers_ever: AtomicU32,
     /// Number of members of the current region. They have the first slots.
     size: AtomicU32,
-    /// Generation of the last barrier of a cancelled region, plus one; 0 if the region is not cancelled.
+    /// Number of the last barrier of a cancelled region, plus one; 0 if the region is not cancelled.
     cancelled: AtomicU64,
     /// Whether a task was made since the region began.
     has_tasks: AtomicU32,

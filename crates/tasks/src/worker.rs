@@ -33,7 +33,7 @@ pub struct Worker {
     pub(crate) frames: Cell<u32>,
     /// The thread number that the current task holds; see `number`.
     pub(crate) number: Cell<u32>,
-    /// Generation of the barrier that this member waits at, if it waits at one; see `begun`.
+    /// Number of the barrier at which this member waits, if it waits at one; see `begun`.
     pub(crate) waits_at: Cell<Option<u32>>,
     pub(crate) random: Cell<u32>,
     pub(crate) learned: Cell<Learned>,

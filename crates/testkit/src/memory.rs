@@ -35,19 +35,19 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: as above.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: as above.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size as isize - layout.size() as isize);
-        // SAFETY: as above.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.realloc(memory, layout, size) }
     }
 }

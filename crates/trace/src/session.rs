@@ -222,7 +222,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
 }
 
 fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {
-    /// The field of a head that all versions have.
+    /// The one field that the header has in all versions of the format.
     #[derive(Deserialize)]
     struct Version {
         version: u32,

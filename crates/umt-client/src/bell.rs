@@ -1,6 +1,6 @@
 //! Doorbells. Each doorbell consists of a ring buffer that BPF rings, and an event descriptor (eventfd) that the program's own threads ring.
 //!
-//! Each standby has a bell of its own, because a ring buffer wakes all threads that wait for it.
+//! Each standby has a doorbell of its own, because a ring buffer wakes all threads that wait for it.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
@@ -14,7 +14,7 @@ use crate::descriptors::out_of_the_way;
 /// Size of each of the two pages that hold a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that cox runs on.
 const PAGE: usize = 4096;
 
-/// Event descriptors of the bells, for ringing from within the process; -1: no bell.
+/// Event descriptors of the doorbells, for ringing from within the process; -1: no doorbell.
 static EVENTS: [AtomicI32; BELLS] = [const { AtomicI32::new(-1) }; BELLS];
 
 static LOST: OnceLock<fn()> = OnceLock::new();
@@ -22,18 +22,18 @@ static LOST: OnceLock<fn()> = OnceLock::new();
 /// How a sleep ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
-    /// The bell was rung.
+    /// The doorbell was rung.
     Rung,
     /// The session is over.
     Over,
-    /// The program has closed a descriptor that the bell needs.
+    /// The program has closed a descriptor that the doorbell needs.
     Lost,
 }
 
 /// One doorbell.
 #[derive(Debug)]
 pub struct Bell {
-    /// The bell's number, which is also the number of its bit in `parked`.
+    /// The doorbell's number, which is also the number of its bit in `parked`.
     pub number: u32,
     ring: Option<Ring>,
     event: OwnedFd,
@@ -52,8 +52,8 @@ struct Ring {
 unsafe impl Send for Bell {}
 
 impl Bell {
-    /// Makes a bell from a ring buffer. Without a ring buffer, only this process can ring it. Returns `None` if the buffer cannot be mapped, or if
-    /// no descriptors are left.
+    /// Makes a doorbell from a ring buffer. Without a ring buffer, only this process can ring it. Returns `None` if the buffer cannot be mapped, or
+    /// if no descriptors are left.
     #[must_use]
     pub fn new(number: u32, ring: Option<OwnedFd>) -> Option<Bell> {
         let event = event()?;
@@ -69,8 +69,8 @@ impl Bell {
         Some(Bell { number, ring, event })
     }
 
-    /// Sleeps until the bell is rung, until the other end of `session` is closed, or for at most `milliseconds` (-1: without limit). Returns `None`
-    /// on timeout.
+    /// Sleeps until the doorbell is rung, until the other end of `session` is closed, or for at most `milliseconds` (-1: without limit). Returns
+    /// `None` on timeout.
     #[must_use]
     pub fn sleep(&self, session: RawFd, milliseconds: i32) -> Option<Woken> {
         let wanted = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -119,7 +119,7 @@ impl Bell {
         }
     }
 
-    /// Rings the bell from within the process. It stays rung until it is [lowered](Bell::lower).
+    /// Rings the doorbell from within the process. It stays rung until it is [lowered](Bell::lower).
     pub fn raise(&self) {
         write(self.event.as_raw_fd());
     }
@@ -137,7 +137,7 @@ impl Bell {
     }
 }
 
-/// Rings the bell of a standby whose bit in `parked` the caller has taken.
+/// Rings the doorbell of a standby whose bit in `parked` the caller has taken.
 pub(crate) fn ring(bell: u32) {
     write(EVENTS.get(bell as usize).map_or(-1, |event| event.load(Ordering::Acquire)));
 }
@@ -158,8 +158,8 @@ pub(crate) fn write(event: RawFd) {
     }
 }
 
-/// Sets a function that is called when a bell cannot be rung because the program has closed its descriptor: the standby at that bell continues to
-/// sleep, and the code that relies on it has to be informed.
+/// Sets a function that is called when a doorbell cannot be rung because the program has closed its descriptor: the standby at that doorbell
+/// continues to sleep, and the code that relies on it has to be informed.
 pub fn when_lost(lost: fn()) {
     let _ = LOST.set(lost);
 }

@@ -1,4 +1,4 @@
-//! Connects a program to its session: gets the pages and bells from the session's socket, whose path cox leaves in the environment.
+//! Connects a program to its session: gets the pages and doorbells from the session's socket, whose path cox leaves in the environment.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -22,7 +22,7 @@ const _: () = assert!(ROOM as usize > 1 + DESCRIPTORS + BELLS);
 pub struct Session {
     /// The socket; its other end is closed when the session is over.
     pub socket: OwnedFd,
-    /// The bells at which standbys park.
+    /// The doorbells at which standbys park.
     pub bells: Vec<Bell>,
     /// How blocked threads are noticed: this process may need a [sentinel](crate::sentinel) on each CPU, or a [leader](crate::leader).
     pub how: How,
@@ -129,14 +129,14 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
         // SAFETY: `header` is within the message.
         let (level, kind, bytes) = unsafe { ((*header).cmsg_level, (*header).cmsg_type, (*header).cmsg_len) };
         if (level, kind) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-            // SAFETY: as above; the descriptors are the header's data.
+            // SAFETY: `header` is within the message; the descriptors are the header's data.
             let data = unsafe { libc::CMSG_DATA(header).cast::<libc::c_int>() };
             // SAFETY: the macro only computes a length.
             let count = (bytes - unsafe { libc::CMSG_LEN(0) } as usize) / size_of::<libc::c_int>();
             // SAFETY: reads `count` descriptors, which this process owns from here on.
             descriptors.extend((0..count).map(|at| unsafe { OwnedFd::from_raw_fd(data.add(at).read_unaligned()) }));
         }
-        // SAFETY: as above.
+        // SAFETY: `header` is within the message.
         header = unsafe { libc::CMSG_NXTHDR(&raw const message, header) };
     }
     match got {

@@ -9,7 +9,7 @@ use wire::preload::KEPT_FROM;
 pub(crate) const ROOM: u64 = 64;
 
 /// Moves a descriptor to a number that no program expects to be its own. A program may close descriptors that it does not know, and then open
-/// files of its own under their numbers; bells would write to those files.
+/// files of its own under their numbers; doorbells would write to those files.
 pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: room for the limit.

@@ -15,12 +15,12 @@
 //!
 //! Three parties each write one word and then read a word that another party writes, with a full fence in between.
 //!
-//! 1. A thread that has put a task into a queue reads `runnable`. If fewer threads are runnable than there are CPUs, it takes a bit of `parked`
-//!    and rings that bell itself ([`has_put`]).
+//! 1. A thread that has put a task into a queue reads `runnable`. If fewer threads are runnable than there are CPUs, it takes a bit of `parked` and
+//!    rings that doorbell itself ([`has_put`]).
 //! 2. When a thread blocks, BPF decrements `runnable` and the count of ready threads on that CPU, and then looks at the queues. If a task is pending,
-//!    and either no other thread is on that CPU or fewer threads are runnable than there are CPUs, BPF takes a bit of `parked` and rings that bell.
-//!    BPF also looks at the queues when an untracked thread leaves a CPU idle. BPF looks at about 1024 queues at a time; the next time it looks at
-//!    the others.
+//!    and either no other thread is on that CPU or fewer threads are runnable than there are CPUs, BPF takes a bit of `parked` and rings that
+//!    doorbell. BPF also looks at the queues when an untracked thread leaves a CPU idle. BPF looks at about 1024 queues at a time; the next time it
+//!    looks at the others.
 //! 3. A standby sets its bit in `parked`, and then looks at the queues once more ([`standby::park`]). The kernel treats the standby's sleep as a
 //!    block like any other, so step 2 applies to it.
 //!
@@ -159,8 +159,8 @@ pub fn is_crowded_after_yielding() -> bool {
     })
 }
 
-/// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the bells, also asks for short scheduler slices for this
-/// thread. Returns `false` if there is no session or no free entry.
+/// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the doorbells, also asks for short scheduler slices for
+/// this thread. Returns `false` if there is no session or no free entry.
 pub fn enlist() -> bool {
     if !is_live() {
         return false;

@@ -8,7 +8,7 @@ pub trait Words {
     fn is_crowded(&self) -> bool;
     /// Returns whether any queue has a task.
     fn has_ready(&self) -> bool;
-    /// Returns the bells at which a standby is parked, one bit for each bell.
+    /// Returns the doorbells at which a standby is parked, one bit for each doorbell.
     fn parked(&self) -> u64;
     /// Sets the bit of `bell`: a standby is parked there.
     fn park(&self, bell: u32);
@@ -18,7 +18,7 @@ pub trait Words {
     fn fence(&self);
 }
 
-/// Called after a task was put into a queue. Returns the bell that the caller has to ring, if a CPU is free and a standby is parked.
+/// Called after a task was put into a queue. Returns the doorbell that the caller has to ring, if a CPU is free and a standby is parked.
 #[inline]
 pub fn announce(words: &impl Words) -> Option<u32> {
     words.fence();
@@ -26,20 +26,20 @@ pub fn announce(words: &impl Words) -> Option<u32> {
 }
 
 /// Called by a thread that has marked itself as resting and is about to sleep. When a resting thread blocks, the kernel does not check the queues,
-/// so the thread checks them here. Returns the bell that the caller has to ring, if any.
+/// so the thread checks them here. Returns the doorbell that the caller has to ring, if any.
 pub fn look_before_rest(words: &impl Words) -> Option<u32> {
     words.fence();
     if words.has_ready() { announce(words) } else { None }
 }
 
-/// Takes the bit of any parked standby. Returns its bell.
+/// Takes the bit of any parked standby. Returns its doorbell.
 pub fn take_any(words: &impl Words) -> Option<u32> {
     loop {
         let parked = words.parked();
         if parked == 0 {
             return None;
         }
-        // Always prefers the lowest bell: the memory of that standby is in the caches, and the others sleep on.
+        // Always prefers the doorbell with the lowest number: the memory of that standby is in the caches, and the others sleep on.
         let bell = parked.trailing_zeros();
         if words.take(bell) {
             return Some(bell);
@@ -67,7 +67,7 @@ mod model {
 
     const CPUS: i32 = 2;
 
-    /// The words of the two pages, with a single queue, and the bells that were rung.
+    /// The words of the two pages, with a single queue, and the doorbells that were rung.
     struct Model {
         runnable: AtomicI32,
         parked: AtomicU64,
@@ -128,7 +128,7 @@ mod model {
             }
         }
 
-        /// Parks a standby at bell 0. If it may sleep, it is switched out.
+        /// Parks a standby at doorbell 0. If it may sleep, it is switched out.
         fn parks(&self) -> bool {
             let sleeps = settle(self, 0);
             if sleeps {

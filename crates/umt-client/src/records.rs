@@ -201,7 +201,7 @@ impl Resting {
         self.tell(DISABLE);
     }
 
-    /// Starts the log again, and removes the mark: the thread has work.
+    /// Called when the thread has work again: starts its log again, and removes the mark.
     pub(crate) fn end(self) {
         self.tell(ENABLE);
         self.says(0);

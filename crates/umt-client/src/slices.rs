@@ -108,7 +108,7 @@ mod tests {
 
     /// Returns the calling thread's policy and slice.
     fn own() -> (u32, u64) {
-        // SAFETY: as in `change`.
+        // SAFETY: all zero is a valid value: a thread that is scheduled as usual.
         let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
         let size = size_of::<libc::sched_attr>() as u32;
         // SAFETY: `attributes` has room for `size` bytes.

@@ -45,8 +45,8 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
             None => {}
         }
     };
-    // If the bell was rung, the ringing side (BPF or a thread of the program) has already cleared the bit. After a wake-up without a ring
-    // the bit is still set.
+    // If the doorbell was rung, the ringing side (BPF or a thread of the program) has already cleared the bit. After a wake-up without a
+    // ring the bit is still set.
     pages.take(bell.number);
     woken
 }

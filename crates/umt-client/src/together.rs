@@ -1,5 +1,5 @@
 //! The place where standbys sleep if threads' logs ([`records`](crate::records)) wake them: an epoll instance that watches all logs. One standby at a
-//! time sleeps there, because there is one bell. When it goes to work, another standby takes its place. Events that occur in between are kept for
+//! time sleeps there, because there is one doorbell. When it goes to work, another standby takes its place. Events that occur in between are kept for
 //! that standby.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

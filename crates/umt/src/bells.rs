@@ -158,7 +158,7 @@ impl Bells {
         };
         if (cpu % BELLS..self.cpus).step_by(BELLS).any(|other| is_left(&other)) {
             bell.raise();
-            // Set after `raise`: a thread that sees the flag lowers the doorbell, so it must be up by then.
+            // Set only after `raise`: a thread that sees the flag calls `lower`, which must come after `raise`.
             self.raised[cpu % BELLS].store(true, Ordering::Release);
         }
         if moves == Moves::default() && !had_rung && self.is_over() {

@@ -20,7 +20,7 @@ impl Watcher {
     pub fn new() -> io::Result<Watcher> {
         // SAFETY: the call takes no pointers.
         let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: as above.
+        // SAFETY: the call takes no pointers.
         let event = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         let watcher = Watcher { epoll, event, is_up: false };
         watcher.watch(watcher.event.as_raw_fd(), libc::EPOLLIN)?;

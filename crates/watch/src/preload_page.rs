@@ -43,7 +43,7 @@ pub struct Page {
 
 // SAFETY: a mapping of shared memory, of which all words are accessed as atomics.
 unsafe impl Send for Page {}
-// SAFETY: as above.
+// SAFETY: a mapping of shared memory, of which all words are accessed as atomics.
 unsafe impl Sync for Page {}
 
 /// The contents of a slot: a thread's barrier state.

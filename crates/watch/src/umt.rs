@@ -17,11 +17,11 @@ pub use bells::Doorbells;
 pub use pages::Pages;
 use slots::Slots;
 
-/// Size of a bell's ring buffer, bytes: one page, although one record would be enough.
+/// Size of a doorbell's ring buffer, bytes: one page, although one record would be enough.
 const BELL_BYTES: u32 = 4096;
 /// Pages of a ring buffer in addition to its records: the kernel's own data, and the consumer and producer positions.
 const BELL_PAGES_BESIDE: u32 = 3;
-/// Kernel memory for one process of a session, bytes: its pages and its bells.
+/// Kernel memory for one process of a session, bytes: its pages and its doorbells.
 pub const PROCESS_BYTES: usize =
     size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// The action that an error message names if a map cannot be created.
@@ -33,11 +33,11 @@ pub struct Umt {
     slots: Slots,
     /// The highest process number that was ever given out, plus 1.
     given: u32,
-    /// The pages and bells for the next process.
+    /// The pages and doorbells for the next process.
     prepared: Option<Given>,
 }
 
-/// The pages and bells of one process. Only that process gets descriptors of them.
+/// The pages and doorbells of one process. Only that process gets descriptors of them.
 #[derive(Debug)]
 pub struct Given {
     /// The process's number, valid until [`gone`](Umt::gone).
@@ -46,7 +46,7 @@ pub struct Given {
     pub said: OwnedFd,
     /// The kernel page, which BPF writes. Without BPF, the observed process writes it itself.
     pub seen: OwnedFd,
-    /// The ring buffers of its bells.
+    /// The ring buffers of its doorbells.
     pub bells: Vec<OwnedFd>,
 }
 
@@ -77,7 +77,7 @@ impl Umt {
         Ok(umt)
     }
 
-    /// Tracks all threads of a process that asks for doorbells, and gives it pages and bells of its own.
+    /// Tracks all threads of a process that asks for doorbells, and gives it pages and doorbells of its own.
     ///
     /// # Errors
     /// If too many processes have asked, if no thread of the process may be tracked, or if the kernel refuses.
@@ -99,8 +99,8 @@ impl Umt {
         Ok(given)
     }
 
-    /// Prepares the pages and bells of the next process. Putting them into BPF's maps takes some milliseconds, because the kernel waits for an RCU
-    /// grace period. A process that asks later does not have to wait for that.
+    /// Prepares the pages and doorbells of the next process. Putting them into BPF's maps takes some milliseconds, because the kernel waits for an
+    /// RCU grace period. A process that asks later does not have to wait for that.
     ///
     /// # Errors
     /// As [`give`](Umt::give).
@@ -113,7 +113,7 @@ impl Umt {
         Ok(())
     }
 
-    /// Creates the pages and bells of a process, and puts them into BPF's maps under its number.
+    /// Creates the pages and doorbells of a process, and puts them into BPF's maps under its number.
     fn made(&self, process: u32) -> Result<Given, WatchError> {
         let bells = (0..BELLS).map(|_| owned(&made(MapType::RingBuf, 0, 0, BELL_BYTES, 0)?));
         let bells: Vec<OwnedFd> = bells.collect::<Result<_, _>>()?;
@@ -128,8 +128,8 @@ impl Umt {
         Ok(given)
     }
 
-    /// Puts the pages and bells into BPF's maps. For each map the kernel waits for an RCU grace period; each map is filled by a thread of its own,
-    /// so that these waits overlap.
+    /// Puts the pages and doorbells into BPF's maps. For each map the kernel waits for an RCU grace period; each map is filled by a thread of its
+    /// own, so that these waits overlap.
     fn hang(&self, given: &Given) -> Result<(), WatchError> {
         let process = given.process;
         let handle = |name: &str| MapHandle::try_from(&self.programs.map(name)?).map_err(|e| system(MAKING, e));
@@ -150,7 +150,7 @@ impl Umt {
         self.mark(process, true);
     }
 
-    /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and bells.
+    /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and doorbells.
     pub fn gone(&mut self, process: u32) {
         self.slots.free(process);
     }

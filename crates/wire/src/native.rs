@@ -27,31 +27,31 @@ pub fn born(c: &mut Clock, t_ns: u64) {
 
 /// Applies a waking at `t_ns`.
 pub fn waking(c: &mut Clock, t_ns: u64) {
-    // SAFETY: as in `born`.
+    // SAFETY: `Clock` has the same layout on both sides, and the reference is valid.
     unsafe { cox_native_waking(c, t_ns) }
 }
 
 /// Applies a switch-in at `t_ns` on `cpu`, with that CPU's steal and interrupt clocks.
 pub fn switch_in(c: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: u64) {
-    // SAFETY: as in `born`.
+    // SAFETY: `Clock` has the same layout on both sides, and the reference is valid.
     unsafe { cox_native_in(c, t_ns, cpu, steal_ns, irq_ns) }
 }
 
 /// Applies a switch-out at `t_ns` into wire state `state`.
 pub fn switch_out(c: &mut Clock, t_ns: u64, state: u8, cause: u8, yielded: bool, steal_ns: u64, irq_ns: u64) {
-    // SAFETY: as in `born`.
+    // SAFETY: `Clock` has the same layout on both sides, and the reference is valid.
     unsafe { cox_native_out(c, t_ns, state, cause, yielded.into(), steal_ns, irq_ns) }
 }
 
 /// Applies a migration to `cpu`.
 pub fn migrate(c: &mut Clock, cpu: u16, old_cpu_allowed: bool) {
-    // SAFETY: as in `born`.
+    // SAFETY: `Clock` has the same layout on both sides, and the reference is valid.
     unsafe { cox_native_migrate(c, cpu, old_cpu_allowed.into()) }
 }
 
 /// Adds a final clock to a sum of clocks.
 pub fn add(sum: &mut Clock, c: &Clock) {
-    // SAFETY: as in `born`.
+    // SAFETY: `Clock` has the same layout on both sides, and the reference is valid.
     unsafe { cox_native_add(sum, c) }
 }
 

@@ -167,7 +167,7 @@ pub struct Hello {
     pub nonce: [u8; 16],
 }
 
-/// The answer to a [`Hello`]. It comes with descriptors of the process's two pages and of its bells.
+/// The answer to a [`Hello`]. It comes with descriptors of the process's two pages and of its doorbells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]

@@ -59,7 +59,7 @@ pub struct Simulated {
     pub fewer_threads: f64,
     /// Relative time of the program with passive waiting.
     pub passive: f64,
-    /// Relative time of the program if the kernel schedules it on the CPUs that the run had.
+    /// Relative time of the program in a run like the one in the account: scheduled by the kernel, on the same CPUs.
     pub as_it_ran: f64,
 }
 

@@ -38,7 +38,8 @@ pub(crate) fn cpu_hog(evidence: &Evidence) -> Option<Finding> {
 }
 
 fn seen(evidence: &Evidence) -> Option<Finding> {
-    // Both count: waiting behind other programs, and waiting behind siblings because other programs held CPUs that the siblings would have used.
+    // Both kinds of waiting count: for a CPU that another program held; and for a CPU that a tracked thread held, because other programs held the
+    // CPUs that it would have used otherwise.
     let blame = &evidence.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
     let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));

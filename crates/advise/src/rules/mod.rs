@@ -49,7 +49,7 @@ const LOSSES: &[Rule] = &[
 /// Rules for waiting that the program intends; used only if no rule finds a loss.
 const INTENDED: &[Rule] = &[blocked::sleeping, blocked::input, blocked::children];
 
-/// Ranks the findings of all rules and puts the limits first.
+/// Applies all rules, and ranks the findings by the time that they can save. The limits of the evidence come first in the verdict.
 pub(crate) fn judge(evidence: &Evidence) -> Verdict {
     let limits = limits(evidence);
     if !limits.may_judge {

@@ -1,4 +1,4 @@
-//! Pinned to too few CPUs: threads queue behind siblings while the machine has CPUs that they may not use.
+//! Pinned to too few CPUs: threads of the program wait for one another's CPUs while the machine has CPUs that they may not use.
 //!
 //! There are three signs. The program narrowed its own affinity mask; or the mask it inherited is smaller than the machine, and a CPU outside it was
 //! mostly idle; or the mask is wide, but the threads queued on only a few of its CPUs. A load balancer would spread such threads, so the mask of each

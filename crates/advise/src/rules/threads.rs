@@ -81,7 +81,8 @@ fn has_queue(evidence: &Evidence) -> bool {
     wanted || evidence.utilisation() >= QUEUE_UTILISATION
 }
 
-/// Returns the thread time queued behind siblings; all waiting for a CPU if the backend does not see which thread held it.
+/// Returns the thread time spent waiting for CPUs that other tracked threads held; if the backend does not see which thread held a CPU, all waiting
+/// for CPUs.
 fn queued_ns(evidence: &Evidence) -> u64 {
     if evidence.sees.preemptors {
         evidence.behind.siblings_ns

@@ -49,7 +49,7 @@ pub enum Available {
     Unknown {
         /// The fact that is missing.
         reason: String,
-        /// How the user can find out.
+        /// What the user can do to find out whether the feature can be used.
         fix: String,
     },
 }

@@ -26,7 +26,7 @@ pub struct Plan {
     pub began: Began,
     /// Pack child processes too.
     pub children: bool,
-    /// The CPUs of the pack.
+    /// The CPUs on which the threads are packed.
     pub cpus: Vec<u32>,
     /// Capacity of each CPU, relative to 1024.
     pub capacities: Vec<u64>,

@@ -28,6 +28,6 @@ pub fn worker_in_region() -> Option<&'static Worker> {
 /// Returns the calling thread's worker, inside and outside of such regions.
 #[inline]
 pub fn worker_anywhere() -> Option<&'static Worker> {
-    // SAFETY: as above.
+    // SAFETY: null or this thread's worker, which lives until the thread ends.
     unsafe { get().as_ref() }
 }

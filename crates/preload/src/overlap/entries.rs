@@ -122,7 +122,7 @@ impl Lacking {
             // SAFETY: the caller's promise: data begins with two words.
             unsafe { data.cast::<[usize; 2]>().write(words) };
         }
-        // SAFETY: as above.
+        // SAFETY: the compiler's function gets the data that the compiler has made for it.
         unsafe { (self.work)(data) };
     }
 }
@@ -215,7 +215,9 @@ impl Loop {
         let grouped = self.flags & NOGROUP == 0;
         let reduces = grouped && self.flags & REDUCTION != 0;
         if reduces && n == 0 {
-            // The compiler's code reads the address of the copies here; 0 means that there are none. SAFETY: as in `reductions`.
+            // The compiler's code reads the address of the copies here; 0 means that there are none.
+            //
+            // SAFETY: the loop has reductions, so the block exists.
             unsafe { *self.reductions().add(2) = 0 };
             return;
         }
@@ -224,7 +226,7 @@ impl Loop {
             unsafe { worker.begin_group(&group) };
         }
         if reduces {
-            // SAFETY: as above.
+            // SAFETY: the loop has reductions, so the block exists.
             unsafe { taskgroup_reduction_register(self.reductions()) };
         }
         let sizes = divide(n, division);
@@ -242,7 +244,7 @@ impl Loop {
             // SAFETY: the arguments are as the compiler describes them; the data begin with a part's bounds.
             unsafe { worker.make_parts(&parts) };
         } else {
-            // SAFETY: as above.
+            // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of a part.
             unsafe { self.make_each(worker, start, step, sizes) };
         }
         if grouped {
@@ -339,7 +341,7 @@ pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: us
         };
         *address = copy;
         if at < originals {
-            // SAFETY: as above.
+            // SAFETY: the compiler's array has space for `originals` more addresses after the first `count`.
             unsafe { *addresses.add(count + at) = variable };
         }
     }
@@ -416,9 +418,9 @@ pub extern "C-unwind" fn taskgroup_end() {
     }
 }
 
-/// Fulfils one of our events.
+/// Fulfils an event of a task that cox's runtime runs.
 pub unsafe extern "C-unwind" fn fulfill_event(event: usize) {
-    // SAFETY: the program passes the value of an event that it was given, and that is one of ours.
+    // SAFETY: the program passes the handle of an event that it was given, and the event belongs to the crate `tasks`.
     unsafe { tasks::fulfilling::fulfil(event) };
 }
 

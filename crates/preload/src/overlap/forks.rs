@@ -42,12 +42,12 @@ unsafe extern "C" fn before() {
 }
 
 unsafe extern "C" fn in_parent() {
-    // SAFETY: as above, since `before`.
+    // SAFETY: this thread has held all the locks since `before`.
     drop(unsafe { (*LOCKS.0.get()).take() });
 }
 
 unsafe extern "C" fn in_child() {
-    // SAFETY: as above.
+    // SAFETY: this thread has held all the locks since `before`.
     if let Some(mut all) = unsafe { (*LOCKS.0.get()).take() } {
         all.teams.forget();
         // SAFETY: null or this thread's worker, which lives until the thread ends.

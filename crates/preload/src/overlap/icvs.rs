@@ -85,7 +85,7 @@ fn read(runtime: *mut c_void) -> Values {
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
         values.device = library.number(Call::GetDefaultDevice);
     }
-    // SAFETY: as above; libgomp has the function since gcc 10.
+    // SAFETY: null, or the function of this name, which has this type; libgomp has it since gcc 10.
     let allocator: Option<unsafe extern "C" fn() -> usize> =
         unsafe { transmute(library.get(Call::GetDefaultAllocator)) };
     // SAFETY: the function takes no arguments.
@@ -98,16 +98,17 @@ fn write(runtime: *mut c_void, values: &Values) {
     library.set(Call::SetNumThreads, values.threads);
     library.set(Call::SetDynamic, values.dynamic);
     library.set(Call::SetMaxActiveLevels, values.levels);
-    // SAFETY: as in `read`.
+    // SAFETY: null, or the function of this name, which has this type.
     let schedule: Option<unsafe extern "C" fn(c_int, c_int)> = unsafe { transmute(library.get(Call::SetSchedule)) };
     if let Some(set) = schedule {
         let (kind, chunk) = values.schedule;
         if kind & !MONOTONIC == AUTO {
-            // Setting an `auto` schedule does not change the chunk size. So the chunk size is set first, with a static schedule. SAFETY: the function
-            // may be called anywhere.
+            // Setting an `auto` schedule does not change the chunk size. So the chunk size is set first, with a static schedule.
+            //
+            // SAFETY: the function may be called anywhere.
             unsafe { set(STATIC, chunk) };
         }
-        // SAFETY: as above.
+        // SAFETY: the function may be called anywhere.
         unsafe { set(kind, chunk) };
     }
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
@@ -115,7 +116,7 @@ fn write(runtime: *mut c_void, values: &Values) {
         let device = if first { FIRST_DEVICE.load(Ordering::Relaxed) } else { values.device };
         library.set(Call::SetDefaultDevice, device);
     }
-    // SAFETY: as in `read`.
+    // SAFETY: null, or the function of this name, which has this type.
     let allocator: Option<unsafe extern "C" fn(usize)> = unsafe { transmute(library.get(Call::SetDefaultAllocator)) };
     // SAFETY: the value was the default allocator before.
     allocator.into_iter().for_each(|set| unsafe { set(values.allocator) });

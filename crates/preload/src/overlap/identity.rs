@@ -86,15 +86,15 @@ fn hidden_active(worker: &Worker) -> c_int {
 fn ask_libgomp() -> c_int {
     // SAFETY: `dispatch` names a function of this type.
     let real_fn: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(real_fn()) };
-    // SAFETY: as above; it may be called anywhere.
+    // SAFETY: the function may be called anywhere.
     real_fn.map_or(0, |real_fn| unsafe { real_fn() })
 }
 
 /// Does the same as [`ask_libgomp`] for the functions whose argument is a level, such as `omp_get_team_size`.
 fn ask_libgomp_at(at: c_int) -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the libgomp function that `dispatch` has set for this call has this type.
     let real_fn: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(real_fn()) };
-    // SAFETY: as above.
+    // SAFETY: the function may be called anywhere.
     real_fn.map_or(-1, |real_fn| unsafe { real_fn(at) })
 }
 

@@ -39,7 +39,7 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
     let me = me();
     // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
     if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
-        // SAFETY: as above; the function has this type.
+        // SAFETY: the lock is the program's, and `real_fn` is a function of this type.
         unsafe {
             let set: unsafe extern "C" fn(*mut c_int) = transmute(real_fn());
             set(&raw mut (*lock).lock);
@@ -56,9 +56,9 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
 /// `lock` is the program's lock, and `omp_test_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
     let me = me();
-    // SAFETY: as in `set`.
+    // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
     if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
-        // SAFETY: as in `set`.
+        // SAFETY: the lock is the program's, and `real_fn` is a function of this type.
         unsafe {
             let test: unsafe extern "C" fn(*mut c_int) -> c_int = transmute(real_fn());
             if test(&raw mut (*lock).lock) == 0 {

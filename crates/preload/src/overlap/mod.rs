@@ -180,7 +180,7 @@ pub fn group(reductions: *mut usize) -> Group {
     group
 }
 
-/// Runs a thread's share of a region. If the region has a team of ours and more than one thread, `overlap` runs its tasks. If tasks take part in the
+/// Runs a thread's share of a region. If the region has a `team` and more than one thread, `overlap` runs its tasks. If tasks take part in the
 /// region's reductions, `group` is the task group of all threads for these reductions.
 #[inline]
 pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Library, size: c_int, work: impl FnOnce()) {
@@ -192,8 +192,9 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     // The only thread of a region runs its tasks immediately, as with libgomp, unless standbys can run other tasks while the thread is blocked.
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
-        // libgomp runs the tasks of this region, even if we run those of an enclosing one. libgomp may run them only at the region's end. While they
-        // run, the worker must not be in a team of ours (`step_aside`). So libgomp's barrier is called here if the region has one thread.
+        // libgomp runs the tasks of this region, even if `overlap` runs those of an enclosing one. libgomp may run them only at the region's end.
+        // While they run, the worker must not be in a team of `overlap` (`step_aside`). So libgomp's barrier is called here if the region has one
+        // thread.
         let before = worker.step_aside();
         // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };

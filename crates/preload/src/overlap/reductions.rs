@@ -51,7 +51,7 @@ impl Block {
     }
 
     fn set(self, word: usize, value: usize) {
-        // SAFETY: as above.
+        // SAFETY: the promise of `new`; a block has as many words as it states.
         unsafe { *self.0.add(word) = value };
     }
 

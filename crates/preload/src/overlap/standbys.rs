@@ -5,10 +5,11 @@
 //! 1. *Parked* at a doorbell (`umt-client`): it sleeps until it is rung.
 //! 2. *Working*: it runs tasks of the program's teams until no task is left, or until other threads want its CPU and the next task probably does not
 //!    block.
-//! 3. *Dormant*: it sleeps without a bell, because no bell was free. When no standby is parked, a dormant one is woken and takes a free bell.
+//! 3. *Dormant*: it sleeps without a doorbell, because no doorbell was free. When no standby is parked, a dormant one is woken and takes a free
+//!    doorbell.
 //!
-//! A standby that is rung gives its bell back. Before it works, it makes sure that another standby is parked: it wakes a dormant one or, if there is
-//! none, creates one. So there is one standby more than the largest number of tasks that were blocked at the same time.
+//! A standby that is rung gives its doorbell back. Before it works, it makes sure that another standby is parked: it wakes a dormant one or, if
+//! there is none, creates one. So there is one standby more than the largest number of tasks that were blocked at the same time.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -28,15 +29,15 @@ use super::teams;
 use super::workers::spare_worker;
 use crate::{start, thread};
 
-/// Free bells. The last one in the list is taken first: at the start, the one with the lowest number.
+/// Free doorbells. The last one in the list is taken first: at the start, the one with the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
-/// Wakes standbys that sleep without a bell, when a bell is free.
+/// Wakes standbys that sleep without a doorbell, when a doorbell is free.
 static BELL_IS_FREE: Condvar = Condvar::new();
 /// The connection to the session, which stays open.
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// For each bell, the time of BPF's latest ring that a standby has noticed, nanoseconds.
+/// For each doorbell, the time of BPF's latest ring that a standby has noticed, nanoseconds.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
 /// Signal mask of the thread that began overlap.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
@@ -201,7 +202,7 @@ fn lost() {
 
 /// What a standby has done since it was rung.
 struct Helped<'s> {
-    /// Number of the bell.
+    /// Number of the doorbell.
     bell: u32,
     /// The kernel's counter of the standby's blocks, and its value before the present task.
     blocks: Option<&'static AtomicU32>,
@@ -279,7 +280,7 @@ pub fn say(line: &[u8]) {
 fn heard(bell: u32) {
     let Some(kernel_page) = seen() else { return };
     let rung_ns = kernel_page.rung_ns[bell as usize].load(Ordering::Relaxed);
-    // BPF has not rung this bell since the last recorded delay, so a thread of the program has rung it.
+    // BPF has not rung this doorbell since the last recorded delay, so a thread of the program has rung it.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }
@@ -288,7 +289,7 @@ fn heard(bell: u32) {
     umt_client::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }
 
-/// Locks the list of free bells.
+/// Locks the list of free doorbells.
 pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
     BELLS_FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -324,7 +325,7 @@ fn see_to_it_that_one_is_parked() {
     if free.is_empty() {
         return;
     }
-    // Read under the lock: a standby that has not yet counted itself as dormant takes the lock later, and then finds the bell.
+    // Read under the lock: a standby that has not yet counted itself as dormant takes the lock later, and then finds the doorbell.
     let is_dormant = DORMANT.load(Ordering::Acquire) != 0;
     drop(free);
     if is_dormant {

@@ -47,8 +47,9 @@ pub unsafe extern "C-unwind" fn target(
 ) {
     // SAFETY: libgomp's function, set by the dispatch function for this call.
     let real_fn: Target = unsafe { transmute(real_fn()) };
-    // Copied before the construct waits for its dependences, because the copies must have the values from that time. SAFETY: the compiler's three
-    // arrays.
+    // Copied before the construct waits for its dependences, because the copies must have the values from that time.
+    //
+    // SAFETY: the arguments are the compiler's three arrays.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
     // SAFETY: the arguments are the compiler's.
     unsafe {
@@ -68,7 +69,7 @@ pub unsafe extern "C-unwind" fn mapping(
     flags: c_uint,
     depend: *const usize,
 ) {
-    // SAFETY: as above.
+    // SAFETY: libgomp's function, set by the dispatch function for this call.
     let real_fn: Mapping = unsafe { transmute(real_fn()) };
     // SAFETY: the arguments are the compiler's.
     unsafe {

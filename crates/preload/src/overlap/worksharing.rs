@@ -34,7 +34,7 @@ fn begin(block: *mut usize) -> Option<Begun> {
 }
 
 impl Begun {
-    /// Begins a group of ours with the reductions that libgomp has registered.
+    /// Begins a group of the crate `tasks` for the construct, with the reductions that libgomp has registered.
     fn register(self) {
         entries::begin_group(Group::implied);
         let Some(worker) = worker_in_region() else { return };

@@ -199,7 +199,7 @@ mod tests {
         // SAFETY: the child only makes system calls.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            // SAFETY: as above; neither argument is followed.
+            // SAFETY: the child only makes system calls, which follow none of these pointers.
             unsafe { libc::_exit(libc::c_int::from(libc::ptrace(libc::PTRACE_TRACEME, 0, nothing, nothing) < 0)) }
         }
         let ended = waitpid(Pid::from_raw(pid), WaitOptions::empty()).unwrap().unwrap().1;

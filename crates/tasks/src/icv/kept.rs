@@ -82,7 +82,7 @@ impl Pointer {
 
     pub fn share(&self, other: &Pointer) {
         self.clear();
-        // SAFETY: as in `get`.
+        // SAFETY: null, or values that are not freed, because `other` is counted as a reference.
         if let Some(kept) = unsafe { other.0.get().as_ref() } {
             kept.users.fetch_add(1, Ordering::Relaxed);
             self.0.set(kept);

@@ -56,8 +56,8 @@ impl Team {
         self.cancelled.load(Ordering::Acquire) == u64::from(generation) + 1
     }
 
-    /// Registers a member's arrival at the barrier. Returns the barrier's generation, and whether this member has to check if the barrier
-    /// can be passed.
+    /// Registers a member's arrival at the barrier. Returns the barrier's number (generation), and whether this member has to check if the
+    /// barrier can be passed.
     #[inline]
     pub(crate) fn arrive(&self, slot: &Slot) -> (u32, bool) {
         let last = self.cancelled.load(Ordering::Acquire);
@@ -69,12 +69,12 @@ impl Team {
         (generation, self.meeting.0.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.size())
     }
 
-    /// Returns the generation of the barrier at which members wait, or will wait next.
+    /// Returns the number of the barrier at which members wait, or will wait next. It increases by one with each barrier.
     pub(crate) fn generation(&self) -> u32 {
         self.generation.0.load(Ordering::Acquire)
     }
 
-    /// Returns whether the barrier of this generation has been passed.
+    /// Returns whether the barrier with this number has been passed.
     #[inline]
     pub(crate) fn has_passed(&self, generation: u32) -> bool {
         self.generation.0.load(Ordering::Acquire) != generation
@@ -98,7 +98,7 @@ impl Team {
     }
 
     /// Lets all members pass the barrier. Several threads may call this for the same barrier. Only one of them wins, and resets the count
-    /// of arrived members. No member arrives at the next barrier before it has seen the new generation.
+    /// of arrived members. No member arrives at the next barrier before it has seen the new value of `generation`.
     pub(super) fn pass(&self, generation: u32) {
         let next = generation.wrapping_add(1);
         if self.meeting.0.passing.compare_exchange(generation, next, Ordering::AcqRel, Ordering::Relaxed).is_ok() {

@@ -5,8 +5,8 @@ use crate::sync::AtomicU32;
 /// Words that members write when they arrive at a barrier.
 pub(super) struct Meeting {
     pub arrived: AtomicU32,
-    /// Generation of the current barrier. Several threads may find that the barrier can be passed. The one that increments this word lets
-    /// the members pass.
+    /// Number of the current barrier. Several threads may find that the barrier can be passed. The one that increments this word lets the
+    /// members pass.
     pub passing: AtomicU32,
     /// Number of members that stay at the end of a region that ends without a barrier.
     pub staying: AtomicU32,

@@ -42,7 +42,7 @@ impl Team {
     /// standbys.
     #[cold]
     pub(crate) fn wake_member_for(&self, task: NonNull<Task>) {
-        // SAFETY: as above.
+        // SAFETY: memory of tasks is never freed. If the task has ended meanwhile, the wrong thread may be woken, which does no harm.
         let may_run = |within: NonNull<Task>| unsafe { task.as_ref().is_below(within.as_ref()) };
         if !self.wake_one(|within| within.is_none_or(may_run)) {
             self.wake_one(|within| within.is_some_and(|within| ptr::eq(within.as_ptr(), &raw const self.nobodys)));

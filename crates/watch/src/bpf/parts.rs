@@ -83,7 +83,7 @@ impl Parts {
         }
     }
 
-    /// Returns whether programs with these parts can be used in place of programs that have only `part`, with the settings in `alone`.
+    /// Returns whether programs with these parts do the same for `part` as programs that have only this part, with the settings in `alone`.
     pub(super) fn fits(&self, part: Part, alone: &Parts) -> bool {
         let fits = match part {
             Clocks => self.clocks == alone.clocks,

@@ -71,7 +71,8 @@ struct Loaded {
 
 // SAFETY: `state` is shared memory that belongs to no thread. It is accessed only by volatile and atomic operations.
 unsafe impl Send for Loaded {}
-// SAFETY: as above. What `object` points to changes only while it is being loaded; later calls pass its descriptors to the kernel.
+// SAFETY: `state` is accessed only by volatile and atomic operations. What `object` points to changes only while it is being loaded; later
+// calls pass its descriptors to the kernel.
 unsafe impl Sync for Loaded {}
 
 /// An attached tracepoint, and the parts that use it now.
@@ -203,26 +204,26 @@ impl Programs {
 
     /// The number below which process numbers of overlap are in use; 0: no thread is counted.
     pub(crate) fn processes(&self) -> &AtomicU32 {
-        // SAFETY: as above; the programs only read it.
+        // SAFETY: an aligned word in a mapping that lives as long as self; the programs only read it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
     }
 
     /// The flag that is set if the process with this number wants no more doorbells; `None` if there is no such number.
     pub(crate) fn over(&self, process: u32) -> Option<&AtomicU8> {
-        // SAFETY: as above; a reference is made only to an element of the array.
+        // SAFETY: an array of atomics in a mapping that lives as long as self; a reference is made only to one of its elements.
         let over = unsafe { &(*(&raw const (*self.0.state.as_ptr()).over).cast::<[AtomicU8; PROCESSES]>()) };
         over.get(process as usize)
     }
 
     /// The flag by which the packer tells the programs not to change the snapshots any longer.
     pub(crate) fn snapshots_over(&self) -> &AtomicBool {
-        // SAFETY: as above; its only values are 0 and 1.
+        // SAFETY: a byte in a mapping that lives as long as self; its only values are 0 and 1.
         unsafe { AtomicBool::from_ptr((&raw mut (*self.0.state.as_ptr()).snapshots_over).cast::<bool>()) }
     }
 
     /// Sets the CPUs on which the CPU time of other programs is counted.
     pub(crate) fn count_others_on(&self, cpus: &[u32]) {
-        // SAFETY: as above; the programs only read it.
+        // SAFETY: an array of aligned words in a mapping that lives as long as self; the programs only read it.
         let words = unsafe { &*(&raw const (*self.0.state.as_ptr()).pack_cpus).cast::<[AtomicU64; PACK_WORDS]>() };
         for cpu in cpus {
             if let Some(word) = words.get(*cpu as usize / 64) {

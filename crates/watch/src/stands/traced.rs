@@ -42,7 +42,7 @@ const COUNTS_BYTES: usize = 4096;
 
 // SAFETY: the mapping is read-only for this process, and all of its words are read as shared memory.
 unsafe impl Send for Mapped {}
-// SAFETY: as above.
+// SAFETY: the mapping is read-only for this process, and all of its words are read as shared memory.
 unsafe impl Sync for Mapped {}
 
 impl Drop for Mapped {
@@ -50,7 +50,7 @@ impl Drop for Mapped {
         // SAFETY: the mapping was made with this address and length, and no reference into it is ever made. Nothing could be done if the kernel
         // refused, which it does not.
         let _ = unsafe { munmap(self.stands.as_ptr().cast(), PLACES * size_of::<Stand>()) };
-        // SAFETY: as above.
+        // SAFETY: the mapping was made with this address and length, and no reference into it is ever made.
         let _ = unsafe { munmap(self.counts.as_ptr().cast(), COUNTS_BYTES) };
     }
 }
@@ -227,7 +227,7 @@ impl Mapped {
         // is better than waiting.
         for _ in 0..100 {
             let before = turn.load(Ordering::Acquire);
-            // SAFETY: as above; a torn copy is discarded.
+            // SAFETY: within the mapping, which lives as long as self; a torn copy is discarded.
             let copy = unsafe { stand.as_ptr().read_volatile() };
             fence(Ordering::Acquire);
             if before % 2 == 0 && turn.load(Ordering::Relaxed) == before {

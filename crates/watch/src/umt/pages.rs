@@ -34,7 +34,7 @@ impl Pages {
     /// Returns the kernel page.
     #[must_use]
     pub fn seen(&self) -> &Seen {
-        // SAFETY: as above. The padding is never read.
+        // SAFETY: mapped until this value is dropped; every word that is read is an atomic. The padding is never read.
         unsafe { self.seen.0.as_ref() }
     }
 }

@@ -29,7 +29,7 @@
 #define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
 #define COX_UMT_PROCESSES 128 /* maximum number of processes of a session at the same time */
 
-/* Bits of `tells`: events on a CPU for which BPF rings bell `cpu % COX_UMT_BELLS`. Such a ring leaves `parked` unchanged. */
+/* Bits of `tells`: events on a CPU for which BPF rings doorbell `cpu % COX_UMT_BELLS`. Such a ring leaves `parked` unchanged. */
 #define COX_UMT_TELL_BLOCKS 1	/* a thread is no longer ready */
 #define COX_UMT_TELL_UNBLOCKS 2 /* a thread becomes ready */
 #define COX_UMT_TELL_IDLE 4	/* the last ready thread is no longer ready */

@@ -107,7 +107,7 @@ fn leaves(code: &Code, cycle: &Cycle, node: u32) -> bool {
 /// How a loop changes the values in registers and stack slots from one iteration to the next.
 struct Carried {
     round: Vec<Value>,
-    /// For each location: a bit set of the locations on whose earlier values its value can depend after any number of iterations.
+    /// For each location (register or stack slot), a bit set: the locations whose values in earlier iterations can influence its value.
     reach: Vec<u64>,
     /// Bit set of the locations whose values the loop itself changes from one iteration to the next.
     progress: u64,

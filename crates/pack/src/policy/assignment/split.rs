@@ -88,11 +88,11 @@ pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
 /// the other.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
-    /// The side of the first working threads.
+    /// The CPU that gets the first `count` working threads.
     first: Side,
-    /// How many working threads are on that side.
+    /// Number of working threads on the CPU `first`.
     count: usize,
-    /// True: all spinning threads go to the other side. False: they stay where they are.
+    /// True: all spinning threads go to the other CPU. False: they stay where they are.
     gathered: bool,
     worth: f64,
 }
@@ -174,7 +174,8 @@ impl<'t> Scene<'t> {
         worth(Side::Here) + worth(Side::There)
     }
 
-    /// Returns the worth of one period of a CPU with `sharing` threads, whose weights add up to `useful`.
+    /// Returns how much one period of a CPU is worth if `sharing` threads share the CPU and their weights add up to
+    /// `useful`.
     fn time(&self, side: Side, sharing: usize, useful: f64) -> f64 {
         let [here, there] = self.terms.capacity;
         let capacity = self.terms.capacity[side as usize] as f64 / here.max(there).max(1) as f64;

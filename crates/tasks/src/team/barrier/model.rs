@@ -31,7 +31,7 @@ impl Region {
     }
 
     fn read(&self, member: usize) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: loom fails if another thread uses the word at the same time.
         self.words[member].with(|word| unsafe { *word })
     }
 }

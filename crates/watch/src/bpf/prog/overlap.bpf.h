@@ -149,7 +149,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 		return 0;
 	if (!has_ready(said, used))
 		return 0;
-	/* Always prefers the lowest bell: the memory of that standby is in the caches, and the others sleep on. */
+	/* Always prefers the doorbell with the lowest number: the memory of that standby is in the caches, and the others sleep on. */
 	for (at = 0; at < COX_UMT_BELLS; at++) {
 		u64 bit = 1ull << at;
 
@@ -171,7 +171,7 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 /* --- runnable threads, by CPU ------------------------------------------------------------------------ */
 
 /*
- * Called after a block or unblock was counted on a CPU: rings the CPU's bell if the program wants to know. A ring only wakes a reader that has
+ * Called after a block or unblock was counted on a CPU: rings the CPU's doorbell if the program wants to know. A ring only wakes a reader that has
  * read all earlier rings, so that a slow reader is not woken again and again. The verifier checks this function separately.
  */
 __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
