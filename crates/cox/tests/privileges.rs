@@ -163,7 +163,7 @@ fn processes_of_others_are_refused_but_to_members_of_the_group() {
     rustix::process::kill_process(rustix::process::Pid::from_raw(child.parse().unwrap()).unwrap(), Signal::KILL)
         .unwrap();
     assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("its program may not be read"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("its program file is not readable"), "{}", refused.stderr);
 
     // The group is in a file of this test's, seen by this command only.
     let groups = installed.path("group");

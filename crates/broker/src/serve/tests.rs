@@ -253,7 +253,7 @@ fn a_process_number_is_its_own_until_it_has_ended() {
     }
     assert_eq!(refusal(answer(&mut dialogue, &Request::Give(pids[0]))), "too many");
     assert_eq!(answer(&mut dialogue, &Request::Over(0)).0, Progress::Whole);
-    assert_eq!(refusal(answer(&mut dialogue, &Request::Gone(0))), "it has not ended");
+    assert_eq!(refusal(answer(&mut dialogue, &Request::Gone(0))), "the process has not ended");
     drop(children[0].stdin.take());
     children[0].wait().unwrap();
     assert_eq!(answer(&mut dialogue, &Request::Gone(0)).0, Progress::Whole);
