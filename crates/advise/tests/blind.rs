@@ -24,7 +24,10 @@ fn more_threads_than_cpus_are_told_without_seeing_them_spin() {
         assert_eq!(main.next[0].action, "run it with 2 threads");
         let texts: Vec<&str> = verdict.sentences.iter().map(|sentence| sentence.text.as_str()).collect();
         assert!(texts.iter().any(|text| text.contains("does not see whether")), "{texts:?}");
-        assert!(!texts.iter().any(|text| text.contains("scheduling cannot change")), "run time may be spinning: {texts:?}");
+        assert!(
+            !texts.iter().any(|text| text.contains("scheduling cannot change")),
+            "run time may be spinning: {texts:?}"
+        );
     }
 }
 
