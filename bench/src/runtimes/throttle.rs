@@ -39,7 +39,7 @@ impl Throttle {
         Ok(Throttle { group, device: device.trim().to_owned() })
     }
 
-    /// Limits the device to this many bytes read per second, and as many written.
+    /// Limits the device to `bytes_a_second` for reading, and to the same speed for writing.
     ///
     /// # Errors
     /// When the kernel refuses.

@@ -20,7 +20,8 @@ pub const WORKER_SPIN: f64 = 0.10;
 /// A thread that slept on a futex for this part of its life can be a worker, too; see [`WORKER_WAKEUPS_PER_S`].
 pub const WORKER_SLEEP: f64 = 0.50;
 
-/// A sleeping worker thread was woken at least this often per second: a barrier or a queue does so, a join does not.
+/// A sleeping worker thread was woken at least this often per second. Threads that wait at a barrier or for a queue are woken that often; a thread
+/// that waits in a join is not.
 pub const WORKER_WAKEUPS_PER_S: f64 = 10.0;
 
 /// Oversubscription: at least this many worker threads per CPU are alive on average. The margin of a tenth allows for threads that overlap while one

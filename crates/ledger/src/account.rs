@@ -241,9 +241,9 @@ pub enum SpinBasis {
     /// Not measured: spinning counts as work.
     #[default]
     None,
-    /// From samples of user instruction pointers.
+    /// Spin time was computed from samples of user instruction pointers.
     Sampled,
-    /// From the preload library inside the program.
+    /// The preload library inside the program reported the spin time.
     Preload,
 }
 

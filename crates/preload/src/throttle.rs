@@ -79,7 +79,7 @@ fn time_left_ns() -> Option<u64> {
     let (page, orders) = (memory::page()?, memory::orders()?);
     let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
     let team_threads = page.team_threads.load(Ordering::Relaxed);
-    // With more threads than the CPUs it counted, libgomp does not spin.
+    // libgomp does not spin if a team has more threads than the number of CPUs that libgomp counted at its start.
     let spins = team_threads > cpus_now && team_threads <= start::cpus();
     if cpus_now == 0 || cpus_now >= start::cpus() || !spins {
         return None;

@@ -5,7 +5,7 @@ use crate::style::{Style, columns, shortened};
 /// How a column's text is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Align {
-    /// For names.
+    /// Aligned to the left: for names.
     Left,
     /// Aligned to the right: for numbers, so that their units are below one another.
     Right,

@@ -159,7 +159,7 @@ impl Pool {
             if spare[class].0.try_reserve(1).is_ok() {
                 spare[class].0.push(chain);
             } else {
-                // Without memory for the list entry, this thread keeps the chain.
+                // If there is no memory for the list entry, this thread keeps the chain of blocks.
                 self.0[class].set(chain);
             }
         }

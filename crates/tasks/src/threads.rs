@@ -35,7 +35,7 @@ pub fn take_number() -> Option<u32> {
 /// Gives a thread's number back, because the thread ends.
 pub fn give_back(number: u32) {
     let mut free = hold();
-    // Without memory for the list entry, this number is lost.
+    // If there is no memory for the list entry, this thread number is never used again.
     if free.0.try_reserve(1).is_ok() {
         free.0.push(number);
     }

@@ -45,7 +45,7 @@ impl Cost {
 }
 
 impl Size {
-    /// Chooses a size in which work takes `ratio` times as long as each blocking resource (disk, network), and the longer of the two takes
+    /// Chooses a size in which work takes `ratio` times as long as each blocking resource (disk, network), and the longer of these two times is
     /// [`LENGTH_S`].
     pub fn new(app: &App, cost: &Cost, ratio: f64, blocking: Blocking) -> Size {
         let (work_s, blocked_s) = (LENGTH_S * ratio.min(1.0), LENGTH_S / ratio.max(1.0));

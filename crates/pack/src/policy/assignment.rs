@@ -347,7 +347,7 @@ impl Arrange for Assignment {
     /// Assigns the slot with the largest share of a CPU to a thread that joined while threads are rotated.
     fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
         let share = |slot: Slot| self.capacities[slot] as f64 / (self.slots[slot].len() + 1) as f64;
-        // Of equal shares, the first slot is taken.
+        // If several slots offer the same share, the first of them is taken.
         let best = (0..self.slots.len()).reduce(|best, slot| if share(slot) > share(best) { slot } else { best });
         if let Some(slot) = best {
             self.send(member, slot, now_ns, Why::Joined, orders);

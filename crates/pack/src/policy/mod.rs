@@ -103,7 +103,8 @@ impl Order {
 pub enum Why {
     /// A rule that assigns all threads at the same time.
     Rules,
-    /// The progress of the most and of the least served thread of the two CPUs differs by this many ns.
+    /// Among the threads on the two CPUs, the progress of the most served and of the least served one differs by this
+    /// time, ns.
     Behind(u64),
     /// A thread on one of the two CPUs spins: it waits for other threads in a loop.
     Spins,

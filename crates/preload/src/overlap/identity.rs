@@ -177,13 +177,13 @@ macro_rules! by_reference {
 }
 
 by_reference! {
-    /// As [`team_size`].
+    /// Fortran's form of [`team_size`]: the level is passed by reference, with four bytes.
     team_size_fortran = team_size(&i32);
-    /// As [`team_size`].
+    /// Fortran's form of [`team_size`]: the level is passed by reference, with eight bytes.
     team_size_fortran_8 = team_size(&i64);
-    /// As [`ancestor_thread_num`].
+    /// Fortran's form of [`ancestor_thread_num`]: the level is passed by reference, with four bytes.
     ancestor_thread_num_fortran = ancestor_thread_num(&i32);
-    /// As [`ancestor_thread_num`].
+    /// Fortran's form of [`ancestor_thread_num`]: the level is passed by reference, with eight bytes.
     ancestor_thread_num_fortran_8 = ancestor_thread_num(&i64);
 }
 
