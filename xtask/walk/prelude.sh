@@ -28,7 +28,7 @@ says() {
 
 # has_threads FILE: fails unless the report in the file has a line for a thread.
 has_threads() {
-    says "$1" '^ *([A-Z]: )?[0-9]+ (\(.*\) )?[^ ].* [0-9.]+ m?s '
+    says "$1" '^ *([A-Z]: )?[0-9]+ (\(.*\) )?[^ ].* [0-9.]+ (m|µ)?s '
 }
 
 # json FILE EXPRESSION: fails unless the file is JSON for which the Python expression is true; `d` is the parsed value.
