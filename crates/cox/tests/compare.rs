@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use testkit::browser::{CUT, asked_all};
 
 const COX: &str = env!("CARGO_BIN_EXE_cox");
 
@@ -189,13 +190,16 @@ fn in_a_browser_pages_of_comparisons_do_not_overflow() {
     assert!(cox(folder.path(), &alone).status.success());
     for (page, cells, tables) in [("t.html", "9", "3"), ("c.html", "0", "2")] {
         let page = fs::read_to_string(folder.path().join(page)).unwrap();
-        for width in [1280, 400] {
-            let said = testkit::browser::asked(folder.path(), &page, PROBE, width);
+        let widths = [1280, 400];
+        let questions = widths.map(|width| [(PROBE, width), (CUT, width)]);
+        let answers = asked_all(folder.path(), &page, questions.as_flattened());
+        for (width, answers) in widths.into_iter().zip(answers.chunks(2)) {
+            let said = &answers[0];
             let [inner, needed, drawn, tabled, outside] = &said[..] else { panic!("{said:?}") };
             assert_eq!(*inner, width.to_string());
             assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
             assert_eq!((drawn.as_str(), tabled.as_str(), outside.as_str()), (cells, tables, "0"));
-            let said = testkit::browser::asked(folder.path(), &page, testkit::browser::CUT, width);
+            let said = &answers[1];
             assert_eq!(said[1], "0", "at {width} px: {said:?}");
         }
     }

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 use testkit::overlapped::{WAYS, number, rounds};
-use testkit::run::{COX, preload_library, root_with_two_cpus, turn};
+use testkit::run::{COX, preload_library, root_with_two_cpus};
 use testkit::skip::{Need, skip};
 
 /// What a program has written, by name, its standard output among it.
@@ -25,7 +25,6 @@ fn writes_the_same(test: &str, program: &str, prepare: impl Fn(&Path), script: &
         skip(test, Need::Programs, format_args!("needs {program}"));
         return None;
     }
-    let _turn = turn();
     let run = |words: &str| {
         let folder = TempDir::new().unwrap();
         prepare(folder.path());

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use tempfile::TempDir;
 use testkit::packed::{Place, Runs, two_cpus};
-use testkit::run::{NOBODY, as_user, path, run, turn, wait_for, workload};
+use testkit::run::{NOBODY, as_user, path, run, wait_for, workload};
 use testkit::skip::{Need, skip};
 
 /// What makes the folder of journals a file system of `$1` KiB, which nobody else sees, and starts the rest there.
@@ -18,7 +18,6 @@ const ON_A_SMALL_DISK: &str = "mount --make-rprivate / && mkdir -p \"$2\" && mou
 #[test]
 fn a_full_disk_leaves_no_mask_changed_or_says_which() {
     let Some((_, cpus)) = two_cpus("a_full_disk_leaves_no_mask_changed_or_says_which") else { return };
-    let _turn = turn();
     let runs = Runs::start(&[&workload("storm"), "--sleepers", "150", "--seconds", "120"]);
     wait_for("all threads", || (runs.masks().len() == 151).then_some(()));
     let before = runs.masks();

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use report::Document;
+use testkit::browser::{CUT, asked, asked_all};
 use testkit::measured::{Bench, bench};
 use testkit::skip::{Need, installed};
 
@@ -171,14 +172,17 @@ fn in_a_browser_nothing_overflows_and_nothing_fails() {
     }
     let Some(bench) = bench(TEST) else { return };
     let (page, _) = recorded(&bench);
-    for width in [1280, 400] {
-        let said = testkit::browser::asked(bench.folder(), &page, PROBE, width);
+    let widths = [1280, 400];
+    let questions = widths.map(|width| [(PROBE, width), (CUT, width)]);
+    let answers = asked_all(bench.folder(), &page, questions.as_flattened());
+    for (width, answers) in widths.into_iter().zip(answers.chunks(2)) {
+        let said = &answers[0];
         let [inner, needed, tall, sorts, tip] = &said[..] else { panic!("{said:?}") };
         assert_eq!(*inner, width.to_string());
         assert!(needed.parse::<u32>().unwrap() <= width, "{needed} px needed of {width}");
         assert_eq!((tall.as_str(), sorts.as_str()), ("true", "true"), "{said:?}");
         assert!(tip.contains("barriers, ") && tip.contains("% waiting for a CPU"), "{said:?}");
-        let said = testkit::browser::asked(bench.folder(), &page, testkit::browser::CUT, width);
+        let said = &answers[1];
         assert_eq!(said[1], "0", "at {width} px: {said:?}");
         // On a telephone pictures over time scroll, and say so.
         assert!(width > 400 || said[0].parse::<u32>().unwrap() >= 3, "{said:?}");
@@ -194,7 +198,7 @@ fn pictures_over_time_are_zoomed_together_and_reset_by_keys() {
     let Some(bench) = bench(TEST) else { return };
     let (page, _) = recorded(&bench);
     let columns = report::html::COLUMNS;
-    let said = testkit::browser::asked(bench.folder(), &page, ZOOM, 1280);
+    let said = asked(bench.folder(), &page, ZOOM, 1280);
     let [picked, dragged, changed, says, reset, keyed, moved, again, clicked, last, disabled] = &said[..] else {
         panic!("{said:?}")
     };

@@ -15,9 +15,7 @@ use rustix::process::{Pid, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde_json::Value;
 use tempfile::TempDir;
-use testkit::run::{
-    COX, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, turn, wait_for, workload,
-};
+use testkit::run::{COX, end_of, path, preload_library, root_with_two_cpus, run, send, shell_code, wait_for, workload};
 use watch::preload_page::{Page, SpinThrottle, is_page};
 
 /// What a test of these needs: two CPUs, root, and the library.
@@ -25,14 +23,13 @@ struct Place {
     folder: TempDir,
     library: PathBuf,
     cpu: u32,
-    _turn: fs::File,
 }
 
 fn place(test: &str) -> Option<Place> {
     let allowed = root_with_two_cpus(test)?;
     let library = preload_library(test)?;
     let cpu = allowed.first().unwrap();
-    Some(Place { folder: TempDir::new().unwrap(), library, cpu, _turn: turn() })
+    Some(Place { folder: TempDir::new().unwrap(), library, cpu })
 }
 
 impl Place {

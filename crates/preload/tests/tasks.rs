@@ -63,7 +63,7 @@ fn our_tasks_keep_them() {
     let program = promises("tasks-ours");
     for threads in THREADS {
         let mut command = Command::new(&program);
-        let text = inside(command.arg(rounds(10)).env("OMP_NUM_THREADS", threads).env("COX_OVERLAP", "off"));
+        let text = inside(command.arg(rounds(5)).env("OMP_NUM_THREADS", threads).env("COX_OVERLAP", "off"));
         assert_eq!(text, "kept\n", "{threads} threads");
     }
 }
@@ -88,7 +88,7 @@ fn our_tasks_keep_them_where_constructs_may_be_cancelled() {
         for by_name in [None, Some("cancelled_reductions"), Some("parts_cancelled")] {
             let mut command = Command::new(&program);
             command.env("OMP_NUM_THREADS", threads).env("OMP_CANCELLATION", "true").env("COX_OVERLAP", "off");
-            command.arg(rounds(5)).args(by_name);
+            command.arg(rounds(3)).args(by_name);
             assert!(
                 by_name.is_some_and(|_| threads == "1") || inside(&mut command) == "kept\n",
                 "{threads} threads, {by_name:?}"

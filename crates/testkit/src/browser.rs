@@ -36,30 +36,42 @@ requestAnimationFrame(() => requestAnimationFrame(looked));
 
 /// Opens the page in a window that is `width` pixels wide, and returns what `probe` found: a script that ends with a call of `answer` with values.
 /// The browser's console must stay empty, also when the page is opened without the probe.
+pub fn asked(folder: &Path, page: &str, probe: &str, width: u32) -> Vec<String> {
+    asked_all(folder, page, &[(probe, width)]).remove(0)
+}
+
+/// Returns what each probe found in a window of its width, like [`asked`]. All are asked in one run of the browser, because starting it takes seconds.
 ///
 /// Chromium dumps the page when its virtual time is over. The virtual clock does not wait for frames, which are late on a busy machine, and it jumps
 /// ahead when no timer is due. Timers prevent the jumps, and if the browser ends before the page's first frames, it is started again.
-pub fn asked(folder: &Path, page: &str, probe: &str, width: u32) -> Vec<String> {
-    let probe = format!(
-        "<script>const answer = (...values) => parent.postMessage(values.join('|'), '*');\n{probe}</script></body>"
-    );
+pub fn asked_all(folder: &Path, page: &str, questions: &[(&str, u32)]) -> Vec<Vec<String>> {
     // A page that needs no script forbids all scripts, which would include the probe.
     let allowed =
         page.replace("style-src 'unsafe-inline'\"", "style-src 'unsafe-inline'; script-src 'unsafe-inline'\"");
     fs::write(folder.join("plain.html"), page).unwrap();
-    fs::write(folder.join("probed.html"), allowed.replace("</body>", &probe)).unwrap();
-    // A browser window cannot be as narrow as a telephone, but a frame can.
-    let frame = format!(
-        "<!doctype html><body><script>addEventListener('message', (event) => document.body.dataset.said = event.data);\
-         setInterval(() => document.body.offsetWidth, 1)</script>\
-         <iframe src='probed.html' style='width:{width}px;height:900px;border:0'></iframe><iframe src='plain.html'></iframe></body>"
+    let mut frames = String::new();
+    for (number, (probe, width)) in questions.iter().enumerate() {
+        let probe = format!(
+            "<script>const answer = (...values) => parent.postMessage(values.join('|'), '*');\n{probe}</script></body>"
+        );
+        fs::write(folder.join(format!("probed{number}.html")), allowed.replace("</body>", &probe)).unwrap();
+        // A browser window cannot be as narrow as a telephone, but a frame can. A frame outside the window would not be drawn.
+        frames += &format!(
+            "<iframe src='probed{number}.html' style='position:absolute;top:0;left:0;width:{width}px;height:900px;border:0'></iframe>"
+        );
+    }
+    let page = format!(
+        "<!doctype html><body><script>addEventListener('message', (event) => {{\
+         for (let at = 0; at < frames.length; at++)\
+         if (frames[at] === event.source) document.body.setAttribute('said' + at, event.data); }});\
+         setInterval(() => document.body.offsetWidth, 1)</script>{frames}<iframe src='plain.html'></iframe></body>"
     );
-    fs::write(folder.join("frame.html"), frame).unwrap();
-    (0..5).find_map(|_| opened(folder)).expect("the page answers in one of five browsers")
+    fs::write(folder.join("frame.html"), page).unwrap();
+    (0..5).find_map(|_| opened(folder, questions.len())).expect("the page answers in one of five browsers")
 }
 
-/// Returns the page's answer, or `None` if the browser ended before it had drawn the page's first frames.
-fn opened(folder: &Path) -> Option<Vec<String>> {
+/// Returns the answers to `count` questions, or `None` if the browser ended before it had drawn the page's first frames.
+fn opened(folder: &Path, count: usize) -> Option<Vec<Vec<String>>> {
     let mut browser = Command::new("timeout");
     browser.args(["120", "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
     browser.args(["--window-size=1400,1000", "--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom"]);
@@ -70,6 +82,9 @@ fn opened(folder: &Path) -> Option<Vec<String>> {
     let complaints: Vec<&str> = complaints.lines().filter(|line| line.contains("CONSOLE")).collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said = dom.split_once("data-said=\"")?.1;
-    Some(said.split_once('"').unwrap().0.split('|').map(str::to_owned).collect())
+    let answer = |number| {
+        let said = dom.split_once(&format!(" said{number}=\""))?.1;
+        Some(said.split_once('"').unwrap().0.split('|').map(str::to_owned).collect())
+    };
+    (0..count).map(answer).collect()
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::built::PACKAGE;
-use crate::run::{COX, path, preload_library, root_with_two_cpus, turn};
+use crate::run::{COX, path, preload_library, root_with_two_cpus};
 
 /// The options for the ways in which cox can notice blocked threads.
 pub const WAYS: [&str; 4] = ["--overlap=bpf", "--overlap=perf", "--overlap=standby-idle", "--overlap=leader"];
@@ -34,7 +34,6 @@ pub struct Place {
     pub library: PathBuf,
     /// The compiled program.
     pub program: PathBuf,
-    _turn: fs::File,
 }
 
 /// Compiles a program whose source is in the package's folder. If the machine cannot run the test, skips it and returns `None`.
@@ -47,7 +46,7 @@ pub fn with_program(test: &str, source: &str, flags: &[&str]) -> Option<Place> {
     let mut cc = Command::new("cc");
     cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fopenmp", "-pthread"]).args(flags);
     assert!(cc.arg(source).arg("-o").arg(&program).status().unwrap().success());
-    Some(Place { folder, library, program, _turn: turn() })
+    Some(Place { folder, library, program })
 }
 
 impl Place {
