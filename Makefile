@@ -349,7 +349,7 @@ lint-c: workloads
 	headers=$$(find target/debug/build -maxdepth 3 -path '*/libbpf-sys-*/out/include' -print -quit)
 	clang -fsyntax-only --target=bpf -mcpu=v3 -O2 -g -D__TARGET_ARCH_x86 -Wall -Wextra -Werror -Wno-unused-parameter \
 		-I crates/wire/include -I crates/arch/include -I "$$headers" crates/watch/src/bpf/prog/*.bpf.c
-	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/wire/include crates/wire/native/*.c
+	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/wire/include crates/testkit/native/*.c
 	gcc -fsyntax-only -std=c99 -x c -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
 	g++ -fsyntax-only -std=c++11 -x c++ -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/umt/include \

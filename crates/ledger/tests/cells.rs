@@ -1,8 +1,8 @@
 //! Compares the packed time integrals of `cells.h` with a naive integral over a list of arrivals and departures, and with the readers in user space.
 
 use proptest::prelude::*;
-use wire::cells::Levels;
-use wire::{cells, native};
+use testkit::native;
+use wire::cells::{self, Levels};
 
 /// What a cell's sum is kept modulo: 2^44 ns.
 const MODULUS: u128 = 1 << 44;

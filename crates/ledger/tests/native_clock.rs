@@ -3,9 +3,10 @@
 
 use ledger::latency::Closed;
 use ledger::transition::{born, enrolled, migrate, switch_in, switch_out, waking};
+use testkit::native;
 use wire::latency::INTERVALS;
 use wire::layout::CAUSE_BY_FD;
-use wire::{CAUSES, Clock, Interval, State, native};
+use wire::{CAUSES, Clock, Interval, State};
 
 const SEQUENCES: u64 = 1_000_000;
 

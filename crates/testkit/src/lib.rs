@@ -4,6 +4,7 @@
 //! - [`random`]: reproducible pseudorandom numbers. [`bytes`], [`text`], [`moments`] and [`perf`] use them to change inputs. Changed bytes test the
 //!   decoders; changes before the encoding test the code behind the decoders. [`moments`] and [`perf`] also make the recordings.
 //! - [`memory`]: how much memory some work takes.
+//! - [`native`]: the C transitions that BPF runs, compiled natively: the oracle for tests of the Rust rules.
 //! - [`audit`]: parses a printed report and checks its arithmetic.
 //!
 //! With the feature `programs`, for tests that run this workspace's programs:
@@ -21,6 +22,7 @@ pub mod audit;
 pub mod bytes;
 pub mod memory;
 pub mod moments;
+pub mod native;
 pub mod perf;
 pub mod random;
 pub mod skip;

@@ -8,15 +8,12 @@
 //! - [`latency`]: the histograms of the lengths of waits, blocks and time slices.
 //! - [`moment`]: trace events, in 24 bytes each.
 //! - [`record`]: the result of an observation.
-//! - `native` (feature): the C transitions compiled natively, for oracle tests.
 
 pub mod cells;
 pub mod event;
 pub mod latency;
 pub mod layout;
 pub mod moment;
-#[cfg(feature = "native")]
-pub mod native;
 pub mod preload;
 pub mod record;
 pub mod umt;

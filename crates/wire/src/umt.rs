@@ -293,24 +293,3 @@ const _: () = {
     );
     assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);
 };
-
-#[cfg(all(test, feature = "native"))]
-mod tests {
-    use super::*;
-
-    unsafe extern "C" {
-        fn cox_native_umt_place(tid: u32, n: u32) -> u32;
-    }
-
-    #[test]
-    fn both_sides_look_in_the_same_places() {
-        for tid in (1..u32::MAX).step_by(7_919_777) {
-            for n in 0..PROBES {
-                // SAFETY: a pure function of two numbers.
-                assert_eq!(place(tid, n), unsafe { cox_native_umt_place(tid, n) } as usize);
-            }
-        }
-        let close: std::collections::BTreeSet<usize> = (1000..1256).map(|tid| place(tid, 0)).collect();
-        assert!(close.len() > 200, "threads made one after the other have places of their own: {}", close.len());
-    }
-}

@@ -87,7 +87,8 @@ fn fit(time_ns: &mut [u64; 3], window_ns: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::{Backend, native};
+    use testkit::native;
+    use wire::Backend;
 
     const MS: u64 = 1_000_000;
     /// Far enough from zero that sums modulo 2^44 have overflowed.

@@ -1,10 +1,11 @@
 //! Small records whose accounts are known.
 
+use testkit::native;
 use wire::latency::PLACE_SHIFT;
 use wire::layout::ENROLLED_ALIVE;
 use wire::{
     Backend, Cause, Clock, Cpu, CpuKind, LatencyCount, Living, Losses, Pair, PairSum, SampleSite, State, Taker,
-    Waiting, native,
+    Waiting,
 };
 
 use super::*;

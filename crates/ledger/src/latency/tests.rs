@@ -46,7 +46,7 @@ fn the_kernels_buckets_are_the_same() {
     let powers = (0..64).flat_map(|power| [(1u64 << power) - 1, 1 << power, (1 << power) + 1]);
     let some = (0..testkit::times(1_000_000)).map(|_| any(&mut random));
     for ns in (0..1_000_000).chain(powers).chain([u64::MAX]).chain(some) {
-        assert_eq!(wire::native::latency_bucket(ns), bucket(ns) as u64, "{ns} ns");
+        assert_eq!(testkit::native::latency_bucket(ns), bucket(ns) as u64, "{ns} ns");
     }
 }
 

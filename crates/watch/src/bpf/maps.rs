@@ -107,6 +107,8 @@ fn unreadable(error: libbpf_rs::Error) -> WatchError {
 
 #[cfg(test)]
 mod tests {
+    use testkit::native;
+
     use super::*;
 
     /// A clock with another number in each field.
@@ -124,12 +126,12 @@ mod tests {
     fn sums_of_cpus_add_up_to_the_sum_over_all() {
         let (one, two) = (numbered(1), numbered(77));
         let mut all = Clock::default();
-        wire::native::add(&mut all, &one);
+        native::add(&mut all, &one);
         let mut other_cpu = Clock::default();
-        wire::native::add(&mut other_cpu, &two);
+        native::add(&mut other_cpu, &two);
         let mut both = all;
         add(&mut both, &other_cpu);
-        wire::native::add(&mut all, &two);
+        native::add(&mut all, &two);
         assert_eq!(both, all);
         // A state that neither adds would be missing from the sum of the lifetimes.
         let states = |c: &Clock| {

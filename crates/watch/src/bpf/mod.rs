@@ -18,9 +18,9 @@ mod living;
 mod maps;
 mod parts;
 mod programs;
-#[cfg(test)]
-mod relocations;
 mod sampler;
+#[cfg(test)]
+mod tests;
 mod together;
 
 use std::cell::RefCell;

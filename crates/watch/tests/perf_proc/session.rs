@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
+use testkit::native;
 use watch::{Intake, Observer};
 use wire::event::{Event, EventKind, Off};
 use wire::layout::ENROLLED_ALIVE;
-use wire::{Backend, Clock, Record, Sample, State, native};
+use wire::{Backend, Clock, Record, Sample, State};
 
 /// Where the compiled workload is, for a copy of this test that runs as another user.
 pub const WORKLOAD: &str = "COX_TEST_WORKLOAD";

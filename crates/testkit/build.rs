@@ -1,12 +1,12 @@
-//! Compiles the clock's C transition for native tests when the `native` feature asks for it.
+//! Compiles the C transitions of `wire` natively, for the module `native`.
 
 fn main() {
-    println!("cargo::rerun-if-changed=include");
+    let wire = "../wire/include";
+    println!("cargo::rerun-if-changed={wire}");
     println!("cargo::rerun-if-changed=native");
-    #[cfg(feature = "native")]
     cc::Build::new()
         .files(["native/clock.c", "native/preload.c", "native/umt.c"])
-        .include("include")
+        .include(wire)
         .warnings_into_errors(true)
         .compile("cox_clock");
 }

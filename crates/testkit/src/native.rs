@@ -1,7 +1,7 @@
 //! The C transitions (`include/cox/clock.h`, `cells.h`) compiled natively: the oracle for tests of the Rust rules in `ledger`.
 
-use crate::Clock;
-use crate::latency::INTERVALS;
+use wire::Clock;
+use wire::latency::INTERVALS;
 
 unsafe extern "C" {
     fn cox_native_born(c: *mut Clock, t: u64);
@@ -17,6 +17,7 @@ unsafe extern "C" {
     fn cox_native_cell_presence(cell: u64, t: u64) -> u64;
     fn cox_native_cell_since(later: u64, earlier: u64) -> u64;
     fn cox_native_cell_step(cell: u64, delta: i32, t: u64) -> u64;
+    fn cox_native_umt_place(tid: u32, n: u32) -> u32;
 }
 
 /// Applies a birth at `t_ns`.
@@ -97,4 +98,10 @@ pub fn cell_since(later: u64, earlier: u64) -> u64 {
 pub fn cell_step(cell: u64, delta: i32, t_ns: u64) -> u64 {
     // SAFETY: a pure function of its arguments.
     unsafe { cox_native_cell_step(cell, delta, t_ns) }
+}
+
+/// Returns the n-th place in the table of threads in which the thread `tid` may be.
+pub fn umt_place(tid: u32, n: u32) -> usize {
+    // SAFETY: a pure function of its arguments.
+    unsafe { cox_native_umt_place(tid, n) as usize }
 }
