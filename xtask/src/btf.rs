@@ -1,7 +1,7 @@
 //! Gets the types (BTF) of Debian's kernels: those that are stored for tests, and those of the newest kernel.
 //!
 //! A kernel image contains the kernel's types in BTF format. apt downloads the kernel packages into target/btf and uses package lists of its own, so
-//! nothing changes on this machine. A test of `watch` (`bpf/relocations.rs`), started from here, uses the types.
+//! nothing changes on this machine. A test of `watch` (`bpf/tests.rs`), started from here, uses the types.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -15,8 +15,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use watch::bpf::{Parts, Snapshots, expect};
 use watch::stands::Traced;
-use watch::umt::{Given, Pages, Umt};
-use watch::{BpfObserver, Intake, Observer, Settings};
+use watch::umt::{Doorbells, Given, Pages, Umt};
+use watch::{BpfObserver, Intake, Observer, Settings, Stands};
 use wire::umt::{Said, VERSION, place};
 
 use super::cpus::last_allowed_cpu;
@@ -68,8 +68,8 @@ pub fn hold(options: &Options) -> Result<u8> {
         owner: None,
     });
     let mut umt = wants(Part::Overlap).then(|| Umt::new(None)).transpose()?;
-    let mut observer = wants(Part::Observe).then(|| BpfObserver::new(&settings)).transpose()?;
-    let traced = wants(Part::Pack)
+    let mut observer = wants(Part::Observe).then(|| BpfObserver::new(&settings, None)).transpose()?;
+    let mut traced = wants(Part::Pack)
         .then(|| Traced::new(true, None, &[last_allowed_cpu()? as u32]).map_err(anyhow::Error::from))
         .transpose()?;
     let loaded_ns = arch::monotonic_ns() - begun_ns;
@@ -78,7 +78,7 @@ pub fn hold(options: &Options) -> Result<u8> {
         if let Some(observer) = &mut observer {
             observer.enrol(pid)?;
         }
-        if let Some(traced) = &traced {
+        if let Some(traced) = &mut traced {
             traced.enrol(pid)?;
         }
         if let Some(umt) = &mut umt {

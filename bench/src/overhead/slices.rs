@@ -112,7 +112,7 @@ impl Observation {
         let sample_period_ns = if part == Part::Programs { 0 } else { usual.sample_period_ns };
         let kept = (part == Part::Trace).then(|| Sorter::new(scratch)).transpose()?;
         let moments_bytes = kept.is_some().then_some(TRACE_BYTES);
-        let mut observer = BpfObserver::new(&Settings { sample_period_ns, moments_bytes, ..usual })?;
+        let mut observer = BpfObserver::new(&Settings { sample_period_ns, moments_bytes, ..usual }, None)?;
         if part != Part::Strangers {
             for &pid in players {
                 observer.enrol(pid)?;

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use watch::bpf::CANNOT;
-use watch::stands::{Mapped, Tracer};
+use watch::bpf::unavailable;
+use watch::stands::{Before, Mapped, Others, Stands, Table};
 use watch::{Intake, Observer, WatchError};
 use wire::layout::comm_text;
 use wire::{Backend, Clock, LatencyCount, Living, Record};
@@ -155,23 +155,27 @@ pub fn try_out(program: &Path, wanted: Wanted) -> Result<Result<(), WatchError>,
 pub struct RemoteStands {
     helper: Helper,
     table: Arc<Mapped>,
+    /// The CPU times of other programs at the start. The helper does not count them.
+    before: Before,
 }
 
 impl RemoteStands {
-    /// Starts the helper, which loads and attaches its eBPF programs. The table is still empty.
+    /// Starts the helper, which loads and attaches its eBPF programs. The table is still empty. The CPU time of other
+    /// programs on `cpus` is counted.
     ///
     /// # Errors
     /// Same as [`RemoteObserver::new`].
-    pub fn new(program: &Path, children: bool) -> Result<RemoteStands, WatchError> {
+    pub fn new(program: &Path, children: bool, cpus: &[u32]) -> Result<RemoteStands, WatchError> {
+        let before = Before::read(cpus);
         let mut helper = Helper::start(program)?;
         let answer = helper.ask(&Request::Stands { children }, None)?;
         let [stands, counts] = answer.descriptors.as_slice() else { return Err(malformed()) };
         let table = Arc::new(Mapped::map([stands.as_fd(), counts.as_fd()])?);
-        Ok(RemoteStands { helper, table })
+        Ok(RemoteStands { helper, table, before })
     }
 }
 
-impl Tracer for RemoteStands {
+impl Stands for RemoteStands {
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         self.helper.ask(&Request::Process(pid), Some(pid)).map(|_| ())
     }
@@ -185,13 +189,13 @@ impl Tracer for RemoteStands {
         Ok(self.helper.ask(&Request::Tick, None)?.intake.samples)
     }
 
-    fn table(&self) -> Arc<Mapped> {
-        Arc::clone(&self.table)
+    fn table(&self) -> Arc<dyn Table> {
+        Arc::clone(&self.table) as Arc<dyn Table>
     }
-}
 
-fn unavailable(why: String) -> WatchError {
-    WatchError::Unavailable { what: CANNOT.into(), why }
+    fn others(&self) -> Others {
+        self.before.others(&self.table.processes())
+    }
 }
 
 fn system(source: io::Error) -> WatchError {

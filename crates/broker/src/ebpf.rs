@@ -4,8 +4,8 @@
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::process::{Capabilities, Task};
-use watch::bpf::CANNOT;
-use watch::stands::{Helping, Tracer};
+use watch::bpf::{CANNOT, unavailable};
+use watch::stands::{Helping, Stands};
 use watch::umt::{Doorbells, Umt};
 use watch::{Observer, WatchError};
 
@@ -45,7 +45,7 @@ pub fn doorbells() -> Result<Box<dyn Doorbells>, WatchError> {
 }
 
 fn not_installed() -> WatchError {
-    WatchError::Unavailable { what: CANNOT.into(), why: format!("{} is not installed", client::FILE) }
+    unavailable(format!("{} is not installed", client::FILE))
 }
 
 /// Returns a function that starts the helper for tracing packed threads; `None` if this process may trace them itself,
@@ -55,9 +55,9 @@ pub fn helping() -> Option<Helping> {
     if may_itself() || client::helper().is_none() {
         return None;
     }
-    Some(|children| {
+    Some(|children, cpus| {
         let program = client::helper().ok_or_else(not_installed)?;
-        Ok(Box::new(RemoteStands::new(&program, children)?) as Box<dyn Tracer>)
+        Ok(Box::new(RemoteStands::new(&program, children, cpus)?) as Box<dyn Stands>)
     })
 }
 

@@ -8,6 +8,7 @@ use machine::Root;
 use machine::topology::Topology;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use watch::bpf::unavailable;
 use watch::stands::Traced;
 use watch::umt::{Doorbells, PROCESS_BYTES, Umt};
 use watch::{BpfObserver, Settings, WatchError};
@@ -17,7 +18,7 @@ use wire::umt::PROCESSES;
 use crate::caller::{Caller, Held};
 use crate::confine;
 use crate::protocol::{MAX_REQUEST, Reply, Wanted};
-use crate::serve::{Broken, Dialogue, Source, Table, World, unavailable};
+use crate::serve::{Broken, Dialogue, Source, Table, World};
 use crate::sessions::Session;
 use crate::socket::{receive, send_message, send_with};
 
@@ -42,9 +43,9 @@ struct Kernel {
 impl World for Kernel {
     fn observe(&mut self, wanted: &Wanted) -> Result<Box<dyn Source>, WatchError> {
         self.may_load()?;
-        let settings = settings(self.caller, wanted)?;
+        let settings = settings(wanted)?;
         self.session = Some(Session::begin(self.caller.uid, observation_mib(&settings)).map_err(unavailable)?);
-        Ok(Box::new(BpfObserver::new(&settings)?))
+        Ok(Box::new(BpfObserver::new(&settings, self.caller.owner())?))
     }
 
     fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
@@ -95,7 +96,7 @@ fn observation_mib(settings: &Settings) -> u32 {
 
 /// Converts the caller's request to settings. The caller chooses what is observed. Memory sizes are fixed, except the
 /// size of one ring buffer, and which programs and threads have histograms of interval lengths.
-fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
+fn settings(wanted: &Wanted) -> Result<Settings, WatchError> {
     let programs = wanted.latencies.programs;
     if programs > MAX_PROGRAMS {
         return Err(unavailable(format!(
@@ -122,7 +123,6 @@ fn settings(caller: Caller, wanted: &Wanted) -> Result<Settings, WatchError> {
         sample_period_ns: if wanted.samples { usual.sample_period_ns } else { 0 },
         moments_bytes: wanted.moments_bytes,
         latencies: wanted.latencies,
-        owner: caller.owner(),
         ..usual
     })
 }
@@ -203,25 +203,27 @@ mod tests {
 
     #[test]
     fn huge_requests_are_refused_by_name() {
-        let caller = Caller { uid: 5, all: false };
         let wanted =
             |moments_bytes| Wanted { children: true, samples: true, moments_bytes, latencies: Scope::default() };
         for bytes in [0, 1, 4095, 4097, MAX_MOMENTS_BYTES + 1, MAX_MOMENTS_BYTES * 2, u32::MAX] {
-            let refused = settings(caller, &wanted(Some(bytes)));
+            let refused = settings(&wanted(Some(bytes)));
             assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
         }
-        let most = settings(caller, &wanted(Some(MAX_MOMENTS_BYTES))).unwrap();
-        assert_eq!((most.owner, most.finals_bytes), (Some(5), Settings::FINALS_BYTES));
-        let all = Caller { uid: 5, all: true };
-        assert_eq!(settings(all, &wanted(None)).unwrap().owner, None);
+        let most = settings(&wanted(Some(MAX_MOMENTS_BYTES))).unwrap();
+        assert_eq!(most.finals_bytes, Settings::FINALS_BYTES);
+    }
+
+    #[test]
+    fn only_own_threads_are_observed_without_more_rights() {
+        let owner = |all| Caller { uid: 5, all }.owner();
+        assert_eq!([owner(false), owner(true)], [Some(5), None]);
     }
 
     #[test]
     fn histograms_of_interval_lengths_count_as_memory_of_the_session() {
-        let caller = Caller { uid: 5, all: false };
         let asked = |programs, threads| {
             let latencies = Scope { programs, threads };
-            settings(caller, &Wanted { children: true, samples: true, moments_bytes: None, latencies })
+            settings(&Wanted { children: true, samples: true, moments_bytes: None, latencies })
         };
         for programs in [MAX_PROGRAMS + 1, u32::MAX] {
             let refused = asked(programs, true).unwrap_err().to_string();

@@ -7,8 +7,8 @@ mod ringing;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use watch::bpf::CANNOT;
-use watch::stands::{Traced, Tracer};
+use watch::bpf::unavailable;
+use watch::stands::{Stands, Traced};
 use watch::umt::Doorbells;
 use watch::{BpfObserver, Intake, Observer, WatchError};
 use wire::{Clock, Record};
@@ -37,7 +37,7 @@ impl Source for BpfObserver {
 }
 
 /// Keeps thread snapshots in a table whose maps can be sent to another process.
-pub trait Table: Tracer {
+pub trait Table: Stands {
     /// See [`Traced::maps`].
     fn maps(&self) -> [BorrowedFd<'_>; 2];
 }
@@ -240,10 +240,6 @@ fn agree(version: u32, layout: u32) -> Result<(), WatchError> {
         return Ok(());
     }
     Err(unavailable("cox and cox-observe are of different versions. Fix: install both again (make install)".into()))
-}
-
-pub(crate) fn unavailable(why: String) -> WatchError {
-    WatchError::Unavailable { what: CANNOT.into(), why }
 }
 
 fn allowed(world: &dyn World, pid: u32) -> Result<(), WatchError> {

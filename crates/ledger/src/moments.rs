@@ -1,6 +1,6 @@
 //! Converts trace events into scheduler events of threads, for [`Replay`](crate::replay::Replay).
 
-use wire::{Cause, Event, EventKind, Left, Moment, Off, What};
+use wire::{Event, EventKind, Moment, What};
 
 /// Passes the events of tracked threads in `moment` to `hand_on`, in order. Untracked threads and losses are skipped: an account does not need them.
 pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
@@ -11,13 +11,7 @@ pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
             say(out, EventKind::Had { cpu });
             // Thread 0 is the idle task of each CPU, even if a damaged file claims otherwise.
             if out_is_member && out != 0 {
-                let off = match left {
-                    Left::Preempted { yielded } => Off::Preempted { yielded },
-                    // If the cause is missing here, a later event at the end of the block contains it.
-                    Left::Blocked(cause) => Off::Blocked(cause.unwrap_or(Cause::Other)),
-                    Left::Dead => Off::Dead,
-                };
-                say(out, EventKind::Out { off });
+                say(out, EventKind::Out { left });
             }
             if in_is_member && into != 0 {
                 in_cause.into_iter().for_each(|cause| say(into, EventKind::Why { cause }));

@@ -34,7 +34,7 @@ use foldhash::HashMap;
 use held::Held;
 use wire::cells::Levels;
 use wire::layout::EXECED;
-use wire::{CPU_SLOTS, Clock, Event, EventKind, Interval, LatencyCount, Off, Pair, PairSum, State};
+use wire::{CPU_SLOTS, Cause, Clock, Event, EventKind, Interval, LatencyCount, Left, Pair, PairSum, State};
 
 use crate::close::closed;
 use crate::latency::{Closed, Kept};
@@ -254,11 +254,14 @@ impl Replay {
                 self.comes(tid, t_ns, cpu);
             }
             EventKind::Had { cpu } => self.had(tid, t_ns, cpu),
-            EventKind::Out { off } => self.leaves(tid, t_ns, |thread| {
-                let (state, cause, yielded) = match off {
-                    Off::Preempted { yielded } => (State::Preempt, 0, yielded),
-                    Off::Blocked(cause) if !thread.exited => (State::Blocked, cause as u8, false),
-                    Off::Blocked(_) | Off::Dead => (State::Dead, 0, false),
+            EventKind::Out { left } => self.leaves(tid, t_ns, |thread| {
+                let (state, cause, yielded) = match left {
+                    Left::Preempted { yielded } => (State::Preempt, 0, yielded),
+                    // If the cause is missing here, a later event at the end of the block contains it.
+                    Left::Blocked(cause) if !thread.exited => {
+                        (State::Blocked, cause.unwrap_or(Cause::Other) as u8, false)
+                    }
+                    Left::Blocked(_) | Left::Dead => (State::Dead, 0, false),
                 };
                 let closed = transition::switch_out(&mut thread.clock, t_ns, state, cause, yielded, 0, 0);
                 // The exit of a thread has already ended its last time slice.

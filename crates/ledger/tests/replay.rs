@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ledger::replay::Replay;
 use ledger::stretch::{Doing, Stretch};
 use proptest::prelude::*;
-use wire::{Cause, Clock, Event, EventKind, Migration, Off, State};
+use wire::{Cause, Clock, Event, EventKind, Left, Migration, State};
 
 fn cause() -> impl Strategy<Value = Cause> {
     prop::sample::select(Cause::ALL.to_vec())
@@ -13,10 +13,10 @@ fn cause() -> impl Strategy<Value = Cause> {
 
 fn kind() -> impl Strategy<Value = EventKind> {
     let id = 0u32..6;
-    let off = prop_oneof![
-        any::<bool>().prop_map(|yielded| Off::Preempted { yielded }),
-        cause().prop_map(Off::Blocked),
-        Just(Off::Dead),
+    let left = prop_oneof![
+        any::<bool>().prop_map(|yielded| Left::Preempted { yielded }),
+        prop::option::of(cause()).prop_map(Left::Blocked),
+        Just(Left::Dead),
     ];
     prop_oneof![
         1 => (id.clone(), id.clone()).prop_map(|(tgid, parent_tgid)| EventKind::Born { tgid, parent_tgid }),
@@ -25,7 +25,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => id.clone().prop_map(|caller| EventKind::Exec { caller }),
         3 => id.prop_map(|waker| EventKind::Waking { waker }),
         5 => (0u16..40).prop_map(|cpu| EventKind::In { cpu }),
-        5 => off.prop_map(|off| EventKind::Out { off }),
+        5 => left.prop_map(|left| EventKind::Out { left }),
         1 => (0u16..40, prop::sample::select(Migration::ALL.to_vec()))
             .prop_map(|(cpu, kind)| EventKind::Migrated { cpu, kind }),
         1 => (prop::sample::select(vec!["", "a", "nul\0", "a name of more than 15", "täglich täglich"]), any::<bool>()).prop_map(|(comm, exec)| EventKind::Named { comm: comm.to_owned(), exec }),
@@ -128,7 +128,7 @@ proptest! {
             t_ns += gap_ns;
             let on = &mut busy[usize::from(cpu)];
             *on = !*on;
-            let kind = if *on { EventKind::In { cpu } } else { EventKind::Out { off: Off::Blocked(Cause::Futex) } };
+            let kind = if *on { EventKind::In { cpu } } else { EventKind::Out { left: Left::Blocked(Some(Cause::Futex)) } };
             replay.push(Event { t_ns, tid: 10 + u32::from(cpu), kind });
         }
         let open = busy.iter().filter(|busy| **busy).count();

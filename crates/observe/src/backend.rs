@@ -100,7 +100,8 @@ impl Asked {
         if !ebpf::may_itself() {
             return ebpf::by_helper(Wanted { children, samples: true, moments_bytes, latencies });
         }
-        Ok(Box::new(BpfObserver::new(&settings(children, moments_bytes, latencies)?).map_err(ebpf::explained)?))
+        let settings = settings(children, moments_bytes, latencies)?;
+        Ok(Box::new(BpfObserver::new(&settings, None).map_err(ebpf::explained)?))
     }
 
     fn perf(&self) -> Result<Box<dyn Observer>, WatchError> {
@@ -108,11 +109,11 @@ impl Asked {
             let why = format!("{why}. Fix: run it as a user who may read it, or use --backend proc");
             return Err(WatchError::Unavailable { what: "cannot observe with perf".into(), why });
         }
-        Ok(Box::new(watch::perf::PerfObserver::new(watch::perf::Options { children: self.children })?))
+        Ok(Box::new(watch::perf::PerfObserver::new(self.children)?))
     }
 
     fn proc(&self) -> Result<Box<dyn Observer>, WatchError> {
-        Ok(Box::new(watch::proc::ProcObserver::new(watch::proc::Options { children: self.children })?))
+        Ok(Box::new(watch::proc::ProcObserver::new(self.children)?))
     }
 }
 

@@ -21,7 +21,7 @@ use rustix::net::{
     SocketType, accept_with, bind, connect, listen, recv, sendmsg, socket_with,
 };
 use session::peer::Peer;
-use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome};
+use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome, bytes_of};
 
 use crate::source::Source;
 
@@ -228,7 +228,7 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     let mut hello = [0; size_of::<Hello>()];
     let (length, _) = recv(client, &mut hello, RecvFlags::empty())?;
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
-    anyhow::ensure!(length == hello.len() && hello == wanted.bytes(), "the client does not belong to this session");
+    anyhow::ensure!(length == hello.len() && hello == bytes_of(&wanted), "the client does not belong to this session");
     let pid = Peer::of(client)?.process.context("the client's process is not in cox's PID namespace")?;
     let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
     let given = source.give_or_count(pid)?;
@@ -238,7 +238,7 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 + BELLS))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     let has_room = control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let sent = sendmsg(client, &[IoSlice::new(welcome.bytes())], &mut control, SendFlags::NOSIGNAL);
+    let sent = sendmsg(client, &[IoSlice::new(bytes_of(&welcome))], &mut control, SendFlags::NOSIGNAL);
     if !has_room || sent.is_err() {
         // The client has hung up meanwhile, and no later event will report this.
         source.over(given.process);
@@ -319,9 +319,9 @@ mod tests {
         let server = RegistrationServer::open(Arc::clone(&source)).unwrap();
         let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce: server.nonce };
         let asks = connected(&server);
-        send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
+        send(&asks, bytes_of(&hello), SendFlags::NOSIGNAL).unwrap();
         assert_eq!(receive(&asks).len(), size_of::<Welcome>());
-        send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
+        send(&asks, bytes_of(&hello), SendFlags::NOSIGNAL).unwrap();
         assert!(receive(&asks).is_empty(), "the server has hung up");
         assert_eq!(source.lock().unwrap().end().counts.processes, 1);
     }
@@ -335,14 +335,14 @@ mod tests {
         let silent = connected(&server);
         let since = Instant::now();
         let asks = connected(&server);
-        send(&asks, hello.bytes(), SendFlags::NOSIGNAL).unwrap();
+        send(&asks, bytes_of(&hello), SendFlags::NOSIGNAL).unwrap();
         assert_eq!(receive(&asks).len(), size_of::<Welcome>());
         // Other clients connect more often than the limit of the silent one; they do not extend it.
         let mut others = 0;
         while !has_something(&silent) {
             assert!(since.elapsed() < Duration::from_secs(60), "it is still there after {others} other clients");
             let other = connected(&server);
-            send(&other, &hello.bytes()[1..], SendFlags::NOSIGNAL).unwrap();
+            send(&other, &bytes_of(&hello)[1..], SendFlags::NOSIGNAL).unwrap();
             assert!(receive(&other).is_empty(), "a client with a wrong request is disconnected");
             others += 1;
             std::thread::sleep(Duration::from_millis(50));

@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn a_process_that_writes_nonsense_takes_nothing_from_the_others() {
         let age = Duration::from_secs(1);
-        let (good, kernel) = (Said::new(), kernel_page());
+        let (good, kernel) = (Said::empty(), kernel_page());
         good.version.store(VERSION, Ordering::Relaxed);
         good.counts.0.ran.store(1000, Ordering::Relaxed);
         good.counts.0.standbys.store(3, Ordering::Relaxed);
@@ -204,7 +204,7 @@ mod tests {
             |page| page.version.store(VERSION + 1, Ordering::Relaxed),
         ];
         for (at, nonsense) in all.into_iter().enumerate() {
-            let bad = Said::new();
+            let bad = Said::empty();
             bad.counts.0.surrendered.store(5, Ordering::Relaxed);
             nonsense(&bad);
             let both = alone.clone().add_words(&bad, &kernel, How::Bpf, age);

@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, Said, Seen, VERSION, Welcome};
+use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, Said, Seen, VERSION, Welcome, bytes_of};
 
 use crate::bell::{Bell, map};
 use crate::descriptors::{ROOM, out_of_the_way};
@@ -35,7 +35,7 @@ pub struct Session {
 pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     let socket = dial(path)?;
     let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
-    let bytes = hello.bytes();
+    let bytes = bytes_of(&hello);
     // SAFETY: sends as many bytes as `bytes` has.
     let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
     if sent != size_of::<Hello>() as isize {

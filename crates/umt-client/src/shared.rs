@@ -8,7 +8,7 @@ use wire::umt::{How, Queue, Said, Seen};
 use crate::thread::sleep_ns;
 
 /// Used in place of the program page while there is no session.
-static ALONE: Said = Said::new();
+static ALONE: Said = Said::empty();
 
 static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static SEEN: AtomicPtr<Seen> = AtomicPtr::new(ptr::null_mut());
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn queues_are_claimed_once_whatever_the_page_says() {
-        let said = Box::new(Said::new());
+        let said = Box::new(Said::empty());
         let all = QUEUES as u32;
         let first = claim(&said, 3).map(<[Queue]>::as_ptr);
         assert_eq!(first, Some(said.queue.as_ptr()));

@@ -3,6 +3,7 @@
 
 pub mod bpf;
 mod btf;
+mod mapping;
 pub mod observer;
 mod online;
 pub mod perf;

@@ -1,5 +1,6 @@
 //! The interface of all backends. The session calls it; a backend itself makes no decisions.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 
 use wire::{Backend, Event, Moment, Record, Sample};
@@ -29,8 +30,15 @@ pub enum WatchError {
         /// What was attempted.
         what: String,
         /// The error.
-        source: std::io::Error,
+        source: io::Error,
     },
+}
+
+impl WatchError {
+    /// Returns the error of a call that failed while observing. `what` is what was attempted.
+    pub(crate) fn system(what: impl Into<String>, source: impl Into<io::Error>) -> WatchError {
+        WatchError::System { what: what.into(), source: source.into() }
+    }
 }
 
 /// What has arrived since the last tick.

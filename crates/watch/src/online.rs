@@ -1,5 +1,7 @@
 //! The CPUs on which events are opened.
 
+use std::io;
+
 use machine::Root;
 use machine::topology::Topology;
 
@@ -7,9 +9,7 @@ use crate::observer::WatchError;
 
 /// Returns the numbers of the CPUs that are online, ascending.
 pub(crate) fn cpus() -> Result<Vec<u32>, WatchError> {
-    let online = Topology::read_online(&Root::live()).map_err(|error| WatchError::System {
-        what: "listing the CPUs".into(),
-        source: std::io::Error::other(error),
-    })?;
+    let online = Topology::read_online(&Root::live());
+    let online = online.map_err(|error| WatchError::system("listing the CPUs", io::Error::other(error)))?;
     Ok(online.iter().collect())
 }

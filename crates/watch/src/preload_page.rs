@@ -9,18 +9,19 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::ptr::{self, NonNull};
 use std::sync::atomic::Ordering;
 
 use machine::Root;
-use machine::process::{Backing, Mapping};
+use machine::process::{self, Backing};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags};
 use rustix::thread::futex;
 use wire::preload::{
     BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PreloadPage, REFUSED, SLOTS, SLOTS_AT, Slot, TASKS, THROTTLED,
     VERSION,
 };
+
+use crate::mapping::Mapping;
 
 /// Why a program's memory is not read.
 #[derive(Debug, thiserror::Error)]
@@ -36,15 +37,10 @@ pub enum PageError {
 /// The mapped memory of one process's preload library.
 #[derive(Debug)]
 pub struct Page {
-    base: NonNull<u8>,
-    /// The inode of the memfd, which identifies the page.
-    inode: u64,
+    memory: Mapping,
+    /// The inode of the memfd, which identifies the page. It changes when the program calls exec.
+    pub inode: u64,
 }
-
-// SAFETY: a mapping of shared memory, of which all words are accessed as atomics.
-unsafe impl Send for Page {}
-// SAFETY: a mapping of shared memory, of which all words are accessed as atomics.
-unsafe impl Sync for Page {}
 
 /// The contents of a slot: a thread's barrier state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +68,7 @@ pub enum SpinThrottle {
 
 /// Returns whether a mapping maps the shared memory of a preload library, from offset 0.
 #[must_use]
-pub fn is_page(mapping: &Mapping) -> bool {
+pub fn is_page(mapping: &process::Mapping) -> bool {
     let Backing::File { path, .. } = &mapping.backing else { return false };
     mapping.shared
         && mapping.offset_bytes == 0
@@ -84,7 +80,7 @@ impl Page {
     ///
     /// # Errors
     /// If it cannot be opened, or is not valid. The library may also be still initialising it.
-    pub fn open(root: &Root, pid: u32, mapping: &Mapping) -> Result<Page, PageError> {
+    pub fn open(root: &Root, pid: u32, mapping: &process::Mapping) -> Result<Page, PageError> {
         let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
         let file = match open(&path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_own(root, pid) => {
@@ -109,11 +105,8 @@ impl Page {
         if status.st_size != BYTES as i64 {
             return Err(PageError::Not("its size is wrong"));
         }
-        let (access, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let base = unsafe { mmap(ptr::null_mut(), BYTES, access, shared, file, 0) }.map_err(io::Error::from)?;
-        let base = NonNull::new(base.cast()).ok_or(PageError::Not("it is mapped at address 0"))?;
-        let page = Page { base, inode: status.st_ino };
+        let memory = Mapping::new(file, BYTES, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?;
+        let page = Page { memory, inode: status.st_ino };
         let words = page.words();
         if words.magic.load(Ordering::Acquire) != MAGIC {
             return Err(PageError::Not("its magic number is wrong"));
@@ -132,12 +125,6 @@ impl Page {
         Ok(page)
     }
 
-    /// Returns the inode of the file. It changes when the program calls exec.
-    #[must_use]
-    pub fn inode(&self) -> u64 {
-        self.inode
-    }
-
     /// Returns the number of slots that have been given out.
     #[must_use]
     pub fn given(&self) -> usize {
@@ -151,7 +138,7 @@ impl Page {
             return None;
         }
         // SAFETY: within the mapping, which lives as long as self.
-        let slot: &Slot = unsafe { &*self.base.as_ptr().add(SLOTS_AT).cast::<Slot>().add(number) };
+        let slot = unsafe { &*self.memory.at::<Slot>(SLOTS_AT + number * size_of::<Slot>()) };
         let tid = slot.tid.load(Ordering::Acquire);
         let at_work = self.words().seen.load(Ordering::Relaxed) & TASKS != 0;
         (tid != 0).then(|| BarrierState {
@@ -199,20 +186,12 @@ impl Page {
 
     fn words(&self) -> &PreloadPage {
         // SAFETY: the mapping begins with this struct, is aligned to pages, and lives as long as self.
-        unsafe { self.base.cast().as_ref() }
+        unsafe { &*self.memory.at(0) }
     }
 
     fn orders(&self) -> &Orders {
         // SAFETY: within the mapping, which lives as long as self.
-        unsafe { &*self.base.as_ptr().add(ORDERS_AT).cast() }
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made with this address and length, and no reference into it outlives self. Nothing could be done if the kernel
-        // refused, which it does not.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), BYTES) };
+        unsafe { &*self.memory.at(ORDERS_AT) }
     }
 }
 
@@ -229,7 +208,7 @@ fn is_own(root: &Root, pid: u32) -> bool {
 }
 
 /// Returns the path in /proc of the descriptor through which the preload library keeps this mapping's file open; `None` if it is closed.
-fn kept_descriptor(root: &Root, pid: u32, mapping: &Mapping) -> io::Result<Option<PathBuf>> {
+fn kept_descriptor(root: &Root, pid: u32, mapping: &process::Mapping) -> io::Result<Option<PathBuf>> {
     let Backing::File { path: name, .. } = &mapping.backing else { return Ok(None) };
     for entry in fs::read_dir(root.path(format!("/proc/{pid}/fd")))? {
         let entry = entry?;
@@ -352,11 +331,11 @@ mod tests {
     }
 
     /// A line of /proc/PID/maps.
-    fn mapping(line: &str) -> Mapping {
+    fn mapping(line: &str) -> process::Mapping {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("proc/5")).unwrap();
         fs::write(folder.path().join("proc/5/maps"), line).unwrap();
-        machine::process::Task::process(&Root::at(folder.path()), 5).maps().unwrap().remove(0)
+        process::Task::process(&Root::at(folder.path()), 5).maps().unwrap().remove(0)
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The kernel side of user-monitored threads (UMT): the BPF programs that count a process's runnable threads and ring its standbys
 //! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells of each process. The program's side is the crate `umt-client`.
 
-mod bells;
 mod pages;
 mod slots;
 
@@ -13,7 +12,6 @@ use wire::umt::{BELLS, PROCESSES, Said, Seen};
 
 use crate::bpf::{Part, Parts, Programs, process_key, system, unavailable};
 use crate::observer::WatchError;
-pub use bells::Doorbells;
 pub use pages::Pages;
 use slots::Slots;
 
@@ -26,6 +24,37 @@ pub const PROCESS_BYTES: usize =
     size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// The action that an error message names if a map cannot be created.
 const MAKING: &str = "creating the shared memory and doorbells of a process";
+
+/// The doorbells of a session: counts the runnable threads of each process that has asked for doorbells, and rings its standbys. The programs that do
+/// this are loaded in this process ([`Umt`]) or in another one.
+pub trait Doorbells: Send {
+    /// Tracks all threads of a process that asks for doorbells, and gives it pages and doorbells of its own.
+    ///
+    /// # Errors
+    /// If too many processes have asked, if no thread of the process may be tracked, or if the kernel refuses.
+    fn give(&mut self, pid: u32) -> Result<Given, WatchError>;
+
+    /// Prepares the pages and doorbells of the next process. Putting them into BPF's maps takes some milliseconds, because the kernel waits for an
+    /// RCU grace period. A process that asks later does not have to wait for that.
+    ///
+    /// # Errors
+    /// As [`give`](Doorbells::give).
+    fn prepare(&mut self) -> Result<(), WatchError>;
+
+    /// Marks a process that has closed its connection. Its standbys are no longer rung, but its threads are still counted.
+    fn over(&mut self, process: u32);
+
+    /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and doorbells.
+    fn gone(&mut self, process: u32);
+
+    /// Stops counting blocked threads and ringing doorbells.
+    fn end(&mut self);
+
+    /// Returns a descriptor whose other end is closed when the process that loaded the programs ends; `None` if that is this process.
+    fn lifeline(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
 
 /// The programs in the kernel. Dropping this value detaches them; a page lives as long as any process maps it.
 pub struct Umt {
@@ -40,7 +69,7 @@ pub struct Umt {
 /// The pages and doorbells of one process. Only that process gets descriptors of them.
 #[derive(Debug)]
 pub struct Given {
-    /// The process's number, valid until [`gone`](Umt::gone).
+    /// The process's number, valid until [`gone`](Doorbells::gone).
     pub process: u32,
     /// The program page, which the process writes.
     pub said: OwnedFd,
@@ -63,54 +92,11 @@ impl Umt {
     /// # Errors
     /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
     pub fn new(owner: Option<u32>) -> Result<Umt, WatchError> {
-        Umt::by(&Programs::of(Part::Overlap, &Parts { overlap: true, owner, ..Parts::default() })?)
-    }
-
-    /// Uses programs that were loaded with overlap, possibly together with other parts. Only one `Umt` can use them at a time.
-    ///
-    /// # Errors
-    /// As [`new`](Umt::new).
-    pub fn by(programs: &Programs) -> Result<Umt, WatchError> {
-        let mut umt = Umt { programs: programs.clone(), slots: Slots::new(), given: 0, prepared: None };
+        let programs = Programs::of(Part::Overlap, &Parts { overlap: true, owner, ..Parts::default() })?;
+        let mut umt = Umt { programs, slots: Slots::new(), given: 0, prepared: None };
         umt.programs.attach(Part::Overlap)?;
         umt.prepare()?;
         Ok(umt)
-    }
-
-    /// Tracks all threads of a process that asks for doorbells, and gives it pages and doorbells of its own.
-    ///
-    /// # Errors
-    /// If too many processes have asked, if no thread of the process may be tracked, or if the kernel refuses.
-    pub fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
-        self.prepare()?;
-        // If the walk over the threads fails half-way, some threads already have this number, so it is not given to another process.
-        let given = self.prepared.take().ok_or_else(too_many)?;
-        self.mark(given.process, false);
-        // Stored before the walk, because the programs count no thread while this is 0.
-        self.given = self.given.max(given.process + 1);
-        self.programs.processes().store(self.given, Ordering::Release);
-        if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {
-            // No thread has this number, so it can be used again.
-            self.prepared = Some(given);
-            let rights = if self.programs.is_owned() { ", or it has more rights than its user" } else { "" };
-            let why = format!("there is no such process, or it has just ended{rights}");
-            return Err(WatchError::NoTarget { pid, why });
-        }
-        Ok(given)
-    }
-
-    /// Prepares the pages and doorbells of the next process. Putting them into BPF's maps takes some milliseconds, because the kernel waits for an
-    /// RCU grace period. A process that asks later does not have to wait for that.
-    ///
-    /// # Errors
-    /// As [`give`](Umt::give).
-    pub fn prepare(&mut self) -> Result<(), WatchError> {
-        if self.prepared.is_some() {
-            return Ok(());
-        }
-        let process = self.slots.take().ok_or_else(too_many)?;
-        self.prepared = Some(self.made(process).inspect_err(|_| self.slots.free(process))?);
-        Ok(())
     }
 
     /// Creates the pages and doorbells of a process, and puts them into BPF's maps under its number.
@@ -145,24 +131,50 @@ impl Umt {
         })
     }
 
-    /// Marks a process that has closed its connection. Its standbys are no longer rung, but its threads are still counted.
-    pub fn over(&mut self, process: u32) {
-        self.mark(process, true);
-    }
-
-    /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and doorbells.
-    pub fn gone(&mut self, process: u32) {
-        self.slots.free(process);
-    }
-
     fn mark(&mut self, process: u32, is_over: bool) {
         if let Some(over) = self.programs.over(process) {
             over.store(u8::from(is_over), Ordering::Release);
         }
     }
+}
 
-    /// Stops counting blocked threads and ringing doorbells.
-    pub fn end(&mut self) {
+impl Doorbells for Umt {
+    fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
+        self.prepare()?;
+        // If the walk over the threads fails half-way, some threads already have this number, so it is not given to another process.
+        let given = self.prepared.take().ok_or_else(too_many)?;
+        self.mark(given.process, false);
+        // Stored before the walk, because the programs count no thread while this is 0.
+        self.given = self.given.max(given.process + 1);
+        self.programs.processes().store(self.given, Ordering::Release);
+        if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {
+            // No thread has this number, so it can be used again.
+            self.prepared = Some(given);
+            let rights = if self.programs.is_owned() { ", or it has more rights than its user" } else { "" };
+            let why = format!("there is no such process, or it has just ended{rights}");
+            return Err(WatchError::NoTarget { pid, why });
+        }
+        Ok(given)
+    }
+
+    fn prepare(&mut self) -> Result<(), WatchError> {
+        if self.prepared.is_some() {
+            return Ok(());
+        }
+        let process = self.slots.take().ok_or_else(too_many)?;
+        self.prepared = Some(self.made(process).inspect_err(|_| self.slots.free(process))?);
+        Ok(())
+    }
+
+    fn over(&mut self, process: u32) {
+        self.mark(process, true);
+    }
+
+    fn gone(&mut self, process: u32) {
+        self.slots.free(process);
+    }
+
+    fn end(&mut self) {
         self.programs.processes().store(0, Ordering::Release);
         self.programs.detach(Part::Overlap);
     }
@@ -189,7 +201,7 @@ fn made(kind: MapType, key: u32, value: u32, entries: u32, flags: u32) -> Result
 }
 
 fn owned(map: &MapHandle) -> Result<OwnedFd, WatchError> {
-    map.as_fd().try_clone_to_owned().map_err(|source| WatchError::System { what: MAKING.into(), source })
+    map.as_fd().try_clone_to_owned().map_err(|source| WatchError::system(MAKING, source))
 }
 
 /// Puts maps into an array of maps in one call, beginning at index `first`.

@@ -36,7 +36,7 @@ fn switches(pid: u32) -> (u64, u64) {
 
 fn observe(settings: &Settings, script: &str) -> (Record, Intake) {
     let mut child = gated(script);
-    let mut observer = BpfObserver::new(settings).unwrap();
+    let mut observer = BpfObserver::new(settings, None).unwrap();
     observer.enrol(child.id()).unwrap();
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut intake = Intake::default();
@@ -88,7 +88,7 @@ fn switches_are_the_kernels() {
     let script =
         "exec python3 -c 'import os,time\nfor i in range(200): time.sleep(0.0005); os.sched_yield()\ntime.sleep(100)'";
     let mut child = gated(script);
-    let mut observer = BpfObserver::new(&settings()).unwrap();
+    let mut observer = BpfObserver::new(&settings(), None).unwrap();
     observer.enrol(child.id()).unwrap();
     let before = switches(child.id());
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
@@ -154,7 +154,7 @@ fn a_full_ring_loses_names_but_no_time() {
     // Room for seven final clocks, and nobody looks before the end.
     let settings = Settings { finals_bytes: 4096, ..settings() };
     let mut child = gated("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do /bin/true; done");
-    let mut observer = BpfObserver::new(&settings).unwrap();
+    let mut observer = BpfObserver::new(&settings, None).unwrap();
     observer.enrol(child.id()).unwrap();
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     child.wait().unwrap();

@@ -20,12 +20,12 @@ use wire::{Moment, Record, What};
 fn settings() -> Settings {
     let cpus = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
     let last: u32 = cpus.trim().rsplit(['-', ',']).next().unwrap().parse().unwrap();
-    Settings { owner: Some(USER), moments_bytes: Some(8 << 20), ..Settings::new(last + 1, last + 1) }
+    Settings { moments_bytes: Some(8 << 20), ..Settings::new(last + 1, last + 1) }
 }
 
 fn observe(script: &str) -> (Record, Vec<Moment>) {
     let mut child = gated(script);
-    let mut observer = BpfObserver::new(&settings()).unwrap();
+    let mut observer = BpfObserver::new(&settings(), Some(USER)).unwrap();
     observer.enrol(child.0.id()).unwrap();
     child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let mut intake = Intake::default();
@@ -84,7 +84,7 @@ fn a_thread_that_calls_setuid_leaves_at_the_end_of_its_stint() {
         os.setresuid(1, 1, 1)\n\
         for i in range(50): time.sleep(0.004)\n";
     let mut child = gated(&format!("exec python3 -c \"{program}\""));
-    let mut observer = BpfObserver::new(&settings()).unwrap();
+    let mut observer = BpfObserver::new(&settings(), Some(USER)).unwrap();
     observer.enrol(child.0.id()).unwrap();
     child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
     // Its user namespace is another one when it has called unshare.
@@ -134,6 +134,6 @@ fn other_users_threads_have_no_name() {
     }
     assert!(moments.iter().any(|m| matches!(m.what(), Some(What::Switch { into: ANOTHER_USERS, .. }))));
     // Root's process cannot be made a member.
-    let mut observer = BpfObserver::new(&settings()).unwrap();
+    let mut observer = BpfObserver::new(&settings(), Some(USER)).unwrap();
     assert!(observer.enrol(busy.0.id()).is_err());
 }

@@ -16,8 +16,8 @@ use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use watch::bpf::{Parts, Snapshots, expect};
 use watch::stands::Traced;
-use watch::umt::{Given, Pages, Umt};
-use watch::{BpfObserver, Intake, Observer, Settings};
+use watch::umt::{Doorbells, Given, Pages, Umt};
+use watch::{BpfObserver, Intake, Observer, Settings, Stands};
 use wire::umt::{Said, VERSION, place};
 
 /// A process has one session at a time.
@@ -95,12 +95,12 @@ fn a_part_loads_what_it_needs_and_leaves_nothing() {
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    check("clocks", &clocks, &of_clocks, Box::new(BpfObserver::new(&settings()).unwrap()));
+    check("clocks", &clocks, &of_clocks, Box::new(BpfObserver::new(&settings(), None).unwrap()));
     check("snapshots", &snapshots, &of_snapshots, Box::new(Traced::new(true, None, &[]).unwrap()));
     check("overlap", &overlap, &of_overlap, Box::new(Umt::new(None).unwrap()));
     let together = expect(all());
     let handles =
-        (BpfObserver::new(&settings()).unwrap(), Umt::new(None).unwrap(), Traced::new(true, None, &[]).unwrap());
+        (BpfObserver::new(&settings(), None).unwrap(), Umt::new(None).unwrap(), Traced::new(true, None, &[]).unwrap());
     let mut programs: Vec<&str> = [&clocks[..], &snapshots, &overlap].concat();
     programs.retain(|name| *name != "on_plain_switch");
     let maps = [&of_clocks[..], &of_snapshots, &of_overlap].concat();
@@ -144,9 +144,9 @@ fn parts_share_programs_and_end_one_by_one() {
         nap(1);
         let tid = tid.load(Relaxed);
         let _together = expect(all());
-        let mut observer = BpfObserver::new(&settings()).unwrap();
+        let mut observer = BpfObserver::new(&settings(), None).unwrap();
         let loaded = programs();
-        let (mut umt, traced) = (Umt::new(None).unwrap(), Traced::new(true, None, &[]).unwrap());
+        let (mut umt, mut traced) = (Umt::new(None).unwrap(), Traced::new(true, None, &[]).unwrap());
         assert_eq!(programs(), loaded, "all parts are loaded with the first");
         observer.enrol(std::process::id()).unwrap();
         traced.enrol(std::process::id()).unwrap();

@@ -15,7 +15,7 @@ use common_owner::{Running, USER, gated, may};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use testkit::skip::{Need, skip};
 use watch::WatchError;
-use watch::umt::{Given, Pages, Umt};
+use watch::umt::{Doorbells, Given, Pages, Umt};
 use wire::umt::{QUEUES, Said, Seen, VERSION, place};
 
 /// The page that a process writes, mapped as a process maps it; it stays.

@@ -1,6 +1,6 @@
 //! Scheduler events from the `perf` backend and from trace readers. `ledger` turns them into [`Clock`](crate::Clock)s.
 
-use crate::{Cause, Migration};
+use crate::{Cause, Left, Migration};
 
 /// One event of one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,20 +11,6 @@ pub struct Event {
     pub tid: u32,
     /// What happened.
     pub kind: EventKind,
-}
-
-/// How a thread left its CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Off {
-    /// The thread was still runnable.
-    Preempted {
-        /// Whether the thread called sched_yield.
-        yielded: bool,
-    },
-    /// The thread was not runnable, for this reason.
-    Blocked(Cause),
-    /// The thread has left its CPU for the last time.
-    Dead,
 }
 
 /// What happened.
@@ -73,7 +59,7 @@ pub enum EventKind {
     /// The thread was switched out.
     Out {
         /// How the thread left the CPU.
-        off: Off,
+        left: Left,
     },
     /// The thread was migrated.
     Migrated {

@@ -214,8 +214,6 @@ pub struct Clock {
 pub const ENROLLED_ALIVE: u32 = 1;
 /// [`Clock::flags`]: the thread has called exec during the session.
 pub const EXECED: u32 = 2;
-/// [`Clock::flags`]: the thread is an io_uring worker.
-pub const IO_WORKER: u32 = 4;
 /// [`Clock::flags`]: the account begins when the thread is next switched in.
 pub const LAUNCHED: u32 = 8;
 /// [`Clock::flags`]: the thread's account has ended, because the thread changed to another user, or got capabilities by exec.
@@ -242,8 +240,8 @@ impl Clock {
     }
 }
 
-/// Converts a kernel `comm` to text.
-pub fn comm_text(comm: &[u8; 16]) -> String {
+/// Converts a kernel `comm` to text: the bytes up to the first NUL.
+pub fn comm_text(comm: &[u8]) -> String {
     let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(&comm[..end]).into_owned()
 }

@@ -18,7 +18,7 @@ pub mod preload;
 pub mod record;
 pub mod umt;
 
-pub use event::{Event, EventKind, Off};
+pub use event::{Event, EventKind};
 pub use latency::{Interval, LatencyCount};
 pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,

@@ -6,10 +6,11 @@ use crate::cells::Levels;
 use crate::{Clock, Cpu, Crew, LatencyCount, Pair, PairSum, Taker};
 
 /// The backend that observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Backend {
     /// eBPF programs on the scheduler's tracepoints: everything is seen.
+    #[default]
     Bpf,
     /// perf's context-switch records: no wake-ups (wake delay is part of blocked), no causes, no account of what each CPU did.
     Perf,
@@ -122,7 +123,7 @@ pub struct Living {
 }
 
 /// Everything that an observer saw.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The backend that observed.
     pub backend: Backend,
@@ -177,27 +178,6 @@ impl Record {
 
     /// Makes an empty record of `backend` over a window.
     pub fn new(backend: Backend, start_ns: u64, end_ns: u64) -> Record {
-        Record {
-            backend,
-            start_ns,
-            end_ns,
-            clocks: Vec::new(),
-            living: Vec::new(),
-            cpus: Vec::new(),
-            crew: bytemuck::Zeroable::zeroed(),
-            levels: Levels::default(),
-            takers: Vec::new(),
-            pairs: Vec::new(),
-            unlisted: Clock::default(),
-            latencies: Vec::new(),
-            latencies_of_programs: 0,
-            latencies_of_threads: false,
-            lacks_wakings: false,
-            sample_sites: Vec::new(),
-            sample_period_ns: 0,
-            events: 0,
-            kernel_cost_ns: None,
-            losses: Losses::default(),
-        }
+        Record { backend, start_ns, end_ns, ..Record::default() }
     }
 }

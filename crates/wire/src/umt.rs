@@ -6,6 +6,7 @@
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
+pub use bytemuck::bytes_of;
 use bytemuck::{Pod, Zeroable};
 
 /// The magic number: `coxumt` in memory.
@@ -213,22 +214,6 @@ impl How {
     }
 }
 
-impl Hello {
-    /// Returns the bytes to send.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        bytemuck::bytes_of(self)
-    }
-}
-
-impl Welcome {
-    /// Returns the bytes to send.
-    #[must_use]
-    pub fn bytes(&self) -> &[u8] {
-        bytemuck::bytes_of(self)
-    }
-}
-
 /// Returns the n-th place of the table in which the thread `tid` may be.
 #[must_use]
 pub const fn place(tid: u32, n: u32) -> usize {
@@ -238,41 +223,9 @@ pub const fn place(tid: u32, n: u32) -> usize {
 impl Said {
     /// Returns an empty page.
     #[must_use]
-    pub const fn new() -> Said {
-        Said {
-            version: AtomicU32::new(0),
-            cpus: AtomicU32::new(0),
-            queues: AtomicU32::new(0),
-            generation: AtomicU32::new(0),
-            allowed: [const { AtomicU64::new(0) }; CPU_WORDS],
-            tells: AtomicU32::new(0),
-            parked: Apart(AtomicU64::new(0)),
-            counts: Apart(Counts {
-                standbys: AtomicU64::new(0),
-                ran: AtomicU64::new(0),
-                empty: AtomicU64::new(0),
-                surrendered: AtomicU64::new(0),
-                own_rings: AtomicU64::new(0),
-                failed: AtomicU64::new(0),
-                thread_data: AtomicU64::new(0),
-                shared_numbers: AtomicU64::new(0),
-                bound: AtomicU64::new(0),
-                unseen: AtomicU64::new(0),
-                unshared: AtomicU64::new(0),
-                scan_rescues: AtomicU64::new(0),
-                at_limit: AtomicU64::new(0),
-                error: AtomicU64::new(0),
-            }),
-            heard: Apart([const { AtomicU64::new(0) }; DELAYS]),
-            tids: [const { AtomicU32::new(0) }; TABLE],
-            queue: [const { Queue { begin: Line(AtomicI64::new(0)), end: Line(AtomicI64::new(0)) } }; QUEUES],
-        }
-    }
-}
-
-impl Default for Said {
-    fn default() -> Said {
-        Said::new()
+    pub const fn empty() -> Said {
+        // SAFETY: the page consists of integers and atomics, for which zero is valid.
+        unsafe { std::mem::zeroed() }
     }
 }
 

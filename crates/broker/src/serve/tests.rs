@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use testkit::Random;
-use watch::stands::Mapped;
+use watch::stands::{self, Others};
 use watch::umt::Given;
 use wire::latency::{LONGEST, Scope};
 use wire::umt::BELLS;
@@ -74,7 +74,7 @@ impl Source for Seen {
 /// Stands of nobody.
 struct Kept(File);
 
-impl Tracer for Kept {
+impl Stands for Kept {
     fn enrol(&mut self, _pid: u32) -> Result<(), WatchError> {
         Ok(())
     }
@@ -88,8 +88,12 @@ impl Tracer for Kept {
         Ok(vec![Sample::default(); 3])
     }
 
-    fn table(&self) -> Arc<Mapped> {
+    fn table(&self) -> Arc<dyn stands::Table> {
         unreachable!("its maps are sent")
+    }
+
+    fn others(&self) -> Others {
+        unreachable!("cox asks itself")
     }
 }
 

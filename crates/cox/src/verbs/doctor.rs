@@ -54,7 +54,7 @@ fn try_out(features: &mut [Feature]) {
         return;
     }
     let settings = Settings { sample_period_ns: 0, ..Settings::new(1, 1) };
-    match BpfObserver::new(&settings) {
+    match BpfObserver::new(&settings, None) {
         Ok(_) => {
             let rings = doorbells(ebpf::doorbells().map(|_| ()));
             let how = format!("tp_btf, task storage, ring buffer; loaded and attached; {rings}");

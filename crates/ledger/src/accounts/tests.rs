@@ -4,8 +4,7 @@ use testkit::native;
 use wire::latency::PLACE_SHIFT;
 use wire::layout::ENROLLED_ALIVE;
 use wire::{
-    Backend, Cause, Clock, Cpu, CpuKind, LatencyCount, Living, Losses, Pair, PairSum, SampleSite, State, Taker,
-    Waiting,
+    Backend, Cause, Clock, Cpu, CpuKind, LatencyCount, Living, Losses, Pair, PairSum, SampleSite, State, Taker, Waiting,
 };
 
 use super::*;

@@ -1,8 +1,8 @@
 //! Threads described event by event, and the clocks that `Replay` computes from the events.
 
 use super::*;
+use wire::Migration;
 use wire::latency::LONGEST;
-use wire::{Cause, Migration};
 
 fn at(t_ns: u64, tid: u32, kind: EventKind) -> Event {
     Event { t_ns, tid, kind }
@@ -16,12 +16,12 @@ fn switched_in() -> EventKind {
     EventKind::In { cpu: 2 }
 }
 
-fn out(off: Off) -> EventKind {
-    EventKind::Out { off }
+fn out(left: Left) -> EventKind {
+    EventKind::Out { left }
 }
 
 fn blocked(cause: Cause) -> EventKind {
-    out(Off::Blocked(cause))
+    out(Left::Blocked(Some(cause)))
 }
 
 fn named(comm: &str, exec: bool) -> EventKind {
@@ -44,7 +44,7 @@ fn a_life() -> Vec<Event> {
     vec![
         at(100, 5, born(4)),
         at(110, 5, switched_in()),
-        at(150, 5, out(Off::Preempted { yielded: true })),
+        at(150, 5, out(Left::Preempted { yielded: true })),
         at(170, 5, switched_in()),
         at(200, 5, blocked(Cause::Disk)),
         at(260, 5, EventKind::Waking { waker: 9 }),
@@ -52,7 +52,7 @@ fn a_life() -> Vec<Event> {
         at(265, 5, EventKind::Migrated { cpu: 3, kind: Migration::AtWakeup }),
         at(280, 5, EventKind::In { cpu: 3 }),
         at(300, 5, EventKind::Exit),
-        at(310, 5, out(Off::Dead)),
+        at(310, 5, out(Left::Dead)),
     ]
 }
 
@@ -185,7 +185,7 @@ fn an_exit_ends_a_thread_whose_last_switch_is_not_reported() {
     let c = replayed(events, 1_000)[0];
     assert_eq!((c.since_ns, c.run_ns, alive(&c), c.switches_voluntary), (310, 100, false, 1));
     // Exit proves that it ran, not since when or where: run time is only what a CPU is known for.
-    let c = replayed(vec![at(100, 5, born(4)), at(150, 5, EventKind::Exit), at(160, 5, out(Off::Dead))], 500)[0];
+    let c = replayed(vec![at(100, 5, born(4)), at(150, 5, EventKind::Exit), at(160, 5, out(Left::Dead))], 500)[0];
     assert_eq!((c.unknown_ns, c.run_ns, c.elsewhere_run_ns, c.impossible), (60, 0, 0, 1));
 }
 

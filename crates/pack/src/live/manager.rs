@@ -15,7 +15,7 @@ use machine::Root;
 use machine::process::Task;
 use symbols::Judge;
 use watch::Stands;
-use watch::stands::{STAY_OPEN, has_ended};
+use watch::stands::{self, STAY_OPEN, has_ended};
 use wire::{Backend, Cause, Sample, Stand, Waiting};
 
 use super::held::{Held, Holder};
@@ -49,7 +49,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let knob_io = changes::LiveKnobIo::new(root.clone());
     let prepared = Holder::begin(&knob_io, plan).and_then(|holder| {
         laps::done(Part::Guarding);
-        let stands = Stands::new(plan.sight, plan.children, plan.helping, &plan.cpus)?;
+        let stands = stands::start(plan.sight, plan.children, plan.helping, &plan.cpus)?;
         Ok((holder, stands))
     });
     let (holder, (stands, passed_over)) = match prepared {
@@ -129,7 +129,7 @@ struct Manager<'p> {
     own: OwnTime,
     trial: Option<Trial>,
     shared: Arc<Shared>,
-    stands: Stands,
+    stands: Box<dyn Stands>,
     holder: Holder<'p>,
     tickers: Vec<JoinHandle<()>>,
     /// How many thread snapshots have been read so far.
@@ -312,7 +312,7 @@ impl Manager<'_> {
     /// Returns the threads that were created since the last call.
     fn met(&mut self) -> Vec<(usize, Stand)> {
         let table = self.stands.table();
-        let given = self.stands.given();
+        let given = table.given();
         let (mut new, mut passed_ns) = (Vec::new(), 0);
         while self.known < given {
             // A snapshot that is just being written is read at the next look, to keep the order.

@@ -211,7 +211,7 @@ fn look_at_maps(
     // The process is ending, or cox may not read its maps, or its first thread has ended, which hides the maps.
     let Some(maps) = task.maps().ok().filter(|maps| !maps.is_empty()) else { return };
     let mapped = maps.iter().find(|mapping| is_page(mapping));
-    let known = process.page.as_ref().map(|page| page.inode());
+    let known = process.page.as_ref().map(|page| page.inode);
     let inode = mapped.map(|mapping| mapping.inode);
     let is_refused = inode == Some(process.refused.0) && process.refused.1 >= REFUSALS;
     if inode != known && !is_refused {

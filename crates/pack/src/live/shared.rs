@@ -1,7 +1,7 @@
 //! State that the tickers and the manager share.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
 
 use watch::stands::{self, Table};
 use wire::{Stand, State};
@@ -46,7 +46,7 @@ pub struct Core {
 /// Observes members through their snapshots.
 pub struct Sensors {
     /// The table of thread snapshots.
-    pub table: Table,
+    pub table: Arc<dyn Table>,
     /// The table of code that spins.
     pub spins: Spins,
     /// What the program's preload libraries report.

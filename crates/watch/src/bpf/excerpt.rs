@@ -6,15 +6,15 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::{self, NonNull};
 
 use libbpf_rs::ObjectBuilder;
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::btf::{HEADER_LEN, MAGIC, MEMBER_LEN, TYPE_LEN, Type, Types, kind};
+use crate::mapping::Mapping;
 
 /// Structs and their members that an object reads, both sorted by name. The build script extracts them from the object.
 pub(crate) type Read = [(&'static str, &'static [&'static str])];
@@ -39,13 +39,7 @@ impl Excerpt {
         let mut writer = Writer::new(&types, read);
         let excerpt = writer.write();
         let file = in_memory(&excerpt).ok()?;
-        // Not every object casts to both structs.
-        let id = |name: &str| writer.read.iter().any(|(of, _)| *of == name).then(|| writer.first(name));
-        Some(Excerpt {
-            file,
-            task: id("task_struct").unwrap_or(Some(0))?,
-            registers: id("pt_regs").unwrap_or(Some(0))?,
-        })
+        Some(Excerpt { file, task: writer.first("task_struct")?, registers: writer.first("pt_regs")? })
     }
 
     /// Makes libbpf relocate `object` by this excerpt, which must live until the object is loaded.
@@ -70,7 +64,7 @@ impl Excerpt {
 
 /// The kernel's types: mapped (possible since Linux 6.16), or read into memory.
 enum KernelTypes {
-    Mapped(NonNull<u8>, usize),
+    Mapped(Mapping),
     Read(Vec<u8>),
 }
 
@@ -78,11 +72,8 @@ impl KernelTypes {
     fn open() -> io::Result<KernelTypes> {
         let mut file = File::open(KERNEL)?;
         let len = file.metadata()?.len() as usize;
-        // SAFETY: a new mapping, at an address of the kernel's choice.
-        let mapped =
-            unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::POPULATE, &file, 0) };
-        if let Some(begin) = mapped.ok().and_then(|begin| NonNull::new(begin.cast())) {
-            return Ok(KernelTypes::Mapped(begin, len));
+        if let Ok(mapped) = Mapping::new(&file, len, ProtFlags::READ, MapFlags::PRIVATE | MapFlags::POPULATE) {
+            return Ok(KernelTypes::Mapped(mapped));
         }
         let mut bytes = Vec::with_capacity(len);
         file.read_to_end(&mut bytes)?;
@@ -91,27 +82,17 @@ impl KernelTypes {
 
     fn as_slice(&self) -> &[u8] {
         match self {
-            // SAFETY: mapped read-only with this length until self is dropped; the kernel never changes these bytes.
-            KernelTypes::Mapped(begin, len) => unsafe { std::slice::from_raw_parts(begin.as_ptr(), *len) },
+            // SAFETY: mapped read-only until self is dropped; the kernel never changes these bytes.
+            KernelTypes::Mapped(mapped) => unsafe { std::slice::from_raw_parts(mapped.at::<u8>(0), mapped.bytes()) },
             KernelTypes::Read(bytes) => bytes,
         }
     }
 }
 
-impl Drop for KernelTypes {
-    fn drop(&mut self) {
-        if let KernelTypes::Mapped(begin, len) = self {
-            // SAFETY: mapped with this address and length; no slice outlives self. Nothing could be done if the kernel refused, which it does not.
-            let _ = unsafe { munmap(begin.as_ptr().cast(), *len) };
-        }
-    }
-}
-
 fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let file = memfd_create("cox-types", MemfdFlags::CLOEXEC)?;
-    rustix::io::write(&file, bytes)
-        .and_then(|written| if written == bytes.len() { Ok(()) } else { Err(rustix::io::Errno::NOSPC) })?;
-    Ok(file)
+    let mut file = File::from(memfd_create("cox-types", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    Ok(file.into())
 }
 
 /// The members of a struct that are kept; `None`: all of them.

@@ -9,13 +9,15 @@ use machine::{Root, namespace};
 use crate::observer::WatchError;
 
 pub(crate) fn system(what: &str, error: libbpf_rs::Error) -> WatchError {
-    WatchError::System { what: what.into(), source: std::io::Error::other(error) }
+    WatchError::system(what, std::io::Error::other(error))
 }
 
 /// The beginning of every `Unavailable` message of this backend.
 pub const CANNOT: &str = "cannot observe by eBPF";
 
-pub(crate) fn unavailable(why: String) -> WatchError {
+/// Returns the error that eBPF cannot be used, and why.
+#[must_use]
+pub fn unavailable(why: String) -> WatchError {
     WatchError::Unavailable { what: CANNOT.into(), why }
 }
 

@@ -3,6 +3,7 @@
 use libbpf_rs::{MapCore, MapFlags};
 use wire::{Clock, Crew, LatencyCount, Losses, Pair, PairSum, Taker};
 
+use super::libbpf::system;
 use super::programs::Programs;
 use crate::observer::WatchError;
 
@@ -102,7 +103,7 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
 }
 
 fn unreadable(error: libbpf_rs::Error) -> WatchError {
-    WatchError::System { what: "reading a BPF map".into(), source: std::io::Error::other(error) }
+    system("reading a BPF map", error)
 }
 
 #[cfg(test)]

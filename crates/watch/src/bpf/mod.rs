@@ -30,18 +30,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use arch::laps::{self, Part as Lap};
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use bytemuck::AnyBitPattern;
+use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use wire::latency::{LAST_PROGRAM, PROGRAM_SHIFT};
 use wire::layout::LAUNCHED;
 use wire::{Backend, Clock, Crew, Living, Moment, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
-pub use libbpf::CANNOT;
-pub(crate) use libbpf::{system, unavailable};
+pub(crate) use libbpf::system;
+pub use libbpf::{CANNOT, unavailable};
 pub(crate) use parts::{PLACES, Part};
 pub use parts::{Parts, Settings, Snapshots};
-pub use programs::Programs;
+pub(crate) use programs::Programs;
 pub(crate) use sampler::Sampler;
 pub use together::{Expectation, expect};
 
@@ -64,37 +65,22 @@ pub struct BpfObserver {
 }
 
 impl BpfObserver {
-    /// Loads and attaches the programs; no thread is tracked yet.
+    /// Loads and attaches the programs; no thread is tracked yet. With an `owner`, only threads of that user are observed, and threads of other users
+    /// are not named.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason if this kernel or user cannot run the programs.
-    pub fn new(settings: &Settings) -> Result<BpfObserver, WatchError> {
-        let parts = Parts { clocks: Some(settings.clone()), owner: settings.owner, ..Parts::default() };
-        BpfObserver::by(&Programs::of(Part::Clocks, &parts)?)
-    }
-
-    /// Observes with programs that were loaded with clocks, possibly together with other parts. Only one observer can use them at a time.
-    ///
-    /// # Errors
-    /// As [`new`](BpfObserver::new).
-    pub fn by(programs: &Programs) -> Result<BpfObserver, WatchError> {
-        let programs = programs.clone();
-        let sample_period_ns = programs.settings()?.sample_period_ns;
-        let finals = Rc::new(RefCell::new(Vec::new()));
-        let samples = Rc::new(RefCell::new(Vec::new()));
-        let moments = Rc::new(RefCell::new(Vec::new()));
+    pub fn new(settings: &Settings, owner: Option<u32>) -> Result<BpfObserver, WatchError> {
+        let parts = Parts { clocks: Some(settings.clone()), owner, ..Parts::default() };
+        let programs = Programs::of(Part::Clocks, &parts)?;
+        let sample_period_ns = settings.sample_period_ns;
         let [of_finals, of_samples, of_moments] =
             [programs.map("finals")?, programs.map("samples")?, programs.map("moments")?];
-        let rings = {
-            let mut builder = RingBufferBuilder::new();
-            let into = Rc::clone(&finals);
-            builder.add(&of_finals, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
-            let into = Rc::clone(&samples);
-            builder.add(&of_samples, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
-            let into = Rc::clone(&moments);
-            builder.add(&of_moments, move |bytes| keep(&into, bytes)).map_err(unreadable)?;
-            builder.build().map_err(unreadable)?
-        };
+        let mut builder = RingBufferBuilder::new();
+        let finals = gathered(&mut builder, &of_finals).map_err(unreadable)?;
+        let samples = gathered(&mut builder, &of_samples).map_err(unreadable)?;
+        let moments = gathered(&mut builder, &of_moments).map_err(unreadable)?;
+        let rings = builder.build().map_err(unreadable)?;
         // Taken before attaching, so that no CPU has more time than the window.
         let start_ns = arch::monotonic_ns();
         programs.attach(Part::Clocks)?;
@@ -105,7 +91,7 @@ impl BpfObserver {
             0 => None,
             period_ns => {
                 let program = programs.program("on_sample")?;
-                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, cpus)).ok()
+                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, &cpus)).ok()
             }
         };
         laps::done(Lap::Sampling);
@@ -279,12 +265,18 @@ fn cost_of_switches(cpus: &[wire::Cpu]) -> Option<u64> {
     timed_ns.checked_mul(events).and_then(|product| product.checked_div(timed))
 }
 
-/// Keeps one ring record. A record of another size cannot come from our own programs.
-pub(crate) fn keep<T: bytemuck::AnyBitPattern>(into: &RefCell<Vec<T>>, bytes: &[u8]) -> i32 {
-    if let Some(bytes) = bytes.get(..size_of::<T>()) {
-        into.borrow_mut().push(bytemuck::pod_read_unaligned(bytes));
-    }
-    0
+/// Adds a ring to a reader. Returns the list into which its records will be read. A record of another size cannot come from our own programs.
+pub(crate) fn gathered<'m, T: AnyBitPattern>(
+    reader: &mut RingBufferBuilder<'m, 'static>,
+    ring: &'m dyn MapCore,
+) -> libbpf_rs::Result<Rc<RefCell<Vec<T>>>> {
+    let records = Rc::new(RefCell::new(Vec::new()));
+    let into = Rc::clone(&records);
+    reader.add(ring, move |bytes| {
+        into.borrow_mut().extend(bytes.get(..size_of::<T>()).map(bytemuck::pod_read_unaligned::<T>));
+        0
+    })?;
+    Ok(records)
 }
 
 /// Returns the key of the enrolment map for a whole process; a number without the high bit means one thread.
@@ -293,5 +285,5 @@ pub(crate) fn process_key(pid: u32) -> u64 {
 }
 
 fn unreadable(error: libbpf_rs::Error) -> WatchError {
-    WatchError::System { what: "reading the BPF ring buffers".into(), source: std::io::Error::other(error) }
+    system("reading the BPF ring buffers", error)
 }

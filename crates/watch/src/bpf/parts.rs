@@ -27,8 +27,6 @@ pub struct Settings {
     pub moments_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
     pub latencies: Scope,
-    /// If set, only threads of this user are observed, and threads of other users are not named.
-    pub owner: Option<u32>,
 }
 
 impl Settings {
@@ -46,7 +44,6 @@ impl Settings {
             finals_bytes: Settings::FINALS_BYTES,
             moments_bytes: None,
             latencies: Scope::default(),
-            owner: None,
         }
     }
 }

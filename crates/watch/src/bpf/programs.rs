@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arch::laps::{self, Part as Lap};
 use libbpf_rs::{
@@ -47,18 +47,9 @@ static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR")
 
 /// The programs in the kernel, with some parts. The kernel frees them when the last handle is dropped.
 #[derive(Clone)]
-pub struct Programs(Arc<Loaded>);
+pub(crate) struct Programs(pub(super) Arc<Loaded>);
 
-/// A weak handle to the programs: it does not keep them loaded.
-pub(super) struct Shared(Weak<Loaded>);
-
-impl Shared {
-    pub(super) fn programs(&self) -> Option<Programs> {
-        self.0.upgrade().map(Programs)
-    }
-}
-
-struct Loaded {
+pub(crate) struct Loaded {
     // Field order is drop order: links before the programs they belong to.
     attached: Mutex<Vec<Attached>>,
     /// Held during an enrolment: the walk enrols the tasks that the map names, so there is one enrolment at a time.
@@ -87,7 +78,7 @@ impl Programs {
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason if this kernel or user cannot run them.
-    pub fn load(parts: &Parts) -> Result<Programs, WatchError> {
+    pub(super) fn load(parts: &Parts) -> Result<Programs, WatchError> {
         if let Some(settings) = parts.clocks.as_ref().filter(|settings| settings.cpu_limit as usize > MAX_CPUS) {
             return Err(unavailable(format!(
                 "this machine has CPU numbers up to {}, but cox supports at most {MAX_CPUS} CPUs",
@@ -111,10 +102,6 @@ impl Programs {
         let state = variables(&object).ok_or_else(|| unavailable("the BPF object has no variables".into()))?;
         let (attached, walking) = (Mutex::new(Vec::new()), Mutex::new(()));
         Ok(Programs(Arc::new(Loaded { attached, walking, state, object, parts: parts.clone() })))
-    }
-
-    pub(super) fn shared(&self) -> Shared {
-        Shared(Arc::downgrade(&self.0))
     }
 
     /// Returns the settings of the clocks.
@@ -191,7 +178,7 @@ impl Programs {
         for _ in 0..times {
             let mut iter = Iter::new(&link).map_err(|e| system("iterating over all tasks", e))?;
             std::io::Read::read_to_end(&mut iter, &mut written)
-                .map_err(|source| WatchError::System { what: "iterating over all tasks".into(), source })?;
+                .map_err(|source| WatchError::system("iterating over all tasks", source))?;
         }
         Ok(written)
     }

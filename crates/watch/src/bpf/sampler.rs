@@ -5,14 +5,14 @@
 //! at each turn, on all CPUs at the same time: 2.5 % of the samples in a guest. The shares of functions are not affected, unless the program
 //! itself has a period of 100 ms, as cox has.
 
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use libbpf_rs::{Link, ProgramMut};
-use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
-};
+use perf_event_open_sys::bindings::{PERF_COUNT_SW_CPU_CLOCK, PERF_TYPE_SOFTWARE, perf_event_attr};
 
+use super::libbpf::system;
 use crate::observer::WatchError;
+use crate::perf::event;
 use crate::sampling;
 
 /// The sampling events. Dropping them stops sampling.
@@ -31,23 +31,16 @@ struct SamplingClock {
 
 impl Sampler {
     /// Starts sampling: `program` takes one sample each `mean_ns` on average on each of `cpus`.
-    pub(crate) fn start(
-        program: &ProgramMut<'_>,
-        mean_ns: u64,
-        cpus: impl IntoIterator<Item = u32>,
-    ) -> Result<Sampler, WatchError> {
+    pub(crate) fn start(program: &ProgramMut<'_>, mean_ns: u64, cpus: &[u32]) -> Result<Sampler, WatchError> {
         let mut sampler =
             Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: arch::monotonic_ns() + sampling::TURN_NS };
         let period_ns = sampling::period_of_turn_ns(mean_ns, 0);
-        for cpu in cpus {
-            let event = open(cpu, period_ns).map_err(|source| WatchError::System {
-                what: format!("opening the sampling clock of CPU {cpu}"),
-                source,
-            })?;
-            let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| WatchError::System {
-                what: format!("starting the sampling clock of CPU {cpu}"),
-                source: std::io::Error::other(e),
-            })?;
+        for &cpu in cpus {
+            let of_cpu = format!("the sampling clock of CPU {cpu}");
+            let event =
+                open(cpu, period_ns).map_err(|source| WatchError::system(format!("opening {of_cpu}"), source))?;
+            let link = program.attach_perf_event(event.as_raw_fd());
+            let link = link.map_err(|e| system(&format!("starting {of_cpu}"), e))?;
             // From here on the link owns the descriptor.
             sampler.clocks.push(SamplingClock { _link: link, event: event.into_raw_fd() });
         }
@@ -80,12 +73,5 @@ fn open(cpu: u32, period_ns: u64) -> std::io::Result<OwnedFd> {
         ..Default::default()
     };
     attr.__bindgen_anon_1.sample_period = period_ns;
-    // SAFETY: `attr` is fully initialised and contains its size; the kernel only reads it.
-    let fd =
-        unsafe { perf_event_open_sys::perf_event_open(&raw mut attr, -1, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC.into()) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: a descriptor that the kernel has just made, and that no other code owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    event::open(attr, None, cpu)
 }

@@ -4,10 +4,10 @@
 //! handle then takes its part of the same programs, once. If the parts cannot be loaded in one object, each part is loaded alone and reports its
 //! own errors.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::parts::{Part, Parts};
-use super::programs::{Programs, Shared};
+use super::programs::{Loaded, Programs};
 use crate::observer::WatchError;
 
 /// What the session of this process has announced; a process has one session at a time.
@@ -16,7 +16,7 @@ static EXPECTED: Mutex<Option<Expected>> = Mutex::new(None);
 struct Expected {
     parts: Parts,
     /// The loaded programs, while a handle of one of the parts lives.
-    loaded: Option<Shared>,
+    loaded: Option<Weak<Loaded>>,
     taken: Vec<Part>,
 }
 
@@ -67,13 +67,13 @@ impl Expected {
             return None;
         }
         let programs = match &self.loaded {
-            Some(shared) => shared.programs()?,
+            Some(loaded) => Programs(loaded.upgrade()?),
             None => match Programs::load(&self.parts) {
                 Ok(programs) => programs,
                 Err(error) => return Some(Err(error)),
             },
         };
-        self.loaded = Some(programs.shared());
+        self.loaded = Some(Arc::downgrade(&programs.0));
         self.taken.push(part);
         Some(Ok(programs))
     }

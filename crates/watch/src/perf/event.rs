@@ -57,9 +57,9 @@ fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
     attr
 }
 
-/// Opens `attr` on thread `tid` (0: the calling thread) while that thread is on `cpu`.
-pub(super) fn open(mut attr: perf_event_attr, tid: u32, cpu: u32) -> io::Result<OwnedFd> {
-    let (Ok(tid), Ok(cpu)) = (i32::try_from(tid), i32::try_from(cpu)) else {
+/// Opens `attr` on thread `tid` (0: the calling thread) while that thread is on `cpu`. `None`: on all threads.
+pub(crate) fn open(mut attr: perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
+    let (Ok(tid), Ok(cpu)) = (tid.map_or(Ok(-1), i32::try_from), i32::try_from(cpu)) else {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     };
     let flags = abi::PERF_FLAG_FD_CLOEXEC;

@@ -15,12 +15,11 @@
 //! records per round trip); and for each thread that is created and joined, 10 µs times the number of CPUs. A program that does one of these all
 //! the time should be observed by BPF.
 
-mod event;
+pub(crate) mod event;
 mod parse;
 mod ring;
 mod roster;
 mod rounds;
-mod walk;
 
 use std::collections::{BTreeSet, HashSet};
 use std::io;
@@ -28,6 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread::sleep;
 use std::time::Duration;
 
+use arch::monotonic_ns;
 use machine::process::{Doing, Stat, Task};
 use machine::{Error, Root};
 use rustix::event::epoll;
@@ -36,17 +36,9 @@ use wire::record::Losses;
 use wire::{Backend, Record, Sample};
 
 use crate::observer::{Intake, Observer, WatchError};
-use crate::proc::now::monotonic_ns;
 use ring::Ring;
 use roster::Roster;
 use rounds::Rounds;
-
-/// Which processes an observer tracks.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Whether child processes of tracked processes are tracked. Leaving them out needs Linux 5.13.
-    pub children: bool,
-}
 
 /// Ring sizes to try. The record of a switch takes 32 bytes. The reader is woken when a ring is half full and must run before it is full, although
 /// the program keeps the machine busy. An unprivileged user may lock 516 KiB per CPU (kernel.perf_event_mlock_kb), shared by all of the user's
@@ -88,29 +80,29 @@ struct CpuRing {
 }
 
 impl PerfObserver {
-    /// Opens and maps one ring per CPU, and tests on cox itself what the tracked threads will need.
+    /// Opens and maps one ring per CPU, and tests on cox itself what the tracked threads will need. With `children`, child processes of tracked
+    /// processes are tracked; leaving them out needs Linux 5.13.
     ///
     /// # Errors
     /// [`WatchError::Unavailable`] with the reason and what to do if the kernel or the user's rights do not allow it; [`WatchError::System`] for
     /// anything unexpected.
-    pub fn new(options: Options) -> Result<PerfObserver, WatchError> {
+    pub fn new(children: bool) -> Result<PerfObserver, WatchError> {
         let root = Root::live();
-        let refusal = |error| {
-            event::refusal(error, root.read_number("/proc/sys/kernel/perf_event_paranoid").ok(), options.children)
-        };
+        let refusal =
+            |error| event::refusal(error, root.read_number("/proc/sys/kernel/perf_event_paranoid").ok(), children);
         let cpus = crate::online::cpus()?;
         let probe = cpus.first().copied().unwrap_or(0);
-        event::open(event::member(options.children), 0, probe).map_err(refusal)?;
+        event::open(event::member(children), Some(0), probe).map_err(refusal)?;
         let rings = map_rings(&cpus)?;
-        let half_full = watch_rings(&rings).map_err(|source| system("epoll of perf rings", source))?;
+        let half_full = watch_rings(&rings).map_err(|source| WatchError::system("epoll of perf rings", source))?;
         Ok(PerfObserver {
-            children: options.children,
+            children,
             root,
             rings,
             half_full,
             events: Vec::new(),
             rounds: Rounds::new(),
-            roster: Roster::new(options.children),
+            roster: Roster::new(children),
             ready: Intake::default(),
             seen: 0,
             losses: Losses::default(),
@@ -133,10 +125,10 @@ impl PerfObserver {
         let t_ns = monotonic_ns();
         let mut events = Vec::with_capacity(self.rings.len());
         for CpuRing { cpu, ring, .. } in &self.rings {
-            match event::open(event::member(self.children), tid, *cpu) {
+            match event::open(event::member(self.children), Some(tid), *cpu) {
                 Ok(event) => {
                     event::redirect(&event, ring.owner())
-                        .map_err(|source| system("redirecting a perf event to its CPU's ring", source))?;
+                        .map_err(|source| WatchError::system("redirecting a perf event to its CPU's ring", source))?;
                     events.push(event);
                 }
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
@@ -190,7 +182,7 @@ impl PerfObserver {
         let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.half_full, rustix::buffer::spare_capacity(&mut woken), Some(&none)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(system("epoll_wait on perf rings", error.into())),
+            Err(error) => Err(WatchError::system("epoll_wait on perf rings", error)),
         }
     }
 
@@ -213,9 +205,7 @@ impl PerfObserver {
         let gone = |tgid, tid| self.stat(tgid, tid).map_or_else(|error| error.is_gone(), |_| false);
         self.roster.members().filter(|(tgid, tid)| gone(*tgid, *tid)).map(|(_, tid)| tid).collect()
     }
-}
 
-impl PerfObserver {
     /// Returns everything except the events, for an observation up to `end_ns`.
     fn record(&self, end_ns: u64) -> Record {
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
@@ -237,7 +227,7 @@ impl Observer for PerfObserver {
             let listed = match Task::process(&self.root, pid).threads() {
                 Ok(listed) => listed,
                 Err(error) if error.is_gone() => break,
-                Err(error) => return Err(system(&format!("reading /proc/{pid}/task"), error.into_io())),
+                Err(error) => return Err(WatchError::system(format!("reading /proc/{pid}/task"), error.into_io())),
             };
             let mut unknown: Vec<u32> =
                 listed.into_iter().filter(|tid| !watched.contains(tid) && !self.roster.has(*tid)).collect();
@@ -305,7 +295,7 @@ impl Observer for PerfObserver {
         self.flush();
         let vanished = self.vanished();
         for event in &self.events {
-            event::stop(event).map_err(|source| system("stopping a perf event", source))?;
+            event::stop(event).map_err(|source| WatchError::system("stopping a perf event", source))?;
         }
         let end_ns = monotonic_ns();
         self.flush();
@@ -332,7 +322,7 @@ fn map_rings(cpus: &[u32]) -> Result<Vec<CpuRing>, WatchError> {
         match map_rings_of(cpus, bytes) {
             Ok(rings) => return Ok(rings),
             Err(error) if matches!(error.raw_os_error(), Some(libc::EPERM | libc::ENOMEM)) => refused = error,
-            Err(error) => return Err(system("mapping a perf ring", error)),
+            Err(error) => return Err(WatchError::system("mapping a perf ring", error)),
         }
     }
     Err(WatchError::Unavailable {
@@ -348,7 +338,7 @@ fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
     let watermark_bytes = u32::try_from(bytes / 2).unwrap_or(u32::MAX);
     let mut rings = Vec::with_capacity(cpus.len());
     for cpu in cpus {
-        match event::open(event::ring_owner(watermark_bytes), 0, *cpu) {
+        match event::open(event::ring_owner(watermark_bytes), Some(0), *cpu) {
             Ok(owner) => rings.push(CpuRing { cpu: *cpu, ring: Ring::map(owner, bytes)?, was_full: false }),
             // The CPU has gone offline in the meantime.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
@@ -367,8 +357,4 @@ fn watch_rings(rings: &[CpuRing]) -> io::Result<OwnedFd> {
         epoll::add(&half_full, ring.owner(), which, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
     }
     Ok(half_full)
-}
-
-fn system(what: &str, source: io::Error) -> WatchError {
-    WatchError::System { what: what.to_owned(), source }
 }

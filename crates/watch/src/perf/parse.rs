@@ -4,9 +4,10 @@
 //! cpu, reserved}` (sample_id_all with TID, TIME, CPU), and a sample is `{u64 ip; u32 pid, tid; u64 time; u32 cpu, reserved}`.
 
 use perf_event_open_sys::bindings as abi;
+use wire::layout::comm_text;
 
 /// `struct perf_event_header`: u32 type, u16 misc, u16 size.
-pub(super) const HEADER_BYTES: usize = 8;
+const HEADER_BYTES: usize = 8;
 /// Length of the trailer of every record except samples.
 const STAMP_BYTES: usize = 24;
 
@@ -55,8 +56,21 @@ pub(super) struct Stamp {
     pub(super) cpu: u32,
 }
 
+/// Calls `each` with every whole record in `unread`. Returns `false` if a header is invalid or a record is cut off: the bytes from there on cannot
+/// be read.
+pub(super) fn walk(mut unread: &[u8], mut each: impl FnMut(&[u8])) -> bool {
+    while !unread.is_empty() {
+        let Some((record, rest)) = record_bytes(unread).and_then(|size| unread.split_at_checked(size)) else {
+            return false;
+        };
+        each(record);
+        unread = rest;
+    }
+    true
+}
+
 /// Returns the size of the record that begins with these bytes; `None` if they are not a valid header.
-pub(super) fn record_bytes(header: &[u8]) -> Option<usize> {
+fn record_bytes(header: &[u8]) -> Option<usize> {
     let size = usize::from(u16::from_ne_bytes(header.get(6..8)?.try_into().ok()?));
     (size >= HEADER_BYTES).then_some(size)
 }
@@ -64,70 +78,43 @@ pub(super) fn record_bytes(header: &[u8]) -> Option<usize> {
 /// Parses one whole record. Returns `None` if it is malformed.
 pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
     let bytes = bytes.get(..record_bytes(bytes)?)?;
-    let kind = u32::from_ne_bytes(bytes.get(0..4)?.try_into().ok()?);
+    let kind = half(bytes, 0)?;
     let misc = u32::from(u16::from_ne_bytes(bytes.get(4..6)?.try_into().ok()?));
     let body = bytes.get(HEADER_BYTES..)?;
     if kind == abi::PERF_RECORD_SAMPLE {
         return Some(Record::Sample { ip: word(body, 0)?, at: stamp(body.get(8..)?)? });
     }
     // Records of kinds that only newer kernels write might be shorter than a trailer.
-    let parse_body = match kind {
-        abi::PERF_RECORD_SWITCH => switch,
-        abi::PERF_RECORD_FORK => fork,
-        abi::PERF_RECORD_EXIT => exit,
-        abi::PERF_RECORD_COMM => comm,
-        abi::PERF_RECORD_LOST => lost,
-        abi::PERF_RECORD_LOST_SAMPLES => lost_samples,
-        abi::PERF_RECORD_THROTTLE => return Some(Record::Throttled),
-        _ => return Some(Record::Other),
-    };
-    let (body, trailer) = body.split_at_checked(body.len().checked_sub(STAMP_BYTES)?)?;
-    parse_body(body, stamp(trailer)?, misc)
-}
-
-fn switch(_body: &[u8], at: Stamp, misc: u32) -> Option<Record> {
-    Some(if misc & abi::PERF_RECORD_MISC_SWITCH_OUT == 0 {
-        Record::In { at }
-    } else {
-        Record::Out { at, preempted: misc & abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0 }
+    let (body, trailer) = body.split_at(body.len().saturating_sub(STAMP_BYTES));
+    Some(match kind {
+        abi::PERF_RECORD_SWITCH if misc & abi::PERF_RECORD_MISC_SWITCH_OUT == 0 => Record::In { at: stamp(trailer)? },
+        abi::PERF_RECORD_SWITCH => {
+            Record::Out { at: stamp(trailer)?, preempted: misc & abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT != 0 }
+        }
+        abi::PERF_RECORD_FORK => Record::Fork {
+            pid: half(body, 0)?,
+            ppid: half(body, 4)?,
+            tid: half(body, 8)?,
+            ptid: half(body, 12)?,
+            t_ns: word(body, 16)?,
+        },
+        abi::PERF_RECORD_EXIT => Record::Exit { tid: half(body, 8)?, t_ns: word(body, 16)? },
+        abi::PERF_RECORD_COMM => Record::Comm {
+            at: stamp(trailer)?,
+            pid: half(body, 0)?,
+            tid: half(body, 4)?,
+            comm: comm_text(body.get(8..)?),
+            exec: misc & abi::PERF_RECORD_MISC_COMM_EXEC != 0,
+        },
+        abi::PERF_RECORD_LOST => Record::Lost { records: word(body, 8)? },
+        abi::PERF_RECORD_LOST_SAMPLES => Record::LostSamples { samples: word(body, 0)? },
+        abi::PERF_RECORD_THROTTLE => Record::Throttled,
+        _ => Record::Other,
     })
-}
-
-fn fork(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
-    Some(Record::Fork {
-        pid: half(body, 0)?,
-        ppid: half(body, 4)?,
-        tid: half(body, 8)?,
-        ptid: half(body, 12)?,
-        t_ns: word(body, 16)?,
-    })
-}
-
-fn exit(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
-    Some(Record::Exit { tid: half(body, 8)?, t_ns: word(body, 16)? })
-}
-
-fn comm(body: &[u8], at: Stamp, misc: u32) -> Option<Record> {
-    let name = body.get(8..)?;
-    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-    Some(Record::Comm {
-        at,
-        pid: half(body, 0)?,
-        tid: half(body, 4)?,
-        comm: String::from_utf8_lossy(&name[..end]).into_owned(),
-        exec: misc & abi::PERF_RECORD_MISC_COMM_EXEC != 0,
-    })
-}
-
-fn lost(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
-    Some(Record::Lost { records: word(body, 8)? })
-}
-
-fn lost_samples(body: &[u8], _at: Stamp, _misc: u32) -> Option<Record> {
-    Some(Record::LostSamples { samples: word(body, 0)? })
 }
 
 fn stamp(bytes: &[u8]) -> Option<Stamp> {
+    let bytes = bytes.get(..STAMP_BYTES)?;
     Some(Stamp { pid: half(bytes, 0)?, tid: half(bytes, 4)?, t_ns: word(bytes, 8)?, cpu: half(bytes, 16)? })
 }
 
@@ -236,7 +223,33 @@ pub(super) mod tests {
         }
     }
 
+    fn walked(unread: &[u8]) -> (Vec<Vec<u8>>, bool) {
+        let mut records = Vec::new();
+        let whole = walk(unread, |record| records.push(record.to_vec()));
+        (records, whole)
+    }
+
+    #[test]
+    fn a_cut_end_or_a_bad_size_is_told() {
+        let bytes = [encode(1, 0, &[1; 16]), encode(1, 0, &[2; 16])].concat();
+        assert_eq!(walked(&bytes), (vec![bytes[..24].to_vec(), bytes[24..].to_vec()], true));
+        for end in 1..bytes.len() {
+            let (records, whole) = walked(&bytes[..end]);
+            assert_eq!((records.len(), whole), (end / 24, end == 24), "cut at {end}");
+        }
+        let mut bad = bytes;
+        bad[24 + 6..24 + 8].copy_from_slice(&3u16.to_ne_bytes());
+        let (records, whole) = walked(&bad);
+        assert_eq!((records.len(), whole), (1, false));
+    }
+
     proptest! {
+        #[test]
+        fn any_bytes_end(unread in prop::collection::vec(any::<u8>(), 0..128)) {
+            let (records, _) = walked(&unread);
+            prop_assert!(records.concat().len() <= unread.len());
+        }
+
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             let _record_or_refusal = parse(&bytes);

@@ -1,14 +1,15 @@
 //! One perf ring buffer. All accesses to memory that is shared with the kernel are in this file.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::{self, NonNull};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings::perf_event_mmap_page;
+use rustix::mm::{MapFlags, ProtFlags};
 
-use super::walk::walk;
+use super::parse::walk;
+use crate::mapping::Mapping;
 
 /// A mapped ring and the event that owns it.
 ///
@@ -17,7 +18,8 @@ use super::walk::walk;
 #[derive(Debug)]
 pub(super) struct Ring {
     owner: OwnedFd,
-    page: NonNull<perf_event_mmap_page>,
+    /// The control page, then the area for records.
+    memory: Mapping,
     page_bytes: usize,
     data_bytes: usize,
 }
@@ -35,23 +37,13 @@ pub(super) struct Drained {
 /// Upper bound of the size of a record that cox requests: FORK has 56 bytes, COMM 56, and the LOST record that may precede it 48.
 const LARGEST_RECORD_BYTES: usize = 56 + 48;
 
-// SAFETY: the mapping belongs to this value alone and is not tied to a thread.
-unsafe impl Send for Ring {}
-
 impl Ring {
     /// Maps a ring of `data_bytes`, which must be a power of two times the page size.
     pub(super) fn map(owner: OwnedFd, data_bytes: usize) -> io::Result<Ring> {
         let page_bytes = rustix::param::page_size();
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; no other code refers to it.
-        let address = unsafe {
-            libc::mmap(ptr::null_mut(), page_bytes + data_bytes, protection, libc::MAP_SHARED, owner.as_raw_fd(), 0)
-        };
-        if address == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let page = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Ring { owner, page, page_bytes, data_bytes })
+        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let memory = Mapping::new(&owner, page_bytes + data_bytes, both, MapFlags::SHARED)?;
+        Ok(Ring { owner, memory, page_bytes, data_bytes })
     }
 
     /// Returns the event that owns the ring: other events are redirected to it, and it becomes readable at the watermark.
@@ -81,10 +73,11 @@ impl Ring {
             // SAFETY: the data area begins one page after the control page and has `data_bytes` (requested in `map`; the kernel maps exactly
             // that). Both pieces lie within it and between tail and head, where the kernel does not write until the tail has moved.
             let (first, second) = unsafe {
-                let data = self.page.as_ptr().cast::<u8>().add(self.page_bytes);
+                let data = self.memory.at::<u8>(self.page_bytes);
                 (slice::from_raw_parts(data.add(begin), first_bytes), slice::from_raw_parts(data, unread - first_bytes))
             };
-            walk(first, second, each)
+            // Once in each round of the ring, the unread records wrap, and are copied into one piece.
+            if second.is_empty() { walk(first, each) } else { walk(&[first, second].concat(), each) }
         };
         // Release: this side's reads are complete before the kernel may write there again.
         tail_word.store(head, Ordering::Release);
@@ -93,27 +86,17 @@ impl Ring {
 
     /// Returns the head and tail words of the control page.
     fn positions(&self) -> (&AtomicU64, &AtomicU64) {
-        let page = self.page.as_ptr();
+        let page: *mut perf_event_mmap_page = self.memory.at(0);
         // SAFETY: `page` points to the mapped control page, which lives as long as `self`; both words are u64-aligned and shared with the kernel,
         // which accesses them atomically.
-        unsafe {
-            (
-                AtomicU64::from_ptr(ptr::addr_of_mut!((*page).data_head)),
-                AtomicU64::from_ptr(ptr::addr_of_mut!((*page).data_tail)),
-            )
-        }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `map`; no reference into it outlives `self`.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), self.page_bytes + self.data_bytes) };
+        unsafe { (AtomicU64::from_ptr(&raw mut (*page).data_head), AtomicU64::from_ptr(&raw mut (*page).data_tail)) }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     const FINE: Drained = Drained { sensible: true, was_full: false };
@@ -138,7 +121,7 @@ mod tests {
         let mask = ring.data_bytes as u64 - 1;
         for (k, byte) in (at..).zip(bytes) {
             // SAFETY: within the data area, between head and tail + size, where nobody reads.
-            unsafe { *ring.page.as_ptr().cast::<u8>().add(ring.page_bytes + (k & mask) as usize) = *byte };
+            unsafe { *ring.memory.at::<u8>(ring.page_bytes + (k & mask) as usize) = *byte };
         }
         ring.positions().0.store(at + bytes.len() as u64, Ordering::Release);
     }

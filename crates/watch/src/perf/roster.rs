@@ -12,8 +12,7 @@
 
 use std::collections::HashMap;
 
-use wire::Cause;
-use wire::event::{Event, EventKind, Off};
+use wire::{Cause, Event, EventKind, Left};
 
 use super::parse::{Record, Stamp};
 
@@ -67,6 +66,10 @@ impl Roster {
     /// Tracks an existing thread from the time `t_ns` on.
     pub(super) fn enrol(&mut self, t_ns: u64, tgid: u32, tid: u32, comm: String, events: &mut Vec<Event>) {
         events.push(Event { t_ns, tid, kind: EventKind::Enrolled { tgid, blocked: None } });
+        self.add(t_ns, tgid, tid, comm, events);
+    }
+
+    fn add(&mut self, t_ns: u64, tgid: u32, tid: u32, comm: String, events: &mut Vec<Event>) {
         if !comm.is_empty() {
             events.push(Event { t_ns, tid, kind: EventKind::Named { comm: comm.clone(), exec: false } });
         }
@@ -77,7 +80,7 @@ impl Roster {
     pub(super) fn bury(&mut self, t_ns: u64, tid: u32, events: &mut Vec<Event>) {
         if self.members.remove(&tid).is_some() {
             events.push(Event { t_ns, tid, kind: EventKind::Exit });
-            events.push(Event { t_ns, tid, kind: EventKind::Out { off: Off::Dead } });
+            events.push(Event { t_ns, tid, kind: EventKind::Out { left: Left::Dead } });
         }
     }
 
@@ -92,9 +95,13 @@ impl Roster {
             Record::Out { at, preempted } => {
                 self.meet(at, events);
                 self.hear(at.tid);
-                let off = if preempted { Off::Preempted { yielded: false } } else { Off::Blocked(Cause::Unspecified) };
+                let left = if preempted {
+                    Left::Preempted { yielded: false }
+                } else {
+                    Left::Blocked(Some(Cause::Unspecified))
+                };
                 events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Had { cpu: cpu(at) } });
-                events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Out { off } });
+                events.push(Event { t_ns: at.t_ns, tid: at.tid, kind: EventKind::Out { left } });
             }
             Record::Fork { t_ns, pid, tid, ppid, ptid } => {
                 if pid == ppid || self.children {
@@ -128,10 +135,7 @@ impl Roster {
         // Ids are unique, so a tracked thread of this id must have died unnoticed.
         self.bury(t_ns, tid, events);
         events.push(Event { t_ns, tid, kind: EventKind::Born { tgid, parent_tgid } });
-        if !comm.is_empty() {
-            events.push(Event { t_ns, tid, kind: EventKind::Named { comm: comm.clone(), exec: false } });
-        }
-        self.members.insert(tid, Member { tgid, comm, silent_since_exec: false });
+        self.add(t_ns, tgid, tid, comm, events);
     }
 
     fn meet(&mut self, at: Stamp, events: &mut Vec<Event>) {
@@ -189,7 +193,7 @@ mod tests {
     }
 
     const HAD: EventKind = EventKind::Had { cpu: 1 };
-    const DEAD: EventKind = EventKind::Out { off: Off::Dead };
+    const DEAD: EventKind = EventKind::Out { left: Left::Dead };
 
     #[test]
     fn a_life() {
@@ -197,9 +201,9 @@ mod tests {
         let born = EventKind::Born { tgid: 10, parent_tgid: 10 };
         assert_eq!(apply(&mut roster, fork(1, 10, 11)), [(11, born), (11, named("app", false))]);
         assert_eq!(apply(&mut roster, Record::In { at: at(2, 10, 11) }), [(11, EventKind::In { cpu: 1 })]);
-        let blocked = EventKind::Out { off: Off::Blocked(Cause::Unspecified) };
+        let blocked = EventKind::Out { left: Left::Blocked(Some(Cause::Unspecified)) };
         assert_eq!(apply(&mut roster, Record::Out { at: at(3, 10, 11), preempted: false }), [(11, HAD), (11, blocked)]);
-        let preempted = EventKind::Out { off: Off::Preempted { yielded: false } };
+        let preempted = EventKind::Out { left: Left::Preempted { yielded: false } };
         assert_eq!(
             apply(&mut roster, Record::Out { at: at(4, 10, 11), preempted: true }),
             [(11, HAD), (11, preempted)]
@@ -241,7 +245,7 @@ mod tests {
             apply(&mut roster, fork(1, 10, 11));
             apply(&mut roster, Record::Exit { t_ns: 2, tid: 10 });
             if preempted_before {
-                let out = [(10, HAD), (10, EventKind::Out { off: Off::Preempted { yielded: false } })];
+                let out = [(10, HAD), (10, EventKind::Out { left: Left::Preempted { yielded: false } })];
                 let first = apply(&mut roster, Record::Out { at: at(3, 10, 10), preempted: true });
                 assert_eq!(first, [&taken_over[..], &out].concat());
                 assert_eq!(apply(&mut roster, comm()), new_name);

@@ -17,7 +17,6 @@
 //! Threads and processes that live and die between two polls are missing without a trace, and so are children whose parent is gone before they are
 //! found.
 
-pub(crate) mod now;
 mod thread;
 pub(crate) mod tree;
 
@@ -25,6 +24,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use arch::monotonic_ns;
 use machine::process::Task;
 use machine::{Error, Root};
 use rustix::time::{
@@ -33,15 +33,7 @@ use rustix::time::{
 use wire::{Backend, Record};
 
 use crate::observer::{Intake, Observer, WatchError};
-use now::monotonic_ns;
-use tree::{Ticks, Tree};
-
-/// Which processes an observer tracks.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// Whether child processes of tracked processes are tracked.
-    pub children: bool,
-}
+use tree::Tree;
 
 /// Shortest time between two polls. With a pause shorter than a clock tick, the times of births would not be more exact.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
@@ -59,66 +51,65 @@ pub struct ProcObserver {
     start_ns: u64,
 }
 
+/// Returns how far CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC: the time for which the machine was suspended. /proc gives start times on
+/// CLOCK_BOOTTIME. The result is too large by the time between the two readings, far below a tick.
+pub(crate) fn suspended_ns() -> u64 {
+    let (monotonic_ns, boottime_ns, _) = arch::clock::three_at_once();
+    boottime_ns.saturating_sub(monotonic_ns)
+}
+
 /// Checks that the kernel provides what this backend needs. Returns the root of /proc.
 pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
     let root = Root::live();
     let own = Task::thread(&root, std::process::id(), std::process::id());
-    let missing = |file: &str, why: &str| WatchError::Unavailable {
+    let missing = |file: &str, error: Error, needs: &str| WatchError::Unavailable {
         what: format!("proc backend: cannot read /proc/PID/task/TID/{file}"),
-        why: why.to_owned(),
+        why: format!("{}; {needs}", error.into_io()),
     };
-    own.schedstat().map_err(Error::into_io).map_err(|error| {
-        missing(
-            "schedstat",
-            &format!("{error}; this backend needs a mounted /proc and a kernel with CONFIG_SCHED_INFO"),
-        )
-    })?;
+    let needs = "this backend needs a mounted /proc and a kernel with CONFIG_SCHED_INFO";
+    own.schedstat().map_err(|error| missing("schedstat", error, needs))?;
     if children {
-        own.children_of_thread().map_err(Error::into_io).map_err(|error| {
-            missing(
-                "children",
-                &format!("{error}; to observe child processes, this backend needs a kernel with CONFIG_PROC_CHILDREN. Fix: use --no-children"),
-            )
-        })?;
+        let needs =
+            "to observe child processes, this backend needs a kernel with CONFIG_PROC_CHILDREN. Fix: use --no-children";
+        own.children_of_thread().map_err(|error| missing("children", error, needs))?;
     }
     Ok(root)
 }
 
-/// Returns this machine's clock ticks.
-pub(crate) fn ticks() -> Ticks {
-    Ticks {
-        length_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
-        suspended_ns: now::suspended_ns(),
-    }
+/// Returns the error of a poll.
+pub(crate) fn failed(error: Error) -> WatchError {
+    WatchError::system("polling /proc", error.into_io())
 }
 
 impl ProcObserver {
-    /// Checks that the kernel provides what this backend needs, and makes an observer.
+    /// Checks that the kernel provides what this backend needs, and makes an observer. With `children`, child processes of tracked processes are
+    /// tracked.
     ///
     /// # Errors
     /// [`WatchError::Unavailable`] if the kernel does not, [`WatchError::System`] if there is no timer.
-    pub fn new(options: Options) -> Result<ProcObserver, WatchError> {
-        let root = check(options.children)?;
+    pub fn new(children: bool) -> Result<ProcObserver, WatchError> {
+        let root = check(children)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)
-            .map_err(|source| system("timerfd_create", source.into()))?;
-        Ok(ProcObserver { tree: Tree::new(root, ticks(), options.children), timer, start_ns: monotonic_ns() })
+            .map_err(|source| WatchError::system("timerfd_create", source))?;
+        Ok(ProcObserver { tree: Tree::new(root, suspended_ns(), children), timer, start_ns: monotonic_ns() })
     }
 
     fn poll(&mut self) -> Result<(), WatchError> {
         let begin_ns = monotonic_ns();
-        self.tree.poll(&monotonic_ns).map_err(|error| system("polling /proc", error.into_io()))?;
+        self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.rest_after(Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns)))
     }
 
     /// Sets the timer to a pause that depends on the duration of the poll. Setting the timer also makes it unreadable.
     fn rest_after(&self, poll: Duration) -> Result<(), WatchError> {
         let pause = poll.saturating_mul(PAUSE_PER_POLL).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        let pause = Timespec::try_from(pause).map_err(|_| system("timer pause", io::ErrorKind::InvalidInput.into()))?;
+        let pause =
+            Timespec::try_from(pause).map_err(|_| WatchError::system("timer pause", io::ErrorKind::InvalidInput))?;
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let once = Itimerspec { it_interval: never, it_value: pause };
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
-            .map_err(|source| system("timerfd_settime", source.into()))?;
-        Ok(())
+            .map(drop)
+            .map_err(|source| WatchError::system("timerfd_settime", source))
     }
 }
 
@@ -132,7 +123,7 @@ impl Observer for ProcObserver {
             if error.is_gone() {
                 WatchError::NoTarget { pid, why: "there is no such process".to_owned() }
             } else {
-                system(&format!("reading /proc/{pid}"), error.into_io())
+                WatchError::system(format!("reading /proc/{pid}"), error.into_io())
             }
         })?;
         self.rest_after(Duration::ZERO)
@@ -164,8 +155,4 @@ impl Observer for ProcObserver {
         record.clocks = self.tree.clocks(end_ns);
         Ok(record)
     }
-}
-
-fn system(what: &str, source: io::Error) -> WatchError {
-    WatchError::System { what: what.to_owned(), source }
 }

@@ -87,9 +87,6 @@ impl Thread {
                 (earliest_ns, latest_ns - earliest_ns, SchedStat::default(), Switches::default(), 0)
             }
         };
-        let mut before = look.clone();
-        before.t_ns = born_ns;
-        before.sums = base;
         let mut thread = Thread {
             tid,
             tgid,
@@ -99,7 +96,7 @@ impl Thread {
             birth_unknown_ns,
             base,
             base_switches,
-            last: before,
+            last: Look { t_ns: born_ns, sums: base, ..look.clone() },
             blocked_ns: 0,
             undecided_ns: 0,
             proven_ns: 0,

@@ -11,29 +11,13 @@
 //! A thread that lives and dies between two polls is never seen. Neither is a child whose parent ended first, since it moves to a process that is
 //! not tracked.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use machine::process::{Doing, Task};
+use machine::process::{Doing, Task, ticks_per_s};
 use machine::{Error, Root};
 use wire::Clock;
 
 use super::thread::{Birth, Look, Thread};
-
-/// The constants for converting times in /proc to CLOCK_MONOTONIC.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ticks {
-    /// Length of a clock tick.
-    pub(crate) length_ns: u64,
-    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
-    pub(crate) suspended_ns: u64,
-}
-
-impl Ticks {
-    fn monotonic_ns(self, ticks: u64) -> u64 {
-        ticks.saturating_mul(self.length_ns).saturating_sub(self.suspended_ns)
-    }
-}
 
 /// Identifies a thread, even if its number is used again. In the order of ids, older threads of a process come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +27,7 @@ pub(crate) struct Id {
     pub(crate) tid: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Process {
     parent: u32,
     /// When the threads were last listed. A thread that first appears in a later list was born after this time. `None`: not listed yet; the
@@ -58,7 +42,8 @@ struct Process {
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: Root,
-    ticks: Ticks,
+    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
+    suspended_ns: u64,
     /// Whether child processes become tracked.
     children: bool,
     processes: BTreeMap<u32, Process>,
@@ -68,8 +53,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(root: Root, ticks: Ticks, children: bool) -> Tree {
-        Tree { root, ticks, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
+    pub(crate) fn new(root: Root, suspended_ns: u64, children: bool) -> Tree {
+        Tree { root, suspended_ns, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
     }
 
     /// Tracks a process with the threads that it has. Returns an error for which [`Error::is_gone`] holds if there is no such process.
@@ -84,8 +69,7 @@ impl Tree {
             }
         }
         self.strangers.remove(&pid);
-        let process = Process { parent: 0, listed_ns: None, threads: BTreeMap::new(), zombies: BTreeSet::new() };
-        self.processes.insert(pid, process);
+        self.processes.insert(pid, Process::default());
         self.visit(pid, now)?;
         Ok(())
     }
@@ -107,22 +91,21 @@ impl Tree {
         Ok(())
     }
 
+    /// Returns the threads alive at the last poll, each with the ids of its process and its own.
+    fn alive(&self) -> impl Iterator<Item = (u32, u32, &Thread)> {
+        self.processes
+            .iter()
+            .flat_map(|(tgid, process)| process.threads.iter().map(move |(tid, thread)| (*tgid, *tid, thread)))
+    }
+
     /// Returns the threads alive at the last poll, as (tgid, tid, name).
     pub(super) fn living(&self) -> Vec<(u32, u32, String)> {
-        let of = |(tgid, process): (&u32, &Process)| {
-            let tgid = *tgid;
-            process.threads.iter().map(|(tid, thread)| (tgid, *tid, thread.name())).collect::<Vec<_>>()
-        };
-        self.processes.iter().flat_map(of).collect()
+        self.alive().map(|(tgid, tid, thread)| (tgid, tid, thread.name())).collect()
     }
 
     /// Returns the ids of the threads alive at the last poll.
     pub(crate) fn living_ids(&self) -> BTreeSet<Id> {
-        let of = |(&tgid, process): (&u32, &Process)| {
-            let id = |(&tid, thread): (&u32, &Thread)| Id { tgid, start_ticks: thread.start_ticks(), tid };
-            process.threads.iter().map(id).collect::<Vec<_>>()
-        };
-        self.processes.iter().flat_map(of).collect()
+        self.alive().map(|(tgid, tid, thread)| Id { tgid, start_ticks: thread.start_ticks(), tid }).collect()
     }
 
     /// Returns a stand-in for a thread's creator, because /proc does not contain the creator. It is the oldest other thread of the process with
@@ -149,45 +132,40 @@ impl Tree {
 
     /// Returns the accounts of all threads that were ever tracked; those of living threads end at `end_ns`.
     pub(super) fn clocks(&self, end_ns: u64) -> Vec<Clock> {
-        let alive = self.processes.values().flat_map(|process| process.threads.values());
-        self.ended.iter().copied().chain(alive.map(|thread| thread.alive(end_ns))).collect()
+        self.ended.iter().copied().chain(self.alive().map(|(_, _, thread)| thread.alive(end_ns))).collect()
     }
 
     /// Visits one process. Returns its new child processes, which are tracked from now on.
-    fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<Vec<u32>, Error> {
-        let Tree { root, ticks, children, processes, strangers, ended } = self;
-        let Some(process) = processes.get_mut(&pid) else { return Ok(Vec::new()) };
+    fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<BTreeSet<u32>, Error> {
+        let Tree { root, suspended_ns, children, processes, strangers, ended } = self;
+        let Some(process) = processes.get_mut(&pid) else { return Ok(BTreeSet::new()) };
         let absent_ns = process.listed_ns;
         let visit_ns = now();
-        let mut sight = Sight { root, ticks: *ticks, pid, ended, now };
+        let mut sight = Sight { root, suspended_ns: *suspended_ns, pid, ended, now };
         let mut stirred = sight.known_threads(process)?;
         let may_have_made = process.threads.is_empty() || process.threads.values().any(Thread::is_ready);
         if may_have_made || !stirred.ran.is_empty() || stirred.lost_one {
             let listed = if stirred.reused { None } else { unless_gone(Task::process(root, pid).threads())? };
             let Some(listed) = listed else {
                 lose(processes, pid, now(), ended);
-                return Ok(Vec::new());
+                return Ok(BTreeSet::new());
             };
             sight.listed_threads(process, &listed, &mut stirred)?;
         }
         process.listed_ns = Some(visit_ns);
         let makers = if stirred.lost_one { process.threads.keys().copied().collect() } else { stirred.ran };
-        let mut found = Vec::new();
+        let mut found = BTreeSet::new();
         if *children {
             for tid in makers {
                 found.extend(unless_gone(Task::thread(root, pid, tid).children_of_thread())?.unwrap_or_default());
             }
         }
-        found.retain(|child| !strangers.contains(child));
+        found.retain(|child| !strangers.contains(child) && !processes.contains_key(child));
         // A child of a process that was just enrolled was born after the enrolment.
         let listed_ns = Some(absent_ns.unwrap_or(visit_ns));
-        found.retain(|child| match processes.entry(*child) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(place) => {
-                place.insert(Process { parent: pid, listed_ns, threads: BTreeMap::new(), zombies: BTreeSet::new() });
-                true
-            }
-        });
+        for child in &found {
+            processes.insert(*child, Process { parent: pid, listed_ns, ..Process::default() });
+        }
         Ok(found)
     }
 }
@@ -206,7 +184,7 @@ struct Stirred {
 /// Everything that one visit to a process needs, except the process itself.
 struct Sight<'a> {
     root: &'a Root,
-    ticks: Ticks,
+    suspended_ns: u64,
     pid: u32,
     ended: &'a mut Vec<Clock>,
     now: &'a dyn Fn() -> u64,
@@ -260,8 +238,8 @@ impl Sight<'_> {
                 None => Birth::Enrolled,
                 Some(seen_absent_ns) => Birth::NotBefore {
                     seen_absent_ns,
-                    tick_ns: self.ticks.monotonic_ns(look.stat.start_ticks),
-                    tick_length_ns: self.ticks.length_ns,
+                    tick_ns: look.stat.start_boottime_ns.saturating_sub(self.suspended_ns),
+                    tick_length_ns: 1_000_000_000 / ticks_per_s().max(1),
                 },
             };
             let thread = Thread::new(*tid, self.pid, process.parent, birth, look);
@@ -324,7 +302,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A /proc made by hand, and a clock.
+    /// A /proc made by hand, and a clock. A tick is 10 ms where tests run.
     struct Machine {
         root: TempDir,
         ms: Cell<u64>,
@@ -369,8 +347,7 @@ mod tests {
         }
 
         fn tree(&self, children: bool) -> Tree {
-            let ticks = Ticks { length_ns: 10 * MS, suspended_ns: 0 };
-            let mut tree = Tree::new(Root::at(self.root.path()), ticks, children);
+            let mut tree = Tree::new(Root::at(self.root.path()), 0, children);
             tree.enrol(10, &self.now()).expect("process 10 is there");
             tree
         }

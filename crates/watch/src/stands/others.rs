@@ -24,6 +24,15 @@ pub struct Others {
     pub at_most: bool,
 }
 
+impl Others {
+    /// Leaves out programs that have not run, and sorts the others.
+    pub(super) fn new(mut programs: Vec<Other>, at_most: bool) -> Others {
+        programs.retain(|other| other.ran_ns > 0);
+        programs.sort_by(|a, b| b.ran_ns.cmp(&a.ran_ns).then_with(|| a.comm.cmp(&b.comm)));
+        Others { programs, at_most }
+    }
+}
+
 /// The CPU time of all processes at one point in time.
 pub struct Before {
     root: Root,
@@ -40,7 +49,8 @@ struct Process {
 
 impl Before {
     /// Reads the present CPU times.
-    pub(super) fn read(cpus: &[u32]) -> Before {
+    #[must_use]
+    pub fn read(cpus: &[u32]) -> Before {
         Before::of(Root::live(), cpus)
     }
 
@@ -51,7 +61,8 @@ impl Before {
 
     /// Returns the CPU time, since these times were read, of processes that are neither packed nor cox and have a thread that last ran on one of
     /// the CPUs.
-    pub(super) fn others(&self, packed: &BTreeSet<u32>) -> Vec<Other> {
+    #[must_use]
+    pub fn others(&self, packed: &BTreeSet<u32>) -> Others {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for (process, comm, ran_ns) in processes(&self.root) {
             // A process that has started since these times were read has used all its CPU time since then.
@@ -61,7 +72,7 @@ impl Before {
                 *by_name.entry(comm).or_default() += ran_ns;
             }
         }
-        by_name.into_iter().map(|(comm, ran_ns)| Other { comm, ran_ns }).collect()
+        Others::new(by_name.into_iter().map(|(comm, ran_ns)| Other { comm, ran_ns }).collect(), true)
     }
 
     fn was_there(&self, pid: u32) -> bool {
@@ -113,6 +124,7 @@ mod tests {
         }
         let tick_ns = 1_000_000_000 / machine::process::ticks_per_s();
         let other = |comm: &str, ticks| Other { comm: comm.into(), ran_ns: ticks * tick_ns };
-        assert_eq!(before.others(&BTreeSet::from([13])), [other("hog", 80), other("new", 5)]);
+        let others = Others { programs: vec![other("hog", 80), other("new", 5)], at_most: true };
+        assert_eq!(before.others(&BTreeSet::from([13])), others);
     }
 }

@@ -5,20 +5,20 @@
 //! where in its code a thread is: all threads that can run are reported as queued.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use arch::monotonic_ns;
 use machine::process::{Doing, SchedStat, Task, TaskFiles};
 use machine::{Error, Root};
-use wire::{Stand, State};
+use wire::{Backend, Sample, Stand, State};
 
-use super::Other;
-use super::others::Before;
+use super::others::{Before, Others};
+use super::{Stands, Table};
 use crate::bpf::PLACES;
 use crate::observer::WatchError;
-use crate::proc::now::monotonic_ns;
 use crate::proc::tree::{Id, Tree};
-use crate::proc::{check, ticks};
+use crate::proc::{check, failed, suspended_ns};
 
 /// A pause is this many times as long as the poll before it, so that polling takes at most 2 % of one CPU.
 const PAUSE_PER_POLL: u64 = 50;
@@ -43,8 +43,6 @@ pub struct Polled {
     rows: Arc<Rows>,
     /// The numbers of the threads that were alive at the last poll.
     living: HashMap<Id, usize>,
-    /// Number of threads that got no place because the table was full.
-    without_place: u32,
     /// No poll is made before this time.
     next_ns: u64,
     /// The CPU times of other programs at the start.
@@ -55,6 +53,7 @@ pub struct Polled {
 #[derive(Default)]
 pub struct Rows {
     rows: RwLock<Vec<Arc<Mutex<Row>>>>,
+    without_place: AtomicU32,
     /// Number of threads whose files stay open.
     open: Arc<AtomicUsize>,
 }
@@ -96,37 +95,8 @@ impl Polled {
     }
 
     fn of(root: Root, follow_children: bool, before: Before) -> Result<Polled, WatchError> {
-        let tree = Tree::new(root.clone(), ticks(), follow_children);
-        Ok(Polled { tree, root, rows: Arc::default(), living: HashMap::new(), without_place: 0, next_ns: 0, before })
-    }
-
-    /// See [`Stands::enrol`](super::Stands::enrol).
-    pub fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
-        match self.tree.enrol(pid, &monotonic_ns) {
-            Ok(()) => {}
-            // A process that is gone has no threads.
-            Err(error) if error.is_gone() => {}
-            Err(error) => return Err(failed(error)),
-        }
-        self.give_places();
-        Ok(())
-    }
-
-    /// Looks for new threads; see [`Stands::poll`](super::Stands::poll). The longer a poll takes, the longer is the pause before the next one.
-    pub fn poll(&mut self) -> Result<(), WatchError> {
-        if monotonic_ns() < self.next_ns { Ok(()) } else { self.poll_at_once() }
-    }
-
-    /// See [`Stands::poll_at_once`](super::Stands::poll_at_once).
-    pub fn poll_at_once(&mut self) -> Result<(), WatchError> {
-        // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
-        let before_ns = arch::clock::thread_cpu_ns();
-        self.tree.poll(&monotonic_ns).map_err(failed)?;
-        self.tree.forget_ended();
-        self.give_places();
-        let took_ns = arch::clock::thread_cpu_ns() - before_ns;
-        self.next_ns = monotonic_ns() + (took_ns * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
-        Ok(())
+        let tree = Tree::new(root.clone(), suspended_ns(), follow_children);
+        Ok(Polled { tree, root, rows: Arc::default(), living: HashMap::new(), next_ns: 0, before })
     }
 
     fn give_places(&mut self) {
@@ -143,41 +113,68 @@ impl Polled {
                 continue;
             }
             // The creator is determined only once, because it is found by name and names may change.
-            let number = self.rows.give(&self.root, id, self.tree.kin(id));
-            self.without_place += u32::from(number.is_none());
-            self.living.insert(id, number.unwrap_or(NOWHERE));
+            let number = self.rows.give(&self.root, id, self.tree.kin(id)).unwrap_or(NOWHERE);
+            self.living.insert(id, number);
         }
-    }
-
-    /// See [`Stands::others`](super::Stands::others).
-    pub fn others(&self) -> Vec<Other> {
-        let rows = self.rows.rows.read();
-        let tgid = |row: &Arc<Mutex<Row>>| row.lock().ok().map(|row| row.stand.tgid);
-        let packed = rows.map(|rows| rows.iter().filter_map(tgid).collect()).unwrap_or_default();
-        self.before.others(&packed)
-    }
-
-    pub fn given(&self) -> usize {
-        self.rows.rows.read().map_or(0, |rows| rows.len())
-    }
-
-    /// See [`Stands::without_place`](super::Stands::without_place).
-    pub fn without_place(&self) -> u32 {
-        self.without_place
-    }
-
-    pub fn rows(&self) -> Arc<Rows> {
-        Arc::clone(&self.rows)
     }
 }
 
-fn failed(error: Error) -> WatchError {
-    WatchError::System { what: "polling /proc".into(), source: error.into_io() }
+impl Stands for Polled {
+    fn backend(&self) -> Backend {
+        Backend::Proc
+    }
+
+    fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
+        match self.tree.enrol(pid, &monotonic_ns) {
+            Ok(()) => {}
+            // A process that is gone has no threads.
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(failed(error)),
+        }
+        self.give_places();
+        Ok(())
+    }
+
+    /// The longer a poll takes, the longer is the pause before the next one.
+    fn poll(&mut self) -> Result<(), WatchError> {
+        if monotonic_ns() < self.next_ns { Ok(()) } else { self.poll_at_once() }
+    }
+
+    fn poll_at_once(&mut self) -> Result<(), WatchError> {
+        // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
+        let before_ns = arch::clock::thread_cpu_ns();
+        self.tree.poll(&monotonic_ns).map_err(failed)?;
+        self.tree.forget_ended();
+        self.give_places();
+        let took_ns = arch::clock::thread_cpu_ns() - before_ns;
+        self.next_ns = monotonic_ns() + (took_ns * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
+        Ok(())
+    }
+
+    fn sample_on(&mut self, _cpus: &[u32], _mean_ns: u64) -> Result<(), WatchError> {
+        Ok(())
+    }
+
+    fn take_samples(&mut self) -> Result<Vec<Sample>, WatchError> {
+        Ok(Vec::new())
+    }
+
+    fn table(&self) -> Arc<dyn Table> {
+        Arc::clone(&self.rows) as Arc<dyn Table>
+    }
+
+    fn others(&self) -> Others {
+        self.before.others(&self.rows.processes())
+    }
 }
 
 impl Rows {
     fn give(&self, root: &Root, id: Id, kin: u32) -> Option<usize> {
-        let mut rows = self.rows.write().ok().filter(|rows| rows.len() < PLACES)?;
+        let mut rows = self.rows.write().ok()?;
+        if rows.len() >= PLACES {
+            self.without_place.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         let open = Open::of(&self.open);
         let files = TaskFiles::new(Task::thread(root, id.tgid, id.tid), open.is_some());
         let stand = Stand {
@@ -197,20 +194,28 @@ impl Rows {
         self.with(number, Row::end);
     }
 
-    /// See [`Table::read`](super::Table::read).
-    pub fn read(&self, number: usize) -> Option<Stand> {
-        self.with(number, |row| row.read(monotonic_ns()))
-    }
-
-    /// See [`Table::known`](super::Table::known).
-    pub fn known(&self, number: usize) -> Option<Stand> {
-        self.with(number, |row| row.stand)
-    }
-
     fn with<T>(&self, number: usize, what: impl FnOnce(&mut Row) -> T) -> Option<T> {
         let row = self.rows.read().ok()?.get(number).cloned()?;
         let mut row = row.lock().ok()?;
         Some(what(&mut row))
+    }
+}
+
+impl Table for Rows {
+    fn given(&self) -> usize {
+        self.rows.read().map_or(0, |rows| rows.len())
+    }
+
+    fn without_place(&self) -> u32 {
+        self.without_place.load(Ordering::Relaxed)
+    }
+
+    fn read(&self, number: usize) -> Option<Stand> {
+        self.with(number, |row| row.read(monotonic_ns()))
+    }
+
+    fn known(&self, number: usize) -> Option<Stand> {
+        self.with(number, |row| row.stand)
     }
 }
 
@@ -312,8 +317,8 @@ mod tests {
         machine.put(10, 10, 'S', 100, 4);
         machine.put(10, 11, 'R', 50, 1);
         let polled = machine.polled();
-        let (rows, look) = (polled.rows(), |stand: Stand| (stand.tid, state(&stand), stand.run_ns, stand.blocks));
-        assert_eq!(polled.given(), 2);
+        let (rows, look) = (polled.rows.clone(), |stand: Stand| (stand.tid, state(&stand), stand.run_ns, stand.blocks));
+        assert_eq!(polled.rows.given(), 2);
         assert_eq!(rows.read(0).map(look), Some((10, State::Blocked, 100, 4)));
         assert_eq!(rows.read(1).map(look), Some((11, State::Preempt, 50, 1)));
         assert_eq!(rows.read(2), None);
@@ -339,8 +344,8 @@ mod tests {
         machine.put(10, 11, 'R', 1, 0);
         polled.next_ns = 0;
         polled.poll().unwrap();
-        let rows = polled.rows();
-        assert_eq!((polled.given(), rows.read(1).map(|stand| stand.creator_tid)), (2, Some(10)));
+        let rows = polled.rows.clone();
+        assert_eq!((polled.rows.given(), rows.read(1).map(|stand| stand.creator_tid)), (2, Some(10)));
         // Files that were deleted can still be read here, unlike those of /proc.
         rows.with(1, |row| row.files.close()).unwrap();
         fs::remove_dir_all(machine.task(10, 11)).unwrap();
@@ -351,7 +356,7 @@ mod tests {
         polled.next_ns = 0;
         polled.poll().unwrap();
         assert_eq!(rows.read(0).map(|stand| state(&stand)), Some(State::Dead));
-        assert_eq!(polled.given(), 2, "numbers are not given out again");
+        assert_eq!(polled.rows.given(), 2, "numbers are not given out again");
     }
 
     #[test]
@@ -359,7 +364,7 @@ mod tests {
         let machine = Machine(tempfile::tempdir().unwrap());
         machine.put(10, 10, 'R', 1, 0);
         machine.put(10, 11, 'S', 1, 0);
-        let rows = machine.polled().rows();
+        let rows = machine.polled().rows.clone();
         // In the order in which they are asked for.
         let out_ns = |number| rows.with(number, |row| row.read(5_000_000 + number as u64)).unwrap().out_ns;
         assert!(out_ns(0) > out_ns(1));
@@ -373,7 +378,7 @@ mod tests {
         polled.rows.open.store(STAY_OPEN, Ordering::Relaxed);
         machine.put(10, 11, 'R', 1, 0);
         polled.poll_at_once().unwrap();
-        let rows = polled.rows();
+        let rows = polled.rows.clone();
         let stays_open = |number| rows.with(number, |row| row.open.is_some()).unwrap();
         assert!(stays_open(0) && !stays_open(1));
         rows.end(0);
@@ -391,11 +396,11 @@ mod tests {
         machine.put(10, 11, 'R', 1, 0);
         polled.next_ns = u64::MAX;
         polled.poll().unwrap();
-        assert_eq!(polled.given(), 1);
+        assert_eq!(polled.rows.given(), 1);
         polled.next_ns = 0;
         let before_ns = monotonic_ns();
         polled.poll().unwrap();
-        assert!(polled.given() == 2 && polled.next_ns > before_ns, "and again some time later");
+        assert!(polled.rows.given() == 2 && polled.next_ns > before_ns, "and again some time later");
     }
 
     #[test]
@@ -403,6 +408,6 @@ mod tests {
         let machine = Machine(tempfile::tempdir().unwrap());
         let mut polled = Polled::of(Root::at(machine.0.path()), true, Before::read(&[])).unwrap();
         polled.enrol(10).unwrap();
-        assert_eq!(polled.given(), 0);
+        assert_eq!(polled.rows.given(), 0);
     }
 }

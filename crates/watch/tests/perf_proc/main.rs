@@ -5,8 +5,8 @@ mod session;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use watch::perf::{self, PerfObserver};
-use watch::proc::{self, ProcObserver};
+use watch::perf::PerfObserver;
+use watch::proc::ProcObserver;
 use watch::{Intake, Observer, WatchError};
 use wire::layout::ENROLLED_ALIVE;
 use wire::{Backend, Clock, State};
@@ -17,11 +17,11 @@ use session::{Make, Run, Waiting, observe, observe_to_end, workload};
 const MAKES: [Make; 2] = [perf, proc];
 
 fn perf(children: bool) -> Box<dyn Observer> {
-    Box::new(PerfObserver::new(perf::Options { children }).expect("perf works here"))
+    Box::new(PerfObserver::new(children).expect("perf works here"))
 }
 
 fn proc(children: bool) -> Box<dyn Observer> {
-    Box::new(ProcObserver::new(proc::Options { children }).expect("proc works here"))
+    Box::new(ProcObserver::new(children).expect("proc works here"))
 }
 
 fn online_cpus() -> u64 {
@@ -213,7 +213,7 @@ fn readable(observer: &dyn Observer, limit_s: i64) -> bool {
 
 #[test]
 fn full_rings_are_told_and_the_dead_are_known() {
-    let mut observer = PerfObserver::new(perf::Options { children: true }).expect("perf works here");
+    let mut observer = PerfObserver::new(true).expect("perf works here");
     // A round trip is at least four records of 32 bytes; three times what the rings hold.
     let rounds = 3 * observer.ring_bytes() as u64 * online_cpus() / (4 * 32);
     let mut waiting = Waiting::launch(&["ping-pong", &rounds.to_string()]);

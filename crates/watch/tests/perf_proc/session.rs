@@ -12,9 +12,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
 use testkit::native;
 use watch::{Intake, Observer};
-use wire::event::{Event, EventKind, Off};
 use wire::layout::ENROLLED_ALIVE;
-use wire::{Backend, Clock, Record, Sample, State};
+use wire::{Backend, Cause, Clock, Event, EventKind, Left, Record, Sample, State};
 
 /// Where the compiled workload is, for a copy of this test that runs as another user.
 pub const WORKLOAD: &str = "COX_TEST_WORKLOAD";
@@ -230,11 +229,11 @@ fn reduce(events: &[Event], run: &mut Run) {
         assert!(event.t_ns >= clock.since_ns, "in order of time: {event:?} after {}", clock.since_ns);
         match &event.kind {
             EventKind::In { cpu } => native::switch_in(clock, event.t_ns, *cpu, 0, 0),
-            EventKind::Out { off } => {
-                let (state, cause) = match off {
-                    Off::Preempted { .. } => (State::Preempt, 0),
-                    Off::Blocked(cause) => (State::Blocked, *cause as u8),
-                    Off::Dead => (State::Dead, 0),
+            EventKind::Out { left } => {
+                let (state, cause) = match left {
+                    Left::Preempted { .. } => (State::Preempt, 0),
+                    Left::Blocked(cause) => (State::Blocked, cause.unwrap_or(Cause::Other) as u8),
+                    Left::Dead => (State::Dead, 0),
                 };
                 native::switch_out(clock, event.t_ns, state as u8, cause, false, 0, 0);
             }

@@ -21,8 +21,6 @@ typedef long long __s64;
 #include <linux/types.h>
 #endif
 
-#define COX_WIRE_VERSION 1
-
 /* CPUs with a number at or above this have no account. On a machine with such CPUs, cox prints a message and does not run. */
 #define COX_MAX_CPUS 1024
 #define COX_MASK_WORDS (COX_MAX_CPUS / 64)

@@ -15,7 +15,10 @@ impl Manager<'_> {
                 self.summary.diagnostics.push(format!("{count} {what}"));
             }
         };
-        say(u64::from(self.stands.without_place()), "threads were not packed: the table has places for 65,536 threads");
+        say(
+            u64::from(self.stands.table().without_place()),
+            "threads were not packed: the table has places for 65,536 threads",
+        );
         let absent = self.shared.without_ticker.load(Ordering::Relaxed);
         say(
             u64::from(absent),

@@ -67,9 +67,7 @@ COX_INLINE void kernel_account_ends(struct task_struct *p, struct cox_clock *c)
 COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 t)
 {
 	c->flags &= ~COX_LAUNCHED;
-	c->born_ns = t;
-	c->since_ns = t;
-	c->state = COX_BORN;
+	cox_clock_born(c, t);
 	kernel_account_begins(p, c);
 }
 

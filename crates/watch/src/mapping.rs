@@ -1,0 +1,48 @@
+//! Memory that cox shares with the kernel or with other processes.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr::{self, NonNull};
+
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A mapping of a file from its start. Dropping this value unmaps it.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    begin: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping belongs to no thread. Its users read words that others write as atomics, or copy them by volatile reads.
+unsafe impl Send for Mapping {}
+// SAFETY: shared memory, which its users read as atomics or copy by volatile reads, in any thread.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` of a file.
+    pub(crate) fn new(file: impl AsFd, bytes: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
+        // SAFETY: a new mapping, at an address of the kernel's choice.
+        let begin = unsafe { mmap(ptr::null_mut(), bytes, access, flags, file, 0) }?;
+        let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapping { begin, bytes })
+    }
+
+    /// Returns the length of the mapping, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the address of the `T` at this offset, which must be within the mapping.
+    pub(crate) fn at<T>(&self, offset: usize) -> *mut T {
+        debug_assert!(offset + size_of::<T>() <= self.bytes);
+        self.begin.as_ptr().wrapping_add(offset).cast()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made; no reference into it outlives this value. Nothing could be done if the kernel refused, which it does
+        // not.
+        let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.bytes) };
+    }
+}
