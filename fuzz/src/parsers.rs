@@ -42,7 +42,7 @@ pub const PARSERS: &[Parser] = &[
 
 /// Reads perf's files in all modes, and the text of `perf script`.
 fn perf(input: &[u8]) {
-    let mut threads = Crew::new();
+    let mut threads = Crew::default();
     let _ = perfdata::read(&mut Cursor::new(input), &[], |event| {
         threads.take(event, |_| {});
         Ok(())

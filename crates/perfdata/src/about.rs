@@ -1,6 +1,8 @@
 //! The machine that a recording was made on, from the feature sections of the file
 //! (tools/perf/Documentation/perf.data-file-format.txt).
 
+use wire::layout::comm_text;
+
 use crate::bytes::Rest;
 
 /// Numbers of the feature sections that this module reads.
@@ -64,9 +66,7 @@ fn name(rest: &mut Rest<'_>) -> Option<String> {
 /// Reads a string: its padded length, then its bytes.
 fn text(rest: &mut Rest<'_>) -> Option<String> {
     let length = rest.u32()?;
-    let padded = rest.take(length.into())?;
-    let end = padded.iter().position(|byte| *byte == 0).unwrap_or(padded.len());
-    Some(String::from_utf8_lossy(&padded[..end]).into_owned())
+    rest.take(length.into()).map(comm_text)
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Locates time, thread, CPU and payload in a record. `perf_event_attr` defines the fields of a sample
-//! (perf_event_open(2)).
+//! (perf_event_open(2)). All fields before the variable ones have fixed offsets, which are computed once per event.
 
 use crate::bytes::{Rest, u32_at, u64_at};
-use crate::shape::Shape;
-use crate::stamp::Stamp;
 
 /// Bits of `sample_type`. Each bit adds a field to a sample, and thereby shifts the fields after that field.
 const IP: u64 = 1 << 0;
@@ -32,6 +30,15 @@ const TRACEPOINT: u32 = 2;
 /// Maximum number of calls in a call chain, and of events in a group. The kernel's default limit for call chains is 127
 /// and can be raised.
 const DEEPEST: u64 = 8192;
+
+/// Time, CPU and thread of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) t_ns: u64,
+    pub(crate) cpu: u32,
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+}
 
 /// The attributes that one event was recorded with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,61 +88,18 @@ impl Attr {
         u64_at(body, body.len().checked_sub(8)?)
     }
 
-    /// Returns the offsets of a sample's fields; `None` if the sample has no payload, or if a field of variable length
-    /// precedes the payload.
+    /// Returns the layout of the event's samples; `None` if they have no payload.
     pub(crate) fn shape(&self) -> Option<Shape> {
-        if self.has(READ) || self.has(CALLCHAIN) || !self.has(RAW) {
-            return None;
-        }
         let offset = |before: &[u64]| 8 * before.iter().filter(|part| self.has(**part)).count();
         let place = |part, before: &[u64]| self.has(part).then(|| offset(before));
-        Some(Shape {
+        self.has(RAW).then(|| Shape {
             tid: place(TID, &[IDENTIFIER, IP]),
             time: place(TIME, &[IDENTIFIER, IP, TID]),
             cpu: place(CPU, &[IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID]),
-            raw: offset(&[IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD]),
+            fixed: offset(&[IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD]),
+            counts: self.has(READ).then_some(self.read_format),
+            has_calls: self.has(CALLCHAIN),
         })
-    }
-
-    /// Returns a sample's stamp (time, CPU and thread) and its payload.
-    pub(crate) fn sample<'b>(&self, body: &'b [u8]) -> Option<(Stamp, &'b [u8])> {
-        let mut rest = Rest(body);
-        let mut stamp = Stamp::default();
-        let words = |parts: &[u64]| parts.iter().filter(|part| self.has(**part)).count() as u64;
-        rest.take(8 * words(&[IDENTIFIER, IP]))?;
-        if self.has(TID) {
-            (stamp.pid, stamp.tid) = (rest.u32()? as i32, rest.u32()? as i32);
-        }
-        if self.has(TIME) {
-            stamp.t_ns = rest.u64()?;
-        }
-        rest.take(8 * words(&[ADDR, ID, STREAM_ID]))?;
-        if self.has(CPU) {
-            stamp.cpu = rest.u32()?;
-            rest.u32()?;
-        }
-        rest.take(8 * words(&[PERIOD]))?;
-        if self.has(READ) {
-            self.skip_counts(&mut rest)?;
-        }
-        if self.has(CALLCHAIN) {
-            let calls = rest.u64().filter(|calls| *calls <= DEEPEST)?;
-            rest.take(8 * calls)?;
-        }
-        if !self.has(RAW) {
-            return None;
-        }
-        let size = rest.u32()?;
-        rest.take(size.into()).map(|payload| (stamp, payload))
-    }
-
-    fn skip_counts(&self, rest: &mut Rest<'_>) -> Option<()> {
-        let words = |parts: &[u64]| parts.iter().filter(|part| self.read_format & **part != 0).count() as u64;
-        let times = words(&[READ_ENABLED, READ_RUNNING]);
-        let of_each = 1 + words(&[READ_ID, READ_LOST]);
-        let events =
-            if self.read_format & READ_GROUP != 0 { rest.u64().filter(|events| *events <= DEEPEST)? } else { 1 };
-        rest.take(8 * (times + events * of_each)).map(|_| ())
     }
 
     /// Returns the stamp at the end of a record that is not a sample; `None` if the record has none.
@@ -163,6 +127,57 @@ impl Attr {
     }
 }
 
+/// The layout of a sample's body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    /// Offset of the process id. The thread id follows it.
+    tid: Option<usize>,
+    time: Option<usize>,
+    cpu: Option<usize>,
+    /// Size of the fields that have a fixed length. The counts, the call chain and the payload follow them.
+    fixed: usize,
+    /// The format of the event's counts, if the sample has them.
+    counts: Option<u64>,
+    has_calls: bool,
+}
+
+impl Shape {
+    /// Returns a sample's stamp (time, CPU and thread) and its payload; `None` if the sample is shorter than its size
+    /// fields say.
+    #[inline]
+    pub(crate) fn sample<'b>(&self, body: &'b [u8]) -> Option<(Stamp, &'b [u8])> {
+        let mut rest = Rest(body.get(self.fixed..)?);
+        if let Some(format) = self.counts {
+            skip_counts(format, &mut rest)?;
+        }
+        if self.has_calls {
+            let calls = rest.u64().filter(|calls| *calls <= DEEPEST)?;
+            rest.take(8 * calls)?;
+        }
+        let size = rest.u32()?;
+        let payload = rest.take(size.into())?;
+        let mut stamp = Stamp::default();
+        if let Some(at) = self.tid {
+            (stamp.pid, stamp.tid) = (u32_at(body, at)? as i32, u32_at(body, at + 4)? as i32);
+        }
+        if let Some(at) = self.time {
+            stamp.t_ns = u64_at(body, at)?;
+        }
+        if let Some(at) = self.cpu {
+            stamp.cpu = u32_at(body, at)?;
+        }
+        Some((stamp, payload))
+    }
+}
+
+fn skip_counts(format: u64, rest: &mut Rest<'_>) -> Option<()> {
+    let words = |parts: &[u64]| parts.iter().filter(|part| format & **part != 0).count() as u64;
+    let times = words(&[READ_ENABLED, READ_RUNNING]);
+    let of_each = 1 + words(&[READ_ID, READ_LOST]);
+    let events = if format & READ_GROUP != 0 { rest.u64().filter(|events| *events <= DEEPEST)? } else { 1 };
+    rest.take(8 * (times + events * of_each)).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,27 +201,42 @@ mod tests {
         body.extend(b"load");
         let attr = attr(all, READ_ENABLED | READ_RUNNING | READ_ID | READ_GROUP);
         let stamp = Stamp { t_ns: 1234, cpu: 3, pid: 5, tid: 7 };
-        assert_eq!(attr.sample(&body), Some((stamp, &b"load"[..])));
+        let shape = attr.shape().unwrap();
+        assert_eq!(shape.sample(&body), Some((stamp, &b"load"[..])));
         assert_eq!(attr.id_of_sample(&body), Some(9));
         for shorter in 0..body.len() {
-            assert_eq!(attr.sample(&body[..shorter]), None);
+            assert_eq!(shape.sample(&body[..shorter]), None);
         }
     }
 
     #[test]
-    fn a_shape_says_the_same_as_the_parts_one_after_another() {
-        let body: Vec<u8> = (0..120u8).map(|byte| if byte % 8 == 0 { byte / 8 } else { 0 }).collect();
-        let parts = [IP, TID, TIME, ADDR, ID, CPU, PERIOD, STREAM_ID, IDENTIFIER];
+    fn parts_are_found_whichever_others_there_are() {
+        // In the order of a sample, each with its value.
+        let parts = [
+            (IDENTIFIER, 11),
+            (IP, 12),
+            (TID, 7 << 32 | 5),
+            (TIME, 1234),
+            (ADDR, 13),
+            (ID, 14),
+            (STREAM_ID, 15),
+            (CPU, 3),
+            (PERIOD, 16),
+        ];
         for which in 0..1usize << parts.len() {
-            let chosen = parts.iter().enumerate().filter(|(nth, _)| which >> nth & 1 != 0);
-            let attr = attr(chosen.fold(RAW, |all, (_, part)| all | part), 0);
-            let shape = attr.shape().unwrap();
+            let chosen = parts.iter().enumerate().filter(|(nth, _)| which >> nth & 1 != 0).map(|(_, part)| *part);
+            let (bits, values): (Vec<u64>, Vec<u64>) = chosen.unzip();
+            let mut body = words(&values);
+            body.extend(4u32.to_le_bytes());
+            body.extend(b"load");
+            let of = |part, value| if bits.contains(&part) { value } else { 0 };
+            let stamp =
+                Stamp { t_ns: of(TIME, 1234), cpu: of(CPU, 3) as u32, pid: of(TID, 5) as i32, tid: of(TID, 7) as i32 };
+            let shape = attr(bits.iter().fold(RAW, |all, part| all | part), 0).shape().unwrap();
+            assert_eq!(shape.sample(&body), Some((stamp, &b"load"[..])), "{which:b}");
             for length in 0..body.len() {
-                assert_eq!(shape.sample(&body[..length]), attr.sample(&body[..length]), "{which:b} {length}");
+                assert_eq!(shape.sample(&body[..length]), None, "{which:b} {length}");
             }
-        }
-        for other in [READ, CALLCHAIN] {
-            assert_eq!(attr(RAW | other, 0).shape(), None);
         }
         assert_eq!(attr(TIME, 0).shape(), None);
     }

@@ -16,7 +16,6 @@
 //! time of the switch-in (the thread's *arrival*) is calculated from it. Without that event, this time is unknown.
 
 use foldhash::HashMap;
-use wire::layout::comm_text;
 use wire::{Left, Migration, Moment, What};
 
 use crate::event::{Comm, Event, Kind};
@@ -86,38 +85,15 @@ impl Person {
 #[derive(Clone, Debug, Default)]
 pub struct Crew {
     people: HashMap<u32, Person>,
-    cpus: u32,
-    recovered: u64,
+    /// The highest CPU number of all trace events, plus one.
+    pub cpus: u32,
+    /// Number of switch-ins that were not recorded and were derived from the charged run time.
+    pub recovered: u64,
     /// Whether the first scheduler event was seen.
     has_begun: bool,
 }
 
 impl Crew {
-    /// Returns an empty thread table.
-    #[must_use]
-    pub fn new() -> Crew {
-        Crew::default()
-    }
-
-    /// Returns the highest CPU number of all trace events, plus one.
-    #[must_use]
-    pub fn cpus(&self) -> u32 {
-        self.cpus
-    }
-
-    /// Returns the number of switch-ins that were not recorded and were derived from the charged run time.
-    #[must_use]
-    pub fn recovered(&self) -> u64 {
-        self.recovered
-    }
-
-    /// Returns the last name of the thread that had this id at that time.
-    #[must_use]
-    pub fn name(&self, tid: u32, born_ns: u64) -> Option<String> {
-        let life = self.life(tid, born_ns).filter(|life| life.comm[0] != 0)?;
-        Some(comm_text(&life.comm))
-    }
-
     /// Returns the thread's name in the kernel's form: 16 bytes, padded with NUL.
     #[must_use]
     pub fn comm(&self, tid: u32, born_ns: u64) -> Comm {

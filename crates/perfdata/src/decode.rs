@@ -3,7 +3,7 @@
 use foldhash::{HashMap, HashMapExt};
 
 use crate::about::FEATURES;
-use crate::attr::Attr;
+use crate::attr::{Attr, Shape, Stamp};
 use crate::bytes::{u32_at, u64_at};
 use crate::ending::Ending;
 use crate::error::Error;
@@ -11,8 +11,6 @@ use crate::event::{Event, Kind, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
 use crate::rounds::Told;
-use crate::shape::Shape;
-use crate::stamp::Stamp;
 use crate::tracing;
 
 /// Record types (perf_event_open(2)). Types from 64 on are defined by the perf tool.
@@ -113,11 +111,10 @@ impl Point {
     }
 }
 
-/// Layout of an event's samples: offsets of the fields before the payload, if they are fixed, and the positions of the
-/// payload's fields.
+/// Layout of an event's samples, and the positions of the payload's fields.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    shape: Option<Shape>,
+    shape: Shape,
     point: Point,
 }
 
@@ -238,7 +235,7 @@ impl<'k> Decoder<'k> {
         let has_waking = self.attrs.iter().filter_map(format_of).any(|format| format.name == "sched_waking");
         let wanted = |format: &&Format| !(has_waking && format.name == "sched_wakeup");
         let point = |attr| format_of(attr).filter(wanted).and_then(Point::of);
-        let points = self.attrs.iter().map(|attr| Some(Known { shape: attr.shape(), point: point(attr)? }));
+        let points = self.attrs.iter().map(|attr| Some(Known { shape: attr.shape()?, point: point(attr)? }));
         self.points = Some(points.collect());
         Ok(())
     }
@@ -255,10 +252,7 @@ impl<'k> Decoder<'k> {
     fn sample(&self, body: &[u8]) -> Option<Event> {
         let owner = self.owner(self.attrs.first()?.id_of_sample(body))?;
         let Known { shape, point } = self.points.as_ref()?.get(owner)?.as_ref()?;
-        let (stamp, payload) = match shape {
-            Some(shape) => shape.sample(body)?,
-            None => self.attrs[owner].sample(body)?,
-        };
+        let (stamp, payload) = shape.sample(body)?;
         Some(event(stamp, point.event(payload)?)).filter(|event| event.t_ns != 0 && event.is_possible())
     }
 

@@ -6,7 +6,7 @@
 //!    assumes no fixed positions.
 //! 3. `attr` locates time, CPU and payload in a record; `records` cuts the stream into records and decompresses the
 //!    compressed ones.
-//! 4. `decode` converts records to events, using the sample layout that `shape` found. `rounds` sorts the events. It
+//! 4. `decode` converts records to events, using the sample layout that `attr` found. `rounds` sorts the events. It
 //!    holds only those of the last two rounds; a round ends with a mark, which perf writes after it has emptied the
 //!    buffers of all CPUs. `relay` reads and decodes a long file in a second thread.
 //! 5. [`crew`] converts events to [`wire::Moment`]s, for accounting.
@@ -29,8 +29,6 @@ mod records;
 mod relay;
 mod rounds;
 mod script;
-mod shape;
-mod stamp;
 mod tracing;
 
 use std::io::{self, BufRead, Seek};
@@ -46,12 +44,6 @@ pub use format::Format;
 const MAGIC: &[u8; 8] = b"PERFILE2";
 /// First bytes of a perf file from a machine with the other byte order.
 const OTHER_ENDIAN: &[u8; 8] = b"2ELIFREP";
-
-/// Returns whether these are the first bytes of a perf file.
-#[must_use]
-pub fn is_perf_data(start: &[u8]) -> bool {
-    start.starts_with(MAGIC) || start.starts_with(OTHER_ENDIAN)
-}
 
 /// Reads a recording and passes its scheduler events to `each` in order of time. `known` has the event formats of this
 /// machine; they are used if the recording was truncated before its own formats.

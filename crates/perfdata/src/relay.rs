@@ -45,12 +45,10 @@ pub(crate) fn through(
     each: &mut impl FnMut(&Event) -> io::Result<()>,
 ) -> Result<Ending, Error> {
     let mut rounds = Rounds::new();
-    let mut is_over = read(&mut records, &mut decoder, alone, |told| Ok(rounds.take(told, &mut *each)?))?;
+    let mut take = |told| rounds.take(told, &mut *each);
+    let is_over = read(&mut records, &mut decoder, alone, &mut take)? || by_two(&mut records, &mut decoder, &mut take)?;
     if !is_over {
-        is_over = by_two(&mut records, &mut decoder, |told| rounds.take(told, &mut *each))?;
-    }
-    if !is_over {
-        read(&mut records, &mut decoder, usize::MAX, |told| Ok(rounds.take(told, &mut *each)?))?;
+        read(&mut records, &mut decoder, usize::MAX, &mut take)?;
     }
     rounds.finish(each)?;
     decoder.ending.cut = records.cut.or(cut);
@@ -62,7 +60,7 @@ fn read(
     records: &mut Records<impl BufRead>,
     decoder: &mut Decoder<'_>,
     most: usize,
-    mut hand_on: impl FnMut(Told) -> Result<(), Error>,
+    mut hand_on: impl FnMut(Told) -> io::Result<()>,
 ) -> Result<bool, Error> {
     for _ in 0..most {
         let Some(head) = records.next()? else { return Ok(true) };
@@ -107,7 +105,7 @@ fn send(
 ) -> Result<(), Error> {
     let room = || emptied.try_recv().unwrap_or_else(|_| Batch::with_capacity(BATCH));
     // Sending fails only if the caller has stopped receiving. The caller then returns its own error.
-    let send = |batch| full.send(batch).map_err(|_| Error::Io(io::ErrorKind::BrokenPipe.into()));
+    let send = |batch| full.send(batch).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe));
     let mut batch = room();
     let ended = read(records, decoder, usize::MAX, |told| {
         batch.push(told);

@@ -21,6 +21,9 @@ const LONGEST: u64 = 4096;
 /// If this number of bytes contains no event, the reader gives up.
 const PATIENCE: u64 = 1 << 20;
 
+/// The events that a libtraceevent plugin prints in another form than the kernel.
+const OF_TWO_FORMS: [&str; 4] = ["sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new"];
+
 /// Reads the text of `perf script`.
 pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io::Result<()>) -> Result<Ending, Error> {
     let mut ending = Ending::default();
@@ -40,13 +43,13 @@ pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io:
                 ending.cut = Some(Cut { at_bytes, why: "the last line is incomplete" });
             }
             // If the text has sched_waking, sched_wakeup is ignored: it reports the same wake-up, later.
-            Some((_, Name::Wakeup)) if has_waking => ending.skipped += 1,
+            Some((_, "sched_wakeup")) if has_waking => ending.skipped += 1,
             Some((None, name)) => {
-                ending.unclear += u64::from(name != Name::Other);
+                ending.unclear += u64::from(OF_TWO_FORMS.contains(&name));
                 ending.skipped += 1;
             }
             Some((Some(event), name)) => {
-                has_waking |= name == Name::Waking;
+                has_waking |= name == "sched_waking";
                 ending.late += u64::from(event.t_ns < last_ns);
                 last_ns = last_ns.max(event.t_ns);
                 match event.kind {
@@ -69,23 +72,14 @@ pub(crate) fn read(input: &mut impl BufRead, mut each: impl FnMut(&Event) -> io:
     }
 }
 
-/// The event names that the reader must distinguish: a wake-up may be reported twice, and some events have two forms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
-    Waking,
-    Wakeup,
-    FirstWakeup,
-    Switch,
-    Other,
-}
-
-/// Parses a line. Returns the event and its name. The event is `None` if its fields could not be parsed. Returns `None`
-/// if the line is not an event, or if the event's numbers are out of range.
-fn parse(line: &str) -> Option<(Option<Event>, Name)> {
+/// Parses a line. Returns the event and the name of its tracepoint, which is empty for perf's own records. The event is
+/// `None` if its fields could not be parsed. Returns `None` if the line is not an event, or if the event's numbers are
+/// out of range.
+fn parse(line: &str) -> Option<(Option<Event>, &str)> {
     event(line).filter(|(event, _)| event.as_ref().is_none_or(Event::is_possible))
 }
 
-fn event(line: &str) -> Option<(Option<Event>, Name)> {
+fn event(line: &str) -> Option<(Option<Event>, &str)> {
     let line = line.trim_end();
     // Take the first bracket that contains a CPU number, because a name may contain brackets.
     let (before, cpu, after) = line.match_indices(" [").find_map(|(at, _)| {
@@ -101,19 +95,11 @@ fn event(line: &str) -> Option<(Option<Event>, Name)> {
     let t_ns = nanoseconds(time.rsplit(' ').next()?)?;
     let rest = rest.trim_start();
     if let Some(record) = rest.strip_prefix("PERF_RECORD_") {
-        return Some((Some(Event { t_ns, cpu, pid, tid, kind: self::record(record)? }), Name::Other));
+        return Some((Some(Event { t_ns, cpu, pid, tid, kind: self::record(record)? }), ""));
     }
     let (name, fields) = rest.split_once(": ")?;
     let name = name.trim_end_matches(':').rsplit(':').next()?;
-    let kind = kind(name, fields);
-    let name = match name {
-        "sched_waking" => Name::Waking,
-        "sched_wakeup" => Name::Wakeup,
-        "sched_wakeup_new" => Name::FirstWakeup,
-        "sched_switch" => Name::Switch,
-        _ => Name::Other,
-    };
-    Some((kind.map(|kind| Event { t_ns, cpu, pid, tid, kind }), name))
+    Some((kind(name, fields).map(|kind| Event { t_ns, cpu, pid, tid, kind }), name))
 }
 
 /// Parses a time such as `61240.175849`, with six or nine digits after the point.

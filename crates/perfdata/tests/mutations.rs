@@ -34,7 +34,7 @@ fn originals() -> Vec<Vec<u8>> {
 
 /// Reads it all, and makes moments of it.
 fn read(bytes: &[u8], known: &[Format]) -> u64 {
-    let (mut crew, mut moments) = (Crew::new(), 0);
+    let (mut crew, mut moments) = (Crew::default(), 0);
     let _ = perfdata::read(&mut Cursor::new(bytes), known, |event| {
         crew.take(event, |moment| moments += u64::from(moment.what().is_some()));
         Ok(())

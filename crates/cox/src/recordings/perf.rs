@@ -34,7 +34,7 @@ pub struct Making {
 impl Making {
     /// Creates an empty account. `replay` decides whether [`Making::stretches`] returns anything.
     pub fn new(replay: Replay, sorter: Option<Sorter<Moment>>) -> Making {
-        Making { crew: Crew::new(), replay, sorter, window_ns: None, played: 0 }
+        Making { crew: Crew::default(), replay, sorter, window_ns: None, played: 0 }
     }
 
     /// Processes an event; returns `Ok(true)` if the account has been advanced by it.
@@ -68,13 +68,13 @@ impl Making {
 
     /// Returns the highest CPU number plus one.
     pub fn cpus(&self) -> u32 {
-        self.crew.cpus()
+        self.crew.cpus
     }
 
     /// Returns the record for the account, and tells the user what the recording lacks.
     pub fn record(&mut self, ending: &Ending, around: &Around<'_>) -> Record {
         super::say_what_lacks(ending, around);
-        let recovered = self.crew.recovered();
+        let recovered = self.crew.recovered;
         if recovered > 0 {
             (around.say)(&format!(
                 "the recording lacks {recovered} switches; cox computed their times from the CPU time charged to the threads"
