@@ -84,29 +84,29 @@ COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 	return thread && thread->monitored.process ? &thread->monitored : NULL;
 }
 
-/* Returns a process's page, from the map that has the pages of all processes. */
-COX_INLINE void *page_in(void *pages, u32 process)
+/* Returns the program page of a process. Returns NULL also if the process has no page yet, or a page of another layout. */
+COX_INLINE struct cox_umt_said *said_by(u32 process)
+{
+	struct cox_umt_said *said;
+	u32 only = 0;
+	void *page;
+
+	if (!has_overlap)
+		return NULL;
+	page = bpf_map_lookup_elem(&said_of, &process);
+	said = page ? bpf_map_lookup_elem(page, &only) : NULL;
+	return said && said->version == COX_UMT_VERSION ? said : NULL;
+}
+
+COX_INLINE struct cox_umt_seen *seen_by(u32 process)
 {
 	u32 only = 0;
 	void *page;
 
 	if (!has_overlap)
 		return NULL;
-	page = bpf_map_lookup_elem(pages, &process);
+	page = bpf_map_lookup_elem(&seen_of, &process);
 	return page ? bpf_map_lookup_elem(page, &only) : NULL;
-}
-
-/* Returns the program page of a process. Returns NULL also if the process has no page yet, or a page of another layout. */
-COX_INLINE struct cox_umt_said *said_by(u32 process)
-{
-	struct cox_umt_said *said = page_in(&said_of, process);
-
-	return said && said->version == COX_UMT_VERSION ? said : NULL;
-}
-
-COX_INLINE struct cox_umt_seen *seen_by(u32 process)
-{
-	return page_in(&seen_of, process);
 }
 
 COX_INLINE struct cox_umt_cpu *cpu_of(struct cox_umt_seen *seen, u32 cpu)
