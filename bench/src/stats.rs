@@ -1,12 +1,18 @@
 //! The statistics that only interleaved experiments need. The crate `compare` has those that cox uses as well.
 
-pub use compare::stats::{Estimate, median, median_estimate, quartiles};
+pub use compare::stats::{Estimate, median, median_estimate};
 
-use compare::stats::{CONFIDENCE, quantile};
+use compare::stats::{CONFIDENCE, quantile, sorted};
 use random::Random;
 
 /// Number of bootstrap resamples: with 4,000 the ends of the interval move by about 1 % of its width from seed to seed.
 const RESAMPLES: usize = 4_000;
+
+/// Returns the quartiles, first and third, interpolated linearly between order statistics.
+pub fn quartiles(values: &[f64]) -> (f64, f64) {
+    let sorted = sorted(values);
+    (quantile(&sorted, 0.25), quantile(&sorted, 0.75))
+}
 
 /// A treated measurement between two plain ones. A steady drift (clock frequency, temperature, other tenants) cancels in the comparison with the mean
 /// of the two.

@@ -15,6 +15,8 @@
 //! If there are more than two groups, each is compared with the first, and all comparisons of a report share the
 //! budget.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -95,40 +97,25 @@ impl Verdict {
 
 /// Compares each group with the first.
 pub fn compare(figures: &[Series]) -> Vec<Compared> {
-    let sizes = |series: &Series| series.groups.iter().map(Vec::len).collect::<Vec<_>>();
     // All figures of a report come from the same runs, so the counting is done once per combination of group sizes.
-    let mut known: Vec<(Vec<usize>, Vec<Reach>)> = Vec::new();
+    let mut known: BTreeMap<Vec<usize>, Vec<Reach>> = BTreeMap::new();
     let mut tests: Vec<Test> = Vec::new();
     for (figure, series) in figures.iter().enumerate() {
-        let sizes = sizes(series);
-        let Some((&first, others)) = sizes.split_first() else { continue };
-        let at = known.iter().position(|(of, _)| *of == sizes).unwrap_or_else(|| {
-            known.push((sizes.clone(), others.iter().map(|other| Reach::new(first, *other)).collect()));
-            known.len() - 1
-        });
-        for (group, (values, reach)) in series.groups.iter().skip(1).zip(&known[at].1).enumerate() {
-            let p = p_value(&series.groups[0], values);
-            tests.push(Test {
-                figure,
-                group,
-                primary: series.primary,
-                p,
-                needed: 0.0,
-                holds: false,
-                reach: reach.clone(),
-            });
+        let Some((first, others)) = series.groups.split_first() else { continue };
+        let sizes = series.groups.iter().map(Vec::len).collect();
+        let reaches = || others.iter().map(|other| Reach::new(first.len(), other.len())).collect();
+        let reaches = known.entry(sizes).or_insert_with(reaches);
+        for (group, (values, reach)) in others.iter().zip(reaches).enumerate() {
+            let (primary, p, reach) = (series.primary, p_value(first, values), reach.clone());
+            tests.push(Test { figure, group, primary, p, needed: 0.0, holds: false, reach });
         }
     }
     let (mut primary, mut others): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| test.primary);
     let freed = if holm(&mut primary, PRIMARY) { PRIMARY } else { 0.0 };
     holm(&mut others, OTHERS + freed);
-    let mut compared: Vec<Compared> = figures
-        .iter()
-        .map(|series| Compared {
-            medians: series.groups.iter().map(|values| median_estimate(values)).collect(),
-            changes: Vec::new(),
-        })
-        .collect();
+    let medians = |series: &Series| series.groups.iter().map(|values| median_estimate(values)).collect();
+    let unchanged = |series| Compared { medians: medians(series), changes: Vec::new() };
+    let mut compared: Vec<Compared> = figures.iter().map(unchanged).collect();
     let mut tests: Vec<Test> = primary.into_iter().chain(others).collect();
     tests.sort_by_key(|test| (test.figure, test.group));
     for test in tests {

@@ -23,12 +23,6 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(&sorted(values), 0.5)
 }
 
-/// Returns the quartiles, first and third, interpolated linearly between order statistics.
-pub fn quartiles(values: &[f64]) -> (f64, f64) {
-    let sorted = sorted(values);
-    (quantile(&sorted, 0.25), quantile(&sorted, 0.75))
-}
-
 /// Returns the median with an interval between two order statistics that contains the true median with at least 95 %
 /// probability, for any distribution. The ends are the r-th smallest and the r-th largest value, with the largest r for
 /// which Binomial(n, 1/2) is below r with at most 2.5 % probability (the inverted sign test). With fewer than six
@@ -85,8 +79,9 @@ mod tests {
         assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
         assert!(median(&[]).is_nan());
-        assert_eq!(quartiles(&[5.0, 1.0, 2.0, 4.0, 3.0]), (2.0, 4.0));
-        assert_eq!(quartiles(&[1.0, 2.0]), (1.25, 1.75));
+        let quartiles = |values: &[f64]| [0.25, 0.5, 0.75].map(|share| quantile(&sorted(values), share));
+        assert_eq!(quartiles(&[5.0, 1.0, 2.0, 4.0, 3.0]), [2.0, 3.0, 4.0]);
+        assert_eq!((quartiles(&[1.0, 2.0]), quartiles(&[7.0])), ([1.25, 1.5, 1.75], [7.0; 3]));
     }
 
     /// Ranks from the tables for the sign test (Conover, Practical Nonparametric Statistics, 3.1).
