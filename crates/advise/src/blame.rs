@@ -27,6 +27,9 @@ pub enum Delay {
     FileLock,
 }
 
+/// Delays that are queues behind siblings, as far as they are known.
+pub(crate) const QUEUES: [Delay; 3] = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
+
 /// Thread time spent waiting, by cause.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Blame {
@@ -42,8 +45,7 @@ impl Blame {
     /// Returns whether waits for CPUs that other tracked threads held explain most of the waiting that unequal work does not explain. If not, these
     /// waits are incidental, and the threads wait for another reason: see the convoy rule.
     pub fn queues_explain(&self) -> bool {
-        let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
-        queues.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns
+        QUEUES.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns
     }
 
     /// Returns how long other threads waited because of this delay.

@@ -13,25 +13,24 @@
 
 use std::collections::BTreeMap;
 
-use ledger::Thread;
 use wire::Cause;
 
-use crate::blame::{Blame, Delay};
+use crate::blame::{Blame, Delay, QUEUES};
 use crate::elsewhere::elsewhere;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, share};
 use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 
 /// Divides the waiting in `evidence` by cause.
 pub(crate) fn divide(evidence: &Evidence) -> Blame {
     let workers = &evidence.worker_sums;
     let waiting = workers.waiting_for_threads_ns() as f64;
-    let largest = evidence.busiest().map_or(0, Thread::work_ns);
-    let inequality: f64 = evidence.workers.iter().map(|thread| (largest - thread.work_ns()) as f64).sum();
+    let largest = evidence.largest_work_ns();
+    let inequality: f64 = evidence.workers.iter().map(|thread| largest - thread.work_ns() as f64).sum();
     let unequal = inequality.min(waiting);
 
-    let spun_part = part(workers.spin_ns as f64, workers.run_ns as f64);
+    let spun_part = share(workers.spin_ns as f64, workers.run_ns as f64);
     let (behind_siblings, squeezed) = queue(evidence);
-    let queued_by_imbalance = behind_siblings * spun_part * part(unequal, waiting);
+    let queued_by_imbalance = behind_siblings * spun_part * share(unequal, waiting);
 
     let delays_ns = delays(evidence, behind_siblings - queued_by_imbalance, squeezed);
     let induced_ns = induced(evidence, &delays_ns, waiting - unequal);
@@ -58,7 +57,7 @@ fn queue(evidence: &Evidence) -> (f64, f64) {
         return (queued, 0.0);
     }
     let threads = evidence.workers_alive().min(evidence.workers.len() as f64);
-    let own = queued * part(threads - evidence.cpus, threads - evidence.cpus + others);
+    let own = queued * share(threads - evidence.cpus, threads - evidence.cpus + others);
     (own, queued - own)
 }
 
@@ -83,10 +82,9 @@ fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<
 
 /// Subtracts the waits after yields from the queue times, because these waits are already counted as waiting for other threads.
 fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<Delay, f64> {
-    let queues = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
-    let queued: f64 = queues.iter().filter_map(|delay| delays.get(delay)).sum();
-    let kept = 1.0 - part(yielded, queued);
-    for delay in queues {
+    let queued: f64 = QUEUES.iter().filter_map(|delay| delays.get(delay)).sum();
+    let kept = 1.0 - share(yielded, queued);
+    for delay in QUEUES {
         delays.entry(delay).and_modify(|ns| *ns *= kept);
     }
     delays
@@ -103,14 +101,14 @@ fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> 
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
     let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
     let workers = &evidence.worker_sums;
-    let asleep = part(workers.blocked_by[Cause::Futex] as f64, workers.waiting_for_threads_ns() as f64);
+    let asleep = share(workers.blocked_by[Cause::Futex] as f64, workers.waiting_for_threads_ns() as f64);
     let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(evidence.workers.len(), cpus);
     let most = |delay: Delay| match delay {
         Delay::Sibling => in_turns(evidence.cpus),
         Delay::Squeezed => in_turns((evidence.cpus - evidence.cpus_of_others()).round()),
         _ => others,
     };
-    counted.into_iter().map(|(delay, ns)| (delay, (waiting * part(ns, all)).min(ns * most(delay)))).collect()
+    counted.into_iter().map(|(delay, ns)| (delay, (waiting * share(ns, all)).min(ns * most(delay)))).collect()
 }
 
 /// Returns how long threads sleep at a barrier, divided by how long they queue for a CPU.
@@ -123,11 +121,6 @@ fn sleep_per_queue(threads: usize, cpus: f64) -> f64 {
     let full = (threads as f64 / cpus).floor();
     let last = threads as f64 - full * cpus;
     if last < 1.0 { 1.0 } else { cpus * (full + 1.0) / (cpus * (full - 1.0).max(0.0) + 2.0 * last) }
-}
-
-/// Returns `of / whole`, within 0 to 1; 0 if `whole` is 0.
-fn part(of: f64, whole: f64) -> f64 {
-    if whole > 0.0 { (of / whole).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -55,8 +55,7 @@ impl Efficiency {
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });
         }
         let balance = evidence.inequality().recip();
-        let largest_ns = evidence.busiest().map_or(0, |thread| thread.work_ns());
-        let serialisation = (largest_ns as f64 / evidence.wall_ns).min(1.0);
+        let serialisation = (evidence.largest_work_ns() / evidence.wall_ns).min(1.0);
         Some(Efficiency { parallel: balance * serialisation, of: Base::Threads { threads, balance, serialisation } })
     }
 

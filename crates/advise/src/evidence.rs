@@ -7,6 +7,7 @@ use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::floor::Floor;
+use crate::numbers::about_percent;
 use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
@@ -46,6 +47,11 @@ impl<'a> Evidence<'a> {
     /// Returns `ns` as a part of all thread time.
     pub fn share(&self, ns: u64) -> f64 {
         self.sums.share(ns).clamp(0.0, 1.0)
+    }
+
+    /// Formats `ns` as a part of all thread time, for a sentence.
+    pub(crate) fn percent(&self, ns: u64) -> String {
+        about_percent(self.share(ns))
     }
 
     /// Returns `ns` as a part of the worker threads' lifetimes.
@@ -97,14 +103,13 @@ impl<'a> Evidence<'a> {
     /// Returns the longest chain of one thread: the work of the busiest thread, or the work and the fixed waits of a carrying thread (see `floor`),
     /// whichever is longer.
     fn longest_chain_ns(&self) -> f64 {
-        (self.busiest().map_or(0, Thread::work_ns) as f64).max(self.floor.chain_ns)
+        self.largest_work_ns().max(self.floor.chain_ns)
     }
 
     /// Returns whether waits of `loss_ns` thread time may have delayed the program. They did not if other threads worked during all of that time. The
     /// result does not say whether the waits can be removed.
     pub fn held_up(&self, loss_ns: f64) -> bool {
-        let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
-        let bound = self.wall_ns / busiest.max(self.ideal_ns(self.cpus)).max(1.0);
+        let bound = self.wall_ns / self.largest_work_ns().max(self.ideal_ns(self.cpus)).max(1.0);
         Expected::of_delay(self.wall_ns, loss_ns, self.workers.len() as f64, bound).is_worth_trying()
     }
 
@@ -119,8 +124,12 @@ impl<'a> Evidence<'a> {
     /// Returns the work of the busiest thread divided by the average work of the worker threads: 1 if all work is equal, or if no thread worked.
     pub fn inequality(&self) -> f64 {
         let average = self.worker_sums.work_ns() as f64 / self.workers.len().max(1) as f64;
-        let busiest = self.busiest().map_or(0, Thread::work_ns) as f64;
-        if average > 0.0 { (busiest / average).max(1.0) } else { 1.0 }
+        if average > 0.0 { (self.largest_work_ns() / average).max(1.0) } else { 1.0 }
+    }
+
+    /// Returns the work of the thread that worked most, in nanoseconds.
+    pub fn largest_work_ns(&self) -> f64 {
+        self.busiest().map_or(0, Thread::work_ns) as f64
     }
 
     /// Returns the thread that worked most.
@@ -145,10 +154,10 @@ impl<'a> Evidence<'a> {
         granted.max(self.concurrency.running).clamp(LEAST_CPUS, self.cpus)
     }
 
-    /// Returns the preemptors of one kind, largest first.
-    pub fn preemptors(&self, kind: PreemptorKind) -> Vec<&'a Preemptor> {
-        let mut preemptors: Vec<&Preemptor> =
-            self.account.preemptors.iter().filter(|preemptor| preemptor.kind == kind).collect();
+    /// Returns the untracked preemptors, largest first.
+    pub fn untracked_preemptors(&self) -> Vec<&'a Preemptor> {
+        let untracked = self.account.preemptors.iter().filter(|preemptor| preemptor.kind == PreemptorKind::Other);
+        let mut preemptors: Vec<&Preemptor> = untracked.collect();
         preemptors.sort_by_key(|preemptor| std::cmp::Reverse(preemptor.wait_ns));
         preemptors
     }
@@ -181,6 +190,6 @@ impl<'a> Evidence<'a> {
 }
 
 /// Returns `part / whole` within 0 to 1; 0 if `whole` is 0.
-fn share(part: f64, whole: f64) -> f64 {
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { (part / whole).clamp(0.0, 1.0) } else { 0.0 }
 }

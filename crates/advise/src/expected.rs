@@ -37,11 +37,6 @@ impl Expected {
         Expected { low: factor(low).min(high), high, bound }
     }
 
-    /// Returns the forecast that nothing changes.
-    pub fn nothing() -> Expected {
-        Expected { low: 1.0, high: 1.0, bound: 1.0 }
-    }
-
     /// Returns the forecast for removing a loss of `loss_ns` thread time that is spread over `threads` threads, under `bound`.
     pub fn of_delay(wall_ns: f64, loss_ns: f64, threads: f64, bound: f64) -> Expected {
         let low = faster(wall_ns, loss_ns / threads.max(1.0));
@@ -100,6 +95,8 @@ fn faster(wall_ns: f64, saved_ns: f64) -> f64 {
 mod tests {
     use super::*;
 
+    const NOTHING: Expected = Expected { low: 1.0, high: 1.0, bound: 1.0 };
+
     #[test]
     fn a_delay_lies_between_side_by_side_and_one_after_another() {
         // Two threads lost 2 s in a run of 10 s: 10/9 if both lost 1 s together, 10/8 if in turn.
@@ -111,7 +108,7 @@ mod tests {
     fn a_bound_cuts_range_and_low_end() {
         let expected = Expected::of_delay(10.0, 9.0, 1.0, 1.2);
         assert_eq!((expected.low(), expected.high(), expected.bound()), (1.2, 1.2, 1.2));
-        assert_eq!(Expected::new(5.0, 2.0, 0.5), Expected::nothing());
+        assert_eq!(Expected::new(5.0, 2.0, 0.5), NOTHING);
     }
 
     #[test]
@@ -129,7 +126,7 @@ mod tests {
 
     #[test]
     fn no_number_is_not_a_promise() {
-        assert_eq!(Expected::new(f64::NAN, f64::NAN, f64::NAN), Expected::nothing());
+        assert_eq!(Expected::new(f64::NAN, f64::NAN, f64::NAN), NOTHING);
         assert!(Expected::of_delay(10.0, 10.0, 1.0, f64::INFINITY).high() <= LARGEST_FORECAST);
         assert!(!Expected::new(1.0, 1.04, 9.0).is_worth_trying());
     }

@@ -29,16 +29,5 @@ pub mod thresholds;
 pub mod verdict;
 
 pub use facts::Facts;
+pub use rules::judge;
 pub use verdict::{CitedFigure, Confidence, Kind, NextStep, Sentence, Verdict};
-
-use ledger::Account;
-
-/// Returns the verdict on `account`: what cost the program its time, given what the session knows about the machine and the program's environment.
-pub fn advise(account: &Account, facts: &Facts) -> Verdict {
-    judge(&evidence::Evidence::new(account, facts))
-}
-
-/// Returns the verdict for sums that have been computed already; see [`advise`].
-pub fn judge(evidence: &evidence::Evidence<'_>) -> Verdict {
-    rules::judge(evidence)
-}

@@ -7,7 +7,9 @@ use ledger::summary;
 use wire::Backend;
 
 use crate::evidence::Evidence;
-use crate::figures::{Figure, Whole, say};
+use crate::figures::Figure::{Sum, Whole};
+use crate::figures::Whole::{Events, LostEvents, OnlineCpus, ThreadNs};
+use crate::figures::say;
 use crate::numbers::{about_percent, count, counted, duration};
 use crate::thresholds::{
     LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_THREAD_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION, UNKNOWN_TOO_MUCH,
@@ -53,7 +55,7 @@ fn too_short(evidence: &Evidence, limits: &mut Limits) {
         duration(evidence.sums.wall_ns),
         duration(MIN_THREAD_NS)
     );
-    limits.say(say(evidence, text, &[Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
+    limits.say(say(evidence, text, &[Whole(ThreadNs)]), Confidence::Low);
     limits.may_judge = false;
 }
 
@@ -66,7 +68,7 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
             "The trace has gaps: the buffer had no space for {}. The figures here are complete, because they do not come from the trace{but}.",
             counted(lost.moments, "trace event")
         );
-        limits.say(say(evidence, text, &[Figure::Whole(Whole::LostEvents)]), Confidence::High);
+        limits.say(say(evidence, text, &[Whole(LostEvents)]), Confidence::High);
     }
     if !lost.spoil_accounts() {
         return;
@@ -87,7 +89,7 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
         count(lost.finals)
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
-    limits.say(say(evidence, text, &[Figure::Whole(Whole::LostEvents), Figure::Whole(Whole::Events)]), ceiling);
+    limits.say(say(evidence, text, &[Whole(LostEvents), Whole(Events)]), ceiling);
     limits.may_forecast &= part <= LOSS_NEGLIGIBLE;
     limits.may_judge &= part <= LOSS_TOO_MUCH;
 }
@@ -102,10 +104,7 @@ fn contradictions(evidence: &Evidence, limits: &mut Limits) {
             duration(capacity.window_ns),
             counted(evidence.facts.online_cpus.len() as u64, "CPU")
         );
-        limits.say(
-            say(evidence, text, &[Figure::Sum(thread::run_ns), Figure::Whole(Whole::OnlineCpus)]),
-            Confidence::Low,
-        );
+        limits.say(say(evidence, text, &[Sum(thread::run_ns), Whole(OnlineCpus)]), Confidence::Low);
         limits.may_judge = false;
     }
     let count = evidence.sums.impossible;
@@ -121,7 +120,7 @@ fn contradictions(evidence: &Evidence, limits: &mut Limits) {
         duration(unknown_ns)
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
-    limits.say(say(evidence, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]), ceiling);
+    limits.say(say(evidence, text, &[Sum(thread::unknown_ns), Whole(ThreadNs)]), ceiling);
     limits.may_forecast &= part <= LOSS_TOO_MUCH;
 }
 
@@ -146,8 +145,7 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
         let busy = if sees.busy_cpus { "" } else { ", nor how many CPUs were busy at the same time" };
         let text =
             format!("{who} sees neither why a thread blocked nor who held a CPU that others waited for{busy}{delays}.");
-        let mut sentence =
-            say(evidence, text, &[Figure::Sum(thread::blocked_ns), Figure::Sum(thread::waiting_for_cpu_ns)]);
+        let mut sentence = say(evidence, text, &[Sum(thread::blocked_ns), Sum(thread::waiting_for_cpu_ns)]);
         if evidence.facts.has_verb("doctor") {
             let kind = crate::verdict::Kind::TooLittleEvidence;
             sentence
@@ -158,17 +156,16 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
     }
     if !sees.spin {
         let text = "Spinning could not be detected: part of the time counted as work may have been spent waiting for other threads.".to_owned();
-        limits.say(say(evidence, text, &[Figure::Sum(thread::run_ns)]), Confidence::Medium);
+        limits.say(say(evidence, text, &[Sum(thread::run_ns)]), Confidence::Medium);
     }
     let doubt = evidence.share(evidence.sums.spin_error_ns);
     if doubt > SPIN_ERROR_SHARE {
         let text = format!(
             "Spinning was estimated from few samples: {} of thread time, ± {}.",
-            about_percent(evidence.share(evidence.sums.spin_ns)),
+            evidence.percent(evidence.sums.spin_ns),
             about_percent(doubt)
         );
-        limits
-            .say(say(evidence, text, &[Figure::Sum(thread::spin_ns), Figure::Whole(Whole::ThreadNs)]), Confidence::Low);
+        limits.say(say(evidence, text, &[Sum(thread::spin_ns), Whole(ThreadNs)]), Confidence::Low);
     }
 }
 
@@ -182,9 +179,6 @@ fn unknown(evidence: &Evidence, limits: &mut Limits) {
          events that contradict one another.",
         about_percent(unknown)
     );
-    limits.say(
-        say(evidence, text, &[Figure::Sum(thread::unknown_ns), Figure::Whole(Whole::ThreadNs)]),
-        Confidence::Medium,
-    );
+    limits.say(say(evidence, text, &[Sum(thread::unknown_ns), Whole(ThreadNs)]), Confidence::Medium);
     limits.may_judge &= unknown < UNKNOWN_TOO_MUCH;
 }

@@ -2,15 +2,7 @@
 
 /// Formats a count in groups of three digits: `812,440`.
 pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    if value < 1000 { value.to_string() } else { format!("{},{:03}", count(value / 1000), value % 1000) }
 }
 
 /// Formats a time in a unit that suits its size: `640 ns`, `6.2 µs`, `21 ms`, `0.84 s`, `12.41 s`, `1,204 s`. Times from 0.1 s on are in seconds,
@@ -43,6 +35,11 @@ pub fn seconds(ns: u64) -> String {
     } else {
         format!("{} s", count(s.round() as u64))
     }
+}
+
+/// Formats milliseconds, unrounded: `0.25 ms`.
+pub fn milliseconds(ns: u64) -> String {
+    format!("{} ms", ns as f64 / 1e6)
 }
 
 /// Formats a fraction as per cent: `32.7 %`.
@@ -88,17 +85,11 @@ pub fn cpu_list(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let mut parts: Vec<String> = Vec::new();
-    let mut at = 0;
-    while at < sorted.len() {
-        let mut end = at;
-        while end + 1 < sorted.len() && sorted[end + 1] - sorted[end] == 1 {
-            end += 1;
-        }
-        parts.push(if end == at { sorted[at].to_string() } else { format!("{}-{}", sorted[at], sorted[end]) });
-        at = end + 1;
-    }
-    parts.join(",")
+    let range = |range: &[u32]| match range {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => range[0].to_string(),
+    };
+    sorted.chunk_by(|cpu, next| next - cpu == 1).map(range).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

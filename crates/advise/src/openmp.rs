@@ -49,9 +49,8 @@ pub(crate) fn fewer(evidence: &Evidence, cpus: f64) -> String {
 
 /// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs; the step shows what remains of it at the present load.
 fn step(evidence: &Evidence, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
-    alone.is_worth_trying().then(|| {
-        NextStep::expecting(action, &evidence.beside_others(alone), kind).without("any waiting", evidence.cpus)
-    })
+    let expected = evidence.beside_others(alone);
+    alone.is_worth_trying().then(|| NextStep::expecting(evidence, action, expected, kind, "any waiting"))
 }
 
 /// Returns the step to try packing with cox, in which threads take turns on the CPUs.
@@ -79,7 +78,7 @@ pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
 }
 
 /// Returns the step to let waiting threads spin, so that they need not be woken.
-pub(crate) fn active(evidence: &Evidence, expected: &Expected, kind: Kind) -> NextStep {
+pub(crate) fn active(evidence: &Evidence, expected: Expected, kind: Kind) -> NextStep {
     let action = if is_openmp(evidence) { "OMP_WAIT_POLICY=active" } else { "spin briefly before sleeping" };
-    NextStep::expecting(action, &evidence.beside_others(*expected), kind).without("any wake delay", evidence.cpus)
+    NextStep::expecting(evidence, action, evidence.beside_others(expected), kind, "any wake delay")
 }

@@ -1,8 +1,11 @@
 //! The verdict: what the report and the JSON show.
 
+use std::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::evidence::Evidence;
 use crate::expected::Expected;
 
 /// What cost a program its time, and what to try next.
@@ -62,55 +65,10 @@ pub enum Kind {
     TooLittleEvidence,
 }
 
-impl Kind {
-    /// Every situation that a verdict can name.
-    pub const ALL: [Kind; 20] = [
-        Kind::TooManyThreadsSpinning,
-        Kind::TooManyThreadsSleeping,
-        Kind::Imbalance,
-        Kind::CpuHog,
-        Kind::DiskBound,
-        Kind::LockConvoy,
-        Kind::PinnedTooFew,
-        Kind::QuotaThrottled,
-        Kind::PageFaults,
-        Kind::NetworkBound,
-        Kind::FileLock,
-        Kind::WaitingForThreads,
-        Kind::SlowWakeups,
-        Kind::HypervisorSteal,
-        Kind::WaitingForInput,
-        Kind::ChildWait,
-        Kind::Sleeping,
-        Kind::Blocked,
-        Kind::NothingToGain,
-        Kind::TooLittleEvidence,
-    ];
-
-    /// Returns the name in JSON, which is also the name of the page in docs/advice that explains the situation.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::TooManyThreadsSpinning => "too_many_threads_spinning",
-            Kind::TooManyThreadsSleeping => "too_many_threads_sleeping",
-            Kind::Imbalance => "imbalance",
-            Kind::CpuHog => "cpu_hog",
-            Kind::DiskBound => "disk_bound",
-            Kind::LockConvoy => "lock_convoy",
-            Kind::PinnedTooFew => "pinned_too_few",
-            Kind::QuotaThrottled => "quota_throttled",
-            Kind::PageFaults => "page_faults",
-            Kind::NetworkBound => "network_bound",
-            Kind::FileLock => "file_lock",
-            Kind::WaitingForThreads => "waiting_for_threads",
-            Kind::SlowWakeups => "slow_wakeups",
-            Kind::HypervisorSteal => "hypervisor_steal",
-            Kind::WaitingForInput => "waiting_for_input",
-            Kind::ChildWait => "child_wait",
-            Kind::Sleeping => "sleeping",
-            Kind::Blocked => "blocked",
-            Kind::NothingToGain => "nothing_to_gain",
-            Kind::TooLittleEvidence => "too_little_evidence",
-        }
+/// Writes the name in JSON, which is also the name of the page in docs/advice that explains the situation.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -124,6 +82,13 @@ pub enum Confidence {
     Medium,
     /// Every part of the verdict was measured.
     High,
+}
+
+/// Writes the name in JSON.
+impl fmt::Display for Confidence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 impl Confidence {
@@ -195,25 +160,27 @@ impl NextStep {
             expected_high: None,
             bound: None,
             bound_without: None,
-            topic: kind.name().to_owned(),
+            topic: kind.to_string(),
         }
     }
 
-    /// Returns a step with a forecast; without a number if the gain is too small to promise.
-    pub fn expecting(action: impl Into<String>, expected: &Expected, kind: Kind) -> NextStep {
+    /// Returns a step with a forecast; without a number if the gain is too small to promise. If the upper bound of the speed-up is larger than the
+    /// number of CPUs, such a speed-up cannot come from better use of the CPUs alone. The report then says what would have to disappear to reach it:
+    /// `without`.
+    pub(crate) fn expecting(
+        evidence: &Evidence,
+        action: impl Into<String>,
+        expected: Expected,
+        kind: Kind,
+        without: &str,
+    ) -> NextStep {
         let mut step = NextStep::plain(action, kind);
         if expected.is_worth_trying() {
             step.expected_low = Some(expected.low());
             step.expected_high = Some(expected.high());
             step.bound = Some(expected.bound());
+            step.bound_without = (expected.bound() > evidence.cpus).then(|| without.to_owned());
         }
         step
-    }
-
-    /// If the upper bound of the speed-up is larger than `cpus`, sets [`bound_without`](NextStep::bound_without) to `what`. Such a speed-up cannot
-    /// come from better use of the CPUs alone, so the report says what would have to disappear to reach it.
-    pub(crate) fn without(mut self, what: &str, cpus: f64) -> NextStep {
-        self.bound_without = self.bound.filter(|bound| *bound > cpus).map(|_| what.to_owned());
-        self
     }
 }

@@ -2,8 +2,8 @@
 
 mod staged;
 
-use advise::{Confidence, Kind, Verdict, advise};
-use staged::{Life, SIBLINGS, Stage};
+use advise::{Confidence, Kind, Verdict};
+use staged::{Life, SIBLINGS, Stage, advise};
 
 fn judge(stage: &Stage) -> Verdict {
     advise(&stage.account, &stage.facts)

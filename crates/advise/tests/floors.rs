@@ -4,12 +4,12 @@ mod staged;
 
 use std::collections::BTreeSet;
 
-use advise::{Facts, Kind, Verdict, advise};
+use advise::{Facts, Kind, Verdict};
 use ledger::{Account, Thread};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS, advise};
 use wire::Cause;
 
 /// Every cause that an account can name.

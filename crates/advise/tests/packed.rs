@@ -5,9 +5,9 @@ mod staged;
 use advise::evidence::Evidence;
 use advise::forecast::Refusal;
 use advise::forecast::modelled::Sketch;
-use advise::{Facts, Kind, Verdict, advise};
+use advise::{Facts, Kind, Verdict};
 use ledger::{Preemptor, PreemptorKind};
-use staged::{Behind, Life, OTHERS, SIBLINGS, Stage};
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, advise};
 
 const S: u64 = 1_000_000_000;
 

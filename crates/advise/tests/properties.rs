@@ -4,12 +4,13 @@ mod staged;
 
 use std::collections::BTreeSet;
 
-use advise::{Facts, Kind, Verdict, advise};
+use advise::{Facts, Kind, Verdict};
 use ledger::figures::ByCause;
 use ledger::{Account, CpuAccount, Lost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread, WokenBy};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use staged::advise;
 use wire::{Backend, Cause};
 
 const CAUSES: [Cause; 6] =

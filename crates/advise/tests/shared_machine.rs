@@ -2,9 +2,9 @@
 
 mod staged;
 
-use advise::{Confidence, Kind, NextStep, Verdict, advise};
+use advise::{Confidence, Kind, NextStep, Verdict};
 use ledger::{Preemptor, PreemptorKind};
-use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS, advise};
 
 fn judge(stage: &Stage) -> Verdict {
     advise(&stage.account, &stage.facts)

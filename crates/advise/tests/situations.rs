@@ -2,8 +2,8 @@
 
 mod staged;
 
-use advise::{Confidence, Kind, Verdict, advise};
-use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage};
+use advise::{Confidence, Kind, Verdict};
+use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage, advise};
 use wire::Cause;
 
 fn judge(stage: &Stage) -> Verdict {

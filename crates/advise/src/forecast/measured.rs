@@ -1,7 +1,9 @@
 //! A forecast from measurement windows of one run.
 
+use ledger::summary;
+
 use super::estimate::{Estimate, sampling_error};
-use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
+use super::{Basis, Choice, Forecast, Refusal, Way};
 use crate::thresholds::IMBALANCE_FACTOR;
 
 /// The scheduler that placed the threads in a window.
@@ -49,8 +51,8 @@ pub struct Trial {
     pub openmp: bool,
     /// True if the environment tells waiting threads to sleep already.
     pub passive_already: bool,
-    /// Whether the number of threads can be set.
-    pub accepts: Accepts,
+    /// Whether the number of threads can be set: the program uses an OpenMP runtime or was given OMP_NUM_THREADS.
+    pub accepts: bool,
     /// The packer continues to pack if the speed-up is at least this factor.
     pub worth: f64,
     /// How long the packer only observes at the start, in nanoseconds.
@@ -150,25 +152,21 @@ impl Sums {
             return None;
         }
         // Windows without a sample, because they were too short, are assumed to be like the others.
-        let part = share(oversubscribed.iter().copied());
+        let part = part_of_samples(oversubscribed.iter().copied(), |window| window.waiting);
         let useful = |window: &&Window| window.run_ns as f64 * (1.0 - waiting(window).unwrap_or(part));
         let work_ns: f64 = oversubscribed.iter().map(useful).sum();
         let samples: u64 = oversubscribed.iter().map(|window| window.samples).sum();
         let alone = trial.windows.iter().filter(|window| !window.oversubscribed);
+        let others = if trial.others > HOUSEKEEPING { trial.others.min(MOST_OTHERS) } else { 0.0 };
         Some(Sums {
             cpus: trial.cpus as f64,
-            left: trial.cpus as f64
-                * (1.0 - if trial.others > HOUSEKEEPING { trial.others.min(MOST_OTHERS) } else { 0.0 }),
+            left: trial.cpus as f64 * (1.0 - others),
             alone_ns: alone.map(|window| window.length_ns as f64).sum(),
             work_ns,
             work_error: sampling_error(part, samples) / (1.0 - part).max(1e-3),
             kernel,
             packer,
-            in_runtime: {
-                let (loops, samples) =
-                    of(Placing::Kernel).fold((0, 0), |sum, window| (sum.0 + window.in_runtime, sum.1 + window.samples));
-                if samples == 0 { 0.0 } else { loops as f64 / samples as f64 }
-            },
+            in_runtime: part_of_samples(of(Placing::Kernel), |window| window.in_runtime),
         })
         .filter(|sums| sums.kernel.value > 0.0 && sums.work_ns > 0.0)
     }
@@ -191,14 +189,10 @@ impl Sums {
     }
 
     fn packing(&self, trial: &Trial) -> Choice {
-        let alone = |times, note| {
-            Choice::new(Way::Packing, trial.threads, self.bound_ns(), times, Basis::Measured).noting(note)
-        };
-        let Some(packer) = self.packer else {
-            return alone(self.times(self.kernel), "the kernel places the threads");
-        };
+        let unpacked = |note: &str| Choice { way: Way::Packing, ..self.taskset(trial) }.noting(note);
+        let Some(packer) = self.packer else { return unpacked("the kernel places the threads") };
         if packer.value < self.kernel.value * trial.worth {
-            return alone(self.times(self.kernel), "tried, but the gain is too small");
+            return unpacked("tried, but the gain is too small");
         }
         // During the first observation, the kernel still places the threads, so this time is spent at the kernel's efficiency.
         let [_, kernel_ns, _] = self.times(self.kernel);
@@ -221,43 +215,40 @@ impl Sums {
         let sure = 1.0 - (2.0 * self.work_error + FLOOR);
         let times = [sure, likely, most].map(|factor| self.alone_ns + oversubscribed_ns * factor);
         let choice = Choice::new(Way::FewerThreads, trial.cpus, self.bound_ns(), times, Basis::Modelled);
-        choice.noting(accepts(trial.accepts, trial.cpus))
+        choice.noting(setting(trial.accepts, trial.cpus))
     }
 
     fn passive(&self, trial: &Trial) -> Choice {
-        let choice = |times, basis| Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, basis);
         if trial.passive_already || self.in_runtime < SPINS {
-            let note = "threads hardly spin";
-            return choice(self.times(self.kernel), Basis::Measured).noting(note);
+            return Choice { way: Way::Passive, ..self.taskset(trial) }.noting("threads hardly spin");
         }
         let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
         let oversubscribed_ns = self.work_ns / self.left;
         let likely = (static_slowdown + 1.0 / ASLEEP_LOSES) / 2.0;
         let times = [1.0 / ASLEEP_LOSES, likely, static_slowdown.max(1.0 / ASLEEP_LOSES) * 1.1];
-        choice(times.map(|factor| self.alone_ns + oversubscribed_ns * factor), Basis::Modelled)
+        let times = times.map(|factor| self.alone_ns + oversubscribed_ns * factor);
+        Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, Basis::Modelled)
     }
 }
 
 /// Returns the note on setting the number of threads.
-pub(super) fn accepts(accepts: Accepts, cpus: u64) -> String {
-    match accepts {
-        Accepts::Yes => format!("OMP_NUM_THREADS={cpus}"),
-        Accepts::Unknown => format!("if it accepts {cpus} threads"),
-    }
+pub(super) fn setting(accepts: bool, cpus: u64) -> String {
+    if accepts { format!("OMP_NUM_THREADS={cpus}") } else { format!("if it accepts {cpus} threads") }
 }
 
 fn waiting(window: &Window) -> Option<f64> {
     (window.samples > 0).then(|| window.waiting as f64 / window.samples as f64)
 }
 
-fn share<'w>(windows: impl Iterator<Item = &'w Window>) -> f64 {
-    let (waiting, samples) = windows.fold((0, 0), |sum, window| (sum.0 + window.waiting, sum.1 + window.samples));
-    if samples == 0 { 0.0 } else { waiting as f64 / samples as f64 }
+/// Returns the part of the samples in these windows that `counted` counts.
+fn part_of_samples<'w>(windows: impl Iterator<Item = &'w Window>, counted: impl Fn(&Window) -> u64) -> f64 {
+    let (part, all) = windows.fold((0, 0), |sum, window| (sum.0 + counted(window), sum.1 + window.samples));
+    summary::share(part, all)
 }
 
 /// Returns the useful part of the CPUs' time in these windows.
 fn efficiency<'w>(windows: impl Iterator<Item = &'w Window> + Clone, cpus: u64) -> Option<Estimate> {
-    let part = share(windows.clone());
+    let part = part_of_samples(windows.clone(), |window| window.waiting);
     let samples = windows.clone().map(|window| window.samples).sum();
     let there_ns = |window: &Window| (cpus * window.length_ns) as f64;
     let useful = |window: &Window| {
@@ -410,7 +401,7 @@ mod tests {
     #[test]
     fn sleeping_is_offered_to_openmp_only() {
         assert!(forecast(&spinning()).unwrap().choices.iter().all(|choice| choice.way != Way::Passive));
-        let mut trial = Trial { openmp: true, accepts: Accepts::Yes, ..spinning() };
+        let mut trial = Trial { openmp: true, accepts: true, ..spinning() };
         let (passive, taskset) = (choice(&trial, Way::Passive), choice(&trial, Way::Taskset));
         assert!(passive.time_ns < taskset.time_ns && passive.basis == Basis::Modelled);
         assert_eq!(choice(&trial, Way::FewerThreads).note.as_deref(), Some("OMP_NUM_THREADS=2"));

@@ -24,6 +24,8 @@ pub mod modelled;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::numbers::{counted, duration};
+
 /// A way to run a program on fewer CPUs, in order of simplicity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -36,17 +38,6 @@ pub enum Way {
     Passive,
     /// Packing by `cox pack`.
     Packing,
-}
-
-/// Whether the number of threads can be set when the program is started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Accepts {
-    /// The program uses an OpenMP runtime or was given OMP_NUM_THREADS.
-    Yes,
-    /// There is no sign that the number can be set.
-    #[default]
-    Unknown,
 }
 
 /// How the figures of a forecast were obtained.
@@ -94,11 +85,13 @@ pub struct Forecast {
 }
 
 /// Why there is no forecast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// One thread does all the work.
+    #[error("the work is done by one thread: nothing to pack")]
     SingleThreaded,
     /// There is a CPU for each thread.
+    #[error("{} on {}: nothing to pack", counted(*threads, "working thread"), counted(*cpus, "CPU"))]
     NothingToPack {
         /// Number of threads.
         threads: u64,
@@ -106,40 +99,20 @@ pub enum Refusal {
         cpus: u64,
     },
     /// The program ended before cox had measured all ways.
+    #[error("the run was too short: it had more threads than CPUs for only {}, and to measure each way of running it takes up to 2 s", duration(*oversubscribed_ns))]
     TooShort {
         /// How long there were more threads than CPUs, in nanoseconds.
         oversubscribed_ns: u64,
     },
     /// The backend cannot distinguish spinning from work.
+    #[error("the run's backend does not measure spinning; record the run with cox run --backend bpf")]
     Blind,
     /// The account is not reliable: threads or events were lost.
+    #[error("threads or events of the run were lost, so its sums are not reliable; record it again")]
     Lossy,
     /// The run was packed, so the account does not show how the program runs under the kernel's scheduler alone.
+    #[error("the run was packed; record it with cox run, without --pack-cpus")]
     Packed,
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        use crate::numbers::{counted, duration};
-        match *self {
-            Refusal::SingleThreaded => write!(f, "the work is done by one thread: nothing to pack"),
-            Refusal::NothingToPack { threads, cpus } => {
-                write!(f, "{} on {}: nothing to pack", counted(threads, "working thread"), counted(cpus, "CPU"))
-            }
-            Refusal::TooShort { oversubscribed_ns } => write!(
-                f,
-                "the run was too short: it had more threads than CPUs for only {}, and to measure each way of running it takes up to 2 s",
-                duration(oversubscribed_ns)
-            ),
-            Refusal::Blind => {
-                write!(f, "the run's backend does not measure spinning; record the run with cox run --backend bpf")
-            }
-            Refusal::Packed => write!(f, "the run was packed; record it with cox run, without --pack-cpus"),
-            Refusal::Lossy => {
-                write!(f, "threads or events of the run were lost, so its sums are not reliable; record it again")
-            }
-        }
-    }
 }
 
 impl Forecast {
@@ -189,7 +162,7 @@ mod tests {
         let refusals = [
             (Refusal::SingleThreaded, "one thread"),
             (Refusal::NothingToPack { threads: 2, cpus: 4 }, "2 working threads on 4 CPUs"),
-            (Refusal::TooShort { oversubscribed_ns: 300_000_000 }, "for 0.30 s"),
+            (Refusal::TooShort { oversubscribed_ns: 300_000_000 }, "for only 0.30 s"),
             (Refusal::Blind, "--backend bpf"),
             (Refusal::Lossy, "lost"),
             (Refusal::Packed, "without --pack-cpus"),

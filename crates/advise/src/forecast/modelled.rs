@@ -4,8 +4,8 @@
 //! number of sleeps. If threads spin, the length can only be inferred from the slowdown of a run with more threads than CPUs. If the run had a CPU
 //! for each thread, all lengths are possible, and the ranges are wide.
 
-use super::measured::{SPINS, accepts};
-use super::{Accepts, Basis, Choice, Forecast, Refusal, Way};
+use super::measured::{SPINS, setting};
+use super::{Basis, Choice, Forecast, Refusal, Way};
 use crate::evidence::Evidence;
 
 /// How threads wait.
@@ -44,8 +44,8 @@ pub struct Sketch {
     pub openmp: bool,
     /// True if the environment tells waiting threads to sleep already, or they hardly spin in the runtime's loops.
     pub passive_already: bool,
-    /// Whether the number of threads can be set.
-    pub accepts: Accepts,
+    /// Whether the number of threads can be set: the program uses an OpenMP runtime or was given OMP_NUM_THREADS.
+    pub accepts: bool,
 }
 
 /// Results of the simulator for one possible length of phases. Each is a time divided by the ideal time on the CPUs that the forecast is for.
@@ -149,7 +149,7 @@ impl Sketch {
             phases_ns,
             openmp: runtime,
             passive_already: evidence.facts.waits_passively() || in_runtime < SPINS,
-            accepts: if given || runtime { Accepts::Yes } else { Accepts::Unknown },
+            accepts: given || runtime,
         })
     }
 
@@ -201,7 +201,7 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     }
     let mut fewer_ns = times(&|one| one.fewer_threads);
     fewer_ns[2] *= sketch.inequality;
-    let fewer = choice(Way::FewerThreads, sketch.cpus, fewer_ns).noting(accepts(sketch.accepts, sketch.cpus));
+    let fewer = choice(Way::FewerThreads, sketch.cpus, fewer_ns).noting(setting(sketch.accepts, sketch.cpus));
     let mut packing = choice(Way::Packing, sketch.threads, times(&|one| one.packed));
     if likely.iter().all(|one| one.packed * WORTH > one.taskset) {
         packing = Choice { way: Way::Packing, ..taskset.clone() }.noting("the kernel places the threads");
@@ -234,7 +234,7 @@ mod tests {
             phases_ns: vec![1, 2, 3],
             openmp: true,
             passive_already: false,
-            accepts: Accepts::Unknown,
+            accepts: false,
         }
     }
 

@@ -12,27 +12,32 @@ use wire::Cause;
 use super::finding::Finding;
 use crate::blame::Delay;
 use crate::evidence::Evidence;
+use crate::expected::Expected;
 use crate::facts::Facts;
-use crate::figures::{Figure, Whole, say};
-use crate::numbers::about_percent;
+use crate::figures::Figure::{BlockedBy, Sum, Whole};
+use crate::figures::Whole::{ThreadNs, WallNs};
+use crate::figures::{Figure, say};
+use crate::openmp::is_openmp;
 use crate::thresholds::INTENDED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep, Sentence};
+
+/// The step to run other tasks during a wait.
+const OVERLAP: &str = "cox run --overlap -- …";
 
 /// Overlapping a wait with work can at best hide the smaller of the two: a factor of two.
 const OVERLAP_BOUND: f64 = 2.0;
 
-/// Detects waiting for storage.
+/// Detects waiting for storage. Running other tasks during the wait is a step if this version of cox supports it.
 pub(crate) fn disk(evidence: &Evidence) -> Option<Finding> {
-    let say = "waited for storage";
-    let mut finding = delay(
-        evidence,
-        Kind::DiskBound,
-        Delay::Disk,
-        Cause::Disk,
-        say,
-        "make fewer and larger requests, or use faster storage",
-    )?;
-    overlap(evidence, &mut finding, Cause::Disk);
+    let mut finding =
+        delay(evidence, Delay::Disk, "waited for storage", "make fewer and larger requests, or use faster storage")?;
+    if evidence.facts.has_verb("overlap") && is_openmp(evidence) {
+        let all = evidence.without_delay(evidence.sums.blocked_by[Cause::Disk] as f64);
+        let bound = all.bound().min(OVERLAP_BOUND);
+        let expected = evidence.beside_others(Expected::new(1.0, bound, bound));
+        let step = NextStep::expecting(evidence, OVERLAP, expected, finding.kind, "any waiting for storage");
+        finding.sentences[0].next.extend(step.bound.is_some().then_some(step));
+    }
     Some(finding)
 }
 
@@ -46,8 +51,8 @@ pub(crate) fn network(evidence: &Evidence) -> Option<Finding> {
     let mut main = blocked_sentence(evidence, ns, Cause::Network, "waited for the network");
     let step = "send fewer and larger messages, or request each message before it is needed";
     main.next.push(NextStep::plain(step, kind));
-    if evidence.facts.has_verb("overlap") && crate::openmp::is_openmp(evidence) {
-        main.next.push(NextStep::plain("cox run --overlap -- …", kind));
+    if evidence.facts.has_verb("overlap") && is_openmp(evidence) {
+        main.next.push(NextStep::plain(OVERLAP, kind));
     }
     let back_ns = evidence.blame.total_ns(Delay::Network);
     Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
@@ -57,68 +62,39 @@ pub(crate) fn network(evidence: &Evidence) -> Option<Finding> {
 pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
     let say = "waited in page faults for memory to be read in, or for the lock on the address space";
     let step = "read ahead (MAP_POPULATE, madvise, readahead), or use less memory if pages were swapped out";
-    delay(evidence, Kind::PageFaults, Delay::PageFault, Cause::PageFault, say, step)
+    delay(evidence, Delay::PageFault, say, step)
 }
 
 /// Detects waiting for file locks.
 pub(crate) fn file_locks(evidence: &Evidence) -> Option<Finding> {
     let step = "hold the file lock for a shorter time, or use one file per process";
-    delay(evidence, Kind::FileLock, Delay::FileLock, Cause::FileLock, "waited for a file lock", step)
+    delay(evidence, Delay::FileLock, "waited for a file lock", step)
 }
 
-fn delay(evidence: &Evidence, kind: Kind, delay: Delay, cause: Cause, what: &str, step: &str) -> Option<Finding> {
+fn delay(evidence: &Evidence, delay: Delay, what: &str, step: &str) -> Option<Finding> {
+    let (kind, cause, waiting) = match delay {
+        Delay::PageFault => (Kind::PageFaults, Cause::PageFault, "any waiting for pages"),
+        Delay::FileLock => (Kind::FileLock, Cause::FileLock, "any waiting for file locks"),
+        _ => (Kind::DiskBound, Cause::Disk, "any waiting for storage"),
+    };
     let ns = evidence.sums.blocked_by[cause];
     let expected = evidence.without_delay(ns as f64);
     if ns == 0 || !expected.is_worth_trying() {
         return None;
     }
     let mut main = blocked_sentence(evidence, ns, cause, what);
-    let step = NextStep::expecting(step, &evidence.beside_others(expected), kind);
-    main.next.push(step.without(waiting_name(delay), evidence.cpus));
+    main.next.push(NextStep::expecting(evidence, step, evidence.beside_others(expected), kind, waiting));
     let back_ns = evidence.blame.total_ns(delay);
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
-}
-
-/// Returns the name of the waiting that would have to disappear to reach the bound, for a sentence.
-fn waiting_name(delay: Delay) -> &'static str {
-    match delay {
-        Delay::PageFault => "any waiting for pages",
-        Delay::FileLock => "any waiting for file locks",
-        _ => "any waiting for storage",
-    }
 }
 
 fn blocked_sentence(evidence: &Evidence, ns: u64, cause: Cause, what: &str) -> Sentence {
     let text = format!(
         "{} of thread time {what}; {:.1} CPUs did work on average.",
-        about_percent(evidence.share(ns)),
+        evidence.percent(ns),
         evidence.concurrency.working
     );
-    say(
-        evidence,
-        text,
-        &[
-            Figure::BlockedBy(cause),
-            Figure::Whole(Whole::ThreadNs),
-            Figure::Sum(thread::work_ns),
-            Figure::Whole(Whole::WallNs),
-        ],
-    )
-}
-
-/// Adds the step to run other tasks during the wait, if this version of cox supports it.
-fn overlap(evidence: &Evidence, finding: &mut Finding, cause: Cause) {
-    if !evidence.facts.has_verb("overlap") || !crate::openmp::is_openmp(evidence) {
-        return;
-    }
-    let all = evidence.without_delay(evidence.sums.blocked_by[cause] as f64);
-    let bound = all.bound().min(OVERLAP_BOUND);
-    let expected = evidence.beside_others(crate::expected::Expected::new(1.0, bound, bound));
-    let step = NextStep::expecting("cox run --overlap -- …", &expected, finding.kind)
-        .without("any waiting for storage", evidence.cpus);
-    if let Some(main) = finding.sentences.first_mut().filter(|_| step.bound.is_some()) {
-        main.next.push(step);
-    }
+    say(evidence, text, &[BlockedBy(cause), Whole(ThreadNs), Sum(thread::work_ns), Whole(WallNs)])
 }
 
 /// Detects blocked time whose cause the backend does not see.
@@ -128,18 +104,13 @@ pub(crate) fn unseen(evidence: &Evidence) -> Option<Finding> {
     if evidence.share(ns) < INTENDED_SHARE || (evidence.sees.causes && !evidence.held_up(ns as f64)) {
         return None;
     }
-    let text = if evidence.sees.causes {
-        format!(
-            "{} of thread time was blocked in other system calls (ioctl, read of a terminal).",
-            about_percent(evidence.share(ns))
-        )
+    let why = if evidence.sees.causes {
+        " in other system calls (ioctl, read of a terminal)."
     } else {
-        format!(
-            "{} of thread time was blocked. Only eBPF shows the cause: a lock, storage, a socket, or an intended wait.",
-            about_percent(evidence.share(ns))
-        )
+        ". Only eBPF shows the cause: a lock, storage, a socket, or an intended wait."
     };
-    let mut main = say(evidence, text, &[Figure::Sum(thread::blocked_ns), Figure::Whole(Whole::ThreadNs)]);
+    let text = format!("{} of thread time was blocked{why}", evidence.percent(ns));
+    let mut main = say(evidence, text, &[Sum(thread::blocked_ns), Whole(ThreadNs)]);
     if !evidence.sees.causes && !evidence.facts.is_denied(Facts::EBPF) {
         main.next.push(NextStep::plain("cox run --backend bpf -- …", Kind::Blocked));
     }
@@ -173,9 +144,9 @@ fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Op
     if part < INTENDED_SHARE {
         return None;
     }
-    let text = format!("{} of thread time {what}: scheduling cannot change that.", about_percent(evidence.share(ns)));
-    let mut figures: Vec<Figure> = causes.iter().map(|cause| Figure::BlockedBy(*cause)).collect();
-    figures.push(Figure::Whole(Whole::ThreadNs));
+    let text = format!("{} of thread time {what}: scheduling cannot change that.", evidence.percent(ns));
+    let mut figures: Vec<Figure> = causes.iter().map(|cause| BlockedBy(*cause)).collect();
+    figures.push(Whole(ThreadNs));
     let main = say(evidence, text, &figures);
     Some(Finding { kind, back_ns: part, confidence: Confidence::High, sentences: vec![main] })
 }

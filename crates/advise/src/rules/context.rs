@@ -4,7 +4,9 @@ use ledger::account::{cpu, thread};
 use wire::Cause;
 
 use crate::evidence::Evidence;
-use crate::figures::{Figure, Whole, say};
+use crate::figures::Figure::{Cpus, Sum, Whole};
+use crate::figures::Whole::{ProgramCpus, ThreadNs, WallNs, WorkerThreads};
+use crate::figures::say;
 use crate::numbers::{about_percent, counted, duration, factor};
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Sentence};
@@ -15,16 +17,12 @@ pub(crate) fn overview(evidence: &Evidence) -> Sentence {
     let text = format!(
         "Of {} of thread time, {} did work, {} waited for other threads and {} for a CPU.",
         duration(sums.wall_ns),
-        about_percent(evidence.share(sums.work_ns())),
-        about_percent(evidence.share(sums.waiting_for_threads_ns())),
-        about_percent(evidence.share(sums.waiting_for_cpu_ns())),
+        evidence.percent(sums.work_ns()),
+        evidence.percent(sums.waiting_for_threads_ns()),
+        evidence.percent(sums.waiting_for_cpu_ns()),
     );
-    let figures = [
-        Figure::Whole(Whole::ThreadNs),
-        Figure::Sum(thread::work_ns),
-        Figure::Sum(thread::waiting_for_threads_ns),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-    ];
+    let figures =
+        [Whole(ThreadNs), Sum(thread::work_ns), Sum(thread::waiting_for_threads_ns), Sum(thread::waiting_for_cpu_ns)];
     say(evidence, text, &figures)
 }
 
@@ -35,11 +33,7 @@ pub(crate) fn busy(evidence: &Evidence) -> Sentence {
         evidence.concurrency.working,
         counted(evidence.cpus as u64, "CPU")
     );
-    say(
-        evidence,
-        text,
-        &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)],
-    )
+    say(evidence, text, &[Sum(thread::work_ns), Whole(WallNs), Whole(ProgramCpus)])
 }
 
 /// Returns the sentence on what limits the gain of any scheduling.
@@ -47,12 +41,7 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     let parallelism = evidence.parallelism(evidence.cpus);
     let ideal = duration(evidence.ideal_ns(evidence.cpus) as u64);
     let cpus = counted(parallelism as u64, "CPU");
-    let mut figures = vec![
-        Figure::Sum(thread::work_ns),
-        Figure::Whole(Whole::WallNs),
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Whole(Whole::ProgramCpus),
-    ];
+    let mut figures = vec![Sum(thread::work_ns), Whole(WallNs), Whole(WorkerThreads), Whole(ProgramCpus)];
     if evidence.sums.work_ns() == 0 {
         return say(
             evidence,
@@ -61,7 +50,7 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
         );
     }
     if evidence.is_bound_by_waits() {
-        figures.extend([Figure::Sum(thread::blocked_ns), Figure::Sum(thread::unknown_ns)]);
+        figures.extend([Sum(thread::blocked_ns), Sum(thread::unknown_ns)]);
         let text = format!(
             "The work itself needs {ideal} on {cpus}. In the rest of the {}, the program waited for {}; \
              nothing measured shows how to shorten these waits.",
@@ -78,7 +67,7 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     let bound = factor(alone);
     let taken = evidence.cpus_of_others() / evidence.cpus;
     let text = if taken >= WORTH_SHARE {
-        figures.push(Figure::Cpus(cpu::busy_others_ns));
+        figures.push(Cpus(cpu::busy_others_ns));
         format!(
             "The work itself needs {ideal} on {cpus}. Upper bound: {bound} on idle CPUs, {} at the present load \
              (others took {} of these CPUs).",
@@ -130,37 +119,31 @@ pub(crate) fn beside_load(evidence: &Evidence, kind: Kind, confidence: Confidenc
         return (confidence, None);
     }
     let confidence = confidence.lowered();
-    let name = if confidence == Confidence::Medium { "medium" } else { "low" };
     let text = format!(
-        "Confidence in this diagnosis: {name}, because others took {} of these CPUs. Measure again on idle CPUs.",
+        "Confidence in this diagnosis: {confidence}, because others took {} of these CPUs. Measure again on idle CPUs.",
         about_percent(taken)
     );
-    (confidence, Some(say(evidence, text, &[Figure::Cpus(cpu::busy_others_ns), Figure::Whole(Whole::ProgramCpus)])))
+    (confidence, Some(say(evidence, text, &[Cpus(cpu::busy_others_ns), Whole(ProgramCpus)])))
 }
 
 /// Returns the sentence "nothing to gain" with the reason, or the sentence that the program does not use all the CPUs it may use.
 pub(crate) fn nothing(evidence: &Evidence) -> Sentence {
     let sums = &evidence.sums;
     let mut figures = vec![
-        Figure::Sum(thread::work_ns),
-        Figure::Sum(thread::waiting_for_threads_ns),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::ThreadNs),
+        Sum(thread::work_ns),
+        Sum(thread::waiting_for_threads_ns),
+        Sum(thread::waiting_for_cpu_ns),
+        Whole(ThreadNs),
     ];
     let shares = format!(
         "{} of thread time did work, {} waited for other threads, {} for a CPU",
-        about_percent(evidence.share(sums.work_ns())),
-        about_percent(evidence.share(sums.waiting_for_threads_ns())),
-        about_percent(evidence.share(sums.waiting_for_cpu_ns())),
+        evidence.percent(sums.work_ns()),
+        evidence.percent(sums.waiting_for_threads_ns()),
+        evidence.percent(sums.waiting_for_cpu_ns()),
     );
     let text = match evidence.unused() {
         Some(unused) => {
-            figures.extend([
-                Figure::Sum(thread::run_ns),
-                Figure::Whole(Whole::WallNs),
-                Figure::Whole(Whole::ProgramCpus),
-                Figure::Cpus(cpu::idle_ns),
-            ]);
+            figures.extend([Sum(thread::run_ns), Whole(WallNs), Whole(ProgramCpus), Cpus(cpu::idle_ns)]);
             format!(
                 "Nothing to gain from scheduling, but parallelism is missing: on average {:.1} of {} ran this program's \
                  threads, and {} of the CPUs' time was idle while none of its threads wanted a CPU ({shares}).",
@@ -190,9 +173,5 @@ pub(crate) fn shared_cpus(evidence: &Evidence) -> Option<Sentence> {
     } else {
         format!("Even so, {:.1} of {cpus} did work on average.", evidence.concurrency.working)
     };
-    Some(say(
-        evidence,
-        text,
-        &[Figure::Sum(thread::work_ns), Figure::Whole(Whole::WallNs), Figure::Whole(Whole::ProgramCpus)],
-    ))
+    Some(say(evidence, text, &[Sum(thread::work_ns), Whole(WallNs), Whole(ProgramCpus)]))
 }

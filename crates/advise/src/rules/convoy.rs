@@ -11,14 +11,15 @@
 
 use std::collections::BTreeMap;
 
-use ledger::Thread;
 use ledger::account::{cpu, thread};
 use wire::Cause;
 
 use super::finding::Finding;
 use crate::evidence::Evidence;
 use crate::expected::Expected;
-use crate::figures::{Figure, Whole, say};
+use crate::figures::Figure::{BlockedBy, Cpus, Sum, Whole};
+use crate::figures::Whole::{LargestWorkNs, WallNs, WorkerThreads};
+use crate::figures::say;
 use crate::numbers::{about_percent, counted};
 use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
@@ -42,18 +43,17 @@ pub(crate) fn convoy(evidence: &Evidence) -> Option<Finding> {
     let kind = if is_lock(evidence) { Kind::LockConvoy } else { Kind::WaitingForThreads };
     let (text, step) = words(evidence, kind, rest);
     let figures = [
-        Figure::Sum(thread::waiting_for_threads_ns),
-        Figure::BlockedBy(Cause::Futex),
-        Figure::Sum(thread::spin_ns),
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Whole(Whole::LargestWorkNs),
-        Figure::Sum(thread::work_ns),
-        Figure::Whole(Whole::WallNs),
-        Figure::Cpus(cpu::idle_ns),
+        Sum(thread::waiting_for_threads_ns),
+        BlockedBy(Cause::Futex),
+        Sum(thread::spin_ns),
+        Whole(WorkerThreads),
+        Whole(LargestWorkNs),
+        Sum(thread::work_ns),
+        Whole(WallNs),
+        Cpus(cpu::idle_ns),
     ];
     let mut main = say(evidence, text, &figures);
-    main.next
-        .push(NextStep::expecting(step, &evidence.beside_others(expected), kind).without("any waiting", evidence.cpus));
+    main.next.push(NextStep::expecting(evidence, step, evidence.beside_others(expected), kind, "any waiting"));
     let confidence = if kind == Kind::LockConvoy { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind, back_ns: rest, confidence, sentences: vec![main] })
 }
@@ -73,10 +73,10 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
         about_percent(evidence.worker_share(waited as f64)),
     );
     let figures = [
-        Figure::Sum(thread::waiting_for_threads_ns),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Sum(thread::work_ns),
+        Sum(thread::waiting_for_threads_ns),
+        Sum(thread::waiting_for_cpu_ns),
+        Whole(WorkerThreads),
+        Sum(thread::work_ns),
     ];
     let main = say(evidence, text, &figures);
     Some(Finding {
@@ -92,7 +92,7 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
 fn is_lock(evidence: &Evidence) -> bool {
     let workers = &evidence.worker_sums;
     let average = workers.work_ns() as f64 / evidence.workers.len() as f64;
-    let equal = evidence.busiest().map_or(0, Thread::work_ns) as f64 <= EQUAL_WORK_FACTOR * average;
+    let equal = evidence.largest_work_ns() <= EQUAL_WORK_FACTOR * average;
     if workers.spin_ns > workers.blocked_by[Cause::Futex] {
         return equal && spins_on_lock(evidence);
     }

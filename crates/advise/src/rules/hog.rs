@@ -5,15 +5,17 @@
 //! waited behind other programs (see `expected`). At its low end that time was spread over all threads; at its high end all of it was on the critical
 //! path.
 
+use ledger::Preemptor;
 use ledger::account::{cpu, thread};
-use ledger::{Preemptor, PreemptorKind};
 use wire::layout::ANOTHER_USERS_NAME;
 
 use super::finding::Finding;
 use crate::blame::Delay;
 use crate::evidence::Evidence;
 use crate::facts::Facts;
-use crate::figures::{Figure, Whole, say};
+use crate::figures::Figure::{Cpus, Sum, Whole};
+use crate::figures::Whole::{ProgramCpus, ThreadNs, TookOtherNs, TookSiblingNs, WorkerThreads};
+use crate::figures::say;
 use crate::numbers::{about_percent, cpu_list, duration};
 use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
@@ -28,6 +30,9 @@ const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
 /// Name prefixes of cox's packing threads; reports of version 1 have `cox-seat-`. Their CPU time is overhead of packing, which the section on packing
 /// reports.
 const PACKERS: [&str; 3] = ["cox-pack", "cox-slot-", "cox-seat-"];
+
+/// What to do if the other program is not known.
+const LOOK: &str = "look for another busy program on these CPUs (top)";
 
 /// Most program names in a sentence; the rest are "others".
 const MOST_NAMES: usize = 3;
@@ -44,7 +49,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
     let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));
     let (packers, preemptors): (Vec<&Preemptor>, Vec<&Preemptor>) =
-        evidence.preemptors(PreemptorKind::Other).into_iter().partition(is_packer);
+        evidence.untracked_preemptors().into_iter().partition(is_packer);
     let packers_ns = packers.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
@@ -74,20 +79,18 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
         about_percent(evidence.worker_share(waited)),
     );
     let figures = [
-        Figure::Cpus(cpu::busy_others_ns),
-        Figure::Whole(Whole::TookOtherNs),
-        Figure::Whole(Whole::TookSiblingNs),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::ThreadNs),
+        Cpus(cpu::busy_others_ns),
+        Whole(TookOtherNs),
+        Whole(TookSiblingNs),
+        Sum(thread::waiting_for_cpu_ns),
+        Whole(ThreadNs),
     ];
     let mut main = say(evidence, text, &figures);
     let action = match named {
         Some(_) => remedy(evidence, &preemptors),
-        None => "look for another busy program on these CPUs (top)".to_owned(),
+        None => LOOK.to_owned(),
     };
-    main.next.push(
-        NextStep::expecting(action, &expected, Kind::CpuHog).without("other programs on these CPUs", evidence.cpus),
-    );
+    main.next.push(NextStep::expecting(evidence, action, expected, Kind::CpuHog, "other programs on these CPUs"));
     let back_ns: f64 = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
     let back_ns = (back_ns - packers_ns as f64).max(0.0);
     let confidence = if named.is_some() && surely { Confidence::High } else { Confidence::Medium };
@@ -169,19 +172,11 @@ fn deduced(evidence: &Evidence) -> Option<Finding> {
     }
     let text = format!(
         "There was a CPU for each thread, yet {} of thread time waited for a CPU: another program probably had it.",
-        about_percent(evidence.share(waited)),
+        evidence.percent(waited),
     );
-    let figures = [
-        Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Whole(Whole::ProgramCpus),
-        Figure::Whole(Whole::ThreadNs),
-    ];
+    let figures = [Sum(thread::waiting_for_cpu_ns), Whole(WorkerThreads), Whole(ProgramCpus), Whole(ThreadNs)];
     let mut main = say(evidence, text, &figures);
-    main.next.push(
-        NextStep::expecting("look for another busy program on these CPUs (top)", &expected, Kind::CpuHog)
-            .without("any waiting for a CPU", evidence.cpus),
-    );
+    main.next.push(NextStep::expecting(evidence, LOOK, expected, Kind::CpuHog, "any waiting for a CPU"));
     let back_ns = evidence.blame.total_ns(Delay::Unseen);
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence: Confidence::Low, sentences: vec![main] })
 }

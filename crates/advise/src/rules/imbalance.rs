@@ -12,7 +12,9 @@ use wire::Cause;
 use super::finding::Finding;
 use crate::evidence::Evidence;
 use crate::expected::Expected;
-use crate::figures::{Figure, Whole, say};
+use crate::figures::Figure::{BlockedBy, Sum, Whole};
+use crate::figures::Whole::{LargestWorkNs, ThreadNs, WorkerThreads};
+use crate::figures::say;
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
 use crate::thresholds::{IMBALANCE_FACTOR, IMBALANCE_SHARE, WORKER_WORK, WORTH_SHARE};
@@ -56,19 +58,17 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
         waiting = about_percent(evidence.worker_share(waiting)),
     );
     let figures = [
-        Figure::Whole(Whole::LargestWorkNs),
-        Figure::Sum(thread::work_ns),
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Sum(thread::waiting_for_threads_ns),
-        Figure::Sum(thread::spin_ns),
-        Figure::Sum(thread::yield_wait_ns),
-        Figure::BlockedBy(Cause::Futex),
+        Whole(LargestWorkNs),
+        Sum(thread::work_ns),
+        Whole(WorkerThreads),
+        Sum(thread::waiting_for_threads_ns),
+        Sum(thread::spin_ns),
+        Sum(thread::yield_wait_ns),
+        BlockedBy(Cause::Futex),
     ];
     let mut main = say(evidence, text, &figures);
-    main.next.push(
-        NextStep::expecting(remedy(evidence, busiest.tid), &evidence.beside_others(expected), kind)
-            .without("any waiting", evidence.cpus),
-    );
+    let remedy = remedy(evidence, busiest.tid);
+    main.next.push(NextStep::expecting(evidence, remedy, evidence.beside_others(expected), kind, "any waiting"));
     let mut sentences = vec![main];
     sentences.extend(how(evidence));
     Some(Finding { kind, back_ns: evidence.blame.imbalance_ns, confidence, sentences })
@@ -92,12 +92,7 @@ fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
     }
     let policy = if openmp::is_openmp(evidence) { "OMP_WAIT_POLICY" } else { "another waiting policy" };
     let text = format!("They waited {}; {policy} would not help: they wait for work, not for a CPU.", parts.join(", "));
-    let figures = [
-        Figure::Sum(thread::spin_ns),
-        Figure::Sum(thread::yield_wait_ns),
-        Figure::BlockedBy(Cause::Futex),
-        Figure::Whole(Whole::ThreadNs),
-    ];
+    let figures = [Sum(thread::spin_ns), Sum(thread::yield_wait_ns), BlockedBy(Cause::Futex), Whole(ThreadNs)];
     Some(say(evidence, text, &figures))
 }
 

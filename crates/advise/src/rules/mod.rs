@@ -49,17 +49,13 @@ const LOSSES: &[Rule] = &[
 /// Rules for waiting that the program intends; used only if no rule finds a loss.
 const INTENDED: &[Rule] = &[blocked::sleeping, blocked::input, blocked::children];
 
-/// Applies all rules, and ranks the findings by the time that they can save. The limits of the evidence come first in the verdict.
-pub(crate) fn judge(evidence: &Evidence) -> Verdict {
+/// Returns the verdict on an account. Applies all rules, and ranks the findings by the time that they can save. The limits of the evidence come first
+/// in the verdict.
+pub fn judge(evidence: &Evidence) -> Verdict {
     let limits = limits(evidence);
     if !limits.may_judge {
-        return compose(
-            Kind::TooLittleEvidence,
-            Confidence::Low,
-            limits,
-            Vec::new(),
-            vec![context::overview(evidence)],
-        );
+        let context = vec![context::overview(evidence)];
+        return compose(Kind::TooLittleEvidence, Confidence::Low, limits, Vec::new(), context);
     }
     let mut findings: Vec<Finding> = LOSSES.iter().filter_map(|rule| rule(evidence)).collect();
     let all_ns = evidence.sums.wall_ns as f64;
@@ -84,14 +80,11 @@ pub(crate) fn judge(evidence: &Evidence) -> Verdict {
         let context = vec![context::overview(evidence), context::busy(evidence), context::bound(evidence)];
         return disturbed(evidence, intended, limits, context);
     }
-    let mut small: Vec<Sentence> =
-        findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next()).collect();
-    small.truncate(1);
-    // Findings that gain nothing need no next step.
-    small.iter_mut().for_each(|sentence| sentence.next.clear());
+    let small = findings.into_iter().find_map(|finding| finding.sentences.into_iter().next());
     let mut said = vec![context::nothing(evidence)];
     said.extend(context::shared_cpus(evidence));
-    said.extend(small);
+    // A finding that gains nothing needs no next step.
+    said.extend(small.map(|sentence| Sentence { next: Vec::new(), ..sentence }));
     let nothing = Finding { kind: Kind::NothingToGain, back_ns: 0.0, confidence: Confidence::High, sentences: said };
     disturbed(evidence, nothing, limits, Vec::new())
 }

@@ -15,8 +15,10 @@ use crate::blame::Delay;
 use crate::elsewhere::{elsewhere, room};
 use crate::evidence::Evidence;
 use crate::expected::Expected;
-use crate::figures::{Figure, Whole, say};
-use crate::numbers::{about_percent, counted, cpu_list};
+use crate::figures::Figure::{Cpus, Sum, Whole};
+use crate::figures::Whole::{OnlineCpus, ProgramCpus, TookSiblingNs, WorkerThreads};
+use crate::figures::say;
+use crate::numbers::{counted, cpu_list};
 use crate::openmp;
 use crate::verdict::{Confidence, Kind, NextStep};
 
@@ -41,24 +43,22 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let idle = if elsewhere.seen { "stood idle" } else { "was unused" };
     let text = format!(
         "{threads} shared CPU {used} while CPU {free} {idle}: {} of thread time waited for a CPU.",
-        about_percent(evidence.share(evidence.sums.waiting_for_cpu_ns())),
+        evidence.percent(evidence.sums.waiting_for_cpu_ns()),
         threads = counted(evidence.workers.len() as u64, "thread"),
         used = cpu_list(&elsewhere.used),
         free = cpu_list(&elsewhere.free),
     );
     let figures = [
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Whole(Whole::ProgramCpus),
-        Figure::Whole(Whole::OnlineCpus),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::TookSiblingNs),
-        Figure::Cpus(cpu::idle_ns),
-        Figure::Cpus(cpu::idle_while_waiting_ns),
+        Whole(WorkerThreads),
+        Whole(ProgramCpus),
+        Whole(OnlineCpus),
+        Sum(thread::waiting_for_cpu_ns),
+        Whole(TookSiblingNs),
+        Cpus(cpu::idle_ns),
+        Cpus(cpu::idle_while_waiting_ns),
     ];
     let mut main = say(evidence, text, &figures);
-    main.next.push(
-        NextStep::expecting(widen(evidence, &all), &expected, kind).without("any waiting for a CPU", evidence.cpus),
-    );
+    main.next.push(NextStep::expecting(evidence, widen(evidence, &all), expected, kind, "any waiting for a CPU"));
     main.next.extend(openmp::threads(evidence, elsewhere.used.len() as f64, kind));
     main.next.retain(|step| step.bound.is_some());
     if main.next.is_empty() {

@@ -12,8 +12,10 @@ use crate::blame::Delay;
 use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::facts::Facts;
-use crate::figures::{Figure, Whole, say};
-use crate::numbers::{about_percent, count, duration};
+use crate::figures::Figure::{Sum, Whole};
+use crate::figures::Whole::{CpuQuota, NrThrottled, ThreadNs, ThrottledNs, TookIdleNs};
+use crate::figures::say;
+use crate::numbers::{count, duration};
 use crate::openmp;
 use crate::thresholds::THROTTLED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
@@ -45,15 +47,15 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
          waited for a CPU that was idle.",
         count(facts.nr_throttled),
         duration(facts.throttled_ns),
-        about_percent(evidence.share(stopped)),
+        evidence.percent(stopped),
     );
     let figures = [
-        Figure::Whole(Whole::CpuQuota),
-        Figure::Whole(Whole::NrThrottled),
-        Figure::Whole(Whole::ThrottledNs),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-        Figure::Whole(Whole::TookIdleNs),
-        Figure::Whole(Whole::ThreadNs),
+        Whole(CpuQuota),
+        Whole(NrThrottled),
+        Whole(ThrottledNs),
+        Sum(thread::waiting_for_cpu_ns),
+        Whole(TookIdleNs),
+        Whole(ThreadNs),
     ];
     let mut main = say(evidence, text, &figures);
     let raise = if facts.is_denied(Facts::QUOTA) {
@@ -61,10 +63,8 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     } else {
         format!("raise the group's cpu.max to {could_use:.0} CPUs or more")
     };
-    main.next.push(
-        NextStep::expecting(raise, &Expected::new(delay.low(), bound, bound), kind)
-            .without("throttling", evidence.cpus),
-    );
+    let expected = Expected::new(delay.low(), bound, bound);
+    main.next.push(NextStep::expecting(evidence, raise, expected, kind, "throttling"));
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
         // Running fewer threads saves only the part of the quota that is spent on spinning.
         let wasted = Expected::of_delay(
@@ -75,10 +75,8 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
         );
         if wasted.is_worth_trying() {
             let fewer = openmp::fewer(evidence, quota.min(evidence.cpus));
-            main.next.push(
-                NextStep::expecting(fewer, &Expected::new(1.0, wasted.high(), wasted.bound()), kind)
-                    .without("any spinning", evidence.cpus),
-            );
+            let expected = Expected::new(1.0, wasted.high(), wasted.bound());
+            main.next.push(NextStep::expecting(evidence, fewer, expected, kind, "any spinning"));
         }
     }
     main.next.retain(|step| step.bound.is_some());

@@ -5,7 +5,9 @@ use ledger::account::thread;
 use super::finding::Finding;
 use crate::blame::Delay;
 use crate::evidence::Evidence;
-use crate::figures::{Figure, say};
+use crate::expected::Expected;
+use crate::figures::Figure::Sum;
+use crate::figures::say;
 use crate::numbers::about_percent;
 use crate::thresholds::STEAL_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
@@ -16,8 +18,7 @@ pub(crate) fn hypervisor(evidence: &Evidence) -> Option<Finding> {
     let part = steal as f64 / run.max(1) as f64;
     // Stolen time is part of work, and work bounds other gains. Here the stolen time itself is removed, so it does not count towards the bound.
     let bound = evidence.thread_bound_without_steal();
-    let expected =
-        crate::expected::Expected::of_delay(evidence.wall_ns, steal as f64, evidence.workers.len() as f64, bound);
+    let expected = Expected::of_delay(evidence.wall_ns, steal as f64, evidence.workers.len() as f64, bound);
     if part < STEAL_SHARE || !expected.is_worth_trying() {
         return None;
     }
@@ -25,10 +26,9 @@ pub(crate) fn hypervisor(evidence: &Evidence) -> Option<Finding> {
         "The hypervisor took {} of the time this program's threads were on a CPU and gave it to other virtual machines.",
         about_percent(part)
     );
-    let mut main = say(evidence, text, &[Figure::Sum(thread::steal_ns), Figure::Sum(thread::run_ns)]);
+    let mut main = say(evidence, text, &[Sum(thread::steal_ns), Sum(thread::run_ns)]);
     let action = "ask the host for CPUs of your own; no setting inside this machine helps";
-    main.next
-        .push(NextStep::expecting(action, &expected, Kind::HypervisorSteal).without("hypervisor steal", evidence.cpus));
+    main.next.push(NextStep::expecting(evidence, action, expected, Kind::HypervisorSteal, "hypervisor steal"));
     let back_ns = evidence.blame.total_ns(Delay::Steal);
     Some(Finding { kind: Kind::HypervisorSteal, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }

@@ -18,7 +18,9 @@ use super::finding::Finding;
 use crate::blame::Delay;
 use crate::elsewhere::elsewhere;
 use crate::evidence::Evidence;
-use crate::figures::{Figure, Whole, say};
+use crate::figures::Figure::{BlockedBy, Sum, Whole};
+use crate::figures::Whole::{ProgramCpus, ThreadNs, TookSiblingNs, WorkerThreads};
+use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
 use crate::thresholds::{QUEUE_UTILISATION, TEAM_ALIVE, THREADS_PER_CPU, WORTH_SHARE};
@@ -100,47 +102,31 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
         return format!(
             "{threads} share {cpus}: {} of thread time waited for a CPU. This backend does not see whether and \
              how threads wait for one another meanwhile.",
-            about_percent(evidence.share(queued))
+            evidence.percent(queued)
         );
     }
-    let waiting = match kind {
-        Kind::TooManyThreadsSpinning => {
-            let spun = evidence.share(workers.spin_ns.saturating_add(workers.yield_wait_ns));
-            let way = if workers.yield_wait_ns > workers.spin_ns / 10 { "spin and yield" } else { "spin" };
-            format!(
-                "running threads {way}, waiting for threads that were preempted ({} of thread time)",
-                about_percent(spun)
-            )
-        }
-        _ => {
-            let slept = workers.blocked_by[Cause::Futex].saturating_add(workers.blocked_by[Cause::Unspecified]);
-            format!(
-                "threads that have finished their work sleep until the last thread has run ({} of thread time)",
-                about_percent(evidence.share(slept))
-            )
-        }
+    let (waited_ns, waiting) = if kind == Kind::TooManyThreadsSpinning {
+        let way = if workers.yield_wait_ns > workers.spin_ns / 10 { "spin and yield" } else { "spin" };
+        let waiting = format!("running threads {way}, waiting for threads that were preempted");
+        (workers.spin_ns.saturating_add(workers.yield_wait_ns), waiting)
+    } else {
+        let slept_ns = workers.blocked_by[Cause::Futex].saturating_add(workers.blocked_by[Cause::Unspecified]);
+        (slept_ns, "threads that have finished their work sleep until the last thread has run".to_owned())
     };
+    let waited = evidence.percent(waited_ns);
     let all = evidence.sums.wake_delay_ns.saturating_add(evidence.sums.preempt_wait_ns).max(queued).max(1);
     let behind = if evidence.sees.preemptors {
         format!("Of the waiting for a CPU, {} was behind a sibling", about_percent(queued as f64 / all as f64))
     } else {
-        format!("Threads waited for a CPU for {} of thread time", about_percent(evidence.share(queued)))
+        format!("Threads waited for a CPU for {} of thread time", evidence.percent(queued))
     };
-    format!("{threads} share {cpus}: {waiting}. {behind}.")
+    format!("{threads} share {cpus}: {waiting} ({waited} of thread time). {behind}.")
 }
 
 fn figures(kind: Kind) -> Vec<Figure> {
-    let mut figures = vec![
-        Figure::Whole(Whole::WorkerThreads),
-        Figure::Whole(Whole::ProgramCpus),
-        Figure::Whole(Whole::TookSiblingNs),
-        Figure::Sum(thread::waiting_for_cpu_ns),
-    ];
-    figures.extend([Figure::Sum(thread::yield_wait_ns), Figure::Whole(Whole::ThreadNs)]);
-    if kind == Kind::TooManyThreadsSpinning {
-        figures.push(Figure::Sum(thread::spin_ns));
-    } else {
-        figures.push(Figure::BlockedBy(Cause::Futex));
-    }
+    let mut figures =
+        vec![Whole(WorkerThreads), Whole(ProgramCpus), Whole(TookSiblingNs), Sum(thread::waiting_for_cpu_ns)];
+    let waits = if kind == Kind::TooManyThreadsSpinning { Sum(thread::spin_ns) } else { BlockedBy(Cause::Futex) };
+    figures.extend([Sum(thread::yield_wait_ns), Whole(ThreadNs), waits]);
     figures
 }

@@ -8,8 +8,10 @@ use ledger::account::thread;
 use super::finding::Finding;
 use crate::blame::Delay;
 use crate::evidence::Evidence;
-use crate::figures::{Figure, Whole, say};
-use crate::numbers::{about_percent, count, duration};
+use crate::figures::Figure::{Sum, Whole};
+use crate::figures::Whole::{ThreadNs, TookIdleNs};
+use crate::figures::say;
+use crate::numbers::{count, duration};
 use crate::openmp;
 use crate::thresholds::{THROTTLED_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind};
@@ -26,16 +28,12 @@ pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     let wakeups = evidence.workers.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);
     let text = format!(
         "Waking up on idle CPUs cost {} of thread time: {} wake-ups that took {} each.",
-        about_percent(evidence.share(from_idle)),
+        evidence.percent(from_idle),
         count(wakeups),
         duration(from_idle / wakeups),
     );
-    let mut main = say(
-        evidence,
-        text,
-        &[Figure::Whole(Whole::TookIdleNs), Figure::Sum(thread::wake_delay_ns), Figure::Whole(Whole::ThreadNs)],
-    );
-    main.next.push(openmp::active(evidence, &expected, Kind::SlowWakeups));
+    let mut main = say(evidence, text, &[Whole(TookIdleNs), Sum(thread::wake_delay_ns), Whole(ThreadNs)]);
+    main.next.push(openmp::active(evidence, expected, Kind::SlowWakeups));
     let back_ns = evidence.blame.total_ns(Delay::Idle).min(evidence.sums.wall_ns as f64);
     Some(Finding { kind: Kind::SlowWakeups, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }

@@ -1,7 +1,8 @@
 //! Staged situations: accounts as an observer would deliver them, built from the shares of each thread's life.
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 
-use advise::Facts;
+use advise::evidence::Evidence;
+use advise::{Facts, Verdict};
 use ledger::figures::ByCause;
 use ledger::{
     Account, CpuAccount, HotFunction, Lost, OwnCost, Preemptor, PreemptorKind, Process, Program, SpinBasis, Thread,
@@ -43,6 +44,11 @@ pub const IDLE: Behind = Behind { sibling: 0.0, other: 0.0, idle: 1.0 };
 pub struct Stage {
     pub account: Account,
     pub facts: Facts,
+}
+
+/// Judges an account.
+pub fn advise(account: &Account, facts: &Facts) -> Verdict {
+    advise::judge(&Evidence::new(account, facts))
 }
 
 fn ns(share: f64) -> u64 {

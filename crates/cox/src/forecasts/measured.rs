@@ -2,7 +2,7 @@
 
 use advise::Facts;
 use advise::forecast::measured::{self, Placing, Trial, Window};
-use advise::forecast::{Accepts, Basis, Refusal};
+use advise::forecast::{Basis, Refusal};
 use pack::engine::Tested;
 use pack::policy::mode::{FIRST_LOOK_NS, WORTH};
 use pack::trial::{Seen, Tried, WINDOW_NS, Way};
@@ -59,7 +59,7 @@ pub(super) fn trial(seen: &Seen, slots: usize, openmp: bool, facts: &Facts) -> T
         worked: seen.worked.values().copied().collect(),
         openmp,
         passive_already: facts.waits_passively(),
-        accepts: if openmp || given { Accepts::Yes } else { Accepts::Unknown },
+        accepts: openmp || given,
         worth: WORTH,
         first_look_ns: FIRST_LOOK_NS,
         others: 0.0,

@@ -24,7 +24,7 @@ fn advice(forecast: Forecast) -> Advice {
 mod tests {
     use advise::Facts;
     use advise::forecast::modelled::{POSSIBLE_NS, Simulated, Sketch, Waits};
-    use advise::forecast::{self, Accepts, Choice};
+    use advise::forecast::{self, Choice};
     use pack::policy::assignment::FULL_CAPACITY;
     use pack::policy::controller::Settings;
     use pack::sim::{Costs, Program, Wait};
@@ -118,7 +118,7 @@ mod tests {
                 phases_ns: known,
                 openmp: false,
                 passive_already: false,
-                accepts: Accepts::Unknown,
+                accepts: false,
             };
             let simulated: Vec<Simulated> = sketch.phases_ns.iter().map(|phase| simulate(&sketch, *phase)).collect();
             let forecast = forecast::modelled::forecast(&sketch, &simulated);

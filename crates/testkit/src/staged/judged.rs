@@ -30,7 +30,7 @@ impl Judged {
 
     /// Returns the name of the situation that costs most.
     pub fn headline(&self) -> String {
-        self.verdict().headline.name().to_owned()
+        self.verdict().headline.to_string()
     }
 
     /// Returns the sentences with their next steps.
