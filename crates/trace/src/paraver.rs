@@ -27,7 +27,7 @@ use wire::{Cause, Waiting, What};
 use crate::recording::Recording;
 use crate::sorter::{Keyed, Sorter};
 
-pub use views::{ENDINGS as VIEWS, View, views};
+pub use views::{ENDINGS as VIEWS, views};
 
 /// Event type: a migration. The value is the destination CPU, counted from one.
 const MIGRATED: u32 = 91_000_001;

@@ -58,10 +58,9 @@ impl ThreadTable {
                 let command = if at == 0 { program.command.clone() } else { Vec::new() };
                 let told = Process { name: process.comm.clone(), parent: process.parent_pid, command };
                 thread_table.processes.insert(process.pid, told);
-                let threads = process.threads.iter();
-                thread_table
-                    .threads
-                    .extend(threads.map(|t| (t.tid, Thread { name: t.comm.clone(), process: process.pid })));
+                let named = process.threads.iter().map(|thread| (thread.tid, thread.comm.clone()));
+                let threads = named.map(|(tid, name)| (tid, Thread { name, process: process.pid }));
+                thread_table.threads.extend(threads);
             }
         }
         thread_table

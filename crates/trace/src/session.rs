@@ -117,9 +117,6 @@ fn part(out: &mut impl Write, part: Part) -> io::Result<()> {
     put(out, &TracePacket { cox: Some(part), ..TracePacket::default() })
 }
 
-/// Widths of a trace event's columns in bytes, in the order of its fields.
-const COLUMNS: [usize; 7] = [8, 4, 4, 2, 1, 1, 4];
-
 /// Encodes trace events field by field. Times are written as differences, which are small and similar, so they compress
 /// well.
 fn columns(moments: &[Moment]) -> Vec<u8> {
@@ -140,38 +137,36 @@ fn columns(moments: &[Moment]) -> Vec<u8> {
 
 /// Decodes columns into trace events; `None` if the number of bytes is not a multiple of a trace event's size.
 fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
-    let size: usize = COLUMNS.iter().sum();
-    let count = bytes.len() / size;
-    if count * size != bytes.len() {
+    /// Takes a column of fields that have `N` bytes.
+    fn column<'b, const N: usize>(rest: &mut &'b [u8], count: usize) -> &'b [[u8; N]] {
+        let (column, behind) = rest.split_at(count * N);
+        *rest = behind;
+        column.as_chunks().0
+    }
+    let count = bytes.len() / size_of::<Moment>();
+    if !bytes.len().is_multiple_of(size_of::<Moment>()) {
         return None;
     }
     let mut rest = bytes;
-    let mut column = |width: usize| {
-        let (column, behind) = rest.split_at(count * width);
-        rest = behind;
-        column.chunks_exact(width)
-    };
-    let [times, tids, others, cpus, kinds, details, mores] = COLUMNS.map(&mut column);
-    let u32_of = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let times = column::<8>(&mut rest, count);
+    let (tids, others) = (column::<4>(&mut rest, count), column::<4>(&mut rest, count));
+    let cpus = column::<2>(&mut rest, count);
+    let (kinds, details) = (column::<1>(&mut rest, count), column::<1>(&mut rest, count));
+    let mores = column::<4>(&mut rest, count);
     let mut last_ns = 0u64;
-    let zipped = times.zip(tids).zip(others).zip(cpus).zip(kinds).zip(details).zip(mores);
-    Some(
-        zipped
-            .map(|((((((time, tid), other), cpu), kind), detail), more)| {
-                let difference = time.try_into().map_or(0, u64::from_le_bytes);
-                last_ns = last_ns.wrapping_add(difference);
-                Moment {
-                    t_ns: last_ns,
-                    tid: u32_of(tid),
-                    other: u32_of(other),
-                    cpu: u16::from_le_bytes([cpu[0], cpu[1]]),
-                    kind: kind[0],
-                    detail: detail[0],
-                    more: u32_of(more),
-                }
-            })
-            .collect(),
-    )
+    let moment = |at: usize| {
+        last_ns = last_ns.wrapping_add(u64::from_le_bytes(times[at]));
+        Moment {
+            t_ns: last_ns,
+            tid: u32::from_le_bytes(tids[at]),
+            other: u32::from_le_bytes(others[at]),
+            cpu: u16::from_le_bytes(cpus[at]),
+            kind: kinds[at][0],
+            detail: details[at][0],
+            more: u32::from_le_bytes(mores[at]),
+        }
+    };
+    Some((0..count).map(moment).collect())
 }
 
 /// Reads a recording and the report of its session. Data that does not fit in memory goes to temporary files in

@@ -94,8 +94,7 @@ impl Traces {
                 let mut files = Files { prv: out, pcf: &mut meanings as &mut dyn Write, row: &mut names };
                 paraver::write(recording, &mut files, &folder)
             })?;
-            let views =
-                views.into_iter().zip(paraver::views()).map(|(output, view)| output.write(view.text.as_bytes()));
+            let views = views.into_iter().zip(paraver::views()).map(|(output, text)| output.write(text.as_bytes()));
             pcf.write(&meanings).and(row.write(&names)).and(views.collect())
         });
         let html = self.html.map_or(Ok(()), |output| {

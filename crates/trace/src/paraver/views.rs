@@ -10,84 +10,50 @@ use wire::Cause;
 
 use super::{BLOCKED, COLOURS, MIGRATED, SAMPLED, SAMPLES};
 
-/// A view: the suffix of its file name, and the file's text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct View {
-    /// Suffix of the file name, e.g. `states.cfg`.
-    pub ending: &'static str,
-    /// The configuration's text.
-    pub text: String,
-}
-
-/// Suffixes of all files.
+/// Suffixes of the files' names.
 pub const ENDINGS: [&str; 7] =
     ["states.cfg", "blocked.cfg", "cpus.cfg", "migrations.cfg", "samples.cfg", "profile.cfg", "durations.cfg"];
 
-/// Returns all views.
+/// Returns the text of each file, in the order of [`ENDINGS`].
 #[must_use]
-pub fn views() -> [View; 7] {
+pub fn views() -> [String; 7] {
     let last = BLOCKED + Cause::ALL.len() as u32 - 1;
-    let states = Window { name: "Thread states", thread: "State As Is", ..Window::default() };
     let all: Vec<u32> =
         COLOURS.iter().map(|(_, state, _)| *state).filter(|state| *state > 0).chain(BLOCKED..=last).collect();
-    let texts = [
-        configuration("What each thread does: it runs, waits for a CPU, or is blocked.", &[&states], None),
+    let window = |name, thread| Window { name, thread, ..Window::default() };
+    let event = |name, event| Window { event: Some(event), ..window(name, "Last Evt Val") };
+    let states = window("Thread states", "State As Is");
+    let blocked = Window { name: "Causes of blocking", range: Some((BLOCKED, last)), ..states.clone() };
+    let cpus = Window { gradient: true, ..window("CPU of each thread", "Cpu ID") };
+    let lengths = Window { states: &all, gradient: true, ..window("Lengths of states", "State Record Dur.") };
+    let times = Histogram { name: "Time by state", statistic: "Time", columns: (0, last, 1), scale: false };
+    let name = "Lengths of states by thread";
+    let numbers = Histogram { name, statistic: "# Bursts", columns: (1, 1000, 1), scale: true };
+    [
+        configuration("What each thread does: it runs, waits for a CPU, or is blocked.", &states, None),
         configuration(
             "Causes of blocking: only threads that are blocked, by what they are blocked on.",
-            &[&Window { name: "Causes of blocking", range: Some((BLOCKED, last)), ..states.clone() }],
+            &blocked,
             None,
         ),
-        configuration(
-            "The CPU that each thread runs on; none while it does not run.",
-            &[&Window { name: "CPU of each thread", thread: "Cpu ID", gradient: true, ..Window::default() }],
-            None,
-        ),
+        configuration("The CPU that each thread runs on; none while it does not run.", &cpus, None),
         configuration(
             "The CPU to which each thread migrated last; flags mark the migrations.",
-            &[&Window {
-                name: "Migrations",
-                thread: "Last Evt Val",
-                event: Some(MIGRATED),
-                flags: true,
-                ..Window::default()
-            }],
+            &event("Migrations", MIGRATED),
             None,
         ),
         configuration(
             "What the thread did at the last sample: work, or spinning, divided by what it waits for. Nothing is known about the time between two samples.",
-            &[&Window {
-                name: SAMPLES,
-                thread: "Last Evt Val",
-                event: Some(SAMPLED),
-                flags: true,
-                ..Window::default()
-            }],
+            &event(SAMPLES, SAMPLED),
             None,
         ),
-        configuration(
-            "Time that each thread spent in each state.",
-            &[&states],
-            Some(&Histogram { name: "Time by state", statistic: "Time", columns: (0, last, 1), scale: false }),
-        ),
+        configuration("Time that each thread spent in each state.", &states, Some(&times)),
         configuration(
             "How long states lasted: for each thread, the number of intervals of each length. To choose the states, change the window’s semantic function for threads.",
-            &[&Window {
-                name: "Lengths of states",
-                thread: "State Record Dur.",
-                states: &all,
-                gradient: true,
-                ..Window::default()
-            }],
-            Some(&Histogram {
-                name: "Lengths of states by thread",
-                statistic: "# Bursts",
-                columns: (1, 1000, 1),
-                scale: true,
-            }),
+            &lengths,
+            Some(&numbers),
         ),
-    ];
-    let mut texts = texts.into_iter();
-    ENDINGS.map(|ending| View { ending, text: texts.next().unwrap_or_default() })
+    ]
 }
 
 /// A timeline with one line per thread.
@@ -100,15 +66,14 @@ struct Window<'w> {
     states: &'w [u32],
     /// The range of values to show; other values are not shown.
     range: Option<(u32, u32)>,
-    /// The only event type that counts.
+    /// The only event type that counts. Flags mark its events.
     event: Option<u32>,
-    flags: bool,
     /// Whether the values are amounts, shown as a gradient. Otherwise they are codes, each shown in a colour of its
     /// own.
     gradient: bool,
 }
 
-/// A table with one row per thread of the last window in the configuration file.
+/// A table with one row per thread of the window.
 struct Histogram<'h> {
     name: &'h str,
     statistic: &'h str,
@@ -118,28 +83,26 @@ struct Histogram<'h> {
     scale: bool,
 }
 
-fn configuration(description: &str, windows: &[&Window], histogram: Option<&Histogram>) -> String {
+fn configuration(description: &str, of: &Window, histogram: Option<&Histogram>) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
-    let _ = write(&mut out, description, windows, histogram);
+    let _ = write(&mut out, description, of, histogram);
     out
 }
 
-fn write(out: &mut String, description: &str, windows: &[&Window], histogram: Option<&Histogram>) -> fmt::Result {
-    writeln!(out, "#ParaverCFG\nConfigFile.Version: 3.4\nConfigFile.NumWindows: {}", windows.len())?;
+fn write(out: &mut String, description: &str, of: &Window, histogram: Option<&Histogram>) -> fmt::Result {
+    writeln!(out, "#ParaverCFG\nConfigFile.Version: 3.4\nConfigFile.NumWindows: 1")?;
     writeln!(out, "ConfigFile.BeginDescription\n{description}\nConfigFile.EndDescription")?;
-    for (at, of) in (1..).zip(windows) {
-        window(out, at, of, histogram.is_none())?;
-    }
-    histogram.map_or(Ok(()), |of| table(out, of, windows.len()))
+    window(out, of, histogram.is_none())?;
+    histogram.map_or(Ok(()), |of| table(out, of))
 }
 
-fn window(out: &mut String, id: usize, of: &Window, open: bool) -> fmt::Result {
+fn window(out: &mut String, of: &Window, open: bool) -> fmt::Result {
     let line = "#".repeat(80);
     writeln!(out, "\n{line}\n< NEW DISPLAYING WINDOW {} >\n{line}", of.name)?;
-    writeln!(out, "window_name {}\nwindow_type single\nwindow_id {id}", of.name)?;
+    writeln!(out, "window_name {}\nwindow_type single\nwindow_id 1", of.name)?;
     writeln!(out, "window_position_x 100\nwindow_position_y 100\nwindow_width 900\nwindow_height 300")?;
-    writeln!(out, "window_comm_lines_enabled false\nwindow_flags_enabled {}", of.flags)?;
+    writeln!(out, "window_comm_lines_enabled false\nwindow_flags_enabled {}", of.event.is_some())?;
     let mode = if of.gradient { "window_in_null_gradient_mode" } else { "window_in_code_mode" };
     writeln!(out, "window_noncolor_mode true\nwindow_color_mode {mode}\nwindow_units Microseconds")?;
     let most = BLOCKED as usize + Cause::ALL.len();
@@ -179,15 +142,12 @@ fn window(out: &mut String, id: usize, of: &Window, open: bool) -> fmt::Result {
     of.event.map_or(Ok(()), |event| writeln!(out, "window_filter_module evt_type 1 {event}"))
 }
 
-fn table(out: &mut String, of: &Histogram, window: usize) -> fmt::Result {
+fn table(out: &mut String, of: &Histogram) -> fmt::Result {
     let (least, most, step) = of.columns;
     let scale = if of.scale { "True" } else { "False" };
     writeln!(out, "\n< NEW ANALYZER2D >\nAnalyzer2D.Name: {}", of.name)?;
     writeln!(out, "Analyzer2D.X: 120\nAnalyzer2D.Y: 450\nAnalyzer2D.Width: 900\nAnalyzer2D.Height: 350")?;
-    writeln!(
-        out,
-        "Analyzer2D.ControlWindow: {window}\nAnalyzer2D.DataWindow: {window}\nAnalyzer2D.Accumulator: Semantic"
-    )?;
+    writeln!(out, "Analyzer2D.ControlWindow: 1\nAnalyzer2D.DataWindow: 1\nAnalyzer2D.Accumulator: Semantic")?;
     writeln!(out, "Analyzer2D.Statistic: {}\nAnalyzer2D.CalculateAll: True\nAnalyzer2D.HideCols: True", of.statistic)?;
     writeln!(out, "Analyzer2D.HorizVert: Horizontal\nAnalyzer2D.Color: True\nAnalyzer2D.SemanticColor: False")?;
     writeln!(out, "Analyzer2D.Zoom: {}", if of.scale { "Enabled" } else { "Disabled" })?;

@@ -4,14 +4,13 @@ use std::collections::HashMap;
 
 use wire::{Left, Moment, What};
 
-use super::packet::packet;
+use super::packet::{INSTANT, packet};
 use super::proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent};
 
 /// Minimum distance between two points of a counter, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Types of [`TrackEvent`]s.
-const INSTANT: i32 = 3;
+/// The type of a [`TrackEvent`] with the value of a counter.
 const COUNTER: i32 = 4;
 
 /// State of a tracked thread.
@@ -64,15 +63,13 @@ impl Counters {
         let mut packets = if due { self.points(moment.t_ns) } else { Vec::new() };
         match moment.what() {
             Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
+                let does = match left {
+                    Left::Preempted { .. } => Some(Does::Wait),
+                    Left::Blocked(_) => Some(Does::Block),
+                    Left::Dead => None,
+                };
                 if out_is_member {
-                    self.does(
-                        out,
-                        match left {
-                            Left::Preempted { .. } => Some(Does::Wait),
-                            Left::Blocked(_) => Some(Does::Block),
-                            Left::Dead => None,
-                        },
-                    );
+                    self.does(out, does);
                 }
                 if in_is_member {
                     self.does(into, Some(Does::Run));
@@ -106,22 +103,16 @@ impl Counters {
 
     fn points(&mut self, t_ns: u64) -> Vec<TracePacket> {
         self.told_ns = t_ns;
-        let changed = (1..)
-            .zip(self.counts)
-            .zip(&mut self.told)
-            .filter_map(|((uuid, count), told)| (told.replace(count) != Some(count)).then_some((uuid, count)));
-        let boot_ns = self.boot_ns;
-        changed
-            .map(|(uuid, count)| {
-                let event = TrackEvent {
-                    r#type: Some(COUNTER),
-                    track_uuid: Some(uuid),
-                    counter_value: Some(count),
-                    ..TrackEvent::default()
-                };
-                TracePacket { timestamp: Some(t_ns + boot_ns), track_event: Some(event), ..packet() }
-            })
-            .collect()
+        let mut packets = Vec::new();
+        for ((uuid, count), told) in (1..).zip(self.counts).zip(&mut self.told) {
+            if told.replace(count) != Some(count) {
+                let (r#type, track_uuid, counter_value) = (Some(COUNTER), Some(uuid), Some(count));
+                let event = TrackEvent { r#type, track_uuid, counter_value, ..TrackEvent::default() };
+                let timestamp = Some(t_ns + self.boot_ns);
+                packets.push(TracePacket { timestamp, track_event: Some(event), ..packet() });
+            }
+        }
+        packets
     }
 
     fn lost(&self, moment: &Moment, count: u32) -> TracePacket {

@@ -19,7 +19,7 @@ use std::io::{self, Write};
 
 use bundle::Bundles;
 use counters::Counters;
-use packet::{BOOTTIME, CLEARED, iid, packet, put};
+use packet::{BOOTTIME, CLEARED, clock, iid, packet, put};
 use proto::*;
 use states::States;
 use wire::Cause;
@@ -60,8 +60,6 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
 /// Returns the packet with the clocks and the names of causes.
 fn beginning(recording: &Recording) -> TracePacket {
     let at = recording.start_ns;
-    let clock =
-        |clock_id, timestamp| Clock { clock_id: Some(clock_id), timestamp: Some(timestamp), is_incremental: None };
     let name = |cause: &Cause| InternedString { iid: Some(iid(*cause)), str: Some(cause.name().into()) };
     TracePacket {
         sequence_flags: Some(CLEARED),

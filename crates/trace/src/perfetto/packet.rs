@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use prost::Message;
 use wire::Cause;
 
-use super::proto::TracePacket;
+use super::proto::{Clock, TracePacket};
 
 /// Number of the packet sequence that contains everything but the thread tracks.
 const SEQUENCE: u32 = 1;
@@ -16,6 +16,14 @@ pub(super) const NEEDED: u32 = 2;
 
 /// The number of CLOCK_BOOTTIME (`common/builtin_clock.proto`).
 pub(super) const BOOTTIME: u32 = 6;
+
+/// The type of a [`TrackEvent`](super::proto::TrackEvent) without length.
+pub(super) const INSTANT: i32 = 3;
+
+/// Returns a reading of a clock.
+pub(super) fn clock(id: u32, timestamp: u64) -> Clock {
+    Clock { clock_id: Some(id), timestamp: Some(timestamp), is_incremental: None }
+}
 
 /// Writes a packet. A trace is one protobuf message in which each packet is a field with number 1.
 pub(crate) fn put(out: &mut impl Write, packet: &TracePacket) -> io::Result<()> {

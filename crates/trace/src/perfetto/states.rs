@@ -15,7 +15,7 @@ use flate2::write::ZlibEncoder;
 use ledger::stretch::{Doing, Stretch};
 use wire::{Cause, Moment, Waiting, What};
 
-use super::packet::{BOOTTIME, CLEARED, NEEDED, put};
+use super::packet::{BOOTTIME, CLEARED, INSTANT, NEEDED, clock, put};
 use super::proto::*;
 use super::spins::{Spins, name as spin_name};
 use crate::recording::ThreadTable;
@@ -31,7 +31,6 @@ const DIFFERENCES: u32 = 64;
 /// Types of [`TrackEvent`]s.
 const SLICE_BEGIN: i32 = 1;
 const SLICE_END: i32 = 2;
-const INSTANT: i32 = 3;
 
 /// Packets are collected until they have this number of bytes; then they are compressed together.
 const BATCH: usize = 256 << 10;
@@ -115,31 +114,25 @@ impl<'r> States<'r> {
         let track = FIRST_TRACK + u64::from(stretch.life);
         let told = self.thread_table.threads.get(&stretch.tid);
         let process = if stretch.tgid == 0 { told.map_or(stretch.tid, |thread| thread.process) } else { stretch.tgid };
-        let clock = |clock_id, timestamp, is_incremental| Clock {
-            clock_id: Some(clock_id),
-            timestamp: Some(timestamp),
-            is_incremental,
-        };
         let packet = || TracePacket { trusted_packet_sequence_id: Some(sequence), ..TracePacket::default() };
         let defaults = TracePacketDefaults {
             track_event_defaults: Some(TrackEventDefaults { track_uuid: Some(track) }),
             timestamp_clock_id: Some(DIFFERENCES),
         };
-        let clocks = vec![clock(DIFFERENCES, 0, Some(true)), clock(BOOTTIME, at_ns, None)];
+        let differences = Clock { is_incremental: Some(true), ..clock(DIFFERENCES, 0) };
+        let clocks = vec![differences, clock(BOOTTIME, at_ns)];
         let thread = ThreadDescriptor {
             pid: Some(process as i32),
             tid: Some(stretch.tid as i32),
             thread_name: told.map(|thread| thread.name.clone()),
         };
-        put(
-            &mut self.batch,
-            &TracePacket {
-                sequence_flags: Some(CLEARED),
-                trace_packet_defaults: Some(defaults),
-                clock_snapshot: Some(ClockSnapshot { clocks }),
-                ..packet()
-            },
-        )?;
+        let first = TracePacket {
+            sequence_flags: Some(CLEARED),
+            trace_packet_defaults: Some(defaults),
+            clock_snapshot: Some(ClockSnapshot { clocks }),
+            ..packet()
+        };
+        put(&mut self.batch, &first)?;
         let track = TrackDescriptor { uuid: Some(track), thread: Some(thread), ..TrackDescriptor::default() };
         put(&mut self.batch, &TracePacket { track_descriptor: Some(track), ..packet() })?;
         self.lives.insert(stretch.life, Life { sequence, told_ns: at_ns, known: 0 });
@@ -201,13 +194,9 @@ fn append(batch: &mut Vec<u8>, since_ns: u64, sequence: u32, r#type: i32, name_i
 }
 
 /// Appends a field with a number. Field numbers must be below 16.
-fn number(batch: &mut Vec<u8>, field: u8, mut value: u64) {
+fn number(batch: &mut Vec<u8>, field: u8, value: u64) {
     batch.push(field << 3);
-    while value >= 0x80 {
-        batch.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    batch.push(value as u8);
+    prost::encoding::encode_varint(value, batch);
 }
 
 /// Returns the number of a slice's name.
@@ -227,13 +216,9 @@ fn text(iid: u64) -> String {
     let plain = [RUNNING, WOKEN, PREEMPTED, YIELDED, UNKNOWN].into_iter().find(|(number, _)| *number == iid);
     let blocked = || Cause::ALL.into_iter().find(|cause| BLOCKED + *cause as u64 == iid);
     let spinning = || Waiting::ALL.into_iter().find(|waiting| SPINNING + *waiting as u64 == iid);
-    match plain {
-        Some((_, name)) => name.to_owned(),
-        None => blocked()
-            .map(|cause| format!("blocked ({})", cause.name()))
-            .or_else(|| spinning().map(spin_name))
-            .unwrap_or_default(),
-    }
+    let plain = plain.map(|(_, name)| name.to_owned());
+    let plain_or_blocked = plain.or_else(|| blocked().map(|cause| format!("blocked ({})", cause.name())));
+    plain_or_blocked.or_else(|| spinning().map(spin_name)).unwrap_or_default()
 }
 
 // Each name has one bit of `known`.
