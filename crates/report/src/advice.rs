@@ -3,9 +3,10 @@
 use advise::forecast::{Basis, Choice, Forecast, Way};
 use advise::numbers::{counted, duration, seconds};
 use ledger::Provenance;
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::pack::{OTHERS, cpus_of};
 use crate::style::Style;
 
 /// Version of the JSON schema of [`Advice`].
@@ -51,15 +52,6 @@ pub struct Run {
     pub others: Option<f64>,
 }
 
-/// If other programs used more than this part of the CPUs, reports mention them.
-pub(crate) const OTHERS: f64 = 0.05;
-
-/// The JSON schema of [`Advice`].
-#[must_use]
-pub fn schema() -> Schema {
-    schema_for!(Advice)
-}
-
 impl Advice {
     /// Formats the advice for a terminal.
     #[must_use]
@@ -67,7 +59,7 @@ impl Advice {
         let forecast = &self.forecast;
         let command = self.command.first().map_or("?", String::as_str);
         let cpus = match &self.cpu_list {
-            Some(list) => format!("CPU{} {list}", if forecast.cpus == 1 { "" } else { "s" }),
+            Some(list) => cpus_of(list),
             None => counted(forecast.cpus, "CPU"),
         };
         let how = match self.run.basis {
@@ -213,7 +205,7 @@ mod tests {
         advice.run = Run { basis: Basis::Modelled, elapsed_ns: 9_600_000_000, cpus: 16, ..advice.run };
         let text = advice.text(&Style::default());
         assert!(text.contains("16 threads on 12 CPUs · modelled"), "{text}");
-        assert!(text.contains("now: 16 threads on 16 CPUs, 9.60 s. On 12 CPUs:"), "{text}");
+        assert!(text.contains("the run: 16 threads on 16 CPUs, 9.60 s. Forecast for 12 CPUs:"), "{text}");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use ledger::account::{cpu, thread};
 use ledger::figures::{Figure as Declared, Unit};
 use ledger::latency::quantile;
 use ledger::{Latencies, Provenance, Quantiles};
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use wire::{Backend, Cause};
@@ -96,7 +96,7 @@ impl Row {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Run {
     /// Figures by name.
-    pub figures: Vec<(String, f64)>,
+    figures: BTreeMap<String, f64>,
     backend: Option<Backend>,
     provenance: Option<Provenance>,
     lost: bool,
@@ -163,22 +163,12 @@ impl Run {
         }
         figures.extend(latencies(document));
         Run {
-            figures: figures.into_iter().collect(),
+            figures,
             backend: Some(document.account.backend),
             provenance: document.account.provenance.clone(),
             lost: document.account.lost.spoil_accounts(),
             failed: document.account.programs.iter().any(|program| program.exit_code.is_some_and(|code| code != 0)),
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn with_figures(figures: Vec<(String, f64)>) -> Run {
-        Run { figures, ..Run::default() }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn by(self, backend: Backend) -> Run {
-        Run { backend: Some(backend), ..self }
     }
 
     /// Returns the value of a figure, or of a quotient of two: `waiting_for_cpu_ns/thread_ns`. Returns `None` if a figure of this name is missing,
@@ -196,8 +186,13 @@ impl Run {
         self.named(part).and(self.named(whole)).is_some()
     }
 
+    /// Returns the names of all figures.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.figures.keys().map(String::as_str)
+    }
+
     fn named(&self, name: &str) -> Option<f64> {
-        self.figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        self.figures.get(name).copied()
     }
 }
 
@@ -321,8 +316,13 @@ pub(crate) fn is_a_time(figure: &str) -> bool {
     known.map_or_else(|| Unit::of(figure), |known| known.unit()) == Unit::Ns
 }
 
-/// The JSON schema of [`Comparison`].
-#[must_use]
-pub fn schema() -> Schema {
-    schema_for!(Comparison)
+#[cfg(test)]
+impl Run {
+    pub(crate) fn with_figures(figures: Vec<(String, f64)>) -> Run {
+        Run { figures: figures.into_iter().collect(), ..Run::default() }
+    }
+
+    pub(crate) fn by(self, backend: Backend) -> Run {
+        Run { backend: Some(backend), ..self }
+    }
 }

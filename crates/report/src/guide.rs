@@ -4,8 +4,9 @@
 
 use std::collections::HashSet;
 
-use crate::style::{self, columns as width};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html::push_html};
+
+use crate::style::broken;
 
 /// A page of the guide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,22 +214,9 @@ impl Block {
         if self.is_empty() {
             return;
         }
-        let Block { mut first, rest, words } = std::mem::take(self);
-        let mut line: Option<String> = None;
-        for word in &style::words(&words.split_whitespace().collect::<Vec<_>>().join(" ")) {
-            match &mut line {
-                Some(line) if width(line) + 1 + width(word) <= columns => {
-                    line.push(' ');
-                    line.push_str(word);
-                }
-                // A word that is longer than a line, such as a URL, is not broken.
-                _ => {
-                    out.extend(line.take());
-                    line = Some(std::mem::replace(&mut first, rest.clone()) + word);
-                }
-            }
-        }
-        out.extend(line);
+        let Block { first, rest, words } = std::mem::take(self);
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        out.extend(broken(&words, columns, &first, &rest));
     }
 }
 
@@ -275,6 +263,7 @@ fn local(link: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::style::columns as width;
 
     #[test]
     fn links_to_pages_become_commands_and_others_stay() {

@@ -4,7 +4,7 @@ mod drawing;
 
 use compare::stats::median;
 
-use crate::comparison::words::shown;
+use crate::comparison::words::{amount, words};
 use crate::comparison::{Comparison, Run, warnings_about};
 pub(crate) use drawing::Place;
 
@@ -88,13 +88,13 @@ impl Heat {
 
     /// Returns the figure's name in words.
     pub(crate) fn title(&self) -> String {
-        shown(&self.figure).0
+        words(&self.figure)
     }
 
     /// Returns the smallest and the largest value of the table, formatted.
     pub(crate) fn ends(&self) -> Option<(String, String)> {
         let (least, most) = self.extremes()?;
-        Some(((shown(&self.figure).1)(least), (shown(&self.figure).1)(most)))
+        Some((amount(&self.figure, least), amount(&self.figure, most)))
     }
 
     fn extremes(&self) -> Option<(f64, f64)> {
@@ -102,9 +102,8 @@ impl Heat {
             Value::Median(median) => Some(median),
             Value::Undefined { .. } => None,
         });
-        medians.fold(None, |ends, of| {
-            Some(ends.map_or((of, of), |(least, most): (f64, f64)| (least.min(of), most.max(of))))
-        })
+        let of_both = |(least, most): (f64, f64), (other, same): (f64, f64)| (least.min(other), most.max(same));
+        medians.map(|median| (median, median)).reduce(of_both)
     }
 
     /// Returns the position of a value between the smallest and the largest of the table, from 0 to 1.
@@ -124,7 +123,7 @@ fn place(names: &mut Vec<String>, name: &str) -> usize {
 }
 
 fn unknown(figure: &str, group: &str, run: &Run) -> String {
-    let known: Vec<&str> = run.figures.iter().map(|(name, _)| name.as_str()).collect();
+    let known: Vec<&str> = run.names().collect();
     format!("'{group}' has no figure '{figure}'; known figures: {}; also A/B, the quotient of two", known.join(", "))
 }
 

@@ -7,7 +7,7 @@ use advise::evidence::Evidence;
 use advise::figures::Figure;
 use advise::{Facts, Verdict};
 use ledger::Account;
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
@@ -76,11 +76,6 @@ impl Document {
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|json| json + "\n")
     }
-}
-
-/// The JSON Schema of [`Document`].
-pub fn schema() -> Schema {
-    schema_for!(Document)
 }
 
 fn figures(evidence: &Evidence<'_>) -> BTreeMap<String, Number> {

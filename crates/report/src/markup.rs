@@ -4,6 +4,22 @@ use std::fmt::{self, Display, Formatter, Write};
 
 use crate::style::is_unseen;
 
+/// HTML or SVG that is being written. Writing cannot fail, so `write!` and `writeln!` return nothing here.
+#[derive(Default)]
+pub(crate) struct Markup(pub String);
+
+impl Markup {
+    pub(crate) fn push_str(&mut self, markup: &str) {
+        self.0.push_str(markup);
+    }
+
+    /// Implements `write!` and `writeln!`.
+    pub(crate) fn write_fmt(&mut self, markup: fmt::Arguments<'_>) {
+        // Writing to a string cannot fail.
+        let _ = self.0.write_fmt(markup);
+    }
+}
+
 /// Text that is shown literally, in elements and in quoted attributes of HTML and SVG. Names come from programs: markup characters are escaped,
 /// and characters that are invisible or change the direction of the following text become `?`.
 pub(crate) struct Safe<T>(pub T);

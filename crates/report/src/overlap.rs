@@ -4,7 +4,7 @@ use advise::numbers::{count, counted, seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::style::{Style, wrapped};
+use crate::style::Style;
 
 /// Shortest time that the text mentions, nanoseconds. Shorter times would be printed as 0.00.
 const LEAST_NS: u64 = 5_000_000;
@@ -106,8 +106,7 @@ pub struct Blocked {
 impl OverlapReport {
     /// Formats the section for a terminal.
     pub(crate) fn section(&self, style: &Style) -> Vec<String> {
-        let lines = [(self.heading(), "  ")].into_iter().chain(self.lines().into_iter().map(|line| (line, "    ")));
-        lines.flat_map(|(line, indent)| wrapped(&style.clean(&line), style.columns(), indent, "      ")).collect()
+        style.section(&self.heading(), &self.lines())
     }
 
     fn heading(&self) -> String {

@@ -1,14 +1,13 @@
 //! The result of packing, as text and as JSON.
 
 use advise::Confidence;
-use advise::numbers::{counted, seconds};
+use advise::numbers::{counted, milliseconds, seconds};
 use ledger::Provenance;
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::Backend;
 
-use crate::advice::OTHERS;
-use crate::style::{Style, wrapped};
+use crate::style::Style;
 
 /// Version of the JSON schema of [`PackReport`].
 pub const SCHEMA_VERSION: u32 = 2;
@@ -152,6 +151,9 @@ impl SpinningRuntime {
     }
 }
 
+/// If other programs used more than this part of the CPUs, reports mention them.
+pub(crate) const OTHERS: f64 = 0.05;
+
 /// If other programs had more than this part of the CPUs, the figures of a run say little about packing.
 const MOST_OTHERS: f64 = 0.3;
 
@@ -174,12 +176,6 @@ pub fn confidence_beside(others: f64) -> Confidence {
     }
 }
 
-/// The JSON schema of [`PackReport`].
-#[must_use]
-pub fn schema() -> Schema {
-    schema_for!(PackReport)
-}
-
 impl PackReport {
     /// Returns a lower bound on the wall time of any packing: the time that the pack's CPUs need for the useful CPU time.
     #[must_use]
@@ -198,22 +194,16 @@ impl PackReport {
     /// Formats the report for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
-        let command = match self.command.first() {
-            Some(program) => program.as_str(),
-            None => "?",
-        };
-        let broken = |text: &str, first: &str, rest: &str| wrapped(&style.clean(text), style.columns(), first, rest);
-        let mut lines = broken(&format!("cox: {command} · {}", self.heading()), "", "    ");
+        let command = self.command.first().map_or("?", String::as_str);
+        let mut lines = style.wrapped(&format!("cox: {command} · {}", self.heading()), "", "    ");
         lines.push(String::new());
-        lines.extend(self.lines().iter().flat_map(|line| broken(line, "  ", "    ")));
-        lines.iter().map(|line| line.clone() + "\n").collect()
+        lines.extend(self.lines().iter().flat_map(|line| style.wrapped(line, "  ", "    ")));
+        lines.into_iter().map(|line| line + "\n").collect()
     }
 
     /// Formats the report for a terminal, as a section of another report.
     pub(crate) fn section(&self, style: &Style) -> Vec<String> {
-        let below = self.lines();
-        let lines = [(self.heading(), "  ")].into_iter().chain(below.into_iter().map(|line| (line, "    ")));
-        lines.flat_map(|(line, indent)| wrapped(&style.clean(&line), style.columns(), indent, "      ")).collect()
+        style.section(&self.heading(), &self.lines())
     }
 
     fn heading(&self) -> String {
@@ -306,7 +296,7 @@ impl PackReport {
         });
         let doubt = self.confidence.filter(|confidence| *confidence < Confidence::High).map(|confidence| {
             let sure = if confidence == Confidence::Low { "says little" } else { "says less" };
-            format!("Confidence {}: with other programs on these CPUs, this run {sure} about packing", word(confidence))
+            format!("Confidence {confidence}: with other programs on these CPUs, this run {sure} about packing")
         });
         [Some(first), others, doubt, Some(second)].into_iter().flatten().collect()
     }
@@ -318,20 +308,8 @@ pub fn cpus_of(list: &str) -> String {
     format!("CPU{} {list}", if list.contains([',', '-']) { "s" } else { "" })
 }
 
-fn word(confidence: Confidence) -> &'static str {
-    match confidence {
-        Confidence::Low => "low",
-        Confidence::Medium => "medium",
-        Confidence::High => "high",
-    }
-}
-
 fn counted_processes(count: u64) -> String {
     if count == 1 { "1 process".to_owned() } else { format!("{count} processes") }
-}
-
-fn milliseconds(ns: u64) -> String {
-    format!("{} ms", ns as f64 / 1e6)
 }
 
 #[cfg(test)]

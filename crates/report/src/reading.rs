@@ -1,24 +1,29 @@
 //! Reads a report that this version of cox or an older one wrote.
 
-use std::fmt;
-
 use crate::json::{Document, SCHEMA_VERSION};
 
 /// The oldest schema version that can be read. Later versions renamed some members and still accept the old names.
 const OLDEST: u64 = 1;
 
 /// Why a text cannot be read as a report.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// The text is not JSON.
+    #[error("not JSON of the form that cox run --json writes: {0}")]
     NotJson(serde_json::Error),
     /// The JSON has no schema version.
+    #[error("not a report of cox run --json: it has no schema_version")]
     NoVersion,
     /// The schema version is not one that can be read.
+    #[error(
+        "its schema_version is {0}, but this cox reads only {OLDEST} to {SCHEMA_VERSION}: use a newer cox, or record the run again"
+    )]
     Version(u64),
     /// The JSON's members are not those of a report.
+    #[error("not a report of cox run --json: {0}")]
     Shape(serde_json::Error),
     /// The report has no thread.
+    #[error("it contains no thread")]
     Empty,
 }
 
@@ -44,23 +49,6 @@ fn with_present_names(mut document: Document) -> Document {
     }
     document
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Unreadable::NotJson(why) => write!(f, "not JSON of the form that cox run --json writes: {why}"),
-            Unreadable::NoVersion => f.write_str("not a report of cox run --json: it has no schema_version"),
-            Unreadable::Version(version) => write!(
-                f,
-                "its schema_version is {version}, but this cox reads only {OLDEST} to {SCHEMA_VERSION}: use a newer cox, or record the run again"
-            ),
-            Unreadable::Shape(why) => write!(f, "not a report of cox run --json: {why}"),
-            Unreadable::Empty => f.write_str("it contains no thread"),
-        }
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 impl Document {
     /// Reads a report. The result has the shape and the schema version of this version of cox, whatever version wrote it.

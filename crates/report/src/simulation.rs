@@ -1,8 +1,8 @@
 //! The result of a simulation of packing, as text and as JSON.
 
-use advise::numbers::{count, counted, duration, seconds};
+use advise::numbers::{count, counted, duration, milliseconds, seconds};
 use ledger::Provenance;
-use schemars::{JsonSchema, Schema, schema_for};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::style::Style;
@@ -88,12 +88,6 @@ pub enum How {
     FewerThreads,
 }
 
-/// The JSON schema of [`Simulation`].
-#[must_use]
-pub fn schema() -> Schema {
-    schema_for!(Simulation)
-}
-
 impl Simulation {
     /// Formats the result for a terminal.
     #[must_use]
@@ -168,10 +162,6 @@ impl Way {
             }
         }
     }
-}
-
-fn milliseconds(ns: u64) -> String {
-    format!("{} ms", ns as f64 / 1e6)
 }
 
 #[cfg(test)]

@@ -54,6 +54,19 @@ impl Style {
         clean
     }
 
+    /// Returns text as this terminal can show it, broken at spaces into lines. The first line is indented by `first`, the others by `rest`. A word
+    /// that is longer than a line is cut.
+    pub fn wrapped(&self, text: &str, first: &str, rest: &str) -> Vec<String> {
+        let lines = broken(&self.clean(text), self.columns(), first, rest);
+        lines.iter().map(|line| shortened(line, self.columns(), "~")).collect()
+    }
+
+    /// Returns a section of a report: its heading, and the lines below it.
+    pub(crate) fn section(&self, heading: &str, below: &[String]) -> Vec<String> {
+        let below = below.iter().flat_map(|line| self.wrapped(line, "    ", "      "));
+        self.wrapped(heading, "  ", "      ").into_iter().chain(below).collect()
+    }
+
     /// Returns `text` in an ANSI style, if colours are wanted.
     fn painted(&self, text: &str, code: &str) -> String {
         if self.color { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
@@ -135,7 +148,7 @@ pub fn shortened(text: &str, most: usize, mark: &str) -> String {
 const UNITS: [&str; 6] = ["%", "s", "ms", "µs", "us", "ns"];
 
 /// Splits a text into words; a number and its unit are one word.
-pub(crate) fn words(text: &str) -> Vec<String> {
+fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split(' ') {
         let bare = word.trim_end_matches([',', ';', '.', ':', ')']);
@@ -148,26 +161,17 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Breaks `text` at spaces into lines of at most `width` columns. The first line is indented by `first`, the others by `rest`. A word that is
-/// longer than a line is cut.
-pub fn wrapped(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = first.to_owned();
-    let mut empty = true;
-    for word in &words(text) {
-        let gap = if empty { 0 } else { 1 };
-        if !empty && columns(&line) + gap + columns(word) > width {
-            lines.push(std::mem::replace(&mut line, rest.to_owned()));
-            empty = true;
+/// Breaks `text` at spaces into lines of at most `width` columns; a longer word is not broken. The first line is indented by `first`, the others by
+/// `rest`.
+pub(crate) fn broken(text: &str, width: usize, first: &str, rest: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words(text) {
+        match lines.last_mut() {
+            Some(line) if columns(line) + 1 + columns(&word) <= width => line.extend([" ", &word]),
+            Some(_) => lines.push(format!("{rest}{word}")),
+            None => lines.push(format!("{first}{word}")),
         }
-        if !empty {
-            line.push(' ');
-        }
-        let room = width.saturating_sub(columns(&line));
-        line.push_str(&shortened(word, room, "~"));
-        empty = false;
     }
-    lines.push(line);
     lines
 }
 
@@ -190,9 +194,15 @@ mod tests {
 
     #[test]
     fn lines_break_at_spaces_and_never_overflow() {
-        assert_eq!(wrapped("took 34 %, or 5 ms of", 9, "", ""), ["took", "34 %, or", "5 ms of"]);
-        assert_eq!(wrapped("one two three", 9, "  ", "    "), ["  one two", "    three"]);
-        assert!(wrapped("a verylongwordindeed b", 8, "", "  ").iter().all(|line| columns(line) <= 8));
+        assert_eq!(broken("took 34 %, or 5 ms of", 9, "", ""), ["took", "34 %, or", "5 ms of"]);
+        assert_eq!(broken("one two three", 9, "  ", "    "), ["  one two", "    three"]);
+        let long = format!("a {} b", "verylongwordindeed".repeat(9));
+        let style = Style { width: 80, ..Style::default() };
+        let lines = style.wrapped(&long, "", "  ");
+        assert!(
+            lines.len() == 3 && lines.iter().all(|line| columns(line) <= 80) && lines[1].ends_with('~'),
+            "{lines:?}"
+        );
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub(crate) enum Align {
 
 /// A column.
 pub(crate) struct Column {
-    heading: String,
-    align: Align,
+    pub heading: String,
+    pub align: Align,
     /// Place in the order of dropping: if the table is too wide, columns with the largest value are dropped first. A column with 0 is never dropped.
     spare: u8,
     cells: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Column {
 /// A table: a heading and rows.
 pub(crate) struct Table<'s> {
     style: &'s Style,
-    columns: Vec<Column>,
+    pub columns: Vec<Column>,
 }
 
 const INDENT: usize = 2;
@@ -48,9 +48,9 @@ impl<'s> Table<'s> {
         self.columns.push(Column { heading: self.style.clean(heading), align, spare, cells });
     }
 
-    /// Returns all columns: heading, alignment, and cells.
-    pub(crate) fn into_columns(self) -> Vec<(String, Align, Vec<String>)> {
-        self.columns.into_iter().map(|column| (column.heading, column.align, column.cells)).collect()
+    /// Returns the number of rows below the heading.
+    pub(crate) fn rows(&self) -> usize {
+        self.columns.iter().map(|column| column.cells.len()).max().unwrap_or(0)
     }
 
     /// Returns the lines, the heading first. They fit into `width` columns as far as columns can be dropped.
@@ -62,10 +62,9 @@ impl<'s> Table<'s> {
             self.columns.retain(|column| column.spare != most);
         }
         self.shorten_names(width);
-        let rows = self.columns.iter().map(|column| column.cells.len()).max().unwrap_or(0);
         let heading = self.line(|column| &column.heading);
         let mut lines = vec![self.style.heading(&heading)];
-        lines.extend((0..rows).map(|row| self.line(|column| column.cells.get(row).map_or("", String::as_str))));
+        lines.extend((0..self.rows()).map(|row| self.line(|column| column.cell(row))));
         lines
     }
 
@@ -104,6 +103,11 @@ impl<'s> Table<'s> {
 }
 
 impl Column {
+    /// Returns the text of a row's cell; empty if the column has fewer rows.
+    pub(crate) fn cell(&self, row: usize) -> &str {
+        self.cells.get(row).map_or("", String::as_str)
+    }
+
     fn width(&self) -> usize {
         self.cells.iter().map(|cell| columns(cell)).chain([columns(&self.heading)]).max().unwrap_or(0)
     }

@@ -1,7 +1,7 @@
 //! Output of `cox doctor`: one line per feature, and below a "no" how to fix it.
 
 use machine::features::{Available, Feature};
-use report::style::{Style, wrapped};
+use report::style::Style;
 use serde_json::json;
 
 /// Width of the column with the features' names.
@@ -12,8 +12,7 @@ const TWO_COLUMNS: usize = 90;
 
 /// Returns the findings as text.
 pub fn text(features: &[Feature], style: &Style) -> String {
-    let width = style.columns();
-    let indent = " ".repeat(if width < TWO_COLUMNS { 6 } else { NAMES + 8 });
+    let indent = " ".repeat(if style.columns() < TWO_COLUMNS { 6 } else { NAMES + 8 });
     let mut lines = Vec::new();
     for feature in features {
         let (word, why, fix) = match &feature.available {
@@ -22,10 +21,10 @@ pub fn text(features: &[Feature], style: &Style) -> String {
             Available::Unknown { reason, fix } => ("?", reason, Some(fix)),
         };
         let name = format!("  {:NAMES$} {word:4} ", feature.name);
-        lines.extend(wrapped(&style.clean(why), width, &name, &indent));
+        lines.extend(style.wrapped(why, &name, &indent));
         if let Some(fix) = fix.filter(|fix| !fix.is_empty()) {
-            let advice = style.clean(&format!("{fix} (cox explain {})", feature.doc));
-            lines.extend(wrapped(&advice, width, &format!("{indent}-> "), &format!("{indent}   ")));
+            let advice = format!("{fix} (cox explain {})", feature.doc);
+            lines.extend(style.wrapped(&advice, &format!("{indent}-> "), &format!("{indent}   ")));
         }
     }
     lines.iter().map(|line| line.trim_end().to_owned() + "\n").collect()

@@ -10,7 +10,7 @@ use overlap::Overlapping;
 use report::Document;
 use report::comparison::Run;
 use report::pack::PackReport;
-use report::style::{Style, wrapped};
+use report::style::Style;
 use session::Findings;
 use trace::Recording;
 
@@ -107,8 +107,7 @@ impl Outputs {
 fn afterwards(observed: &Observed, style: &Style) -> String {
     // The reasons are in the order of the backends: eBPF, then perf.
     let backends = ["eBPF", "perf"].iter().zip(&observed.passed_over);
-    let lines = backends.flat_map(|(backend, reason)| {
-        wrapped(&style.clean(&format!("{backend} not used: {reason}")), style.columns(), "  ", "    ")
-    });
+    let lines =
+        backends.flat_map(|(backend, reason)| style.wrapped(&format!("{backend} not used: {reason}"), "  ", "    "));
     lines.map(|line| line + "\n").collect()
 }

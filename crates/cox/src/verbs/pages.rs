@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use outputs::to_stdout;
+use schemars::schema_for;
 
 use crate::cli::{Cli, SchemaOf};
 use crate::manual;
@@ -13,11 +14,11 @@ use crate::manual;
 /// Prints the JSON schema of a command's output.
 pub fn schema(of: SchemaOf) -> Result<u8> {
     let schema = match of {
-        SchemaOf::Run => report::json::schema(),
-        SchemaOf::Pack => report::pack::schema(),
-        SchemaOf::Advise => report::advice::schema(),
-        SchemaOf::Compare => report::comparison::schema(),
-        SchemaOf::PackSimulate => report::simulation::schema(),
+        SchemaOf::Run => schema_for!(report::Document),
+        SchemaOf::Pack => schema_for!(report::pack::PackReport),
+        SchemaOf::Advise => schema_for!(report::advice::Advice),
+        SchemaOf::Compare => schema_for!(report::comparison::Comparison),
+        SchemaOf::PackSimulate => schema_for!(report::simulation::Simulation),
     };
     let text = serde_json::to_string_pretty(&schema).context("cannot print the schema")?;
     to_stdout(|out| writeln!(out, "{text}"))?;

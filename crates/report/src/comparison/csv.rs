@@ -2,53 +2,37 @@
 
 use super::{Comparison, is_a_time};
 
+const HEADINGS: &str = "figure,unit,group,runs,median,median_low,median_high,compared_with,change,change_low,change_high,\
+                        p_value,p_needed,verdict\n";
+
 impl Comparison {
     /// Returns one line for each figure and group: median and change with their 95 % intervals, and the verdict. Unknown values are empty.
     #[must_use]
     pub fn csv(&self) -> String {
-        let mut csv = lines([[
-            "figure",
-            "unit",
-            "group",
-            "runs",
-            "median",
-            "median_low",
-            "median_high",
-            "compared_with",
-            "change",
-            "change_low",
-            "change_high",
-            "p_value",
-            "p_needed",
-            "verdict",
-        ]
-        .map(str::to_owned)]);
+        let mut csv = HEADINGS.to_owned();
         for row in &self.figures {
             for (at, group) in self.groups.iter().enumerate() {
                 let median = row.medians.get(at);
-                let change = at.checked_sub(1).and_then(|at| row.changes.get(at));
-                let ends = |interval: Option<(f64, f64)>| {
-                    [number(interval.map(|ends| ends.0)), number(interval.map(|ends| ends.1))]
-                };
-                let [low, high] = ends(median.and_then(|median| median.interval));
-                let [least, most] = ends(change.and_then(|change| change.interval));
+                let change = row.change(at);
+                let (low, high) = median.and_then(|median| median.interval).unzip();
+                let (least, most) = change.and_then(|change| change.interval).unzip();
                 let verdict = change.and_then(|change| serde_json::to_value(change.verdict).ok());
-                csv += &lines([[
+                csv += &line([
                     row.figure.clone(),
                     unit(&row.figure).to_owned(),
                     group.name.clone(),
                     group.runs.to_string(),
                     number(median.map(|median| median.median)),
-                    low,
-                    high,
+                    number(low),
+                    number(high),
                     change.map_or_else(String::new, |_| self.groups[0].name.clone()),
                     number(change.and_then(|change| change.change)),
-                    least,
-                    most,
+                    number(least),
+                    number(most),
                     number(change.map(|change| change.p_value)),
                     number(change.map(|change| change.p_needed)),
                     verdict.and_then(|verdict| verdict.as_str().map(str::to_owned)).unwrap_or_default(),
-                ]]);
+                ]);
             }
         }
         csv
@@ -57,18 +41,13 @@ impl Comparison {
     /// Returns one line for each figure, group and run.
     #[must_use]
     pub fn csv_of_runs(&self) -> String {
-        let mut csv = lines([["figure", "unit", "group", "run", "value"].map(str::to_owned)]);
+        let mut csv = "figure,unit,group,run,value\n".to_owned();
         for row in &self.figures {
             for (group, values) in self.groups.iter().zip(&row.runs) {
-                csv += &lines(values.iter().enumerate().map(|(at, value)| {
-                    [
-                        row.figure.clone(),
-                        unit(&row.figure).to_owned(),
-                        group.name.clone(),
-                        (at + 1).to_string(),
-                        value.to_string(),
-                    ]
-                }));
+                for (run, value) in (1u64..).zip(values) {
+                    let unit = unit(&row.figure).to_owned();
+                    csv += &line([row.figure.clone(), unit, group.name.clone(), run.to_string(), value.to_string()]);
+                }
             }
         }
         csv
@@ -83,9 +62,8 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn lines<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
-    let line = |row: [String; N]| row.map(field).join(",") + "\n";
-    rows.into_iter().map(line).collect()
+fn line<const N: usize>(fields: [String; N]) -> String {
+    fields.map(field).join(",") + "\n"
 }
 
 /// Quotes a field if needed. A name that begins like a formula is marked as text, because names come from outside and a spreadsheet would evaluate a

@@ -3,7 +3,7 @@
 use advise::numbers::counted;
 use compare::Verdict;
 
-use super::words::{few, interval, median, range, sentence, short, signed, words};
+use super::words::{interval, median, number, range, sentence, short, signed, words};
 use super::{Comparison, Difference, WALL};
 use crate::style::Style;
 use crate::table::{Align, Table};
@@ -52,16 +52,16 @@ impl Comparison {
     /// Compares group `other` with the first one.
     pub(crate) fn beside<'s>(&self, style: &'s Style, other: usize) -> Beside<'s> {
         let runs = [self.groups[0].runs, self.groups[other].runs];
-        let wall = self.figures.iter().find(|row| row.figure == WALL).and_then(|row| row.changes.get(other - 1));
+        let wall = self.figures.iter().find(|row| row.figure == WALL).and_then(|row| row.change(other));
         let answer = wall.map(|wall| format!("{}: {}.", self.groups[other].name, sentence(wall, runs)));
         let with = |of: &dyn Fn(Verdict) -> bool| {
-            let rows = self.figures.iter().filter_map(|row| Some((row, row.changes.get(other - 1)?)));
+            let rows = self.figures.iter().filter_map(|row| Some((row, row.change(other)?)));
             rows.filter(|(_, change)| of(change.verdict)).collect::<Vec<_>>()
         };
         let parts = [
             ("changed".to_owned(), with(&Verdict::is_a_change)),
             ("no significant difference".to_owned(), with(&|verdict| verdict == Verdict::NoChange)),
-            (format!("undecided{}", few(runs)), with(&|verdict| verdict == Verdict::CannotTell)),
+            (format!("undecided ({})", number(runs)), with(&|verdict| verdict == Verdict::CannotTell)),
         ];
         let mut table = Table::new(style);
         let all = || parts.iter().flat_map(|(_, rows)| rows);

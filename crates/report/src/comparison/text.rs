@@ -2,20 +2,19 @@
 
 use super::Comparison;
 use super::rows::Beside;
-use crate::style::{Style, wrapped};
+use crate::style::Style;
 
 impl Comparison {
     /// Formats the comparison for a terminal.
     #[must_use]
     pub fn text(&self, style: &Style) -> String {
-        let title = format!("cox: {}", self.title());
-        let mut lines = wrapped(&style.clean(&title), style.columns(), "", "     ");
-        lines.iter_mut().for_each(|line| *line = style.title(line));
+        let title = style.wrapped(&format!("cox: {}", self.title()), "", "     ");
+        let mut lines: Vec<String> = title.iter().map(|line| style.title(line)).collect();
         for warning in &self.warnings {
             lines.push(style.warning(&style.clean(&format!("  {warning}"))));
         }
         for line in self.differing() {
-            lines.extend(wrapped(&style.clean(&line), style.columns(), "  ", "    "));
+            lines.extend(style.wrapped(&line, "  ", "    "));
         }
         if self.groups.len() < 2 {
             lines.push(String::new());

@@ -6,12 +6,9 @@ use compare::{Verdict, stats::Estimate};
 
 use super::{Row, is_a_time};
 
-/// Formats the numbers of runs: ` (15 runs)`, or both numbers if they differ.
-pub(super) fn few(runs: [u64; 2]) -> String {
-    match runs {
-        [a, b] if a == b => format!(" ({})", counted(a, "run")),
-        [a, b] => format!(" ({a} and {b} runs)"),
-    }
+/// Formats the numbers of runs: `15 runs`, or both numbers if they differ.
+pub(super) fn number([a, b]: [u64; 2]) -> String {
+    if a == b { counted(a, "run") } else { format!("{a} and {b} runs") }
 }
 
 /// Formats the change of wall time as a sentence.
@@ -24,17 +21,15 @@ pub(super) fn sentence(wall: &Change, runs: [u64; 2]) -> String {
     match (wall.verdict, wall.visible_from) {
         (Verdict::Slower | Verdict::More, _) => format!("slower{by}"),
         (Verdict::Faster | Verdict::Less, _) => format!("faster{by}"),
-        (Verdict::NoChange, seen) => {
-            let seen =
-                seen.map_or_else(String::new, |seen| format!(" (smallest detectable change: {})", about_percent(seen)));
-            format!("no significant difference{seen}")
+        (Verdict::NoChange, None) => "no significant difference".to_owned(),
+        (Verdict::NoChange, Some(seen)) => {
+            format!("no significant difference (smallest detectable change: {})", about_percent(seen))
         }
         (Verdict::CannotTell, Some(seen)) => {
-            let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
-            format!("no significant difference ({runs}; smallest detectable change: {})", size(seen))
+            format!("no significant difference ({}; smallest detectable change: {})", number(runs), size(seen))
         }
         (Verdict::CannotTell, None) => {
-            let runs = few(runs).trim_matches([' ', '(', ')']).to_owned();
+            let runs = number(runs);
             format!("undecided ({runs}; at least {} per group are needed)", runs_needed(wall.p_needed))
         }
     }
@@ -55,11 +50,11 @@ pub(super) fn short(change: &Change) -> String {
         (Verdict::Slower, _) => "slower".to_owned(),
         (Verdict::More, _) => "more".to_owned(),
         (Verdict::Less, _) => "less".to_owned(),
-        (Verdict::NoChange | Verdict::CannotTell, Some(seen)) if seen < TINY => String::new(),
-        (Verdict::NoChange | Verdict::CannotTell, Some(seen)) => format!("detectable from {}", size(seen)),
-        (Verdict::NoChange, None) => String::new(),
-        (Verdict::CannotTell, None) if change.change.is_none() => String::new(),
-        (Verdict::CannotTell, None) => format!("{} runs needed", runs_needed(change.p_needed)),
+        (_, Some(seen)) if seen >= TINY => format!("detectable from {}", size(seen)),
+        (Verdict::CannotTell, None) if change.change.is_some() => {
+            format!("{} runs needed", runs_needed(change.p_needed))
+        }
+        _ => String::new(),
     }
 }
 
@@ -111,11 +106,6 @@ pub(crate) fn signed(change: f64) -> String {
 
 pub(crate) fn range((low, high): (f64, f64)) -> String {
     format!("{} to {}", signed(low), signed(high))
-}
-
-/// Returns a figure's name in words, and a function that formats its values.
-pub(crate) fn shown(figure: &str) -> (String, impl Fn(f64) -> String) {
-    (words(figure), move |value| amount(figure, value))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! and dark backgrounds. A text that is wider than its place is cut, and shown whole when the user points at it.
 
 use super::{Cell, Heat, Value};
-use crate::comparison::words::shown;
+use crate::comparison::WALL;
+use crate::comparison::words::amount;
 use crate::html::SHADES;
 use crate::markup::Safe;
 use crate::style::{Style, columns};
@@ -61,7 +62,7 @@ impl Heat {
     fn draw(&self, svg: &mut String, place: Place, cell: Option<&Cell>, (x, y): (usize, usize)) {
         let ((fill, ink), says) = match cell.map(|cell| cell.value) {
             Some(Value::Median(median)) => {
-                (place.colour(self.heat(median)), Safe((shown(&self.figure).1)(median)).to_string())
+                (place.colour(self.heat(median)), Safe(amount(&self.figure, median)).to_string())
             }
             Some(Value::Undefined { runs, of }) => {
                 let of = if of == 1 { "the only run".to_owned() } else { format!("{runs} of {of} runs") };
@@ -70,9 +71,7 @@ impl Heat {
             }
             None => (place.none(), "no runs".to_owned()),
         };
-        let wall = cell
-            .and_then(|cell| cell.wall_ns)
-            .map(|wall| Safe(format!("({})", (shown("wall_ns").1)(wall))).to_string());
+        let wall = cell.and_then(|cell| cell.wall_ns).map(|wall| format!("({})", amount(WALL, wall)));
         let (w, h) = (CELL.0 - 4, CELL.1 - 4);
         svg.push_str(&format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" rx=\"3\"{fill}/>\n"));
         for (line, markup) in [Some(says), wall].iter().flatten().enumerate() {

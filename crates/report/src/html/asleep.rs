@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use advise::numbers::counted;
+use ledger::Thread;
 use ledger::causes::wording;
 use ledger::figures::{Amount, ByCause};
-use ledger::summary::{Sums, threads, unlisted};
-use ledger::{Account, Thread};
+use ledger::summary::Sums;
 use wire::Cause;
 
 use crate::round::{percent, permille};
@@ -22,20 +22,12 @@ pub(super) fn slept(sums: &Sums) -> bool {
     sums.wall_ns > 0 && u128::from(sums.blocked_ns) * 1000 >= u128::from(sums.wall_ns) * u128::from(ALL_THE_TIME)
 }
 
-/// Returns the rows that are folded up, by thread id; `None` is the row of all threads that are not in `own`. Returns no rows if only few threads
-/// slept all the time, or if no other row would be left.
-pub(super) fn rows(account: &Account, own: &HashSet<u32>, others: u64) -> HashSet<Option<u32>> {
-    let mut lives: HashMap<Option<u32>, Vec<&Thread>> = HashMap::new();
-    for thread in threads(account) {
-        lives.entry(own.contains(&thread.tid).then_some(thread.tid)).or_default().push(thread);
-    }
-    for thread in unlisted(account).filter(|_| others > 0) {
-        lives.entry(None).or_default().push(thread);
-    }
-    let all = lives.len();
-    let asleep: HashSet<Option<u32>> =
-        lives.into_iter().filter(|(_, lives)| slept(&Sums::over(lives.iter().copied()))).map(|(row, _)| row).collect();
-    if (MANY..all).contains(&asleep.len()) { asleep } else { HashSet::new() }
+/// Returns the rows that are folded up, of rows with these threads. Returns no rows if only few threads slept all the time, or if no other row would
+/// be left.
+pub(super) fn rows(lives: &HashMap<Option<u32>, Vec<&Thread>>) -> HashSet<Option<u32>> {
+    let asleep = lives.iter().filter(|(_, lives)| slept(&Sums::over(lives.iter().copied())));
+    let asleep: HashSet<Option<u32>> = asleep.map(|(row, _)| *row).collect();
+    if (MANY..lives.len()).contains(&asleep.len()) { asleep } else { HashSet::new() }
 }
 
 /// Formats the number of threads: `12 threads slept all the time`.
@@ -53,8 +45,6 @@ pub(super) fn causes<'s>(of: impl Iterator<Item = &'s Sums>) -> String {
     causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let shares = permille(&causes.iter().map(|(_, ns)| *ns).collect::<Vec<_>>());
     let printed = causes.iter().zip(shares).filter(|(_, share)| *share > 0);
-    printed
-        .map(|((cause, _), share)| format!("{} {}", wording(*cause).label, percent(share)))
-        .collect::<Vec<_>>()
-        .join(", ")
+    let words = printed.map(|((cause, _), share)| format!("{} {}", wording(*cause).label, percent(share)));
+    words.collect::<Vec<_>>().join(", ")
 }

@@ -4,15 +4,13 @@
 mod changes;
 mod runs;
 
-use std::fmt::{self, Write};
-
 use advise::numbers::counted;
 
 use super::frame::{self, Script};
 use super::{plot, table};
 use crate::comparison::Comparison;
 use crate::heat::{Heat, Place};
-use crate::markup::{Safe, unbroken};
+use crate::markup::{Markup, Safe, unbroken};
 use crate::style::Style;
 
 /// Returns the page of one comparison.
@@ -28,45 +26,40 @@ pub fn tabled(cox_version: &str, heat: &Heat, applications: &[(String, Compariso
     let ids: Vec<String> = (1..=applications.len()).map(|at| format!("application-{at}")).collect();
     page(&format!("{} by application and setting", heat.title()), cox_version, |out| {
         let links = ids.iter().zip(applications).map(|(id, (name, _))| (id.as_str(), name.as_str()));
-        frame::links(out, [("table", "table")].into_iter().chain(links))?;
-        frame::section(out, "table", "Applications × settings", |out| coloured(out, heat, applications.len()))?;
+        frame::links(out, [("table", "table")].into_iter().chain(links));
+        frame::section(out, "table", "Applications × settings", |out| coloured(out, heat, applications.len()));
         for (id, (name, comparison)) in ids.iter().zip(applications) {
             frame::section(out, id, name, |out| {
-                writeln!(out, "<p>{}</p>", Safe(comparison.title()))?;
-                write(out, comparison)
-            })?;
+                writeln!(out, "<p>{}</p>", Safe(comparison.title()));
+                write(out, comparison);
+            });
         }
-        Ok(())
     })
 }
 
 /// Returns a page with the content that `write` produces.
-fn page(title: &str, version: &str, write: impl FnOnce(&mut String) -> fmt::Result) -> String {
-    let whole = |out: &mut String| {
-        frame::open(out, title, Script::None)?;
-        writeln!(out, "<header><h1>{}</h1></header>", Safe(title))?;
-        write(out)?;
-        frame::close(out, version, "how changes are judged: cox explain compare.", Script::None)
-    };
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = whole(&mut out);
-    out
+fn page(title: &str, version: &str, write: impl FnOnce(&mut Markup)) -> String {
+    let mut out = Markup::default();
+    frame::open(&mut out, title, Script::None);
+    writeln!(out, "<header><h1>{}</h1></header>", Safe(title));
+    write(&mut out);
+    frame::close(&mut out, version, "how changes are judged: cox explain compare.", Script::None);
+    out.0
 }
 
-fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
+fn coloured(out: &mut Markup, heat: &Heat, applications: usize) {
     let title = heat.title();
-    warned(out, &heat.warnings)?;
+    plot::warnings(out, &heat.warnings);
     plot::caption(
         out,
         "Medians",
         &format!("In each cell: the median of {title} over its runs, and below it the median of wall time."),
-    )?;
-    writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">", Safe(&title))?;
+    );
+    writeln!(out, "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{}\">", Safe(&title));
     out.push_str(&heat.drawn(Place::Page));
     out.push_str("</div>\n");
     if let Some((least, most)) = heat.ends().filter(|(least, most)| least != most) {
-        plot::legend(out, &[("q1", format!("{least} (smallest)")), ("q8", format!("{most} (largest)"))])?;
+        plot::legend(out, &[("q1", format!("{least} (smallest)")), ("q8", format!("{most} (largest)"))]);
     }
     out.push_str("</figure>\n");
     if applications > 1 {
@@ -75,42 +68,37 @@ fn coloured(out: &mut String, heat: &Heat, applications: usize) -> fmt::Result {
             "<p class=\"detail\">Below, each of {} is judged separately: its settings are compared with its first setting. \
              If nothing has changed, at most one comparison in twenty-five reports a change.</p>",
             counted(applications as u64, "application")
-        )?;
+        );
     }
-    Ok(())
-}
-
-fn warned(out: &mut String, warnings: &[String]) -> fmt::Result {
-    warnings.iter().try_for_each(|warning| writeln!(out, "<p class=\"lost\">{}</p>", Safe(warning)))
 }
 
 /// Writes the warnings, tables and pictures of a comparison.
-fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
+fn write(out: &mut Markup, comparison: &Comparison) {
     let style = Style::default();
-    warned(out, &comparison.warnings)?;
+    plot::warnings(out, &comparison.warnings);
     for line in comparison.differing() {
-        writeln!(out, "<p>{}</p>", Safe(line))?;
+        writeln!(out, "<p>{}</p>", Safe(line));
     }
     if comparison.groups.len() < 2 {
-        table::write(out, comparison.alone(&style), "compared")?;
+        table::write(out, &comparison.alone(&style), "compared");
     }
     for other in 1..comparison.groups.len() {
         let beside = comparison.beside(&style, other);
         if let Some(answer) = &beside.answer {
-            writeln!(out, "<p class=\"headline\">{}</p>", Safe(unbroken(answer)))?;
+            writeln!(out, "<p class=\"headline\">{}</p>", Safe(unbroken(answer)));
         }
-        changes::write(out, comparison, other)?;
-        table::write_parts(out, beside.table, "compared", &beside.parts)?;
+        changes::write(out, comparison, other);
+        table::write_parts(out, &beside.table, "compared", &beside.parts);
     }
     if let Some(note) = comparison.few_runs() {
-        writeln!(out, "<p class=\"detail\">{note}</p>")?;
+        writeln!(out, "<p class=\"detail\">{note}</p>");
     }
-    runs::write(out, comparison)?;
-    downloads(out, comparison)
+    runs::write(out, comparison);
+    downloads(out, comparison);
 }
 
 /// Writes links to the same numbers as files. The links contain the data, so no server is needed.
-fn downloads(out: &mut String, comparison: &Comparison) -> fmt::Result {
+fn downloads(out: &mut Markup, comparison: &Comparison) {
     out.push_str("<p>As CSV, without rounding:");
     for (name, file, csv) in
         [("medians and changes", "changes.csv", comparison.csv()), ("every run", "runs.csv", comparison.csv_of_runs())]
@@ -119,15 +107,14 @@ fn downloads(out: &mut String, comparison: &Comparison) -> fmt::Result {
             out,
             "{} <a download=\"{file}\" href=\"data:text/csv;charset=utf-8,",
             if file == "changes.csv" { "" } else { " ·" }
-        )?;
+        );
         for byte in csv.bytes() {
             match byte {
-                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b',' | b'_' | b'-' => out.push(byte.into()),
-                _ => write!(out, "%{byte:02X}")?,
+                _ if byte.is_ascii_alphanumeric() || b".,_-".contains(&byte) => write!(out, "{}", char::from(byte)),
+                _ => write!(out, "%{byte:02X}"),
             }
         }
-        write!(out, "\">{name}</a>")?;
+        write!(out, "\">{name}</a>");
     }
     out.push_str("</p>\n");
-    Ok(())
 }

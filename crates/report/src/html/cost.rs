@@ -1,16 +1,14 @@
 //! What observing cost, what was lost, and what the account was checked against.
 
-use std::fmt::{self, Write};
-
 use advise::numbers::{count, duration};
 use ledger::Provenance;
 use wire::Backend;
 
 use super::view::View;
-use crate::markup::Safe;
+use crate::markup::{Markup, Safe};
 use crate::text::{footer, header};
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, view: &View) {
     let document = view.document;
     let account = &document.account;
     let kernel = account.own_cost.kernel_ns;
@@ -27,10 +25,9 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         rows.truncate(3);
     }
     out.push_str("<table class=\"facts\"><tbody>\n");
-    let provenance = account.provenance.as_ref().map(Provenance::known).unwrap_or_default();
-    rows.extend(provenance);
+    rows.extend(account.provenance.iter().flat_map(Provenance::known));
     for (what, value) in rows {
-        writeln!(out, "<tr><th scope=\"row\">{what}</th><td>{}</td></tr>", Safe(value))?;
+        writeln!(out, "<tr><th scope=\"row\">{what}</th><td>{}</td></tr>", Safe(value));
     }
     out.push_str("</tbody></table>\n");
     let lost = footer::lost(document);
@@ -39,9 +36,9 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     } else {
         out.push_str("<p class=\"lost\">Lost:</p><ul>");
         for kind in &lost {
-            write!(out, "<li>{}</li>", Safe(kind))?;
+            write!(out, "<li>{}</li>", Safe(kind));
         }
         out.push_str("</ul>\n");
     }
-    writeln!(out, "<p>{}</p>", Safe(footer::checked(document)))
+    writeln!(out, "<p>{}</p>", Safe(footer::checked(document)));
 }

@@ -1,14 +1,13 @@
 //! Heat maps: rows × columns in shades.
 
-use std::fmt::{self, Write};
-
+use advise::numbers::{count, duration};
 use ledger::timeline::{Cell, Row};
 
 use super::asleep;
 use super::plot::{self, LEFT, PLOT, Plot};
 use super::scale::{self, SHADES};
 use super::view::View;
-use crate::markup::Safe;
+use crate::markup::{Markup, Safe};
 
 /// The content of a heat map.
 pub(super) struct Heat<'s> {
@@ -28,7 +27,7 @@ pub(super) enum Kind {
 }
 
 /// Returns the height of a row, pixels. Rows are taller if there are few.
-pub(super) fn row_height(rows: usize) -> u64 {
+fn row_height(rows: usize) -> u64 {
     match rows {
         0..=4 => 26,
         5..=12 => 20,
@@ -47,123 +46,103 @@ impl Heat<'_> {
                 (u128::from(part(cell)) * 1000).div_ceil(whole.max(1)).min(1000) as u64
             }
             // If the row stands for several threads, the value is their mean, rounded to the nearest number.
-            Kind::Count(count) => count(cell).saturating_add(threads / 2) / threads,
+            Kind::Count(number) => number(cell).saturating_add(threads / 2) / threads,
         };
         row.cells.iter().enumerate().map(value).collect()
     }
 
-    pub(super) fn write(&self, out: &mut String, view: &View) -> fmt::Result {
+    pub(super) fn write(&self, out: &mut Markup, view: &View) {
         let valued = |rows: Vec<&'_ Row>| rows.into_iter().map(|row| self.values(view, row)).collect::<Vec<_>>();
         let (rows, folded) = view.rows();
         let (values, folded_values) = (valued(rows.clone()), valued(folded.clone()));
         let most = values.iter().chain(&folded_values).flatten().copied().max().unwrap_or(0);
-        plot::caption(out, self.title, self.note)?;
+        plot::caption(out, self.title, self.note);
         if most == 0 {
             out.push_str("<p class=\"none\">None.</p></figure>\n");
-            return Ok(());
+            return;
         }
-        plot::warning(out, view.holes())?;
-        self.rows(out, view, &rows, &values, most)?;
+        plot::warnings(out, view.holes());
+        self.rows(out, view, &rows, &values, most);
         if !folded.is_empty() {
             let threads = folded.iter().fold(0, |sum, row| sum + view.row_threads(row));
-            writeln!(out, "<details class=\"asleep\"><summary>{}</summary>", asleep::headline(threads))?;
-            self.rows(out, view, &folded, &folded_values, most)?;
+            writeln!(out, "<details class=\"asleep\"><summary>{}</summary>", asleep::headline(threads));
+            self.rows(out, view, &folded, &folded_values, most);
             out.push_str("</details>\n");
         }
-        self.legend(out, view, most)?;
+        self.legend(out, view, most);
         out.push_str("</figure>\n");
-        Ok(())
     }
 
     /// Writes a picture of these rows.
-    fn rows(&self, out: &mut String, view: &View, rows: &[&Row], values: &[Vec<u64>], most: u64) -> fmt::Result {
+    fn rows(&self, out: &mut Markup, view: &View, rows: &[&Row], values: &[Vec<u64>], most: u64) {
         let height = row_height(rows.len());
         let plot = Plot { timeline: view.timeline, height: height * rows.len() as u64 };
-        plot.open(out, self.title)?;
+        plot.open(out, self.title);
         for (y, row) in (0..).step_by(height as usize).zip(rows) {
-            plot.name(out, y, height, &view.row_name(row))?;
+            plot.name(out, y, height, &view.row_name(row));
         }
-        plot.columns(out)?;
+        plot.columns(out);
         for shade in 1..=SHADES {
             let cells = values.iter().map(|values| values.iter().map(|value| self.shade(*value, most) == shade));
             let path = path(cells, height);
             if !path.is_empty() {
-                writeln!(out, "<path class=\"q{shade}\" d=\"{path}\"/>")?;
+                writeln!(out, "<path class=\"q{shade}\" d=\"{path}\"/>");
             }
         }
         Plot::columns_end(out);
-        self.pointed(out, view, rows, values, height)?;
-        plot.close(out)
+        self.pointed(out, view, rows, values, height);
+        plot.close(out);
     }
 
     fn shade(&self, value: u64, most: u64) -> u64 {
         match self.kind {
-            Kind::Share(_) => scale::of_share(value, 1000),
+            Kind::Share(_) => scale::of_share(value),
             Kind::Count(_) => scale::of_count(value, most),
         }
     }
 
     /// Writes the areas that show a cell's number when the user points at them. Without JavaScript they show the row's name.
-    fn pointed(&self, out: &mut String, view: &View, rows: &[&Row], values: &[Vec<u64>], height: u64) -> fmt::Result {
+    fn pointed(&self, out: &mut Markup, view: &View, rows: &[&Row], values: &[Vec<u64>], height: u64) {
         let tenths = if matches!(self.kind, Kind::Share(_)) { " data-tenths=\"1\"" } else { "" };
-        writeln!(out, "<g class=\"pointed\" data-says=\"{}\"{tenths}>", Safe(self.says))?;
+        writeln!(out, "<g class=\"pointed\" data-says=\"{}\"{tenths}>", Safe(self.says));
         for (y, (row, values)) in (0..).step_by(height as usize).zip(rows.iter().zip(values)) {
-            write!(out, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\" data-v=\"")?;
+            write!(out, "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\" data-v=\"");
             for (at, value) in values.iter().enumerate() {
                 out.push_str(if at > 0 { "," } else { "" });
                 // Zeros, which are most values, are left empty.
                 if *value > 0 {
-                    write!(out, "{value}")?;
+                    write!(out, "{value}");
                 }
             }
-            writeln!(out, "\"><title>{}</title></rect>", Safe(view.row_name(row)))?;
+            writeln!(out, "\"><title>{}</title></rect>", Safe(view.row_name(row)));
         }
         out.push_str("</g>\n");
-        Ok(())
     }
 
-    fn legend(&self, out: &mut String, view: &View, most: u64) -> fmt::Result {
-        let column = advise::numbers::duration(view.timeline.span.width_ns(0));
-        let entries: Vec<(String, String)> = match self.kind {
-            Kind::Share(_) => (1..=SHADES)
-                .map(|shade| {
-                    let until = scale_percent(shade);
-                    let words = if shade == 1 {
-                        format!("up to {until} % of a column ({column})")
-                    } else {
-                        format!("{until} %")
-                    };
-                    (format!("q{shade}"), words)
-                })
-                .collect(),
-            Kind::Count(_) => {
-                let shades = scale::counts(most);
-                let last = shades.len().saturating_sub(1);
-                let words = |(at, (shade, begin)): (usize, &(u64, u64))| {
-                    let first = advise::numbers::count(*begin);
-                    let words = match at {
-                        0 => format!("from {first} in a column ({column})"),
-                        _ if at == last && *begin < most => format!("{first} to {}", advise::numbers::count(most)),
-                        _ => first,
-                    };
-                    (format!("q{shade}"), words)
+    fn legend(&self, out: &mut Markup, view: &View, most: u64) {
+        let column = duration(view.timeline.span.width_ns(0));
+        match self.kind {
+            Kind::Share(_) => {
+                let words = |shade: u64| match (shade, 100.0 * shade as f64 / SHADES as f64) {
+                    (1, until) => format!("up to {until} % of a column ({column})"),
+                    (_, until) => format!("{until} %"),
                 };
-                shades.iter().enumerate().map(words).collect()
+                let entries: Vec<_> = (1..=SHADES).map(|shade| (format!("q{shade}"), words(shade))).collect();
+                plot::legend(out, &entries);
             }
-        };
-        plot::legend(out, &entries)
+            Kind::Count(_) => plot::shades(out, most, |first, next| match (first, next) {
+                (1, _) => format!("from 1 in a column ({column})"),
+                (_, None) if first < most => format!("{} to {}", count(first), count(most)),
+                _ => count(first),
+            }),
+        }
     }
-}
-
-fn scale_percent(shade: u64) -> String {
-    let tenths = shade * 1000 / SHADES;
-    if tenths.is_multiple_of(10) { (tenths / 10).to_string() } else { format!("{}.{}", tenths / 10, tenths % 10) }
 }
 
 /// Returns the outline of the cells that are true, with neighbours joined in one rectangle. Each row has the height `height`, with a line between
 /// rows.
 fn path(rows: impl Iterator<Item = impl Iterator<Item = bool>>, height: u64) -> String {
-    let mut path = String::new();
+    let mut path = Markup::default();
     let inner = height - 1;
     for (y, row) in (0..).step_by(height as usize).zip(rows) {
         let mut begun = None;
@@ -172,15 +151,14 @@ fn path(rows: impl Iterator<Item = impl Iterator<Item = bool>>, height: u64) -> 
                 (None, true) => begun = Some(x),
                 (Some(from), false) => {
                     let run = x - from;
-                    // Writing to a string cannot fail.
-                    let _ = write!(path, "M{from} {y}h{run}v{inner}h-{run}z");
+                    write!(path, "M{from} {y}h{run}v{inner}h-{run}z");
                     begun = None;
                 }
                 _ => {}
             }
         }
     }
-    path
+    path.0
 }
 
 #[cfg(test)]

@@ -1,19 +1,17 @@
 //! The part of run time that was spent spinning, and the functions in which threads ran.
 
-use std::fmt::{self, Write};
-
 use advise::numbers::{count, duration, percent as of_one};
 use ledger::summary::Sums;
 
 use super::view::View;
 use super::{colours, plot};
-use crate::markup::Safe;
+use crate::markup::{Markup, Safe};
 use crate::round::{percent, permille};
 
 /// Maximum number of functions listed.
 const FUNCTIONS: usize = 25;
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, view: &View) {
     let document = view.document;
     let sums = Sums::of(&document.account);
     let spin = if document.sees_spin() {
@@ -31,11 +29,11 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         out,
         "Functions by time on a CPU",
         &format!("{spin} Times are estimated from {} samples.", count(sums.samples)),
-    )?;
+    );
     let hot: Vec<_> = document.account.hot_functions.iter().filter(|hot| hot.run_ns > 0).collect();
     if hot.is_empty() {
         out.push_str("<p class=\"none\">No function was sampled.</p></figure>\n");
-        return Ok(());
+        return;
     }
     let (listed, others) = hot.split_at(hot.len().min(FUNCTIONS));
     let others_ns = others.iter().fold(0u64, |sum, hot| sum.saturating_add(hot.run_ns));
@@ -43,7 +41,7 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
     let shares = permille(&times);
     let most = times.iter().copied().max().unwrap_or(0).max(1);
     out.push_str("<table class=\"bars hot\"><thead><tr><th scope=\"col\">function</th><th scope=\"col\"></th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
-    let row = |out: &mut String, name: &str, module: &str, waiting: Option<&str>, ns: u64, share: u64| {
+    let row = |out: &mut Markup, name: &str, module: &str, waiting: Option<&str>, ns: u64, share: u64| {
         let class = if waiting.is_some() { "s-spin" } else { "s-work" };
         let why = waiting.map_or(String::new(), |why| format!(", waiting: {why}"));
         writeln!(
@@ -55,17 +53,16 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             (u128::from(ns) * 1000).div_ceil(u128::from(most)),
             duration(ns),
             percent(share)
-        )
+        );
     };
     for (hot, share) in listed.iter().zip(&shares) {
         let function = hot.function.as_deref().unwrap_or("?");
-        row(out, function, &hot.module, hot.waiting.as_deref(), hot.run_ns, *share)?;
+        row(out, function, &hot.module, hot.waiting.as_deref(), hot.run_ns, *share);
     }
     if others_ns > 0 {
-        row(out, &format!("{} more", count(others.len() as u64)), "", None, others_ns, shares[listed.len()])?;
+        row(out, &format!("{} more", count(others.len() as u64)), "", None, others_ns, shares[listed.len()]);
     }
     out.push_str("</tbody></table>\n");
-    plot::legend(out, &colours::entries(&["s-work", "s-spin"]))?;
+    plot::legend(out, &colours::entries(&["s-work", "s-spin"]));
     out.push_str("</figure>\n");
-    Ok(())
 }

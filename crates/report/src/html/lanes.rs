@@ -1,7 +1,6 @@
 //! CPU × time: which thread had each CPU.
 
-use std::collections::HashMap;
-use std::fmt::{self, Write};
+use std::collections::{BTreeMap, HashMap};
 
 use advise::numbers::duration;
 use ledger::timeline::{Holder, Lane};
@@ -9,6 +8,7 @@ use ledger::timeline::{Holder, Lane};
 use super::plot::{self, LEFT, PLOT, Plot};
 use super::view::View;
 use super::{colours, table};
+use crate::markup::Markup;
 use crate::style::Style;
 use crate::text::cpus;
 
@@ -68,20 +68,19 @@ fn who(holder: Holder, coloured: &[usize]) -> Who {
 }
 
 /// Divides a column of a CPU into one part for each holder, in the order in which the parts are stacked.
-fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> Vec<(Who, u64)> {
-    let mut parts: Vec<(Who, u64)> = Vec::new();
+fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> BTreeMap<Who, u64> {
+    let mut parts = BTreeMap::new();
     for (holder, ns) in cell {
-        let who = who(*holder, coloured);
-        match parts.iter_mut().find(|(known, _)| *known == who) {
-            Some((_, sum)) => *sum = sum.saturating_add(*ns),
-            None => parts.push((who, *ns)),
-        }
+        let sum: &mut u64 = parts.entry(who(*holder, coloured)).or_default();
+        *sum = sum.saturating_add(*ns);
     }
-    parts.sort_unstable_by_key(|(who, _)| *who);
     parts
 }
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+/// The drawing so far: one path for each colour.
+type Paths = BTreeMap<Who, Markup>;
+
+pub(super) fn write(out: &mut Markup, view: &View) {
     let lanes = &view.timeline.lanes;
     plot::caption(
         out,
@@ -91,21 +90,21 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         } else {
             "Each column is a time interval, divided among the threads that ran on the CPU; blank means that the CPU was idle. The threads that ran longest have colours of their own."
         },
-    )?;
+    );
     if lanes.is_empty() {
         out.push_str("<p class=\"none\">No CPU was seen.</p></figure>\n");
-        return Ok(());
+        return;
     }
-    plot::warning(out, view.holes())?;
+    plot::warnings(out, view.holes());
     let height = lane_height(lanes.len());
     let plot = Plot { timeline: view.timeline, height: height * lanes.len() as u64 };
-    plot.open(out, "who had each CPU over time")?;
+    plot.open(out, "who had each CPU over time");
     for (y, cpu) in (0..).step_by(height as usize).zip(lanes.keys()) {
-        plot.name(out, y, height, &format!("CPU {cpu}"))?;
+        plot.name(out, y, height, &format!("CPU {cpu}"));
     }
-    plot.columns(out)?;
+    plot.columns(out);
     let coloured = most_run(view);
-    let mut paths: Vec<(Who, String)> = Vec::new();
+    let mut paths = Paths::new();
     for (y, lane) in (0..).step_by(height as usize).zip(lanes.values()) {
         if lanes.len() > DIVIDED {
             dominated(&mut paths, lane, &coloured, y, height - 1);
@@ -113,9 +112,8 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             divided(&mut paths, lane, &coloured, y, height - 2);
         }
     }
-    paths.sort_by_key(|(who, _)| *who);
     for (who, path) in &paths {
-        writeln!(out, "<path class=\"{}\" d=\"{path}\"/>", who.class())?;
+        writeln!(out, "<path class=\"{}\" d=\"{}\"/>", who.class(), path.0);
     }
     Plot::columns_end(out);
     for (y, (cpu, lane)) in (0..).step_by(height as usize).zip(lanes) {
@@ -124,18 +122,17 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         writeln!(
             out,
             "<rect class=\"over\" x=\"{LEFT}\" y=\"{y}\" width=\"{PLOT}\" height=\"{height}\"><title>CPU {cpu}: idle {idle}, others {strangers}</title></rect>"
-        )?;
+        );
     }
-    plot.close(out)?;
-    legend(out, view, &coloured, &paths)?;
+    plot.close(out);
+    legend(out, view, &coloured, &paths);
     out.push_str("</figure>\n");
     let style = Style::default();
     out.push_str("<div class=\"pair\">");
     for table in [cpus::cpus(view.document, &style), cpus::preemptors(view.document, &style)].into_iter().flatten() {
-        table::write(out, table, "")?;
+        table::write(out, &table, "");
     }
     out.push_str("</div>\n");
-    Ok(())
 }
 
 fn lane_height(lanes: usize) -> u64 {
@@ -147,35 +144,26 @@ fn lane_height(lanes: usize) -> u64 {
     }
 }
 
-fn legend(out: &mut String, view: &View, coloured: &[usize], paths: &[(Who, String)]) -> fmt::Result {
+fn legend(out: &mut Markup, view: &View, coloured: &[usize], paths: &Paths) {
     let words = |who: Who| match who {
         Who::Thread(at) => view.timeline.rows[coloured[at]].tid.map_or_else(String::new, |tid| view.name(tid)),
         Who::Idle => "idle".to_owned(),
         Who::Ours | Who::Stranger | Who::Unknown => colours::meaning(&who.class()).to_owned(),
     };
-    let entries: Vec<(String, String)> = paths.iter().map(|(who, _)| (who.class(), words(*who))).collect();
-    plot::legend(out, &entries)
-}
-
-fn path_of(paths: &mut Vec<(Who, String)>, who: Who) -> &mut String {
-    let at = paths.iter().position(|(known, _)| *known == who).unwrap_or_else(|| {
-        paths.push((who, String::new()));
-        paths.len() - 1
-    });
-    &mut paths[at].1
+    let entries: Vec<(String, String)> = paths.keys().map(|who| (who.class(), words(*who))).collect();
+    plot::legend(out, &entries);
 }
 
 /// Draws each column as a stack with one part for each holder, from below. Idle time is left blank.
-fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
+fn divided(paths: &mut Paths, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     for (x, cell) in lane.cells.iter().enumerate() {
         let parts = column(cell, coloured);
-        let whole: u64 = parts.iter().map(|(_, ns)| ns).fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        let whole = parts.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
         let mut bottom = (top + 1 + height) as f64;
         for (who, ns) in parts.into_iter().filter(|(who, _)| *who != Who::Idle) {
             let part = ns as f64 / whole.max(1) as f64 * height as f64;
             if part >= 0.05 {
-                // Writing to a string cannot fail.
-                let _ = write!(path_of(paths, who), "M{x} {bottom:.1}h1v-{part:.1}h-1z");
+                write!(paths.entry(who).or_default(), "M{x} {bottom:.1}h1v-{part:.1}h-1z");
             }
             bottom -= part;
         }
@@ -183,18 +171,17 @@ fn divided(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top:
 }
 
 /// Draws each column in the colour of the holder that had the CPU for most of its time. Neighbours of one colour are joined in one rectangle.
-fn dominated(paths: &mut Vec<(Who, String)>, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
+fn dominated(paths: &mut Paths, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     let most =
         |cell: &Vec<(Holder, u64)>| column(cell, coloured).into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who);
     let (mut from, mut holder) = (0, None);
-    let ends = lane.cells.iter().map(most).chain([None]).enumerate().collect::<Vec<_>>();
-    for (x, next) in ends {
+    for (x, next) in lane.cells.iter().map(most).chain([None]).enumerate() {
         if next == holder && x < lane.cells.len() {
             continue;
         }
         if let Some(who) = holder.filter(|who| *who != Who::Idle) {
             let run = x - from;
-            let _ = write!(path_of(paths, who), "M{from} {top}h{run}v{height}h-{run}z");
+            write!(paths.entry(who).or_default(), "M{from} {top}h{run}v{height}h-{run}z");
         }
         (from, holder) = (x, next);
     }

@@ -34,8 +34,6 @@ mod view;
 mod waiting;
 mod wakers;
 
-use std::fmt;
-
 use frame::Script;
 use ledger::Thread;
 use ledger::summary::{Sums, threads as threads_of};
@@ -43,6 +41,7 @@ use ledger::timeline::Timeline;
 use view::View;
 
 use crate::json::Document;
+use crate::markup::Markup;
 use crate::text::rows::lost_ns;
 
 pub use comparison::{compared, tabled};
@@ -71,61 +70,46 @@ pub fn shown(document: &Document) -> Vec<u32> {
     tids
 }
 
-/// Returns the page. `timeline` has rows for the threads that are [`shown`].
-#[must_use]
-pub fn page(document: &Document, timeline: &Timeline) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write(&mut out, &View::new(document, timeline));
-    out
-}
-
 /// A section of the page.
 struct Section {
     id: &'static str,
     title: &'static str,
     /// The section's name in the navigation links.
     link: &'static str,
-    write: fn(&mut String, &View) -> fmt::Result,
-    /// Returns whether the section has any content.
-    is_there: fn(&View) -> bool,
-}
-
-impl Section {
-    /// Makes a section that every page has.
-    const fn always(
-        id: &'static str,
-        title: &'static str,
-        link: &'static str,
-        write: fn(&mut String, &View) -> fmt::Result,
-    ) -> Section {
-        Section { id, title, link, write, is_there: |_| true }
-    }
+    write: fn(&mut Markup, &View),
 }
 
 const SECTIONS: [Section; 12] = [
-    Section::always("time", "Where thread time went", "time", overall::write),
-    Section::always("verdict", "Verdict", "verdict", verdict::write),
-    Section::always("states", "Where each thread’s time went", "states", states::write),
-    Section::always("cpus", "Who had the CPUs", "CPUs", lanes::write),
-    Section { is_there: co_run::is_there, ..Section::always("beside", "Side by side", "side by side", co_run::write) },
-    Section::always("waiting", "Who waited for a CPU", "waiting", waiting::write),
-    Section::always("moves", "Switches and migrations", "switches", moves::write),
-    Section::always("wakers", "Who waits for whom", "who waits", wakers::write),
-    Section::always("hot", "What ran, and what spun", "hot", hot::write),
-    Section::always("spread", "How long wake delays and time slices were", "lengths", spread::write),
-    Section::always("cost", "Cost, losses, checks", "cost", cost::write),
-    Section::always("threads", "All threads", "threads", threads::write),
+    Section { id: "time", title: "Where thread time went", link: "time", write: overall::write },
+    Section { id: "verdict", title: "Verdict", link: "verdict", write: verdict::write },
+    Section { id: "states", title: "Where each thread’s time went", link: "states", write: states::write },
+    Section { id: "cpus", title: "Who had the CPUs", link: "CPUs", write: lanes::write },
+    Section { id: CO_RUN, title: "Side by side", link: "side by side", write: co_run::write },
+    Section { id: "waiting", title: "Who waited for a CPU", link: "waiting", write: waiting::write },
+    Section { id: "moves", title: "Switches and migrations", link: "switches", write: moves::write },
+    Section { id: "wakers", title: "Who waits for whom", link: "who waits", write: wakers::write },
+    Section { id: "hot", title: "What ran, and what spun", link: "hot", write: hot::write },
+    Section { id: "spread", title: "How long wake delays and time slices were", link: "lengths", write: spread::write },
+    Section { id: "cost", title: "Cost, losses, checks", link: "cost", write: cost::write },
+    Section { id: "threads", title: "All threads", link: "threads", write: threads::write },
 ];
 
-fn write(out: &mut String, view: &View) -> fmt::Result {
-    frame::open(out, &verdict::command(view.document), Script::Needed)?;
+/// The section that only pages on several programs have.
+const CO_RUN: &str = "beside";
+
+/// Returns the page. `timeline` has rows for the threads that are [`shown`].
+#[must_use]
+pub fn page(document: &Document, timeline: &Timeline) -> String {
+    let view = View::new(document, timeline);
+    let mut out = Markup::default();
+    frame::open(&mut out, &verdict::command(document), Script::Needed);
     out.push_str(plot::HATCH);
-    verdict::head(out, view)?;
-    let sections = || SECTIONS.iter().filter(|section| (section.is_there)(view));
-    frame::links(out, sections().map(|section| (section.id, section.link)))?;
+    verdict::head(&mut out, &view);
+    let sections = || SECTIONS.iter().filter(|section| section.id != CO_RUN || document.account.co_run.is_some());
+    frame::links(&mut out, sections().map(|section| (section.id, section.link)));
     for section in sections() {
-        frame::section(out, section.id, section.title, |out| (section.write)(out, view))?;
+        frame::section(&mut out, section.id, section.title, |out| (section.write)(out, &view));
     }
-    frame::close(out, &view.document.cox_version, "how to read each picture: cox explain page.", Script::Needed)
+    frame::close(&mut out, &document.cox_version, "how to read each picture: cox explain page.", Script::Needed);
+    out.0
 }

@@ -1,48 +1,48 @@
 //! Switches and migrations: thread × time, and from which CPU to which.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write};
 
 use advise::numbers::{count, counted};
 
 use super::heat::{Heat, Kind};
 use super::view::View;
 use super::{plot, scale};
+use crate::markup::Markup;
 
 /// Maximum number of CPUs in the matrix. If there are more, those with most migrations are shown.
 const CPUS: usize = 64;
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, view: &View) {
     Heat {
         title: "Thread × time: context switches",
         note: "How often each thread left its CPU. Each shade starts at twice the number of the one before.",
         says: "{} switches",
         kind: Kind::Count(|cell| cell.switches),
     }
-    .write(out, view)?;
+    .write(out, view);
     Heat {
         title: "Thread × time: migrations",
         note: "How often each thread moved to another CPU. Each shade starts at twice the number of the one before.",
         says: "{} migrations",
         kind: Kind::Count(|cell| cell.migrations),
     }
-    .write(out, view)?;
-    matrix(out, view)
+    .write(out, view);
+    matrix(out, view);
 }
 
-fn matrix(out: &mut String, view: &View) -> fmt::Result {
+fn matrix(out: &mut Markup, view: &View) {
     let moves = &view.timeline.moves;
     let total: u64 = moves.values().sum();
     plot::caption(
         out,
         "CPU → CPU: migrations",
         &format!("{} in the window: the row is the old CPU, the column the new CPU.", counted(total, "migration")),
-    )?;
+    );
     if total == 0 {
         out.push_str("<p class=\"none\">None.</p></figure>\n");
-        return Ok(());
+        return;
     }
-    plot::warning(out, view.holes())?;
+    plot::warnings(out, view.holes());
     let cpus = cpus(moves);
     let most = moves.values().copied().max().unwrap_or(0);
     let size = (560 / cpus.len() as u64).clamp(9, 56);
@@ -52,21 +52,21 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
     writeln!(
         out,
         "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"migrations from CPU to CPU\"><svg class=\"matrix\" style=\"width:{width}px\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"migrations from CPU to CPU\">"
-    )?;
+    );
     write!(
         out,
         "<g class=\"axis\"><text x=\"{}\" y=\"14\">to CPU</text><text transform=\"translate(14 {}) rotate(-90)\">from CPU</text>",
         left + side / 2,
         top + side / 2
-    )?;
+    );
     // CPU numbers are written only where they fit.
     let every = 14u64.div_ceil(size) as usize;
     for (at, cpu) in cpus.iter().enumerate().step_by(every) {
         let middle = at as u64 * size + size / 2;
-        write!(out, "<text x=\"{}\" y=\"{}\">{cpu}</text>", left + middle, top - 8)?;
-        write!(out, "<text class=\"left\" x=\"{}\" y=\"{}\">{cpu}</text>", left - 8, top + middle + 4)?;
+        write!(out, "<text x=\"{}\" y=\"{}\">{cpu}</text>", left + middle, top - 8);
+        write!(out, "<text class=\"left\" x=\"{}\" y=\"{}\">{cpu}</text>", left - 8, top + middle + 4);
     }
-    writeln!(out, "</g>\n<rect class=\"ground\" x=\"{left}\" y=\"{top}\" width=\"{side}\" height=\"{side}\"/>")?;
+    writeln!(out, "</g>\n<rect class=\"ground\" x=\"{left}\" y=\"{top}\" width=\"{side}\" height=\"{side}\"/>");
     for (row, from) in cpus.iter().enumerate() {
         for (column, to) in cpus.iter().enumerate() {
             let Some(number) = moves.get(&(*from, *to)) else { continue };
@@ -77,7 +77,7 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
                 "<rect class=\"q{shade}\" x=\"{x}\" y=\"{y}\" width=\"{0}\" height=\"{0}\"><title>CPU {from} → CPU {to}: {1}</title></rect>",
                 size - 1,
                 count(*number)
-            )?;
+            );
             if size >= 40 {
                 writeln!(
                     out,
@@ -85,19 +85,13 @@ fn matrix(out: &mut String, view: &View) -> fmt::Result {
                     x + size / 2,
                     y + size / 2 + 4,
                     short(*number)
-                )?;
+                );
             }
         }
     }
     out.push_str("</svg></div>\n");
-    let shades = scale::counts(most);
-    let words = |(at, (shade, first)): (usize, &(u64, u64))| {
-        let words = if at == 0 { format!("from {}", count(*first)) } else { count(*first) };
-        (format!("q{shade}"), words)
-    };
-    plot::legend(out, &shades.iter().enumerate().map(words).collect::<Vec<_>>())?;
+    plot::shades(out, most, |first, _| if first == 1 { "from 1".to_owned() } else { count(first) });
     out.push_str("</figure>\n");
-    Ok(())
 }
 
 /// Returns the CPUs with migrations: all, or those with most if there are many.

@@ -5,12 +5,9 @@ use advise::numbers::count;
 /// Number of shades of a heat map, not counting the blank of 0.
 pub(crate) const SHADES: u64 = 8;
 
-/// Returns the shade of a share: each shade covers an eighth, and 0 has none.
-pub(super) fn of_share(part: u64, whole: u64) -> u64 {
-    if whole == 0 {
-        return 0;
-    }
-    (u128::from(part) * u128::from(SHADES)).div_ceil(u128::from(whole)).min(u128::from(SHADES)) as u64
+/// Returns the shade of a share, given in thousandths: each shade covers an eighth, and 0 has none.
+pub(super) fn of_share(permille: u64) -> u64 {
+    (permille.min(1000) * SHADES).div_ceil(1000)
 }
 
 /// Returns the shade of a number; `most` is the largest number. Each shade begins at twice the number at which the previous shade begins, so that
@@ -74,8 +71,7 @@ mod tests {
 
     #[test]
     fn shades_of_shares_are_eighths() {
-        assert_eq!([0, 1, 125, 126, 999, 1000, 2000].map(|part| of_share(part, 1000)), [0, 1, 1, 2, 8, 8, 8]);
-        assert_eq!(of_share(1, 0), 0);
+        assert_eq!([0, 1, 125, 126, 999, 1000, 2000].map(of_share), [0, 1, 1, 2, 8, 8, 8]);
     }
 
     #[test]

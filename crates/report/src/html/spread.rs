@@ -1,13 +1,11 @@
 //! Lengths of wake delays and time slices: histograms by powers of two, and a table of quantiles.
 
-use std::fmt::{self, Write};
-
-use advise::numbers::{count, counted, duration};
+use advise::numbers::{counted, duration};
 use ledger::timeline::Histogram;
 
 use super::view::View;
-use super::{colours, plot, scale, table};
-use crate::markup::Safe;
+use super::{colours, plot, table};
+use crate::markup::{Markup, Safe};
 use crate::style::Style;
 use crate::text::latency;
 
@@ -15,39 +13,31 @@ const WIDTH: u64 = 500;
 const HEIGHT: u64 = 200;
 const LEFT: u64 = 58;
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, view: &View) {
     out.push_str("<div class=\"pair\">");
-    histogram(out, view, "Wake delays", "wake delay", "s-wake", &view.timeline.wake_delays)?;
-    histogram(out, view, "Time slices", "time slice", colours::ON_A_CPU, &view.timeline.runs)?;
+    histogram(out, view, "Wake delays", "wake delay", "s-wake", &view.timeline.wake_delays);
+    histogram(out, view, "Time slices", "time slice", colours::ON_A_CPU, &view.timeline.runs);
     out.push_str("</div>\n");
     let (document, style) = (view.document, Style::default());
     for program in &document.account.programs {
         if let Some(latencies) = latency::table(document, &style, program) {
-            table::write(out, latencies, "")?;
-            writeln!(out, "<p>{}</p>", Safe(latency::notes(document, program)))?;
+            table::write(out, &latencies, "");
+            writeln!(out, "<p>{}</p>", Safe(latency::notes(document, program)));
         }
     }
-    Ok(())
 }
 
-fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str, lengths: &Histogram) -> fmt::Result {
-    let known = |percent| lengths.shorter_than_ns(percent).map_or(String::new(), duration);
-    let note = if lengths.count() == 0 {
-        String::new()
-    } else {
-        format!(
-            "{intervals}: half are shorter than {}, 99 of 100 than {}.",
-            known(50),
-            known(99),
-            intervals = counted(lengths.count(), noun)
-        )
-    };
-    plot::caption(out, title, &note)?;
+fn histogram(out: &mut Markup, view: &View, title: &str, noun: &str, class: &str, lengths: &Histogram) {
     if lengths.count() == 0 {
+        plot::caption(out, title, "");
         out.push_str("<p class=\"none\">No complete interval was seen.</p></figure>\n");
-        return Ok(());
+        return;
     }
-    plot::warning(out, view.holes())?;
+    let known = |percent| lengths.shorter_than_ns(percent).map_or(String::new(), duration);
+    let intervals = counted(lengths.count(), noun);
+    let note = format!("{intervals}: half are shorter than {}, 99 of 100 than {}.", known(50), known(99));
+    plot::caption(out, title, &note);
+    plot::warnings(out, view.holes());
     // Room for at least six bars is shown, because one or two bars alone would not look like a histogram.
     let used = lengths.used();
     let buckets = used.start.saturating_sub(1)..(used.end + 1).max(used.start + 6).min(64);
@@ -57,21 +47,10 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
     writeln!(
         out,
         "<svg class=\"spread\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"histogram whose bars double in width: {title}\"><g class=\"axis\">"
-    )?;
+    );
     let top = 8.0;
     let height = |value: f64| value / most as f64 * (bottom as f64 - top);
-    let mark = scale::step(most as f64, 4.0).max(1.0);
-    for at in 0..=(most as f64 / mark) as u64 {
-        let value = at as f64 * mark;
-        let y = bottom as f64 - height(value);
-        write!(
-            out,
-            "<path class=\"grid\" d=\"M{LEFT} {y:.1}h{plot}\"/><text class=\"left\" x=\"{}\" y=\"{:.1}\">{}</text>",
-            LEFT - 6,
-            y + 4.0,
-            count(value as u64)
-        )?;
-    }
+    plot::grid(out, (LEFT, plot), (most as f64, 4.0), |value| bottom as f64 - height(value));
     let every = (44.0 / step).ceil().max(1.0) as usize;
     for (at, bucket) in buckets.clone().enumerate().step_by(every) {
         let x = LEFT as f64 + at as f64 * step;
@@ -80,14 +59,14 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
             "<path d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\">{}</text>",
             bottom + 17,
             duration(Histogram::from_ns(bucket))
-        )?;
+        );
     }
     writeln!(
         out,
         "<text x=\"{}\" y=\"{}\">length (each bar: up to twice its left end)</text></g>",
         LEFT + plot / 2,
         HEIGHT - 6
-    )?;
+    );
     for (at, bucket) in buckets.enumerate().filter(|(_, bucket)| lengths.counts[*bucket] > 0) {
         let x = LEFT as f64 + at as f64 * step;
         let bar = height(lengths.counts[bucket] as f64).max(1.0);
@@ -100,8 +79,7 @@ fn histogram(out: &mut String, view: &View, title: &str, noun: &str, class: &str
             duration(Histogram::from_ns(bucket).saturating_mul(2)),
             counted(lengths.counts[bucket], noun),
             duration(lengths.ns[bucket])
-        )?;
+        );
     }
     out.push_str("</svg></figure>\n");
-    Ok(())
 }

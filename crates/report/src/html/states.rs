@@ -1,16 +1,14 @@
 //! A bar for each thread, with a part for the time in each state. The bar is not a time line.
 
-use std::collections::BTreeMap;
-use std::fmt::{self, Write};
-
 use advise::numbers::duration;
 use ledger::causes::wording;
 use ledger::summary::Sums;
+use ledger::timeline::Row;
 use wire::Cause;
 
 use super::view::View;
 use super::{asleep, colours, plot};
-use crate::markup::Safe;
+use crate::markup::{Markup, Safe};
 use crate::round::{apportion, percent, permille};
 use crate::state::State;
 
@@ -49,56 +47,38 @@ fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
 
 /// A row of the picture: a thread, or all threads without a row of their own.
 struct Bar {
-    /// The thread's id; `None` for the row of all other threads.
-    tid: Option<u32>,
     name: String,
     sums: Sums,
     threads: u64,
 }
 
 impl Bar {
+    /// Returns the bar of a row; `None` if the thread is not in the account.
+    fn of(view: &View, row: &Row) -> Option<Bar> {
+        let lives = view.lives.get(&row.tid);
+        let sums = Sums::over(lives.into_iter().flatten().copied());
+        let bar = Bar { name: view.row_name(row), sums, threads: view.row_threads(row) };
+        (row.tid.is_none() || lives.is_some()).then_some(bar)
+    }
+
     /// Returns the wall time; the mean if the row stands for several threads.
     fn wall_ns(&self) -> u64 {
-        self.sums.wall_ns / self.threads.max(1)
+        self.sums.wall_ns / self.threads
     }
-}
-
-fn bars(view: &View) -> Vec<Bar> {
-    let shown: Vec<u32> = view.timeline.rows.iter().filter_map(|row| row.tid).collect();
-    let (mut own, mut others) = (vec![Vec::new(); shown.len()], Vec::new());
-    let places: BTreeMap<u32, usize> = shown.iter().enumerate().map(|(at, tid)| (*tid, at)).collect();
-    for thread in ledger::summary::threads(&view.document.account) {
-        match places.get(&thread.tid) {
-            Some(at) => own[*at].push(thread),
-            None => others.push(thread),
-        }
-    }
-    others.extend(ledger::summary::unlisted(&view.document.account));
-    let own = shown.iter().zip(own).filter(|(_, lives)| !lives.is_empty());
-    let mut bars: Vec<Bar> = own
-        .map(|(tid, lives)| Bar { tid: Some(*tid), name: view.name(*tid), sums: Sums::over(lives), threads: 1 })
-        .collect();
-    if view.others > 0 {
-        bars.push(Bar {
-            tid: None,
-            name: format!("{} (mean)", view.others_name()),
-            sums: Sums::over(others),
-            threads: view.others,
-        });
-    }
-    bars
 }
 
 /// The bars, and the colours that they use.
 struct Drawing<'o> {
-    out: &'o mut String,
+    out: &'o mut Markup,
     spin_seen: bool,
     longest: u64,
     used: Vec<&'static str>,
 }
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
-    let (folded, bars): (Vec<Bar>, Vec<Bar>) = bars(view).into_iter().partition(|bar| view.asleep.contains(&bar.tid));
+pub(super) fn write(out: &mut Markup, view: &View) {
+    let (rows, folded) = view.rows();
+    let [bars, folded] =
+        [rows, folded].map(|rows| rows.iter().filter_map(|row| Bar::of(view, row)).collect::<Vec<_>>());
     let longest = bars.iter().chain(&folded).map(Bar::wall_ns).max().unwrap_or(0).max(1);
     plot::caption(
         out,
@@ -108,9 +88,9 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
              the pictures over time below show when the thread was in each state.",
             duration(longest)
         ),
-    )?;
+    );
     let mut drawing = Drawing { out, spin_seen: view.document.sees_spin(), longest, used: Vec::new() };
-    drawing.table(&bars)?;
+    drawing.table(&bars);
     if !folded.is_empty() {
         let threads = folded.iter().fold(0, |sum, bar| sum + bar.threads);
         writeln!(
@@ -119,30 +99,27 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             asleep::headline(threads),
             percent(asleep::ALL_THE_TIME),
             Safe(asleep::causes(folded.iter().map(|bar| &bar.sums)))
-        )?;
-        drawing.table(&folded)?;
+        );
+        drawing.table(&folded);
         drawing.out.push_str("</details>\n");
     }
-    let used = drawing.used;
-    plot::legend(out, &colours::entries(&used))?;
+    plot::legend(drawing.out, &colours::entries(&drawing.used));
     out.push_str("</figure>\n");
-    Ok(())
 }
 
 impl Drawing<'_> {
-    fn table(&mut self, bars: &[Bar]) -> fmt::Result {
+    fn table(&mut self, bars: &[Bar]) {
         let dense = if bars.len() > SPACIOUS { " dense" } else { "" };
         writeln!(
             self.out,
             "<table class=\"bars{dense}\"><thead><tr><th scope=\"col\" class=\"who\">thread</th><th scope=\"col\">time by state</th>\
              <th scope=\"col\" class=\"n\">life</th><th scope=\"col\" class=\"n\">did work</th></tr></thead><tbody>"
-        )?;
-        bars.iter().try_for_each(|bar| self.bar(bar))?;
+        );
+        bars.iter().for_each(|bar| self.bar(bar));
         self.out.push_str("</tbody></table>\n");
-        Ok(())
     }
 
-    fn bar(&mut self, bar: &Bar) -> fmt::Result {
+    fn bar(&mut self, bar: &Bar) {
         let parts = parts(&bar.sums, self.spin_seen);
         let lengths: Vec<u64> = parts.iter().map(|part| part.ns).collect();
         let steps = (u128::from(bar.wall_ns()) * u128::from(STEPS)).div_ceil(u128::from(self.longest)) as u64;
@@ -157,7 +134,7 @@ impl Drawing<'_> {
             "<tr><th scope=\"row\" title=\"{0}\">{0}</th><td class=\"bar\"><svg viewBox=\"0 0 {STEPS} 10\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{1}\">",
             Safe(&bar.name),
             Safe(says.join(", "))
-        )?;
+        );
         let mut x = 0;
         for (part, width) in parts.iter().zip(apportion(&lengths, steps)).filter(|(_, width)| *width > 0) {
             write!(
@@ -165,8 +142,8 @@ impl Drawing<'_> {
                 "<rect class=\"{}\" x=\"{x}\" width=\"{width}\" height=\"10\"><title>{}: {}</title></rect>",
                 part.class,
                 Safe(part.label),
-                duration(part.ns / bar.threads.max(1))
-            )?;
+                duration(part.ns / bar.threads)
+            );
             x += width;
             if !self.used.contains(&part.class) {
                 self.used.push(part.class);
@@ -178,6 +155,6 @@ impl Drawing<'_> {
             "</svg></td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             duration(bar.wall_ns()),
             percent(work)
-        )
+        );
     }
 }

@@ -1,14 +1,13 @@
 //! What ran, what its report means and what to try: the sentences of the text report.
 
 use std::collections::HashSet;
-use std::fmt::{self, Write};
 
 use super::view::View;
 use crate::guide;
 use crate::json::Document;
-use crate::markup::{Safe, unbroken};
+use crate::markup::{Markup, Safe, unbroken};
 use crate::style::Style;
-use crate::text::{footer, header, sums, verdict};
+use crate::text::{footer, header, sections, sums, verdict};
 
 /// Maximum length of a command in the title.
 const COMMAND: usize = 120;
@@ -24,67 +23,57 @@ pub(super) fn command(document: &Document) -> String {
 }
 
 /// Writes the page's first lines.
-pub(super) fn head(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn head(out: &mut Markup, view: &View) {
     let document = view.document;
     out.push_str("<header><h1>");
     // Each word is kept whole, so that options are not broken at their dashes.
     for word in command(document).split(' ') {
-        write!(out, "<span class=\"word\">{}</span> ", Safe(word))?;
+        write!(out, "<span class=\"word\">{}</span> ", Safe(word));
     }
     out.push_str("</h1>\n");
     for program in &document.account.programs {
-        writeln!(out, "<p>{}</p>", Safe(header::outcome(document, program, sums(document, program).threads)))?;
+        writeln!(out, "<p>{}</p>", Safe(header::outcome(document, program, sums(document, program).threads)));
     }
-    writeln!(out, "<p class=\"observer\">{}</p>", Safe(header::observer(document)))?;
+    writeln!(out, "<p class=\"observer\">{}</p>", Safe(header::observer(document)));
     let lost = footer::lost(document);
     if !lost.is_empty() {
-        writeln!(out, "<p class=\"lost\">lost: {}</p>", Safe(lost.join(", ")))?;
+        writeln!(out, "<p class=\"lost\">lost: {}</p>", Safe(lost.join(", ")));
     }
     out.push_str("</header>\n");
-    Ok(())
 }
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, view: &View) {
     let document = view.document;
     for (at, sentence) in document.verdict.iter().flat_map(|verdict| &verdict.sentences).enumerate() {
         let class = if at == 0 { " class=\"headline\"" } else { "" };
-        writeln!(out, "<p{class}>{}</p>", Safe(unbroken(&sentence.text)))?;
+        writeln!(out, "<p{class}>{}</p>", Safe(unbroken(&sentence.text)));
         if sentence.next.is_empty() {
             continue;
         }
         out.push_str("<ul class=\"steps\">");
         for (at, step) in sentence.next.iter().enumerate() {
-            write!(out, "<li><strong>{}</strong>", Safe(&step.action))?;
+            write!(out, "<li><strong>{}</strong>", Safe(&step.action));
             if let Some(forecast) = verdict::forecast(step, at == 0) {
-                write!(out, " <span>{}</span>", Safe(forecast))?;
+                write!(out, " <span>{}</span>", Safe(forecast));
             }
             if at == 0 {
                 let topic = Safe(&step.topic);
-                write!(out, " <span class=\"why\">why: <a href=\"#why-{topic}\">{topic}</a></span>")?;
+                write!(out, " <span class=\"why\">why: <a href=\"#why-{topic}\">{topic}</a></span>");
             }
             out.push_str("</li>");
         }
         out.push_str("</ul>\n");
     }
-    explanations(out, document)?;
+    explanations(out, document);
     let style = Style { width: 88, ..Style::default() };
-    let sections = [
-        document.pack.as_ref().map(|pack| pack.section(&style)),
-        document.overlap.as_ref().map(|overlap| overlap.section(&style)),
-    ];
-    for section in sections.into_iter().flatten() {
-        let lines: Vec<String> = section.into_iter().collect();
-        writeln!(
-            out,
-            "<div class=\"scroll\"><pre>{}</pre></div>",
-            lines.iter().map(|line| Safe(line).to_string()).collect::<Vec<_>>().join("\n")
-        )?;
+    for section in sections(document, &style) {
+        let lines: Vec<String> = section.iter().map(|line| Safe(line).to_string()).collect();
+        writeln!(out, "<div class=\"scroll\"><pre>{}</pre></div>", lines.join("\n"));
     }
-    Ok(())
 }
 
 /// Writes the pages of the guide to which the steps refer, folded up.
-fn explanations(out: &mut String, document: &Document) -> fmt::Result {
+fn explanations(out: &mut Markup, document: &Document) {
     let mut topics: Vec<&guide::Topic> = Vec::new();
     let sentences = document.verdict.iter().flat_map(|verdict| &verdict.sentences);
     for topic in sentences.filter_map(|sentence| guide::find(&sentence.next.first()?.topic)) {
@@ -101,7 +90,6 @@ fn explanations(out: &mut String, document: &Document) -> fmt::Result {
             Safe(topic.title()),
             topic.name,
             guide::html(topic, &present)
-        )?;
+        );
     }
-    Ok(())
 }

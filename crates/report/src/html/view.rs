@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use advise::numbers::counted;
+use advise::numbers::{count, counted};
 use ledger::Thread;
-use ledger::summary::threads as threads_of;
+use ledger::summary::{threads as threads_of, unlisted};
 use ledger::timeline::{Row, Timeline};
 
 use super::asleep;
@@ -16,6 +16,8 @@ pub(super) struct View<'d> {
     pub(super) timeline: &'d Timeline,
     /// Threads by id. If an id was reused, the entry is the later thread.
     pub(super) threads: HashMap<u32, &'d Thread>,
+    /// Threads by the row in which they are; `None`: the row of all threads without a row of their own. A row has several threads if an id was reused.
+    pub(super) lives: HashMap<Option<u32>, Vec<&'d Thread>>,
     /// Number of threads without a row of their own.
     pub(super) others: u64,
     /// Rows of threads that slept all the time and are folded up; `None`: the row of all other threads.
@@ -24,12 +26,20 @@ pub(super) struct View<'d> {
 
 impl<'d> View<'d> {
     pub(super) fn new(document: &'d Document, timeline: &'d Timeline) -> View<'d> {
-        let threads: HashMap<u32, &Thread> = threads_of(&document.account).map(|thread| (thread.tid, thread)).collect();
+        let account = &document.account;
+        let threads: HashMap<u32, &Thread> = threads_of(account).map(|thread| (thread.tid, thread)).collect();
         let own = timeline.rows.iter().filter_map(|row| row.tid).collect::<HashSet<_>>();
-        let listed = threads_of(&document.account).filter(|thread| !own.contains(&thread.tid)).count() as u64;
-        let others = listed.saturating_add(document.account.lost.finals);
-        let asleep = asleep::rows(&document.account, &own, others);
-        View { document, timeline, threads, others, asleep }
+        let mut lives: HashMap<Option<u32>, Vec<&Thread>> = HashMap::new();
+        for thread in threads_of(account) {
+            lives.entry(own.contains(&thread.tid).then_some(thread.tid)).or_default().push(thread);
+        }
+        let listed = lives.get(&None).map_or(0, Vec::len) as u64;
+        let others = listed.saturating_add(account.lost.finals);
+        for thread in unlisted(account).filter(|_| others > 0) {
+            lives.entry(None).or_default().push(thread);
+        }
+        let asleep = asleep::rows(&lives);
+        View { document, timeline, threads, lives, others, asleep }
     }
 
     /// Formats a thread's name: `4711 heat`.
@@ -39,12 +49,7 @@ impl<'d> View<'d> {
 
     /// Returns a row's name: the thread's name, or the name of the row with the mean of all other threads.
     pub(super) fn row_name(&self, row: &Row) -> String {
-        row.tid.map_or_else(|| format!("{} (mean)", self.others_name()), |tid| self.name(tid))
-    }
-
-    /// Formats the number of other threads: `1,940 more`.
-    pub(super) fn others_name(&self) -> String {
-        format!("{} more", advise::numbers::count(self.others))
+        row.tid.map_or_else(|| format!("{} more (mean)", count(self.others)), |tid| self.name(tid))
     }
 
     /// Returns how many threads a row stands for.

@@ -1,14 +1,13 @@
 //! Waiting × time: how many threads had a CPU, how many waited for one, and which threads waited.
 
-use std::fmt::{self, Write};
-
 use advise::numbers::counted;
 use ledger::timeline::{Activity, Cell};
 
+use super::colours;
 use super::heat::{Heat, Kind};
 use super::plot::{self, LEFT, PLOT, Plot};
 use super::view::View;
-use super::{colours, scale};
+use crate::markup::Markup;
 
 /// The layers from below: threads on CPUs, then threads that waited for one.
 const LAYERS: [(Activity, &str); 4] = [
@@ -20,19 +19,19 @@ const LAYERS: [(Activity, &str); 4] = [
 
 const HEIGHT: u64 = 190;
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
-    demand(out, view)?;
+pub(super) fn write(out: &mut Markup, view: &View) {
+    demand(out, view);
     Heat {
         title: "Thread × time: waiting for a CPU",
         note: "The stronger the shade, the larger the part of a column in which the thread was runnable and had no CPU.",
         says: "{} % waiting for a CPU",
         kind: Kind::Share(Cell::waiting_for_cpu_ns),
     }
-    .write(out, view)
+    .write(out, view);
 }
 
 /// Draws how many threads wanted a CPU, on average, in each column.
-fn demand(out: &mut String, view: &View) -> fmt::Result {
+fn demand(out: &mut Markup, view: &View) {
     let timeline = view.timeline;
     let span = &timeline.span;
     let cells = timeline.all();
@@ -46,26 +45,16 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
         out,
         "Threads that wanted a CPU over time",
         "How many threads ran, and how many were runnable without a CPU, on average in each column.",
-    )?;
-    plot::warning(out, view.holes())?;
+    );
+    plot::warnings(out, view.holes());
     let plot = Plot { timeline, height: HEIGHT };
-    plot.open(out, "threads on CPUs and waiting for CPUs over time")?;
+    plot.open(out, "threads on CPUs and waiting for CPUs over time");
     let height = |threads: f64| threads / most * HEIGHT as f64;
-    let step = scale::step(most, 6.0).max(1.0);
     out.push_str("<g class=\"axis\">");
-    for mark in 0..=(most / step) as u64 {
-        let y = HEIGHT as f64 - height(mark as f64 * step);
-        let text = advise::numbers::count((mark as f64 * step) as u64);
-        write!(
-            out,
-            "<path class=\"grid\" d=\"M{LEFT} {y:.1}h{PLOT}\"/><text class=\"left\" x=\"{}\" y=\"{:.1}\">{text}</text>",
-            LEFT - 6,
-            y + 4.0
-        )?;
-    }
+    plot::grid(out, (LEFT, PLOT), (most, 6.0), |value| HEIGHT as f64 - height(value));
     let middle = HEIGHT / 2;
-    writeln!(out, "<text transform=\"translate({} {middle}) rotate(-90)\">threads</text></g>", LEFT - 60)?;
-    plot.columns(out)?;
+    writeln!(out, "<text transform=\"translate({} {middle}) rotate(-90)\">threads</text></g>", LEFT - 60);
+    plot.columns(out);
     let mut below = vec![0u64; cells.len()];
     let mut used = Vec::new();
     for (what, class) in LAYERS {
@@ -75,15 +64,14 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
             continue;
         }
         let y = |ns: u64, column: usize| HEIGHT as f64 - height(threads(ns, column));
-        let mut path = String::new();
+        let mut path = Markup::default();
         for (column, ns) in above.iter().enumerate() {
-            let y = y(*ns, column);
-            if column == 0 { write!(path, "M0 {y:.1}h1")? } else { write!(path, "V{y:.1}h1")? }
+            write!(path, "{}{:.1}h1", if column == 0 { "M0 " } else { "V" }, y(*ns, column));
         }
         for (column, ns) in below.iter().enumerate().rev() {
-            write!(path, "V{:.1}h-1", y(*ns, column))?;
+            write!(path, "V{:.1}h-1", y(*ns, column));
         }
-        writeln!(out, "<path class=\"{class}\" d=\"{path}z\"/>")?;
+        writeln!(out, "<path class=\"{class}\" d=\"{}z\"/>", path.0);
         used.push((class, colours::meaning(class).to_owned()));
         below = above;
     }
@@ -94,11 +82,10 @@ fn demand(out: &mut String, view: &View) -> fmt::Result {
             out,
             "<path class=\"limit\" d=\"M{LEFT} {y:.1}h{PLOT}\"><title>{}</title></path>",
             counted(cpus as u64, "CPU")
-        )?;
+        );
         used.push(("l-limit", format!("the dashed line: {} that the program may use", counted(cpus as u64, "CPU"))));
     }
-    plot.close(out)?;
-    plot::legend(out, &used)?;
+    plot.close(out);
+    plot::legend(out, &used);
     out.push_str("</figure>\n");
-    Ok(())
 }

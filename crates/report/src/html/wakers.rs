@@ -1,14 +1,13 @@
 //! Which thread waits for which: the threads whose blocks were ended by other threads, as a matrix and as a table.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::{self, Write};
 
 use advise::numbers::{count, duration};
 use ledger::WokenBy;
 
 use super::view::View;
 use super::{plot, scale};
-use crate::markup::Safe;
+use crate::markup::{Markup, Safe};
 use crate::round::{percent, permille};
 
 /// Maximum number of rows, and of columns, of the matrix.
@@ -24,7 +23,7 @@ struct Edge {
     ns: u64,
 }
 
-pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, view: &View) {
     let (edges, names) = edges(view);
     let all_ns: u64 = edges.iter().fold(0, |sum, edge| sum.saturating_add(edge.ns));
     plot::caption(
@@ -32,13 +31,13 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
         "Blocked threads, and those that woke them",
         "Row: the blocked thread. Column: the thread that ended the block. The darker the cell, the longer the row’s thread was blocked. \
          Each shade starts at twice the time of the one before.",
-    )?;
+    );
     if edges.is_empty() {
         out.push_str("<p class=\"none\">No wake-ups between threads were seen.</p></figure>\n");
-        return Ok(());
+        return;
     }
     let matrix = Matrix::of(&edges);
-    matrix.write(out, &names)?;
+    matrix.write(out, &names);
     if matrix.cells.len() < edges.len() {
         let drawn_ns = matrix.cells.iter().fold(0u64, |sum, edge| sum.saturating_add(edge.ns));
         let share = permille(&[drawn_ns, all_ns.saturating_sub(drawn_ns)])[0];
@@ -48,10 +47,10 @@ pub(super) fn write(out: &mut String, view: &View) -> fmt::Result {
             matrix.cells.len(),
             count(edges.len() as u64),
             percent(share)
-        )?;
+        );
     }
     out.push_str("</figure>\n");
-    tabled(out, &edges, all_ns, &names)
+    tabled(out, &edges, all_ns, &names);
 }
 
 /// This bit is set in the key of a thread outside the container.
@@ -113,7 +112,7 @@ impl Matrix<'_> {
         Matrix { cells: cells.collect(), sleepers, wakers }
     }
 
-    fn write(&self, out: &mut String, names: &HashMap<u32, String>) -> fmt::Result {
+    fn write(&self, out: &mut Markup, names: &HashMap<u32, String>) {
         const LEFT: u64 = 166;
         const TOP: u64 = 128;
         let (rows, columns) = (self.sleepers.len() as u64, self.wakers.len() as u64);
@@ -123,15 +122,15 @@ impl Matrix<'_> {
         writeln!(
             out,
             "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"who waits for whom\"><svg class=\"matrix waits\" style=\"width:{width}px\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"who waits for whom; the table below says the same\">"
-        )?;
+        );
         write!(
             out,
             "<g class=\"axis\"><text class=\"left\" x=\"{0}\" y=\"{1}\">blocked ↓ · woken by →</text></g>",
             LEFT - 8,
             TOP - 10
-        )?;
+        );
         for (at, tid) in (0..).zip(&self.sleepers) {
-            plot::name_in(out, (0, TOP + at * size, LEFT - 8, size), &names[tid])?;
+            plot::name_in(out, (0, TOP + at * size, LEFT - 8, size), &names[tid]);
         }
         for (at, tid) in (0..).zip(&self.wakers) {
             write!(
@@ -139,8 +138,8 @@ impl Matrix<'_> {
                 "<g class=\"up\" transform=\"translate({} {}) rotate(-55)\">",
                 LEFT + at * size + size / 2,
                 TOP - 6
-            )?;
-            plot::name_in(out, (0, 0, 140, 14), &names[tid])?;
+            );
+            plot::name_in(out, (0, 0, 140, 14), &names[tid]);
             out.push_str("</g>");
         }
         writeln!(
@@ -148,11 +147,11 @@ impl Matrix<'_> {
             "<rect class=\"ground\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{}\" height=\"{}\"/>",
             columns * size,
             rows * size
-        )?;
+        );
         // Grid lines, which lead from a cell to its names.
         out.push_str("<path class=\"lines\" d=\"");
-        (1..rows).try_for_each(|at| write!(out, "M{LEFT} {}.5h{}", TOP + at * size - 1, columns * size))?;
-        (1..columns).try_for_each(|at| write!(out, "M{}.5 {TOP}v{}", LEFT + at * size - 1, rows * size))?;
+        (1..rows).for_each(|at| write!(out, "M{LEFT} {}.5h{}", TOP + at * size - 1, columns * size));
+        (1..columns).for_each(|at| write!(out, "M{}.5 {TOP}v{}", LEFT + at * size - 1, rows * size));
         out.push_str("\"/>\n");
         let most = self.cells.iter().map(|edge| edge.ns).max().unwrap_or(0);
         for edge in &self.cells {
@@ -168,23 +167,17 @@ impl Matrix<'_> {
                 Safe(&names[&edge.waker]),
                 count(edge.times),
                 duration(edge.ns)
-            )?;
+            );
         }
         out.push_str("</svg></div>\n");
-        let shades = scale::counts(most);
-        let words = |(at, (shade, first)): (usize, &(u64, u64))| {
-            let words = if at == 0 {
-                format!("below {}", duration(shades.get(1).map_or(most, |next| next.1)))
-            } else {
-                format!("from {}", duration(*first))
-            };
-            (format!("q{shade}"), words)
-        };
-        plot::legend(out, &shades.iter().enumerate().map(words).collect::<Vec<_>>())
+        plot::shades(out, most, |first, next| match first {
+            1 => format!("below {}", duration(next.unwrap_or(most))),
+            _ => format!("from {}", duration(first)),
+        });
     }
 }
 
-fn tabled(out: &mut String, edges: &[Edge], all_ns: u64, names: &HashMap<u32, String>) -> fmt::Result {
+fn tabled(out: &mut Markup, edges: &[Edge], all_ns: u64, names: &HashMap<u32, String>) {
     let listed = &edges[..edges.len().min(EDGES)];
     let rest = listed.iter().fold(all_ns, |rest, edge| rest.saturating_sub(edge.ns));
     let parts: Vec<u64> = listed.iter().map(|edge| edge.ns).chain([rest]).collect();
@@ -200,13 +193,12 @@ fn tabled(out: &mut String, edges: &[Edge], all_ns: u64, names: &HashMap<u32, St
             edge.ns,
             duration(edge.ns),
             percent(*share)
-        )?;
+        );
     }
     out.push_str("</tbody></table></div>");
     if edges.len() > listed.len() {
         let more = count((edges.len() - listed.len()) as u64);
-        writeln!(out, "<p>{more} more pairs together account for {} of the time.</p>", percent(shares[listed.len()]))?;
+        writeln!(out, "<p>{more} more pairs together account for {} of the time.</p>", percent(shares[listed.len()]));
     }
     out.push_str("</details>\n");
-    Ok(())
 }

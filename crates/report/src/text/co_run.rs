@@ -7,15 +7,14 @@ use ledger::co_run::{CoRun, Idle, MOST, Phase};
 
 use super::page::Page;
 use crate::json::Document;
-use crate::style::{Style, wrapped};
+use crate::style::Style;
 use crate::table::{Align, Table};
 
 pub(super) fn write(page: &mut Page) {
     let Some(co_run) = &page.document.account.co_run else { return };
     page.gap();
     let style = page.style;
-    let lines = wrapped(&style.clean(&headline(page.document, co_run)), style.columns(), "  ", "    ");
-    page.extend(lines);
+    page.paragraph(&headline(page.document, co_run));
     page.extend(phases(co_run, style).lines(style.columns()));
     page.gap();
     page.extend(waits(co_run, style).lines(style.columns()));

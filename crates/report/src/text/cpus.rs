@@ -8,7 +8,7 @@ use ledger::{CpuAccount, Preemptor, PreemptorKind};
 use super::page::Page;
 use crate::json::Document;
 use crate::round::{percent, permille};
-use crate::style::{Style, wrapped};
+use crate::style::Style;
 use crate::table::{Align, Table};
 
 /// Maximum number of preemptors listed.
@@ -24,23 +24,17 @@ pub(super) fn write(page: &mut Page) {
         return;
     }
     page.gap();
-    let width = page.style.columns();
-    let lines = |table: Option<Table>| table.map_or(Vec::new(), |table| table.lines(width));
-    let (preemptors, cpus) = (lines(preemptors(page.document, page.style)), lines(cpus(page.document, page.style)));
-    page.extend(preemptors);
+    let (document, style) = (page.document, page.style);
+    page.extend(preemptors(document, style).into_iter().flat_map(|table| table.lines(style.columns())));
     page.gap();
-    page.extend(cpus);
-    let legend = legend(page.document);
-    let lines = wrapped(&page.style.clean(&legend), page.style.columns(), "  ", "    ");
-    page.extend(lines.into_iter().filter(|_| !legend.is_empty()));
+    if let Some(cpus) = cpus(document, style) {
+        page.extend(cpus.lines(style.columns()));
+        page.paragraph(&legend(&account.cpus));
+    }
 }
 
 /// Explains the columns of the table of CPUs.
-fn legend(document: &Document) -> String {
-    let cpus = &document.account.cpus;
-    if cpus.is_empty() {
-        return String::new();
-    }
+fn legend(cpus: &[CpuAccount]) -> String {
     let unseen = if cpus.iter().any(|cpu| divide(cpu)[3] > 0) {
         "not seen: time before the first event on the CPU; "
     } else {
@@ -95,9 +89,8 @@ pub(crate) fn cpus<'s>(document: &Document, style: &'s Style) -> Option<Table<'s
     let mut listed: Vec<&CpuAccount> = all.iter().collect();
     let mut others = Vec::new();
     if listed.len() > CPUS {
-        listed.sort_by_key(|cpu| {
-            (std::cmp::Reverse(cpu.busy_others_ns.saturating_add(cpu.idle_while_waiting_ns)), cpu.cpu)
-        });
+        let lost_ns = |cpu: &CpuAccount| cpu.busy_others_ns.saturating_add(cpu.idle_while_waiting_ns);
+        listed.sort_by_key(|cpu| (std::cmp::Reverse(lost_ns(cpu)), cpu.cpu));
         others = listed.split_off(CPUS);
         listed.sort_by_key(|cpu| cpu.cpu);
     }

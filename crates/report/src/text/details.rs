@@ -1,12 +1,11 @@
 //! Which thread waits for which, and where run time went.
 
 use advise::numbers::{about_percent, duration};
-use ledger::Thread;
 use ledger::summary::share;
+use ledger::{HotFunction, Thread};
 
 use super::page::Page;
 use super::threads::listed;
-use crate::style::wrapped;
 
 /// Maximum number of lines about wakers.
 const WAKERS: usize = 3;
@@ -28,11 +27,7 @@ fn wakers(page: &mut Page) {
     let threads = programs.iter().flat_map(|program| listed(page.style, program).0);
     let mut waits: Vec<(u64, String)> = threads.filter_map(waits_for).collect();
     waits.sort_by_key(|(ns, _)| std::cmp::Reverse(*ns));
-    let lines: Vec<String> = waits.into_iter().take(WAKERS).map(|(_, line)| page.style.clean(&line)).collect();
-    for line in lines {
-        let lines = wrapped(&line, page.style.columns(), "  ", "    ");
-        page.extend(lines);
-    }
+    waits.iter().take(WAKERS).for_each(|(_, line)| page.paragraph(line));
 }
 
 /// Formats the main waker of a thread: `4711 heat waits mostly for 4712 heat`. Also returns how long the thread was blocked.
@@ -57,22 +52,14 @@ fn waits_for(thread: &Thread) -> Option<(u64, String)> {
 }
 
 fn hot(page: &mut Page) {
-    let named: Vec<String> = page
-        .document
-        .account
-        .hot_functions
-        .iter()
-        .filter(|hot| hot.run_ns > 0)
-        .take(HOT)
-        .map(|hot| {
-            let waiting = if hot.waiting.is_some() { ", waiting" } else { "" };
-            let function = hot.function.as_deref().unwrap_or("?");
-            format!("{function} ({}{waiting}) {}", hot.module, duration(hot.run_ns))
-        })
-        .collect();
+    let name = |hot: &HotFunction| {
+        let waiting = if hot.waiting.is_some() { ", waiting" } else { "" };
+        let function = hot.function.as_deref().unwrap_or("?");
+        format!("{function} ({}{waiting}) {}", hot.module, duration(hot.run_ns))
+    };
+    let hot = page.document.account.hot_functions.iter().filter(|hot| hot.run_ns > 0);
+    let named: Vec<String> = hot.take(HOT).map(name).collect();
     if !named.is_empty() {
-        let line = page.style.clean(&format!("hot functions: {}", named.join(", ")));
-        let lines = wrapped(&line, page.style.columns(), "  ", "    ");
-        page.extend(lines);
+        page.paragraph(&format!("hot functions: {}", named.join(", ")));
     }
 }

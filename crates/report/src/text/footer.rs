@@ -7,13 +7,12 @@ use ledger::{Program, Thread};
 
 use super::page::Page;
 use crate::json::Document;
-use crate::style::wrapped;
 
 /// Maximum number of processes named that were still running.
 const LEFT: usize = 6;
 
 pub(super) fn write(page: &mut Page) {
-    check(page);
+    page.paragraph(&checked(page.document));
     for program in &page.document.account.programs {
         left_behind(page, program);
     }
@@ -35,9 +34,7 @@ fn taken(page: &mut Page) {
         [&provenance.host, &provenance.date, &kernel, &provenance.cpu_model, &container, &provenance.job, &rank];
     let parts: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
     if !parts.is_empty() {
-        let line = page.style.clean(&format!("taken on {}", parts.join(", ")));
-        let lines = wrapped(&line, page.style.columns(), "  ", "    ");
-        page.extend(lines);
+        page.paragraph(&format!("taken on {}", parts.join(", ")));
     }
 }
 
@@ -48,21 +45,18 @@ fn changed_users(page: &mut Page) {
     if threads.is_empty() {
         return;
     }
-    let named: Vec<String> =
-        threads.iter().take(LEFT).map(|thread| format!("{} {}", thread.tid, thread.comm)).collect();
-    let more = if threads.len() > LEFT { format!(" and {} more", threads.len() - LEFT) } else { String::new() };
-    let line = format!(
-        "no longer observed after a change of user or new capabilities: {}{more} ({})",
-        named.join(", "),
+    page.paragraph(&format!(
+        "no longer observed after a change of user or new capabilities: {} ({})",
+        named(threads.iter().map(|thread| (thread.tid, thread.comm.as_str()))),
         counted(threads.len() as u64, "thread")
-    );
-    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
-    page.extend(lines);
+    ));
 }
 
-fn check(page: &mut Page) {
-    let lines = wrapped(&page.style.clean(&checked(page.document)), page.style.columns(), "  ", "    ");
-    page.extend(lines);
+/// Names processes or threads by id and name; of more than [`LEFT`], only the number of the others.
+fn named<'n>(all: impl ExactSizeIterator<Item = (u32, &'n str)>) -> String {
+    let more = if all.len() > LEFT { format!(" and {} more", all.len() - LEFT) } else { String::new() };
+    let named: Vec<String> = all.take(LEFT).map(|(id, name)| format!("{id} {name}")).collect();
+    named.join(", ") + &more
 }
 
 /// Formats the results of the self-checks.
@@ -112,16 +106,11 @@ fn left_behind(page: &mut Page, program: &Program) {
     if left.is_empty() {
         return;
     }
-    let named: Vec<String> = left.keys().take(LEFT).map(|(pid, comm)| format!("{pid} {comm}")).collect();
-    let more = if left.len() > LEFT { format!(" and {} more", left.len() - LEFT) } else { String::new() };
-    let threads: u64 = left.values().sum();
-    let line = format!(
-        "still running when the program ended: {}{more} ({}); their times are counted until then",
-        named.join(", "),
-        counted(threads, "thread")
-    );
-    let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
-    page.extend(lines);
+    page.paragraph(&format!(
+        "still running when the program ended: {} ({}); their times are counted until then",
+        named(left.keys().copied()),
+        counted(left.values().sum(), "thread")
+    ));
 }
 
 fn losses(page: &mut Page) {
@@ -129,11 +118,9 @@ fn losses(page: &mut Page) {
     if named.is_empty() {
         return;
     }
-    let line = page.style.clean(&format!("lost: {}", named.join(", ")));
-    for line in wrapped(&line, page.style.columns(), "  ", "    ") {
-        let painted = page.style.warning(&line);
-        page.add(painted);
-    }
+    let style = page.style;
+    let lines = style.wrapped(&format!("lost: {}", named.join(", ")), "  ", "    ");
+    page.extend(lines.iter().map(|line| style.warning(line)));
 }
 
 /// Returns what was lost, by kind. Empty if nothing was lost.
@@ -150,9 +137,7 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
     ];
     let mut named: Vec<String> =
         kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();
-    if lost.preemptors_ns > 0 {
-        named
-            .push(format!("{} of waiting behind programs whose names were not recorded", duration(lost.preemptors_ns)));
-    }
+    let behind = (lost.preemptors_ns > 0).then(|| duration(lost.preemptors_ns));
+    named.extend(behind.map(|time| format!("{time} of waiting behind programs whose names were not recorded")));
     named
 }

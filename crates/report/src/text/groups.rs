@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ledger::{Process, Program, Thread};
+use ledger::{Process, Program};
 
 use super::rows::{Row, lost_ns};
 
@@ -23,21 +23,18 @@ pub(crate) fn rows(program: &Program) -> Vec<Row> {
     for process in &program.processes {
         names.entry(process.comm.as_str()).or_default().push(process);
     }
-    let mut groups: Vec<(Row, Vec<&Process>)> = names
-        .into_iter()
-        .map(|(name, processes)| (Row::of(format!("{name} × {}", processes.len()), threads(&processes)), processes))
-        .collect();
+    let row = |label, processes: &[&Process]| Row::of(label, processes.iter().flat_map(|process| &process.threads));
+    let mut groups: Vec<(Row, Vec<&Process>)> = Vec::new();
+    for (name, processes) in names {
+        groups.push((row(format!("{name} × {}", processes.len()), &processes), processes));
+    }
     groups.sort_by_key(|(row, _)| std::cmp::Reverse(lost_ns(&row.sums)));
     let others = groups.split_off(groups.len().min(LISTED));
     let mut rows: Vec<Row> = groups.into_iter().map(|(row, _)| row).collect();
     if !others.is_empty() {
         let processes: Vec<&Process> = others.iter().flat_map(|(_, processes)| processes.iter().copied()).collect();
-        rows.push(Row::of(format!("{} more names × {}", others.len(), processes.len()), threads(&processes)));
+        rows.push(row(format!("{} more names × {}", others.len(), processes.len()), &processes));
     }
     rows.extend(program.unlisted.as_ref().map(|unlisted| Row::of("unlisted".to_owned(), [unlisted])));
     rows
-}
-
-fn threads<'p>(processes: &[&'p Process]) -> impl Iterator<Item = &'p Thread> {
-    processes.iter().flat_map(|process| &process.threads).collect::<Vec<_>>().into_iter()
 }

@@ -39,10 +39,7 @@ pub(super) fn write(page: &mut Page, at: usize, threads: u64) {
             lines
         }
     };
-    for line in lines {
-        let line = page.style.title(&line);
-        page.add(line);
-    }
+    lines.iter().for_each(|line| page.add(page.style.title(line)));
 }
 
 /// Formats the number of processes and threads, the wall time, and how the program ended.
@@ -67,28 +64,18 @@ pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> S
 
 /// Returns the signal that a shell's exit code stands for (128 plus its number). A program may also return such a code itself.
 fn signal_name(code: i32) -> Option<&'static str> {
+    /// The signals from 1 on.
+    const FIRST: [&str; 15] = [
+        "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
+        "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM",
+    ];
     // These numbers are the same on all architectures that cox runs on; alpha, mips, parisc and sparc have others.
-    Some(match code.checked_sub(128)? {
-        1 => "SIGHUP",
-        2 => "SIGINT",
-        3 => "SIGQUIT",
-        4 => "SIGILL",
-        5 => "SIGTRAP",
-        6 => "SIGABRT",
-        7 => "SIGBUS",
-        8 => "SIGFPE",
-        9 => "SIGKILL",
-        10 => "SIGUSR1",
-        11 => "SIGSEGV",
-        12 => "SIGUSR2",
-        13 => "SIGPIPE",
-        14 => "SIGALRM",
-        15 => "SIGTERM",
-        24 => "SIGXCPU",
-        25 => "SIGXFSZ",
-        31 => "SIGSYS",
-        _ => return None,
-    })
+    match code.checked_sub(128)? {
+        24 => Some("SIGXCPU"),
+        25 => Some("SIGXFSZ"),
+        31 => Some("SIGSYS"),
+        number => FIRST.get(usize::try_from(number).ok()?.checked_sub(1)?).copied(),
+    }
 }
 
 /// Returns as many words of a command as fit, at least the program's file name; `None` if not even that fits.

@@ -11,7 +11,7 @@ use wire::Backend;
 use super::page::Page;
 use super::threads::{LISTED, listed, named};
 use crate::json::Document;
-use crate::style::{Style, wrapped};
+use crate::style::Style;
 use crate::table::{Align, Table};
 
 /// Maximum number of thread names in the note about threads without histograms.
@@ -25,7 +25,7 @@ pub(super) fn write(page: &mut Page) {
         if let Some(table) = table(document, style, program) {
             page.extend(table.lines(style.columns()));
         }
-        page.extend(wrapped(&style.clean(&notes(document, program)), style.columns(), "  ", "    "));
+        page.paragraph(&notes(document, program));
     }
 }
 
@@ -85,12 +85,8 @@ pub(crate) fn table<'s>(document: &Document, style: &'s Style, program: &Program
     for figure in quantile::ALL {
         let shown = if figure.name == quantile::count.name { count } else { duration };
         let text = |of: &Quantiles| (figure.value)(of).map_or_else(String::new, shown);
-        table.column(
-            figure.label,
-            Align::Right,
-            0,
-            rows.iter().map(|(_, of)| of.as_ref().map_or_else(String::new, text)),
-        );
+        let cells = rows.iter().map(|(_, of)| of.as_ref().map_or_else(String::new, text));
+        table.column(figure.label, Align::Right, 0, cells);
     }
     (!rows.is_empty()).then_some(table)
 }

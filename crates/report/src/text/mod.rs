@@ -18,8 +18,6 @@ pub(crate) mod states;
 pub(crate) mod threads;
 pub(crate) mod verdict;
 
-use std::fmt;
-
 use ledger::Program;
 use ledger::summary::{Sums, threads_of};
 use page::Page;
@@ -27,8 +25,8 @@ use page::Page;
 use crate::json::Document;
 use crate::style::Style;
 
-/// Writes the report on `document` to `out`.
-pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) -> fmt::Result {
+/// Returns the report on `document`.
+pub fn text(document: &Document, style: &Style) -> String {
     let mut page = Page { document, style, lines: Vec::new() };
     let programs = &document.account.programs;
     for (at, program) in programs.iter().enumerate() {
@@ -55,26 +53,18 @@ pub fn write_text(out: &mut dyn fmt::Write, document: &Document, style: &Style) 
     cpus::write(&mut page);
     details::write(&mut page);
     footer::write(&mut page);
-    if let Some(pack) = &document.pack {
+    for section in sections(document, style) {
         page.gap();
-        page.extend(pack.section(style));
+        page.extend(section);
     }
-    if let Some(overlap) = &document.overlap {
-        page.gap();
-        page.extend(overlap.section(style));
-    }
-    for line in &page.lines {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    page.lines.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Returns the report as a string.
-pub fn text(document: &Document, style: &Style) -> String {
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let _ = write_text(&mut text, document, style);
-    text
+/// Returns the sections on packing and on overlapping.
+pub(crate) fn sections(document: &Document, style: &Style) -> impl Iterator<Item = Vec<String>> {
+    let pack = document.pack.as_ref().map(|pack| pack.section(style));
+    let overlap = document.overlap.as_ref().map(|overlap| overlap.section(style));
+    pack.into_iter().chain(overlap)
 }
 
 /// Returns the sums over a program. If it is the only program, threads without an entry of their own are counted too.

@@ -15,6 +15,11 @@ impl Page<'_> {
         self.lines.push(line.into());
     }
 
+    /// Adds a text, broken into lines.
+    pub(super) fn paragraph(&mut self, text: &str) {
+        self.lines.extend(self.style.wrapped(text, "  ", "    "));
+    }
+
     pub(super) fn extend(&mut self, lines: impl IntoIterator<Item = String>) {
         self.lines.extend(lines);
     }

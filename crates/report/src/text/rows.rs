@@ -95,13 +95,9 @@ pub(crate) fn table<'s>(style: &'s Style, heading: &str, rows: &[Row]) -> Table<
     }
     let switches = |sums: &Sums| format!("{}/{}", count(sums.switches_voluntary), count(sums.switches_involuntary));
     table.column("switches v/i", Align::Right, 1, rows.iter().map(|row| switches(&row.sums)));
-    if rows.iter().any(|row| row.sums.migrations.total() > 0) {
-        table.column(
-            thread::migrations.label,
-            Align::Right,
-            2,
-            rows.iter().map(|row| count(row.sums.migrations.total())),
-        );
+    let migrations = rows.iter().map(|row| row.sums.migrations.total());
+    if migrations.clone().any(|number| number > 0) {
+        table.column(thread::migrations.label, Align::Right, 2, migrations.map(count));
     }
     if rows.iter().any(|row| row.sums.cpus != RunByCpu::default()) {
         table.column(thread::cpus.label, Align::Left, 3, rows.iter().map(|row| cpus_used(&row.sums.cpus)));

@@ -11,7 +11,7 @@ use crate::busy;
 use crate::json::Document;
 use crate::round::{apportion, percent, permille};
 use crate::state::State;
-use crate::style::{columns, wrapped};
+use crate::style::columns;
 
 /// One class of thread time.
 struct Class {
@@ -46,24 +46,21 @@ impl Class {
 pub(super) fn write(page: &mut Page, program: &Program, sums: &Sums) {
     let line = page.style.clean(&format!("  {}", thread_time(page.document, sums, program.wall_ns)));
     page.add(line);
-    for line in busy::in_use(program).into_iter().chain(busy::efficiency(page.document)) {
-        let lines = wrapped(&page.style.clean(&line), page.style.columns(), "  ", "    ");
-        page.extend(lines);
-    }
+    let lines = busy::in_use(program).into_iter().chain(busy::efficiency(page.document));
+    lines.for_each(|line| page.paragraph(&line));
     let shares = shares(page.document, sums);
     let width = shares.iter().map(|share| columns(&share.label)).max().unwrap_or(0);
     for share in &shares {
         let Share { label, permille, .. } = share;
         let head = format!("  {:>8}  {label}{}", percent(*permille), " ".repeat(width - columns(label)));
-        let detail = page.style.clean(&share.detail());
+        let detail = share.detail();
         if detail.is_empty() {
             page.add(head.trim_end());
             continue;
         }
         let head = format!("{head}    ");
         let rest = " ".repeat(columns(&head));
-        let lines = wrapped(&detail, page.style.columns(), &head, &rest);
-        page.extend(lines);
+        page.extend(page.style.wrapped(&detail, &head, &rest));
     }
 }
 
@@ -105,16 +102,27 @@ pub(crate) struct SharePart {
     pub permille: u64,
 }
 
+impl SharePart {
+    /// Formats the part's name and its percentage.
+    pub fn words(&self) -> String {
+        format!("{} {}", self.label, percent(self.permille))
+    }
+}
+
 impl Share {
-    /// Formats the parts with their percentages, then the remarks and how the time was determined. A single part gets no percentage.
+    /// Formats the parts with their percentages, then the remarks. A single part gets no percentage.
     pub fn detail(&self) -> String {
-        let is_one = self.parts.len() == 1;
-        let word = |part: &SharePart| match is_one {
-            true => part.label.clone(),
-            false => format!("{} {}", part.label, percent(part.permille)),
+        let parts = match self.parts.as_slice() {
+            [one] => one.label.clone(),
+            several => several.iter().map(SharePart::words).collect::<Vec<_>>().join(", "),
         };
-        let words = self.parts.iter().map(word).filter(|word| !word.is_empty()).chain(self.more.iter().cloned());
-        words.collect::<Vec<_>>().join(", ").replace(", (", " (")
+        let detail = parts + &self.remarks();
+        detail.trim_start_matches(", ").to_owned()
+    }
+
+    /// Formats the remarks, as they continue the text of the parts.
+    pub fn remarks(&self) -> String {
+        self.more.iter().map(|more| format!("{}{more}", if more.starts_with('(') { " " } else { ", " })).collect()
     }
 }
 
@@ -221,13 +229,9 @@ fn parts(class: &Class, share: u64) -> Vec<SharePart> {
 /// Returns the remarks on the class. `is_first` is true if the line has no part's name before the remarks.
 fn more(class: &Class, share: u64, is_first: bool) -> Vec<String> {
     let whole = class.ns.max(1);
-    let of_it: Vec<String> = class
-        .of_it
-        .iter()
-        .map(|(name, ns)| (name, (u128::from(share) * u128::from((*ns).min(whole)) / u128::from(whole)) as u64))
-        .filter(|(_, part)| *part > 0)
-        .map(|(name, part)| format!("{} {name}", percent(part)))
-        .collect();
+    let part = |ns: u64| (u128::from(share) * u128::from(ns.min(whole)) / u128::from(whole)) as u64;
+    let of_it = class.of_it.iter().map(|(name, ns)| (name, part(*ns))).filter(|(_, part)| *part > 0);
+    let of_it: Vec<String> = of_it.map(|(name, part)| format!("{} {name}", percent(part))).collect();
     let mut words = Vec::new();
     if !of_it.is_empty() {
         words.push(format!("of it {}", of_it.join(", ")));

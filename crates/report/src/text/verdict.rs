@@ -1,31 +1,22 @@
 //! The verdict's sentences, each with what to try.
 
+use advise::NextStep;
 use advise::numbers::{factor, factor_range};
-use advise::{NextStep, Sentence};
 
 use super::page::Page;
-use crate::style::{columns, wrapped};
+use crate::style::{Style, columns};
 
 const INDENT: &str = "  ";
 const UNDER_STEP: &str = "      ";
 const OR: &str = "→ or ";
 
 pub(super) fn write(page: &mut Page) {
-    let verdicts = &page.document.verdict;
+    let (verdicts, style) = (&page.document.verdict, page.style);
     for sentence in verdicts.iter().flat_map(|verdict| &verdict.sentences) {
-        write_sentence(page, sentence);
-    }
-}
-
-fn write_sentence(page: &mut Page, sentence: &Sentence) {
-    let text = page.style.clean(&sentence.text);
-    let lines = wrapped(&text, page.style.columns(), INDENT, INDENT);
-    page.extend(lines);
-    let action = sentence.next.iter().map(|step| columns(&page.style.clean(&step.action))).max().unwrap_or(0);
-    for (at, step) in sentence.next.iter().enumerate() {
-        for line in step_lines(page, step, at, action) {
-            let painted = page.style.step(&line);
-            page.add(painted);
+        page.extend(style.wrapped(&sentence.text, INDENT, INDENT));
+        let action = sentence.next.iter().map(|step| columns(&style.clean(&step.action))).max().unwrap_or(0);
+        for (at, step) in sentence.next.iter().enumerate() {
+            page.extend(step_lines(style, step, at, action).iter().map(|line| style.step(line)));
         }
     }
 }
@@ -40,8 +31,7 @@ pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
 
 /// Formats a step as `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: cox explain KIND` on one line if it fits; otherwise the page of the
 /// guide goes to a line of its own. The bound and the page are given only with the first step.
-fn step_lines(page: &Page, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
-    let style = page.style;
+fn step_lines(style: &Style, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
     let action = style.clean(&step.action);
     let arrow = style.clean(if at == 0 { "→ " } else { OR });
     let forecast = forecast(step, at == 0).map_or(String::new(), |text| style.clean(&format!("   {text}")));
@@ -54,7 +44,7 @@ fn step_lines(page: &Page, step: &NextStep, at: usize, action_width: usize) -> V
     let mut lines = if fits(&stepped) {
         vec![stepped]
     } else {
-        let mut lines = wrapped(&action, style.columns(), &format!("{INDENT}{arrow}"), UNDER_STEP);
+        let mut lines = style.wrapped(&action, &format!("{INDENT}{arrow}"), UNDER_STEP);
         lines.extend((!forecast.is_empty()).then(|| format!("{UNDER_STEP}{}", forecast.trim_start())));
         lines
     };

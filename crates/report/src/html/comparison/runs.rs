@@ -1,10 +1,11 @@
 //! Each run as a dot over its group's box plot: the data behind medians and intervals.
 
-use std::fmt::{self, Write};
+use advise::numbers::counted;
+use compare::stats::{quantile, sorted};
 
 use super::super::{plot, scale};
-use crate::comparison::{Comparison, Row, words};
-use crate::markup::Safe;
+use crate::comparison::{Comparison, Row, WALL, words};
+use crate::markup::{Markup, Safe};
 
 const WIDTH: u64 = 500;
 /// Width of the names, pixels.
@@ -19,13 +20,13 @@ const TOP: u64 = 6;
 const OPEN: usize = 8;
 
 /// Writes a panel for each figure: wall time first, then the figures that changed.
-pub(super) fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
+pub(super) fn write(out: &mut Markup, comparison: &Comparison) {
     let mut rows: Vec<&Row> =
         comparison.figures.iter().filter(|row| row.runs.iter().any(|runs| !runs.is_empty())).collect();
     if rows.is_empty() {
-        return Ok(());
+        return;
     }
-    let is_first = |row: &Row| row.figure == crate::comparison::WALL;
+    let is_first = |row: &Row| row.figure == WALL;
     let changed = |row: &Row| row.changes.iter().any(|change| change.verdict.is_a_change());
     rows.sort_by_key(|row| (!is_first(row), !changed(row)));
     plot::caption(
@@ -33,23 +34,21 @@ pub(super) fn write(out: &mut String, comparison: &Comparison) -> fmt::Result {
         "Runs by group",
         "A dot is a run, the thick line the median of the runs; the box contains the middle half of the runs, and the thin line all runs within 1.5 box lengths of the box. \
          Axes do not begin at 0.",
-    )?;
+    );
     let (open, folded) = rows.split_at(rows.len().min(OPEN));
-    panels(out, comparison, open)?;
+    panels(out, comparison, open);
     if !folded.is_empty() {
-        writeln!(out, "<details><summary>{} more</summary>", advise::numbers::counted(folded.len() as u64, "figure"))?;
-        panels(out, comparison, folded)?;
+        writeln!(out, "<details><summary>{} more</summary>", counted(folded.len() as u64, "figure"));
+        panels(out, comparison, folded);
         out.push_str("</details>\n");
     }
     out.push_str("</figure>\n");
-    Ok(())
 }
 
-fn panels(out: &mut String, comparison: &Comparison, rows: &[&Row]) -> fmt::Result {
+fn panels(out: &mut Markup, comparison: &Comparison, rows: &[&Row]) {
     out.push_str("<div class=\"pair\">");
-    rows.iter().try_for_each(|row| panel(out, comparison, row))?;
+    rows.iter().for_each(|row| panel(out, comparison, row));
     out.push_str("</div>\n");
-    Ok(())
 }
 
 /// The range of values that an axis shows.
@@ -71,7 +70,7 @@ impl Axis {
     }
 }
 
-fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
+fn panel(out: &mut Markup, comparison: &Comparison, row: &Row) {
     let name = words::words(&row.figure);
     let axis = Axis::of(row.runs.iter().flatten());
     let height = ROW * comparison.groups.len() as u64;
@@ -81,7 +80,7 @@ fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
         Safe(&name),
         TOP + height + 24,
         WIDTH - LEFT - RIGHT
-    )?;
+    );
     let step = scale::step(axis.most - axis.least, 3.0);
     let first = (axis.least / step).ceil().max(0.0);
     for mark in (0..8).map(|at| (first + f64::from(at)) * step).take_while(|mark| *mark <= axis.most) {
@@ -91,13 +90,13 @@ fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
             "<path class=\"grid\" d=\"M{x:.1} {TOP}v{height}\"/><text x=\"{x:.1}\" y=\"{}\">{}</text>",
             TOP + height + 17,
             words::amount(&row.figure, mark)
-        )?;
+        );
     }
     out.push_str("</g>\n");
     for (at, (group, runs)) in (0..).zip(comparison.groups.iter().zip(&row.runs)) {
         let y = TOP + at * ROW;
-        plot::name_in(out, (0, y, LEFT - 8, ROW), &group.name)?;
-        boxed(out, &axis, (y + ROW / 2) as f64, runs)?;
+        plot::name_in(out, (0, y, LEFT - 8, ROW), &group.name);
+        boxed(out, &axis, (y + ROW / 2) as f64, runs);
         for (run, value) in runs.iter().enumerate() {
             // Dots alternate between three lines, so that fewer of them overlap.
             let y = (y + ROW / 2) as f64 + (run % 3) as f64 * 7.0 - 7.0;
@@ -108,19 +107,20 @@ fn panel(out: &mut String, comparison: &Comparison, row: &Row) -> fmt::Result {
                 Safe(&group.name),
                 run + 1,
                 words::amount(&row.figure, *value)
-            )?;
+            );
         }
-        out.push('\n');
+        out.push_str("\n");
     }
     out.push_str("</svg></figure>\n");
-    Ok(())
 }
 
 /// Draws a box plot: the quartiles, and the range of the runs within 1.5 interquartile ranges of them.
-fn boxed(out: &mut String, axis: &Axis, y: f64, runs: &[f64]) -> fmt::Result {
-    let mut sorted = runs.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let Some([low, middle, high]) = quartiles(&sorted) else { return Ok(()) };
+fn boxed(out: &mut Markup, axis: &Axis, y: f64, runs: &[f64]) {
+    if runs.is_empty() {
+        return;
+    }
+    let sorted = sorted(runs);
+    let [low, middle, high] = [0.25, 0.5, 0.75].map(|part| quantile(&sorted, part));
     let reach = 1.5 * (high - low);
     let near = |value: &&f64| (low - reach..=high + reach).contains(*value);
     let (least, most) = (sorted.iter().find(near).unwrap_or(&low), sorted.iter().rfind(near).unwrap_or(&high));
@@ -131,28 +131,5 @@ fn boxed(out: &mut String, axis: &Axis, y: f64, runs: &[f64]) -> fmt::Result {
         "<g class=\"box\"><path d=\"M{least:.1} {y}H{low:.1}M{high:.1} {y}H{most:.1}\"/><rect x=\"{low:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"26\"/><path class=\"median\" d=\"M{middle:.1} {top}v{}\"/></g>",
         (high - low).max(1.0),
         2.0 * half
-    )
-}
-
-/// Returns the quartiles of sorted values, interpolated linearly; `None` if there are no values.
-fn quartiles(sorted: &[f64]) -> Option<[f64; 3]> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = |part: f64| {
-        let place = part * last as f64;
-        let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-        below + (above - below) * place.fract()
-    };
-    Some([0.25, 0.5, 0.75].map(at))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quartiles;
-
-    #[test]
-    fn quarters_lie_between_values() {
-        assert_eq!(quartiles(&[1.0, 2.0, 3.0, 4.0, 5.0]), Some([2.0, 3.0, 4.0]));
-        assert_eq!(quartiles(&[1.0, 2.0]), Some([1.25, 1.5, 1.75]));
-        assert_eq!((quartiles(&[7.0]), quartiles(&[])), (Some([7.0; 3]), None));
-    }
+    );
 }
