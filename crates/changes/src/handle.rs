@@ -74,8 +74,7 @@ impl KnobHandle {
         if !self.terms.claim.permits(value, &self.terms.original) {
             return Err(self.not_claimed(value));
         }
-        let kernel =
-            KernelValue::of(value).map_err(|source| Error::Knob { knob: Box::new(self.knob.clone()), source })?;
+        let kernel = KernelValue::of(value).map_err(|source| Error::of(&self.knob, source))?;
         Ok(Setting { value: value.clone(), kernel, terms: Arc::clone(&self.terms) })
     }
 

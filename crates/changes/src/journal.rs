@@ -68,19 +68,11 @@ impl Journal {
         self.append(text, [Line::Session(&header)])
     }
 
-    /// Announces a change.
+    /// Announces changes with one fsync.
     ///
     /// # Errors
-    /// Fails if the line could not be written and synced; the change must not be made then.
-    pub fn announce(&mut self, change: &Change) -> Result<(), Error> {
-        self.announce_all(std::slice::from_ref(change))
-    }
-
-    /// Announces several changes with one fsync.
-    ///
-    /// # Errors
-    /// The same as [`Journal::announce`]; none of the changes may be made then.
-    pub fn announce_all(&mut self, changes: &[Change]) -> Result<(), Error> {
+    /// Fails if the lines could not be written and synced; none of the changes may be made then.
+    pub fn announce(&mut self, changes: &[Change]) -> Result<(), Error> {
         self.append(Vec::new(), changes.iter().map(Line::Change))
     }
 
@@ -159,7 +151,7 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(folder.path().join(name.journal()), &header(name.pid)).unwrap();
         journal.announce_births(&[change(9)]).unwrap();
-        journal.announce_all(changes).unwrap();
+        journal.announce(changes).unwrap();
         std::fs::read_to_string(journal.path()).unwrap()
     }
 

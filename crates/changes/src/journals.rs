@@ -194,14 +194,6 @@ impl JournalFolder {
         self.look_without(knob_io, None)
     }
 
-    /// Returns all journals, sorted by name.
-    ///
-    /// # Errors
-    /// The same as [`JournalFolder::look`].
-    pub fn entries(&self, knob_io: &dyn KnobIo) -> Result<Vec<Entry>, Error> {
-        Ok(self.look(knob_io)?.entries)
-    }
-
     /// Returns all journals except the one at `path`. That one is not read, because a long journal takes
     /// milliseconds.
     ///
@@ -251,13 +243,13 @@ impl JournalFolder {
     ) -> Undone {
         let (lock, others) = (self.lock(), self.others(knob_io, path));
         let mut undone = put_back_all(knob_io, changes, births, others.as_deref().unwrap_or_default());
-        let removed = match files::open_own(path, OFlags::RDONLY) {
-            Ok(file) => files::remove(path, &file).map_err(|source| left_behind(path, &source)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(source) => Err(left_behind(path, &source)),
-        };
-        let failures = [lock.as_ref().err().map(ToString::to_string), others.err().map(|error| error.to_string())];
-        undone.troubles.extend(failures.into_iter().flatten().chain(removed.err()));
+        let removed = files::open_own(path, OFlags::RDONLY).and_then(|file| files::remove(path, &file));
+        let failures = [
+            lock.as_ref().err().map(ToString::to_string),
+            others.err().map(|error| error.to_string()),
+            removed.err().filter(is_there).map(|error| left_behind(path, &error)),
+        ];
+        undone.troubles.extend(failures.into_iter().flatten());
         undone
     }
 

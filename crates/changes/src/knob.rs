@@ -83,6 +83,18 @@ impl Scheduling {
         Scheduling { policy: Scheduling::IDLE, priority: 0, ..self }
     }
 
+    /// Returns the name of the class without `SCHED_`; `None` for SCHED_DEADLINE and unknown classes.
+    pub(crate) fn class(&self) -> Option<&'static str> {
+        match self.policy {
+            0 => Some("OTHER"),
+            1 => Some("FIFO"),
+            2 => Some("RR"),
+            3 => Some("BATCH"),
+            Scheduling::IDLE => Some("IDLE"),
+            _ => None,
+        }
+    }
+
     fn is_class_of(&self, other: &Scheduling) -> bool {
         (self.policy, self.priority, self.flags) == (other.policy, other.priority, other.flags)
     }
@@ -93,7 +105,7 @@ impl Scheduling {
 #[serde(rename_all = "snake_case")]
 pub enum Value {
     /// The value of an affinity.
-    Cpus(#[serde(with = "cpu_list")] CpuSet),
+    Cpus(CpuSet),
     /// The value of a scheduling.
     Scheduling(Scheduling),
     /// The content of a file.
@@ -105,14 +117,7 @@ impl fmt::Display for Value {
         match self {
             Value::Cpus(cpus) => write!(f, "CPUs {cpus}"),
             Value::Scheduling(s) => {
-                let class = match s.policy {
-                    0 => "SCHED_OTHER",
-                    1 => "SCHED_FIFO",
-                    2 => "SCHED_RR",
-                    3 => "SCHED_BATCH",
-                    Scheduling::IDLE => "SCHED_IDLE",
-                    _ => "another class",
-                };
+                let class = s.class().map_or("another class".to_owned(), |class| format!("SCHED_{class}"));
                 write!(f, "{class}, nice {}, priority {}", s.nice, s.priority)?;
                 if s.slice_ns > 0 { write!(f, ", slice {} ns", s.slice_ns) } else { Ok(()) }
             }
@@ -128,7 +133,7 @@ pub enum Claim {
     /// Exactly this value, from the start.
     Exactly(Value),
     /// Any affinity within these CPUs; all of them at the start.
-    Within(#[serde(with = "cpu_list")] CpuSet),
+    Within(CpuSet),
     /// This value at times, and the original in between. Taking the knob writes nothing.
     AtTimes(Value),
 }
@@ -200,19 +205,5 @@ impl fmt::Display for Claim {
             Claim::Within(cpus) => write!(f, "any subset of CPUs {cpus}"),
             Claim::AtTimes(value) => write!(f, "{value} only at times"),
         }
-    }
-}
-
-/// Serialises CPU sets as lists like `0-3,8`.
-mod cpu_list {
-    use machine::CpuSet;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub fn serialize<S: Serializer>(cpus: &CpuSet, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(cpus)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<CpuSet, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }

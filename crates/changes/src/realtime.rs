@@ -1,10 +1,11 @@
-//! Scheduling of the calling thread, for threads of cox that must not wait for the program's threads.
+//! Scheduling and CPU of the calling thread, for threads of cox that must not wait for the program's threads.
 
 use std::io;
 
 use rustix::thread::gettid;
 
-use crate::knob::Scheduling;
+use crate::kernel_value::KernelValue;
+use crate::knob::{Scheduling, Value};
 use crate::knob_io::attr::{self, Attr};
 
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
@@ -28,4 +29,12 @@ pub fn become_punctual(priority: u32) -> io::Result<()> {
 pub fn take_shortest_slice() -> io::Result<()> {
     let own = attr::get(gettid())?;
     attr::set(gettid(), &Attr::of(&Scheduling { slice_ns: SHORTEST_SLICE_NS, ..own })?)
+}
+
+/// Binds the calling thread to this CPU.
+///
+/// # Errors
+/// Fails if the CPU is offline or not allowed.
+pub fn stay_on(cpu: u32) -> io::Result<()> {
+    KernelValue::of(&Value::Cpus([cpu].into_iter().collect()))?.write(gettid())
 }

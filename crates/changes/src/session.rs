@@ -64,7 +64,7 @@ impl<'h> Session<'h> {
                 undone.failures().map(|failure| format!("left by a session{whose} that was killed: {failure}")),
             );
         }
-        for entry in journals.entries(knob_io)? {
+        for entry in journals.look(knob_io)?.entries {
             if let (Some(Problem::Newer(format)), true) = (&entry.problem, entry.alive) {
                 return Err(Error::Newer { path: entry.path, format: *format });
             }
@@ -127,11 +127,11 @@ impl<'h> Session<'h> {
         let others = Others(self.journals.others(self.knob_io, self.journal.path())?);
         others.refuse(&requests, Entry::changes)?;
         let mut changes = Vec::new();
-        for request in requests.into_iter().filter(|request| self.change(&request.knob).is_none()) {
+        for request in requests.into_iter().filter(|request| !self.taken.contains_key(&request.knob)) {
             let Some(now) = unless_ended(self.knob_io.read(&request.knob))? else { continue };
             changes.extend(unless_ended(self.planned(&others, request, now))?);
         }
-        self.journal.announce_all(&changes)?;
+        self.journal.announce(&changes)?;
         for change in changes {
             self.taken.insert(change.knob.clone(), change.clone());
             if !matches!(change.claim, Claim::AtTimes(_)) {
@@ -141,28 +141,13 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Sets a taken knob to another value within its claim, or to its original. Writes nothing to the disk.
-    ///
-    /// # Errors
-    /// [`Error::NotClaimed`], [`Error::Gone`], or the kernel's error.
-    pub fn set(&self, knob: &Knob, value: &Value) -> Result<(), Error> {
-        match self.change(knob) {
-            Some(change) if change.claim.permits(value, &change.original) => self.knob_io.write(knob, value),
-            change => Err(Error::NotClaimed {
-                knob: Box::new(knob.clone()),
-                value: Box::new(value.clone()),
-                claim: change.map_or("nothing".to_owned(), |change| change.claim.to_string()),
-            }),
-        }
-    }
-
     /// Returns whether a taken knob still has a value that the session has set, or that the kernel has set because
     /// none of the claimed CPUs is available. If false, somebody else has set the knob.
     ///
     /// # Errors
     /// [`Error::Untaken`] or [`Error::Gone`].
     pub fn has(&self, knob: &Knob) -> Result<bool, Error> {
-        let change = self.change(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))?;
+        let change = self.change(knob)?;
         Ok(is_ours(self.knob_io, knob, &change.claim, &self.knob_io.read(knob)?))
     }
 
@@ -172,15 +157,7 @@ impl<'h> Session<'h> {
     /// # Errors
     /// [`Error::Untaken`] if the knob was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.
     pub fn handle(&self, knob: &Knob) -> Result<KnobHandle, Error> {
-        match self.change(knob) {
-            Some(change) => KnobHandle::new(self.knob_io, change, Arc::clone(&self.gate)),
-            None => Err(Error::Untaken(Box::new(knob.clone()))),
-        }
-    }
-
-    /// Returns the knobs that were taken, with their changes.
-    pub fn taken(&self) -> impl ExactSizeIterator<Item = &Change> {
-        self.taken.values()
+        KnobHandle::new(self.knob_io, self.change(knob)?, Arc::clone(&self.gate))
     }
 
     /// Returns the changes of dead sessions that could not be restored when this session began, one line each.
@@ -190,12 +167,10 @@ impl<'h> Session<'h> {
     }
 
     /// Restores every knob that no other session holds and that nobody else has changed. Damaged journals do not
-    /// matter, because the session knows what it has changed.
-    ///
-    /// # Errors
-    /// None at present. Failures are listed in [`Undone::left`] and [`Undone::troubles`].
-    pub fn end(mut self) -> Result<Undone, Error> {
-        Ok(self.settle())
+    /// matter, because the session knows what it has changed. Failures are listed in [`Undone::left`] and
+    /// [`Undone::troubles`].
+    pub fn end(mut self) -> Undone {
+        self.settle()
     }
 
     fn settle(&mut self) -> Undone {
@@ -210,13 +185,13 @@ impl<'h> Session<'h> {
     /// Makes a change from a request, for a knob whose present value is `now`.
     fn planned(&self, others: &Others, request: ChangeRequest, now: Value) -> Result<Change, Error> {
         let ChangeRequest { engine, knob, claim, heir_of } = request;
-        let original = match self.change(&knob).or_else(|| others.of(&knob).next()) {
+        let original = match self.taken.get(&knob).or_else(|| others.of(&knob).next()) {
             Some(change) => change.original.clone(),
             None => {
                 let ancestors: Vec<Knob> = heir_of.iter().filter_map(|thread| knob.of(*thread)).collect();
                 let known = ancestors.iter().find_map(|knob| {
                     let births = self.births.iter().find(|births| births.knob == *knob);
-                    self.change(knob).or(births).or_else(|| others.of(knob).next())
+                    self.taken.get(knob).or(births).or_else(|| others.of(knob).next())
                 });
                 match known.filter(|change| is_ours(self.knob_io, &knob, &change.claim, &now)) {
                     Some(change) => change.claim.without(&now, &change.original),
@@ -230,10 +205,8 @@ impl<'h> Session<'h> {
 
     /// Returns the leader's value, or that of another thread if the leader has ended before its process.
     fn read_of_process(&self, knob: &Knob) -> Result<Value, Error> {
-        let leader = knob.thread().ok_or_else(|| Error::Knob {
-            knob: Box::new(knob.clone()),
-            source: io::Error::other("new threads inherit only the settings of threads"),
-        })?;
+        let only_threads = || Error::of(knob, io::Error::other("new threads inherit only the settings of threads"));
+        let leader = knob.thread().ok_or_else(only_threads)?;
         let first = self.knob_io.read(knob);
         if !matches!(first, Err(Error::Gone(_))) {
             return first;
@@ -243,8 +216,8 @@ impl<'h> Session<'h> {
         threads.filter_map(|thread| self.knob_io.read(&knob.of(thread)?).ok()).next().map_or(first, Ok)
     }
 
-    fn change(&self, knob: &Knob) -> Option<&Change> {
-        self.taken.get(knob)
+    fn change(&self, knob: &Knob) -> Result<&Change, Error> {
+        self.taken.get(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))
     }
 
     /// Writes a value and reads it back. A cpuset may remove CPUs from a mask; the rest is still within the claim.

@@ -26,9 +26,4 @@ impl Setting {
     pub fn value(&self) -> &Value {
         &self.value
     }
-
-    /// Returns the value in the form that the kernel takes.
-    pub(crate) fn kernel(&self) -> &KernelValue {
-        &self.kernel
-    }
 }

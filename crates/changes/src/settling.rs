@@ -38,9 +38,7 @@ pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: 
         }
         Some(Problem::Newer(_) | Problem::SetAside) => Ok(()),
     };
-    if let Err(error) = done.as_ref().map_err(|error| left_behind(path, error)) {
-        undone.troubles.push(error);
-    }
+    undone.troubles.extend(done.err().map(|error| left_behind(path, &error)));
     undone
 }
 

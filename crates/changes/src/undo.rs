@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::error::Error;
 use crate::format::Change;
-use crate::knob::{Knob, Scheduling, Value};
+use crate::knob::{Knob, Value};
 use crate::knob_io::KnobIo;
 use crate::ownership::is_ours;
 
@@ -71,16 +71,8 @@ fn by_hand(knob: &Knob, original: &Value) -> Option<String> {
     match (knob, original) {
         (Knob::Affinity(thread), Value::Cpus(cpus)) => Some(format!("taskset -pc {cpus} {}", thread.tid)),
         (Knob::Scheduling(thread), Value::Scheduling(was)) => {
-            let class = match was.policy {
-                0 => "--other",
-                1 => "--fifo",
-                2 => "--rr",
-                3 => "--batch",
-                Scheduling::IDLE => "--idle",
-                _ => return None,
-            };
-            let tid = thread.tid;
-            Some(format!("chrt {class} -p {} {tid} && renice -n {} -p {tid}", was.priority, was.nice))
+            let (class, tid) = (was.class()?.to_lowercase(), thread.tid);
+            Some(format!("chrt --{class} -p {} {tid} && renice -n {} -p {tid}", was.priority, was.nice))
         }
         (Knob::File(path), Value::Text(text)) => Some(format!("echo '{text}' > {}", path.display())),
         _ => None,

@@ -92,7 +92,7 @@ impl<'m> Play<'m> {
 
     /// Whether any journal says that the process is packed for something else.
     fn is_held(&self, request: &ChangeRequest) -> bool {
-        let entries = JournalFolder::at(self.folder.path()).entries(self.made).unwrap();
+        let entries = JournalFolder::at(self.folder.path()).look(self.made).unwrap().entries;
         let mut births = entries.iter().flat_map(|entry| entry.births());
         births.any(|births| births.knob == request.knob && births.claim != request.claim)
     }
@@ -101,17 +101,18 @@ impl<'m> Play<'m> {
         // Refused when it is not taken or not claimed; either way nothing may get lost.
         let Some(session) = self.sessions.get(&number) else { return };
         let Ok(handle) = session.handle(knob) else { return };
-        if let Ok(setting) = handle.prepare(value) {
-            let _ = handle.apply(&setting);
-            self.handles.push((number, handle, setting));
-        } else {
-            assert!(matches!(session.set(knob, value), Err(Error::NotClaimed { .. })));
+        match handle.prepare(value) {
+            Ok(setting) => {
+                let _ = handle.apply(&setting);
+                self.handles.push((number, handle, setting));
+            }
+            Err(error) => assert!(matches!(error, Error::NotClaimed { .. })),
         }
     }
 
     fn end(&mut self, number: u32) -> Result<(), TestCaseError> {
         let Some(session) = self.sessions.remove(&number) else { return Ok(()) };
-        prop_assert!(session.end().unwrap().left.is_empty());
+        prop_assert!(session.end().left.is_empty());
         let (ended, going) = std::mem::take(&mut self.handles).into_iter().partition(|(n, ..)| *n == number);
         self.handles = going;
         let ended: Vec<(u32, KnobHandle, Setting)> = ended;
@@ -188,10 +189,10 @@ proptest! {
             play.end(number)?;
         }
         made.is_born(1);
-        begin(&made, &folder, 1).end().unwrap();
+        begin(&made, &folder, 1).end();
         made.allows(CPUSETS[0]);
         let threads = format!("{:?}", made.state().threads);
         prop_assert!(made.is_original(), "{threads}");
-        prop_assert!(JournalFolder::at(folder.path()).entries(&made).unwrap().is_empty());
+        prop_assert!(JournalFolder::at(folder.path()).look(&made).unwrap().entries.is_empty());
     }
 }

@@ -5,7 +5,7 @@ mod made;
 
 use changes::undo::Undone;
 use changes::{Error, JournalFolder, Session};
-use made::{Made, Then, affinity, begin, born, cpus, idle, kill, mask, original, scheduling, within};
+use made::{Made, Then, affinity, begin, born, cpus, idle, kill, mask, original, scheduling, set, within};
 use tempfile::TempDir;
 
 /// A session that has packed the process of `leader` and has it in SCHED_IDLE for the moment.
@@ -13,7 +13,7 @@ fn packed<'m>(made: &'m Made, folder: &TempDir, leader: u32) -> Session<'m> {
     let mut session = begin(made, folder, 1);
     session.adopt([within(leader, "0-1"), idle(leader)]).unwrap();
     session.take([within(leader, "0-1"), idle(leader)]).unwrap();
-    session.set(&scheduling(leader), &idle(leader).claim.first()).unwrap();
+    set(&session, &scheduling(leader), &idle(leader).claim.first()).unwrap();
     session
 }
 
@@ -25,14 +25,14 @@ fn undone(restored: usize, born: usize) -> Undone {
 fn a_newborn_has_its_creators_original() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     let mut session = packed(&made, &folder, 0);
-    session.set(&affinity(0), &mask("1")).unwrap();
+    set(&session, &affinity(0), &mask("1")).unwrap();
     let child = made.bears(0);
     assert_eq!((made.mask(child), made.policy(child)), (cpus("1"), 5));
     session.take([born(within(child, "0-1"), &[0]), born(idle(child), &[0])]).unwrap();
     let grandchild = made.bears(child);
     session.take([born(within(grandchild, "0-1"), &[child, 0]), born(idle(grandchild), &[child, 0])]).unwrap();
     assert_eq!(session.handle(&affinity(grandchild)).unwrap().original(), &changes::Value::Cpus(original(0)));
-    assert_eq!(session.end().unwrap(), undone(6, 0));
+    assert_eq!(session.end(), undone(6, 0));
     assert!(made.is_original());
 }
 
@@ -46,7 +46,7 @@ fn a_newborn_that_sets_its_own_mask_keeps_it() {
     session.take([born(within(taken, "0-1"), &[0])]).unwrap();
     assert_eq!(made.mask(taken), cpus("0-1"));
     // Restored are three masks and classes that were taken; born are the classes of the two.
-    assert_eq!(session.end().unwrap(), undone(3, 2));
+    assert_eq!(session.end(), undone(3, 2));
     assert_eq!((made.mask(taken), made.mask(untaken)), (cpus("6"), cpus("6")));
     assert!(made.is_original());
 }
@@ -60,7 +60,7 @@ fn the_child_of_a_creator_with_a_mask_of_its_own_has_that() {
     session.take([born(within(child, "0-1"), &[0])]).unwrap();
     let grandchild = made.bears(child);
     session.take([born(within(grandchild, "0-1"), &[child, 0])]).unwrap();
-    session.end().unwrap();
+    session.end();
     assert_eq!(made.mask(grandchild), cpus("6"));
 }
 
@@ -72,7 +72,7 @@ fn an_unknown_creator_is_passed_over_for_the_leader() {
     let grandchild = made.bears(child);
     made.ends(child);
     session.take([born(within(grandchild, "0-1"), &[child, 0])]).unwrap();
-    session.end().unwrap();
+    session.end();
     assert!(made.is_original());
 }
 
@@ -89,7 +89,7 @@ fn who_was_not_seen_is_swept_also_when_the_session_was_killed() {
             let settled = journals.settle_dead(&journals.lock().unwrap(), &made).unwrap();
             assert_eq!(settled.into_iter().map(|(_, undone)| undone).collect::<Vec<_>>(), [undone(2, 2)]);
         } else {
-            assert_eq!(session.end().unwrap(), undone(2, 2));
+            assert_eq!(session.end(), undone(2, 2));
         }
         assert_eq!(made.mask(child), original(0));
         assert!(made.is_original(), "the stranger is of another process");
@@ -103,7 +103,7 @@ fn who_bears_while_he_is_swept_is_swept_again() {
         let session = packed(&made, &folder, 0);
         made.bears(0);
         made.state().then = then;
-        session.end().unwrap();
+        session.end();
         assert!(made.is_original(), "{then:?}");
     }
 }
@@ -116,9 +116,9 @@ fn a_process_of_two_sessions_is_swept_by_the_last() {
     assert!(matches!(two.adopt([within(0, "2-3")]), Err(Error::Held { .. })));
     two.adopt([within(0, "0-1"), idle(0)]).unwrap();
     let child = made.bears(0);
-    one.end().unwrap();
+    one.end();
     assert_eq!((made.mask(0), made.mask(child)), (original(0), cpus("0-1")), "two goes on");
-    two.end().unwrap();
+    two.end();
     assert!(made.is_original());
 }
 
@@ -129,9 +129,9 @@ fn a_newborn_that_another_session_holds_is_not_swept() {
     let child = made.bears(0);
     let mut two = begin(&made, &folder, 2);
     two.take([born(within(child, "0-1"), &[0])]).unwrap();
-    one.end().unwrap();
+    one.end();
     assert_eq!(made.mask(child), cpus("0-1"));
-    two.end().unwrap();
+    two.end();
     assert!(made.is_original());
 }
 
@@ -153,6 +153,6 @@ fn a_process_outlives_its_leader() {
     session.take([within(second, "0-1")]).unwrap();
     let third = made.bears(second);
     assert_eq!(made.mask(third), cpus("0-1"));
-    session.end().unwrap();
+    session.end();
     assert!(made.is_original());
 }

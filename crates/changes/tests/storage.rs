@@ -40,7 +40,7 @@ fn packs(made: &Made, tid: u32) {
 /// A journal of a dead session that has packed these threads.
 fn dead(made: &Made, journals: &JournalFolder, tids: &[u32]) -> PathBuf {
     let mut journal = Journal::create(journals.journal(77), &header(made, 77)).unwrap();
-    journal.announce_all(&tids.iter().map(|tid| change(*tid)).collect::<Vec<_>>()).unwrap();
+    journal.announce(&tids.iter().map(|tid| change(*tid)).collect::<Vec<_>>()).unwrap();
     tids.iter().for_each(|tid| packs(made, *tid));
     journal.path().to_owned()
 }
@@ -130,7 +130,7 @@ fn a_full_disk_takes_no_mask() {
                 }
             }
             if shift % 2 == 0 {
-                let undone = mine.end().unwrap();
+                let undone = mine.end();
                 assert_eq!(undone.failures().collect::<Vec<_>>(), Vec::<String>::new(), "{how}");
             } else {
                 kill(&made, mine, 1);
@@ -161,7 +161,7 @@ fn killed_after_each_byte_all_masks_come_back() {
         (0..whole).for_each(|tid| packs(&made, tid));
         let next = session(&made, &journals, 1, "cox").unwrap();
         assert_eq!(next.inherited(), Vec::<String>::new());
-        next.end().unwrap();
+        next.end();
         for tid in 0..4 {
             assert_eq!(made.mask(tid), original(tid), "{cut} of {} bytes", text.len());
         }
@@ -188,7 +188,7 @@ fn what_an_earlier_version_left_behind_half_a_line_comes_back() {
         "{troubles:?}"
     );
     // It stays to be looked at, and holds nothing any more.
-    let entries = journals.entries(&made).unwrap();
+    let entries = journals.look(&made).unwrap().entries;
     assert_eq!(entries.iter().map(|entry| entry.problem.clone()).collect::<Vec<_>>(), [Some(Problem::SetAside)]);
     assert!(journals.settle_dead(&journals.lock().unwrap(), &made).unwrap().is_empty());
 }
@@ -321,7 +321,7 @@ fn files_of_others_stay_as_they_are_and_keep_nothing_from_coming_back() {
         drop(lock);
         living.take([within(2, "0-1")]).unwrap();
         assert_eq!(made.mask(2), cpus("0-1").intersection(&cpus("0-1")));
-        let undone = living.end().unwrap();
+        let undone = living.end();
         assert_eq!(undone.failures().collect::<Vec<_>>(), Vec::<String>::new(), "{name}");
         assert!(made.is_original(), "{name}");
         assert_eq!((thing(&path), thing(&outside)), (before, target), "{name}");
@@ -354,12 +354,12 @@ fn a_later_versions_journal_is_left_alone_and_keeps_only_its_living_session_from
         path
     };
     let old = write(SESSIONS + 50);
-    session(&made, &journals, 1, "cox").unwrap().end().unwrap();
+    session(&made, &journals, 1, "cox").unwrap().end();
     let of_living = write(SESSIONS + 2);
     let refused = session(&made, &journals, 1, "cox").map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("later version") && refused.contains(of_living.to_str().unwrap()), "{refused}");
     let problems: Vec<_> =
-        journals.entries(&made).unwrap().into_iter().map(|entry| (entry.alive, entry.problem)).collect();
+        journals.look(&made).unwrap().entries.into_iter().map(|entry| (entry.alive, entry.problem)).collect();
     assert_eq!(problems, [(true, Some(Problem::Newer(9))), (false, Some(Problem::Newer(9)))]);
     assert!(old.exists() && of_living.exists());
 }
@@ -384,7 +384,7 @@ fn a_living_session_needs_no_journal_to_end() {
                 fs::write(&inside, "a file").unwrap();
             }
         }
-        let undone = mine.end().unwrap();
+        let undone = mine.end();
         assert!(made.is_original() && made.mask(unseen) == original(0), "{harm}");
         assert_eq!(undone.failures().next().is_some(), harm == 3, "{harm}: {undone:?}");
     }
@@ -412,6 +412,6 @@ fn files_of_earlier_versions_are_no_obstacle() {
     let (made, folder) = (Made::with_threads(1), TempDir::new().unwrap());
     fs::write(folder.path().join("pack-4711"), "").unwrap();
     fs::write(folder.path().join("lock"), "").unwrap();
-    session(&made, &JournalFolder::at(folder.path()), 1, "cox").unwrap().end().unwrap();
+    session(&made, &JournalFolder::at(folder.path()), 1, "cox").unwrap().end();
     assert!(folder.path().join("pack-4711").exists());
 }

@@ -58,7 +58,7 @@ impl Left {
             command: "cox pack ./app".into(),
         };
         let mut journal = Journal::create(left.journal.clone(), &header).unwrap();
-        journal.announce(&left.change).unwrap();
+        journal.announce(std::slice::from_ref(&left.change)).unwrap();
         left.knob_io.write(&knob, &left.change.claim.first()).unwrap();
         left
     }

@@ -7,6 +7,9 @@ use std::fmt;
 use std::ops::{BitAnd, BitOr, Sub};
 use std::str::FromStr;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// The largest CPU number accepted. Today Linux supports at most 8,192 CPUs; the limit prevents a typing error from
 /// allocating a huge set.
 pub const MAX_CPU: u32 = (1 << 20) - 1;
@@ -206,6 +209,19 @@ impl FromStr for CpuSet {
             set.extend(first..=last);
         }
         Ok(set)
+    }
+}
+
+/// Serialised as a list: `"0-3,8"`.
+impl Serialize for CpuSet {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CpuSet, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

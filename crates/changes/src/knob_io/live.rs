@@ -25,7 +25,7 @@ struct LiveWriter {
 
 impl Writer for LiveWriter {
     fn write(&self, setting: &Setting) -> io::Result<()> {
-        setting.kernel().write(self.pid)
+        setting.kernel.write(self.pid)
     }
 
     fn is_within(&self, bounds: &Setting) -> io::Result<bool> {
@@ -85,15 +85,12 @@ impl LiveKnobIo {
             let source = io::Error::other("threads can only be changed on the live machine");
             return Err(Error::of(knob, source));
         }
-        let stat = self.task(thread.tid).stat().map_err(|_| gone())?;
-        if stat.start_boottime_ns != thread.start_ns || matches!(stat.state, 'Z' | 'X') {
+        if self.started_ns(thread.tid) != Some(thread.start_ns) {
             return Err(gone());
         }
         i32::try_from(thread.tid).ok().and_then(Pid::from_raw).ok_or_else(gone)
     }
-}
 
-impl LiveKnobIo {
     fn place(&self, knob: &Knob) -> Result<Place, Error> {
         match knob {
             Knob::Affinity(thread) => Ok(Place::Affinity(self.pid_of(*thread, knob)?)),
@@ -108,11 +105,7 @@ impl LiveKnobIo {
         match place {
             Place::Affinity(pid) => {
                 let allowed = allowed_cpus(&self.root, Who::Task(pid.as_raw_nonzero().get().unsigned_abs()));
-                match allowed {
-                    Ok(cpus) => Ok(Value::Cpus(cpus)),
-                    Err(error) if error.is_gone() => Err(Error::Gone(Box::new(knob.clone()))),
-                    Err(error) => Err(error.into()),
-                }
+                allowed.map(Value::Cpus).map_err(|error| unread(knob, error))
             }
             Place::Scheduling(pid) => attr::get(*pid).map(Value::Scheduling).map_err(failed),
             Place::File(path) => {
@@ -121,6 +114,11 @@ impl LiveKnobIo {
             }
         }
     }
+}
+
+/// Converts an error of reading /proc. "Not found" means that the thread is gone.
+fn unread(knob: &Knob, error: machine::Error) -> Error {
+    if error.is_gone() { Error::Gone(Box::new(knob.clone())) } else { error.into() }
 }
 
 /// Returns whether a file is one of the kernel's settings, and not an ordinary file. Only settings may be written, but
@@ -186,10 +184,7 @@ impl KnobIo for LiveKnobIo {
     }
 
     fn possible_cpus(&self, thread: Thread) -> Result<CpuSet, Error> {
-        match possible_cpus(&self.root, Who::Task(thread.tid)) {
-            Err(error) if error.is_gone() => Err(Error::Gone(Box::new(Knob::Affinity(thread)))),
-            possible => Ok(possible?),
-        }
+        possible_cpus(&self.root, Who::Task(thread.tid)).map_err(|error| unread(&Knob::Affinity(thread), error))
     }
 
     fn boot_id(&self) -> Result<String, Error> {

@@ -299,6 +299,12 @@ pub fn begin<'m>(made: &'m Made, folder: &TempDir, number: u32) -> Session<'m> {
     Session::begin(made, journals, SESSIONS + number, &command, |_| Ok(None)).unwrap()
 }
 
+/// Sets a taken knob through a handle.
+pub fn set(session: &Session, knob: &Knob, value: &Value) -> Result<(), Error> {
+    let handle = session.handle(knob)?;
+    handle.apply(&handle.prepare(value)?)
+}
+
 /// As after SIGKILL of a session and its guardian: the journal stays.
 pub fn kill(made: &Made, session: Session, number: u32) {
     made.state().living.remove(&(SESSIONS + number));

@@ -215,11 +215,8 @@ impl<'h> Holder<'h> {
     }
 
     /// Restores everything.
-    ///
-    /// # Errors
-    /// Fails if the journal cannot be completed; the guardian tries again.
-    pub fn end(self) -> Result<changes::undo::Undone, Error> {
-        Ok(self.session.end()?)
+    pub fn end(self) -> changes::undo::Undone {
+        self.session.end()
     }
 
     /// Adopts a process: threads created in it from now on inherit cox's masks, and are restored too.

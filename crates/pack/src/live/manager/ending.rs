@@ -74,18 +74,11 @@ impl Manager<'_> {
         for newcomer in &self.newcomers {
             *self.summary.living.entry(newcomer.tgid).or_default() += 1;
         }
-        match self.holder.end() {
-            Ok(undone) => {
-                self.summary.restored = undone.restored + undone.gone;
-                self.summary.unrestored |= undone.failures().next().is_some();
-                self.summary.diagnostics.extend(undone.left.iter().map(ToString::to_string));
-                self.summary.diagnostics.extend(undone.troubles);
-            }
-            Err(error) => {
-                self.summary.unrestored = true;
-                self.summary.diagnostics.push(error.to_string());
-            }
-        }
+        let undone = self.holder.end();
+        self.summary.restored = undone.restored + undone.gone;
+        self.summary.unrestored |= undone.failures().next().is_some();
+        self.summary.diagnostics.extend(undone.left.iter().map(ToString::to_string));
+        self.summary.diagnostics.extend(undone.troubles);
         laps::done(Part::Closing);
         // Dropping the snapshots' backend detaches the BPF programs, if there are any.
         drop(self.stands);
