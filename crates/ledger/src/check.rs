@@ -29,8 +29,6 @@ pub struct Agreement {
     /// Number of wake-ups of these threads. A waking is traced some microseconds before the kernel's delay begins, so the tolerance for delays grows
     /// with this number.
     pub wakeups: u64,
-    /// Time of these threads that is unknown to cox and that the kernel may have counted.
-    pub unknown_ns: u64,
 }
 
 impl Agreement {
@@ -38,17 +36,6 @@ impl Agreement {
         self.ours_ns = self.ours_ns.saturating_add(ours_ns);
         self.kernel_ns = self.kernel_ns.saturating_add(kernel_ns);
         self.wakeups = self.wakeups.saturating_add(thread.wakeups);
-        self.unknown_ns = self.unknown_ns.saturating_add(thread.unknown_ns);
-    }
-
-    /// Returns |cox − kernel| in nanoseconds.
-    pub fn difference_ns(&self) -> u64 {
-        self.ours_ns.abs_diff(self.kernel_ns)
-    }
-
-    /// Returns |cox − kernel| / kernel; `None` if the kernel counted nothing.
-    pub fn relative(&self) -> Option<f64> {
-        (self.kernel_ns > 0).then(|| self.difference_ns() as f64 / self.kernel_ns as f64)
     }
 }
 
@@ -182,10 +169,9 @@ mod tests {
         let blind = Thread { kernel_cpu_ns: None, kernel_run_delay_ns: None, ..whole() };
         let check = check(&account(vec![whole(), whole(), blind]));
         let delay = check.run_delay.expect("two threads");
-        assert_eq!(delay, Agreement { ours_ns: 400, kernel_ns: 320, wakeups: 14, unknown_ns: 20 });
-        assert_eq!((delay.difference_ns(), delay.relative()), (80, Some(0.25)));
+        assert_eq!(delay, Agreement { ours_ns: 400, kernel_ns: 320, wakeups: 14 });
         let cpu = check.cpu_time.expect("two threads");
-        assert_eq!((cpu.ours_ns, cpu.kernel_ns, cpu.difference_ns()), (940, 960, 20));
+        assert_eq!((cpu.ours_ns, cpu.kernel_ns), (940, 960));
     }
 
     #[test]
@@ -214,6 +200,5 @@ mod tests {
         let blind = Thread { kernel_cpu_ns: None, kernel_run_delay_ns: None, ..whole() };
         let check = check(&account(vec![blind]));
         assert_eq!((check.run_delay, check.cpu_time), (None, None));
-        assert_eq!(Agreement { ours_ns: 5, ..Agreement::default() }.relative(), None);
     }
 }

@@ -130,16 +130,6 @@ struct Thread {
     does: Does,
 }
 
-/// Sums of one phase.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    length_ns: u64,
-    run_ns: Vec<u64>,
-    others_ns: u64,
-    idle_ns: BTreeMap<Programs, u64>,
-    unseen_ns: u64,
-}
-
 /// Replays trace events; see the module's header.
 #[derive(Debug)]
 pub struct Player {
@@ -152,7 +142,10 @@ pub struct Player {
     alive: Vec<u64>,
     running: Programs,
     since_ns: u64,
-    phases: BTreeMap<Programs, Sums>,
+    /// The phases, without idle times, by the programs that ran.
+    phases: BTreeMap<Programs, Phase>,
+    /// Idle times by the programs that ran, and by those of them that could have used the CPU.
+    idle_ns: BTreeMap<(Programs, Programs), u64>,
     waited: Vec<Waited>,
 }
 
@@ -180,6 +173,7 @@ impl Player {
             running: 0,
             since_ns: start_ns,
             phases: BTreeMap::new(),
+            idle_ns: BTreeMap::new(),
             waited: programs
                 .iter()
                 .map(|program| Waited { cpus: program.named.clone(), behind_ns: vec![0; count], ..Waited::default() })
@@ -243,18 +237,19 @@ impl Player {
     #[must_use]
     pub fn finish(mut self, end_ns: u64) -> CoRun {
         self.runs(self.running, end_ns);
-        let all = (1u32 << self.programs.len()).wrapping_sub(1) as Programs;
-        let told = |(running, sums): &(Programs, Sums)| *running != 0 && sums.length_ns > 0;
-        let phases: Vec<(Programs, Sums)> = self.phases.into_iter().filter(told).collect();
-        let length = |of: &dyn Fn(Programs) -> bool| -> u64 {
-            phases.iter().filter(|(running, _)| of(*running)).map(|(_, sums)| sums.length_ns).sum()
-        };
-        let mut told: Vec<Phase> = phases.iter().map(|(running, sums)| phase(*running, sums)).collect();
-        told.sort_by(|a, b| b.running.len().cmp(&a.running.len()).then_with(|| a.running.cmp(&b.running)));
+        for ((running, usable), idle_ns) in self.idle_ns {
+            if let Some(phase) = self.phases.get_mut(&running) {
+                phase.idle.push(Idle { usable_by: members(usable), idle_ns });
+            }
+        }
+        let any_ran = |phase: &Phase| !phase.running.is_empty() && phase.length_ns > 0;
+        let mut phases: Vec<Phase> = self.phases.into_values().filter(any_ran).collect();
+        phases.sort_by(|a, b| b.running.len().cmp(&a.running.len()).then_with(|| a.running.cmp(&b.running)));
+        let all_ran = phases.iter().filter(|phase| phase.running.len() == self.programs.len());
         CoRun {
-            any_ran_ns: length(&|_| true),
-            all_ran_ns: length(&|running| running == all),
-            phases: told,
+            any_ran_ns: phases.iter().map(|phase| phase.length_ns).sum(),
+            all_ran_ns: all_ran.map(|phase| phase.length_ns).sum(),
+            phases,
             waited: self.waited,
         }
     }
@@ -325,14 +320,15 @@ impl Player {
     fn runs(&mut self, running: Programs, t_ns: u64) {
         (0..self.cpus.len()).for_each(|cpu| self.book(cpu as u16, t_ns));
         let length_ns = t_ns.saturating_sub(self.since_ns);
-        self.sums().length_ns += length_ns;
+        self.phase().length_ns += length_ns;
         self.since_ns = self.since_ns.max(t_ns);
         self.running = running;
     }
 
-    fn sums(&mut self) -> &mut Sums {
-        let count = self.programs.len();
-        self.phases.entry(self.running).or_insert_with(|| Sums { run_ns: vec![0; count], ..Sums::default() })
+    fn phase(&mut self) -> &mut Phase {
+        let (running, count) = (self.running, self.programs.len());
+        let new = || Phase { running: members(running), run_ns: vec![0; count], ..Phase::default() };
+        self.phases.entry(running).or_insert_with(new)
     }
 
     /// Adds the time of a CPU since the previous call, up to `t_ns`, to the sums for what the CPU did.
@@ -354,29 +350,17 @@ impl Player {
             *sum += ns * waiting;
         }
         let usable = cpu.allowed & self.running;
-        let sums = self.sums();
         match holder {
-            Holder::Unseen => sums.unseen_ns += ns,
-            Holder::Idle => *sums.idle_ns.entry(usable).or_default() += ns,
-            Holder::Others => sums.others_ns += ns,
-            Holder::Program(program) => sums.run_ns[program] += ns,
+            Holder::Unseen => self.phase().unseen_ns += ns,
+            Holder::Idle => *self.idle_ns.entry((self.running, usable)).or_default() += ns,
+            Holder::Others => self.phase().others_ns += ns,
+            Holder::Program(program) => self.phase().run_ns[program] += ns,
         }
     }
 }
 
 fn members(set: Programs) -> Vec<usize> {
     (0..MOST).filter(|at| set >> at & 1 != 0).collect()
-}
-
-fn phase(running: Programs, sums: &Sums) -> Phase {
-    Phase {
-        running: members(running),
-        length_ns: sums.length_ns,
-        run_ns: sums.run_ns.clone(),
-        others_ns: sums.others_ns,
-        idle: sums.idle_ns.iter().map(|(set, ns)| Idle { usable_by: members(*set), idle_ns: *ns }).collect(),
-        unseen_ns: sums.unseen_ns,
-    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@
 //!    earliest of the buffers' last times.
 //! 3. [`Replay::finish`] applies the rest and closes the open clocks.
 //!
-//! An event that arrives after the replay has advanced beyond its time is still applied. The clock limits how much time it can change, and
-//! [`Replay::late`] counts it.
+//! An event that arrives after the replay has advanced beyond its time is still applied. The clock limits how much time it can change.
 //!
 //! Events are attributed to threads as follows:
 //! - The first event of an unknown thread id starts a clock, as for a thread that was found alive. If the thread's process never becomes known, the
@@ -56,10 +55,13 @@ struct Thread {
 }
 
 impl Thread {
-    fn implied(tid: u32, t_ns: u64, lives: &mut u32) -> Thread {
+    /// Starts a clock; with `alive`, for a thread that existed before. `lives` is the number of clocks so far.
+    fn new(tid: u32, t_ns: u64, alive: bool, lives: &mut u32) -> Thread {
         let mut clock = Clock { tid, ..Clock::default() };
-        transition::enrolled(&mut clock, t_ns);
-        Thread { clock, implied: true, exited: false, on: None, life: next(lives) }
+        let start = if alive { transition::enrolled } else { transition::born };
+        start(&mut clock, t_ns);
+        *lives += 1;
+        Thread { clock, implied: true, exited: false, on: None, life: *lives - 1 }
     }
 
     fn state(&self) -> State {
@@ -96,18 +98,11 @@ impl Thread {
     }
 }
 
-fn next(lives: &mut u32) -> u32 {
-    *lives += 1;
-    *lives - 1
-}
-
 /// Converts events into clocks; see the module's header.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     held: Held,
     arrivals: u64,
-    passed_ns: u64,
-    late: u64,
     present: HashMap<u32, Thread>,
     past: Vec<Thread>,
     /// Ids of the present threads of each process, by process id.
@@ -153,9 +148,6 @@ impl Replay {
 
     /// Takes an event.
     pub fn push(&mut self, event: Event) {
-        if event.t_ns < self.passed_ns {
-            self.late += 1;
-        }
         self.held.push(event);
         self.arrivals += 1;
     }
@@ -167,7 +159,6 @@ impl Replay {
             self.apply(event);
         }
         self.held.give_back(due);
-        self.passed_ns = self.passed_ns.max(until_ns);
     }
 
     /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
@@ -179,11 +170,6 @@ impl Replay {
     /// Returns the number of events taken so far.
     pub fn events(&self) -> u64 {
         self.arrivals
-    }
-
-    /// Returns the number of events that arrived after [`advance`](Replay::advance) had passed their time.
-    pub fn late(&self) -> u64 {
-        self.late
     }
 
     /// Returns what [`finish`](Replay::finish) would return if the window ended at `end_ns`, without ending the replay. It produces no stretches.
@@ -382,7 +368,7 @@ impl Replay {
     /// Returns the thread of an event. If the thread is dead, counts the event as impossible and returns `None`.
     fn living(&mut self, tid: u32, t_ns: u64) -> Option<&mut Thread> {
         let lives = &mut self.lives;
-        let thread = self.present.entry(tid).or_insert_with(|| Thread::implied(tid, t_ns, lives));
+        let thread = self.present.entry(tid).or_insert_with(|| Thread::new(tid, t_ns, true, lives));
         if thread.is_dead() {
             thread.clock.impossible = thread.clock.impossible.wrapping_add(1);
             return None;
@@ -415,13 +401,7 @@ impl Replay {
         };
         let mut thread = known.unwrap_or_else(|| {
             self.retire(tid);
-            let mut clock = Clock { tid, ..Clock::default() };
-            if alive {
-                transition::enrolled(&mut clock, t_ns);
-            } else {
-                transition::born(&mut clock, t_ns);
-            }
-            Thread { clock, implied: false, exited: false, on: None, life: next(&mut self.lives) }
+            Thread::new(tid, t_ns, alive, &mut self.lives)
         });
         thread.implied = false;
         thread.clock.tgid = tgid;

@@ -3,12 +3,11 @@
 //! All sums are thread time: three threads that live for one second have three thread-seconds. Shares are relative to `wall_ns`, the sum of the
 //! threads' lifetimes.
 
-use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use wire::Cause;
 
-use crate::account::{Account, CpuAccount, PreemptorKind, Process, Program, SpinBasis, Thread};
+use crate::account::{Account, CpuAccount, PreemptorKind, Program, SpinBasis, Thread};
 use crate::figures::ByCause;
 use crate::sees::Sees;
 
@@ -131,7 +130,7 @@ impl Division {
     }
 }
 
-/// Average numbers of threads by what they did, and the CPUs they used.
+/// Average numbers of threads by what they did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Concurrency {
     /// Time over which the averages are taken: the wall time of the longest program, or the window if no program has a wall time.
@@ -142,61 +141,19 @@ pub struct Concurrency {
     pub working: f64,
     /// Average number of threads that wanted a CPU: Σ (run + wake delay + preempt wait) / wall.
     pub runnable: f64,
-    /// Number of CPUs on which tracked threads ran. If the backend does not see CPUs, the threads' own lists give a lower limit.
-    pub cpus_used: usize,
 }
 
 /// Computes the average numbers of threads; `sums` must be [`Sums::of`] the same account.
 pub fn concurrency(account: &Account, sums: &Sums) -> Concurrency {
     let longest_ns = account.programs.iter().map(|program| program.wall_ns).max().unwrap_or(0);
     let wall_ns = if longest_ns > 0 { longest_ns } else { account.window_ns };
-    let cpus_used = if account.cpus.is_empty() {
-        threads(account).flat_map(|thread| thread.cpus.cpus()).collect::<BTreeSet<_>>().len()
-    } else {
-        account.cpus.iter().filter(|cpu| cpu.busy_program_ns > 0).count()
-    };
     let runnable_ns = sums.run_ns.saturating_add(sums.wake_delay_ns).saturating_add(sums.preempt_wait_ns);
     Concurrency {
         wall_ns,
         running: share(sums.run_ns, wall_ns),
         working: share(sums.work_ns(), wall_ns),
         runnable: share(runnable_ns, wall_ns),
-        cpus_used,
     }
-}
-
-/// Load imbalance among the threads of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Imbalance {
-    /// Number of threads compared.
-    pub threads: usize,
-    /// Mean work of a thread.
-    pub mean_work_ns: u64,
-    /// Work of the busiest thread.
-    pub max_work_ns: u64,
-    /// Id of the busiest thread.
-    pub busiest: u32,
-    /// (max − mean) / max: the part of the busiest thread's work that an equal division would have saved.
-    pub fraction: f64,
-}
-
-/// Computes the load imbalance of a process; `None` with fewer than two threads, or if no thread worked.
-pub fn imbalance(process: &Process) -> Option<Imbalance> {
-    let threads = process.threads.len();
-    let busiest = process.threads.iter().max_by_key(|thread| thread.work_ns())?;
-    let max_work_ns = busiest.work_ns();
-    if threads < 2 || max_work_ns == 0 {
-        return None;
-    }
-    let total: u128 = process.threads.iter().map(|thread| u128::from(thread.work_ns())).sum();
-    let mean = total as f64 / threads as f64;
-    Some(Imbalance {
-        threads,
-        mean_work_ns: mean as u64,
-        max_work_ns,
-        busiest: busiest.tid,
-        fraction: 1.0 - mean / max_work_ns as f64,
-    })
 }
 
 /// Time for which tracked threads waited for a CPU, summed over threads, by what held the CPU.
@@ -208,13 +165,6 @@ pub struct Behind {
     pub others_ns: u64,
     /// Time in which the CPU was idle.
     pub idle_ns: u64,
-}
-
-impl Behind {
-    /// Returns the sum over all kinds.
-    pub fn total_ns(&self) -> u64 {
-        self.siblings_ns.saturating_add(self.others_ns).saturating_add(self.idle_ns)
-    }
 }
 
 /// Computes how long tracked threads waited for CPUs, by what held the CPU.

@@ -103,10 +103,8 @@ fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
 /// Records that, as other events prove, the thread has left its clock's state at an unknown time. Its present state is unknown. This counts as a
 /// contradiction, like an impossible event.
 pub fn contradicted(clock: &mut Clock, t_ns: u64) {
-    let now_ns = t_ns.max(clock.since_ns);
-    book_contradiction(clock, now_ns - clock.since_ns);
-    clock.state = State::Unseen as u8;
-    clock.since_ns = now_ns;
+    unseen_since(clock, t_ns);
+    clock.impossible = clock.impossible.wrapping_add(1);
 }
 
 /// Marks the time since a running thread's last event as unknown, because its CPU is unknown. Does not count as a contradiction.
@@ -216,21 +214,6 @@ pub fn switch_out(
     clock.yielded = yielded.into();
     clock.since_ns = now_ns;
     closed
-}
-
-/// Applies a migration to `cpu` and returns its kind, which follows from the thread's state and its old CPU: the old CPU is no longer allowed, the
-/// CPU was chosen at a wake-up, or the load balancer moved the thread.
-pub fn migrate(clock: &mut Clock, cpu: u16, old_cpu_allowed: bool) -> Migration {
-    let blocked = clock.state == State::Blocked as u8;
-    let kind = if !old_cpu_allowed {
-        Migration::ByAffinity
-    } else if blocked && (is_woken(clock) || is_woken_early(clock)) {
-        Migration::AtWakeup
-    } else {
-        Migration::WhileQueued
-    };
-    moved(clock, cpu, kind);
-    kind
 }
 
 /// Applies a migration to `cpu` of a known kind.

@@ -2,11 +2,11 @@
 //! clocks after every single event.
 
 use ledger::latency::Closed;
-use ledger::transition::{born, enrolled, migrate, switch_in, switch_out, waking};
+use ledger::transition::{born, enrolled, moved, switch_in, switch_out, waking};
 use testkit::native;
 use wire::latency::INTERVALS;
 use wire::layout::CAUSE_BY_FD;
-use wire::{CAUSES, Clock, Interval, State};
+use wire::{CAUSES, Clock, Interval, Migration, State};
 
 const SEQUENCES: u64 = 1_000_000;
 
@@ -52,9 +52,7 @@ impl Step {
             Step::Out { t, state, cause, yielded, steal, irq } => {
                 closed = switch_out(c, t, state, cause, yielded, steal, irq);
             }
-            Step::Migrate { cpu, old_cpu_allowed } => {
-                migrate(c, cpu, old_cpu_allowed);
-            }
+            Step::Migrate { cpu, old_cpu_allowed } => moved(c, cpu, migration(c, old_cpu_allowed)),
         }
         let length =
             |interval| closed.into_iter().flatten().find(|(of, _)| *of == interval).map_or(u64::MAX, |(_, ns)| ns);
@@ -70,6 +68,18 @@ impl Step {
             }
             Step::Migrate { cpu, old_cpu_allowed } => native::migrate(c, cpu, old_cpu_allowed),
         }
+    }
+}
+
+/// The kind of a migration: the old CPU is no longer allowed, the CPU was chosen at a wake-up, or the load balancer moved the thread.
+fn migration(c: &Clock, old_cpu_allowed: bool) -> Migration {
+    let woken = c.wake_ns >= c.since_ns || c.wake_ns != 0 && c.wake_ns >= c.in_ns;
+    if !old_cpu_allowed {
+        Migration::ByAffinity
+    } else if c.state == State::Blocked as u8 && woken {
+        Migration::AtWakeup
+    } else {
+        Migration::WhileQueued
     }
 }
 

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn compared(ours_ns: u64, kernel_ns: u64, wakeups: u64) -> Compared {
-        let agreement = Agreement { ours_ns, kernel_ns, wakeups, unknown_ns: 0 };
+        let agreement = Agreement { ours_ns, kernel_ns, wakeups };
         Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS)
     }
 

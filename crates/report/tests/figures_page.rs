@@ -22,6 +22,17 @@ fn table(headings: &[&str], rows: impl Iterator<Item = String>) -> String {
     row(headings) + &line + &rows.collect::<String>()
 }
 
+/// What a rule of `ledger::figures::add` makes of several values.
+fn of_several(rule: &str) -> &'static str {
+    match rule {
+        "sum" => "sum",
+        "quadrature" => "root of the sum of squares",
+        "best" => "best value",
+        "histogram" => "by histogram",
+        _ => panic!("{rule}"),
+    }
+}
+
 /// Of a struct's figures: what each is, how it adds, and how far each backend sees it.
 fn declared<T>(figures: &[Figure<T>]) -> String {
     let rows = figures.iter().map(|figure| {
@@ -29,7 +40,7 @@ fn declared<T>(figures: &[Figure<T>]) -> String {
         let meaning: Vec<&str> = figure.meaning.iter().map(|line| line.trim()).collect();
         let seen = figure.seen;
         let name = format!("`{}`{label}", figure.name);
-        row(&[&name, &meaning.join(" "), figure.adds.name(), seen.bpf, seen.perf, seen.proc])
+        row(&[&name, &meaning.join(" "), of_several(figure.adds), seen.bpf, seen.perf, seen.proc])
     });
     table(&["figure", "what", "of several", "bpf", "perf", "proc"], rows)
 }

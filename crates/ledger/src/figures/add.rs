@@ -1,30 +1,5 @@
 //! Rules for combining the figures of several threads. A declaration of a figure names one of these functions.
 
-/// A rule for combining figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adds {
-    /// The sum; it saturates at the largest number.
-    Sum,
-    /// Independent standard errors: the root of the sum of squares, rounded.
-    Quadrature,
-    /// The best of the values: the largest by the type's order.
-    Best,
-    /// Values are not combined: the figure is computed from the histogram of all intervals.
-    Histogram,
-}
-
-impl Adds {
-    /// Returns the name of the rule for a table.
-    pub fn name(self) -> &'static str {
-        match self {
-            Adds::Sum => "sum",
-            Adds::Quadrature => "root of the sum of squares",
-            Adds::Best => "best value",
-            Adds::Histogram => "by histogram",
-        }
-    }
-}
-
 /// A type that can be added.
 pub trait Amount {
     /// Adds another amount.
@@ -65,12 +40,13 @@ impl Value for Option<u64> {
     }
 }
 
-/// Applies [`Adds::Sum`].
+/// Adds the values; the sum saturates at the largest number.
 pub fn sum<A: Amount>(all: &mut A, one: &A) {
     all.sum(one);
 }
 
-/// Applies [`Adds::Quadrature`]. Each step is rounded to a nanosecond, so errors of a few nanoseconds sum to less than they should.
+/// Combines independent standard errors: the root of the sum of squares. Each step is rounded to a nanosecond, so errors of a few nanoseconds sum to less
+/// than they should.
 pub fn quadrature(all: &mut u64, one: &u64) {
     // An unknown error (0) leaves the other one unchanged.
     if *one > 0 {
@@ -78,10 +54,10 @@ pub fn quadrature(all: &mut u64, one: &u64) {
     }
 }
 
-/// Applies [`Adds::Best`].
+/// Keeps the best of the values: the largest by the type's order.
 pub fn best<A: Ord + Copy>(all: &mut A, one: &A) {
     *all = (*all).max(*one);
 }
 
-/// [`Adds::Histogram`]: does nothing.
+/// Does nothing: values are not combined, because the figure is computed from the histogram of all intervals.
 pub fn histogram(_: &mut u64, _: &u64) {}

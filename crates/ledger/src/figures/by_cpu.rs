@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use litemap::LiteMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Amount, Value};
@@ -40,11 +38,6 @@ impl RunByCpu {
     /// Returns the CPUs with a time above 0.
     pub fn cpus(&self) -> impl Iterator<Item = u32> + '_ {
         self.iter().filter(|(_, ns)| *ns > 0).map(|(cpu, _)| cpu)
-    }
-
-    /// Returns the time on a CPU.
-    pub fn on(&self, cpu: u32) -> u64 {
-        self.by_cpu.get(&cpu).copied().unwrap_or(0)
     }
 
     /// Returns the time on CPUs that are not listed separately.
@@ -87,26 +80,8 @@ impl Serialize for RunByCpu {
 
 impl<'de> Deserialize<'de> for RunByCpu {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RunByCpu, D::Error> {
-        deserializer.deserialize_map(Named)
-    }
-}
-
-/// Deserializes times by the name of a CPU.
-struct Named;
-
-impl<'de> Visitor<'de> for Named {
-    type Value = RunByCpu;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map from CPU numbers to nanoseconds")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RunByCpu, A::Error> {
-        let mut all = RunByCpu::default();
-        while let Some((cpu, ns)) = map.next_entry::<Cow<'de, str>, u64>()? {
-            all.add(cpu.parse().ok(), ns);
-        }
-        Ok(all)
+        let times = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        Ok(times.into_iter().map(|(cpu, ns)| (cpu.parse().ok(), ns)).collect())
     }
 }
 
@@ -134,6 +109,7 @@ mod tests {
         let json = serde_json::to_string(&by).unwrap();
         assert_eq!(json, r#"{"2":3,"10":5,"other":5}"#);
         assert_eq!(serde_json::from_str::<RunByCpu>(&json).unwrap(), by);
-        assert_eq!((by.other_ns(), by.on(10), by.on(3), by.cpus().collect::<Vec<_>>()), (5, 5, 0, vec![2, 10]));
+        assert_eq!((by.other_ns(), by.iter().collect::<Vec<_>>()), (5, vec![(2, 3), (10, 5)]));
+        assert_eq!(by.cpus().collect::<Vec<_>>(), [2, 10]);
     }
 }

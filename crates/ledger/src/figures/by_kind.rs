@@ -7,7 +7,6 @@ use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wire::{CAUSES, Cause, MIGRATIONS, Migration};
 
@@ -19,20 +18,20 @@ pub trait Kind: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
     /// True if kinds with amount 0 are written.
     const ZEROS: bool;
+    /// The kind to which a reader of reports adds amounts whose names this version does not know; `None` if such amounts are dropped.
+    const UNKNOWN: Option<Self>;
 
     /// Returns the kind's key in the JSON.
     fn name(self) -> &'static str;
 
     /// Returns the kind's position in [`Kind::ALL`].
     fn index(self) -> usize;
-
-    /// Returns the kind to which a reader of reports adds amounts whose names this version does not know; `None` if such amounts are dropped.
-    fn unknown() -> Option<Self>;
 }
 
 impl Kind for Cause {
     const ALL: &'static [Cause] = &Cause::ALL;
     const ZEROS: bool = false;
+    const UNKNOWN: Option<Cause> = Some(Cause::Unspecified);
 
     fn name(self) -> &'static str {
         Cause::name(self)
@@ -41,15 +40,12 @@ impl Kind for Cause {
     fn index(self) -> usize {
         self as usize
     }
-
-    fn unknown() -> Option<Cause> {
-        Some(Cause::Unspecified)
-    }
 }
 
 impl Kind for Migration {
     const ALL: &'static [Migration] = &Migration::ALL;
     const ZEROS: bool = true;
+    const UNKNOWN: Option<Migration> = None;
 
     fn name(self) -> &'static str {
         Migration::name(self)
@@ -57,10 +53,6 @@ impl Kind for Migration {
 
     fn index(self) -> usize {
         self as usize
-    }
-
-    fn unknown() -> Option<Migration> {
-        None
     }
 }
 
@@ -165,28 +157,9 @@ impl<K: Kind, const N: usize> Serialize for ByKind<K, N> {
 
 impl<'de, K: Kind, const N: usize> Deserialize<'de> for ByKind<K, N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ByKind<K, N>, D::Error> {
-        deserializer.deserialize_map(Named(PhantomData))
-    }
-}
-
-/// Deserializes amounts by name.
-struct Named<K, const N: usize>(PhantomData<K>);
-
-impl<'de, K: Kind, const N: usize> Visitor<'de> for Named<K, N> {
-    type Value = ByKind<K, N>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map from names to numbers")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ByKind<K, N>, A::Error> {
-        let mut all = ByKind::default();
-        while let Some((name, amount)) = map.next_entry::<Cow<'de, str>, u64>()? {
-            if let Some(kind) = K::ALL.iter().copied().find(|kind| kind.name() == name).or_else(K::unknown) {
-                all[kind].sum(&amount);
-            }
-        }
-        Ok(all)
+        let amounts = BTreeMap::<String, u64>::deserialize(deserializer)?;
+        let kind = |name: &str| K::ALL.iter().copied().find(|kind| kind.name() == name).or(K::UNKNOWN);
+        Ok(amounts.into_iter().filter_map(|(name, amount)| Some((kind(&name)?, amount))).collect())
     }
 }
 

@@ -47,11 +47,11 @@ macro_rules! figures {
         }
 
         #[doc = concat!("The figures of [`", stringify!($Name), "`].")]
-        // The constants are named like the fields, in lower case. If a struct has no derived figures, the import of `Adds` is not used.
-        #[allow(non_upper_case_globals, unused_imports)]
+        // The constants are named like the fields, in lower case.
+        #[allow(non_upper_case_globals)]
         pub mod $module {
             use super::*;
-            use $crate::figures::{Adds, Figure, Value};
+            use $crate::figures::{Figure, Value};
 
             $(
                 $(#[doc = $meaning])+
@@ -59,7 +59,7 @@ macro_rules! figures {
                     name: stringify!($figure),
                     label: concat!("" $(, $label)?),
                     meaning: &[$($meaning),+],
-                    adds: $crate::adds!($rule),
+                    adds: stringify!($rule),
                     seen: $crate::seen!($($seen)?),
                     value: |of| of.$figure.number(),
                 };
@@ -70,7 +70,7 @@ macro_rules! figures {
                     name: stringify!($derived),
                     label: $derived_label,
                     meaning: &[$($derived_meaning),+],
-                    adds: Adds::Sum,
+                    adds: "sum",
                     seen: $derived_seen,
                     value: |of| Some(of.$derived()),
                 };
@@ -95,30 +95,12 @@ macro_rules! seen {
     };
 }
 
-/// Maps the name of a rule to its value.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! adds {
-    (sum) => {
-        $crate::figures::Adds::Sum
-    };
-    (quadrature) => {
-        $crate::figures::Adds::Quadrature
-    };
-    (best) => {
-        $crate::figures::Adds::Best
-    };
-    (histogram) => {
-        $crate::figures::Adds::Histogram
-    };
-}
-
 #[cfg(test)]
 mod tests {
     use schemars::JsonSchema;
     use serde::{Deserialize, Serialize};
 
-    use crate::figures::{Adds, Seen, Unit};
+    use crate::figures::{Seen, Unit};
 
     crate::figures! {
         /// A queue.
@@ -152,7 +134,7 @@ mod tests {
         assert_eq!(queue::ALL.map(|figure| (figure.value)(&all)), [u64::MAX, 3, 5, u64::MAX - 3].map(Some));
         assert_eq!((queue::puts.meaning, queue::puts.seen.perf), (&[" How often something", " was put in."][..], "no"));
         assert_eq!((queue::takes.label, queue::takes.seen), ("", Seen::ALWAYS));
-        assert_eq!((queue::error_ns.unit(), queue::error_ns.adds), (Unit::Ns, Adds::Quadrature));
+        assert_eq!((queue::error_ns.unit(), queue::error_ns.adds), (Unit::Ns, "quadrature"));
         let read: Queue =
             serde_json::from_str(r#"{"name":"old","puts":1,"gets":2,"error_ns":0}"#).expect("an older name");
         assert_eq!(serde_json::to_string(&read).expect("JSON"), r#"{"name":"old","puts":1,"takes":2,"error_ns":0}"#);

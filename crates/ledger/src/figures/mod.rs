@@ -7,7 +7,7 @@ mod by_cpu;
 mod by_kind;
 mod declare;
 
-pub use add::{Adds, Amount, Value};
+pub use add::{Amount, Value};
 pub use by_cpu::RunByCpu;
 pub use by_kind::{ByCause, ByKind, ByMigration, Kind};
 
@@ -20,8 +20,8 @@ pub struct Figure<T: 'static> {
     pub label: &'static str,
     /// Description, as Markdown: the documentation of the field.
     pub meaning: &'static [&'static str],
-    /// Rule for combining the values of several threads, processes, programs or ranks.
-    pub adds: Adds,
+    /// Rule for combining the values of several threads, processes, programs or ranks: the name of a function in [`add`].
+    pub adds: &'static str,
     /// How well each backend sees the figure.
     pub seen: Seen,
     /// Returns the value as a number; for a time that is split by cause, the sum over all causes. `None` if the value is not a number, or not known.
