@@ -94,8 +94,8 @@ pub const ROOMS: &[Room] = &[
         floor: "engines",
         uses: these(
             &[
-                "arch", "broker", "changes", "machine", "outputs", "random", "report", "session", "symbols", "watch",
-                "wire",
+                "advise", "arch", "broker", "changes", "machine", "outputs", "random", "report", "session", "symbols",
+                "watch", "wire",
             ],
             &[],
         ),

@@ -12,7 +12,7 @@
 
 use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::capacity::larger_share;
-use pack::policy::controller::{Policy, Settings};
+use pack::policy::controller::Settings;
 use pack::policy::mode::Periods;
 use pack::policy::seen::Seen;
 use pack::policy::{Arrange, Member, Observation, Order, Sense, Slot, Why};
@@ -47,7 +47,7 @@ impl Parts {
             (false, false) => |capacities| Palm::boxed(false, false, capacities),
         };
         let periods = if self.period { Periods::Doubled } else { Periods::Fixed(ABLATION_PERIOD_NS) };
-        Settings { policy: Policy::Other(arrange), periods, always: true }
+        Settings { arrange, periods, always: true }
     }
 }
 
@@ -115,7 +115,7 @@ impl Palm {
         for (member, slot) in assign(&self.capacities, &counts, &order, self.parts.locality) {
             if self.threads[member].slot != Some(slot) {
                 self.threads[member].slot = Some(slot);
-                orders.push(Order::Move { member, slot, why });
+                orders.push(Order { member, to: Some((slot, why)) });
                 moved += 1;
             }
         }
@@ -201,7 +201,7 @@ impl Arrange for Palm {
     fn end(&mut self, _: u64, orders: &mut Vec<Order>) {
         for (member, thread) in self.threads.iter_mut().enumerate() {
             if thread.slot.take().is_some() {
-                orders.push(Order::Free { member });
+                orders.push(Order { member, to: None });
             }
         }
     }
@@ -226,7 +226,6 @@ impl Arrange for Palm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pack::policy::Doing;
 
     struct World(Vec<Observation>);
 
@@ -237,7 +236,7 @@ mod tests {
     }
 
     fn queued(run_ns: u64) -> Observation {
-        Observation { run_ns, blocks: 0, doing: Doing::Queued, spins: false, yields: false, at: Some(0), out_ns: 0 }
+        Observation { run_ns, at: Some(0), ..Observation::default() }
     }
 
     fn palm(parts: Parts, capacities: &[u64], threads: usize) -> (Palm, World) {
@@ -326,6 +325,6 @@ mod tests {
         assert_ne!(palm.threads[0].slot, palm.threads[2].slot);
         orders.clear();
         palm.end(0, &mut orders);
-        assert_eq!(orders, [0, 2].map(|member| Order::Free { member }));
+        assert_eq!(orders, [0, 2].map(|member| Order { member, to: None }));
     }
 }

@@ -74,7 +74,7 @@ pub fn of_advise(options: &cli::Advise) -> Result<Engines> {
 }
 
 /// Returns the CPUs to pack on.
-pub fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
+fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
     Wanted::of(cpus.cpus.clone(), cpus.ncpus)
 }
 

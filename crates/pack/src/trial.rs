@@ -13,6 +13,8 @@
 
 use std::collections::BTreeMap;
 
+use advise::forecast::measured::{self, Placing};
+
 use crate::policy::controller::Controller;
 use crate::policy::mode::{Action, Kind, Mode, Periods, Window};
 use crate::policy::{Order, Sense};
@@ -29,8 +31,18 @@ const WINDOWS: (u32, u32) = (2, 8);
 const LEAST_WORK: u64 = 40;
 /// Maximum number of windows in which the samples of [`LEAST_WORK`] are collected: 6 s.
 const MOST_WINDOWS: u32 = 75;
-/// Time between two samples of a CPU, ns. A sample takes up to 26 us on a virtual machine.
+/// Time between two samples of a CPU in a trial, ns; the same in all windows. A sample takes up to 26 us on a virtual
+/// machine.
 const LOOK_NS: u64 = 2_000_000;
+
+/// Returns the time between two samples of a slot's CPU, ns; `None` if nothing is sampled.
+#[must_use]
+pub fn look_ns(action: Action, on_trial: bool) -> Option<u64> {
+    match action {
+        Action::Measure { look_ns } => Some(look_ns),
+        Action::Rest | Action::Rotate { .. } => on_trial.then_some(LOOK_NS),
+    }
+}
 
 /// A sample of a running thread.
 #[derive(Clone, Copy, Debug)]
@@ -48,52 +60,30 @@ pub enum Did {
     Worked,
     /// The thread waited in a loop of an OpenMP runtime, or with sched_yield(2).
     WaitedInRuntime,
-    /// The thread waited in another loop.
+    /// The thread waited in another loop, or was in a futex call: going to sleep, or waking another thread.
     Waited,
-    /// The thread was in a futex call: going to sleep, or waking another thread.
-    Called,
-}
-
-/// How the threads were placed on CPUs in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// The kernel places the threads, but has not yet had time to spread them over the CPUs.
-    Settling,
-    /// The kernel.
-    Placed,
-    /// The packer.
-    Packed,
-}
-
-/// The result of one window of a trial.
-#[derive(Clone, Copy, Debug)]
-pub struct Tried {
-    /// What placed the threads.
-    pub way: Way,
-    /// Length of the window, ns.
-    pub length_ns: u64,
-    /// CPU time of the program's threads, ns.
-    pub run_ns: u64,
-    /// Samples of running threads.
-    pub samples: u64,
-    /// The samples in which a thread waited for others: it was spinning, going to sleep or waking up. If the ticks of a
-    /// packed window observed a larger fraction of waiting, that fraction is used.
-    pub waiting: u64,
-    /// The samples in which a thread waited in a loop of an OpenMP runtime.
-    pub in_runtime: u64,
-    /// Threads that were runnable.
-    pub active: usize,
-    /// How the threads wait for each other.
-    pub kind: Kind,
 }
 
 /// The windows of a trial, and how much each thread worked.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The windows in order.
-    pub windows: Vec<Tried>,
+    /// The windows in order. If the ticks of a packed window observed a larger fraction of waiting than the samples,
+    /// that fraction is used.
+    pub windows: Vec<measured::Window>,
+    /// Largest number of threads that were runnable in a window.
+    pub threads: u64,
     /// Samples in which a thread worked, by thread id; only of windows with more runnable threads than slots.
     pub worked: BTreeMap<u32, u64>,
+}
+
+/// Samples of the present window.
+#[derive(Clone, Debug, Default)]
+struct Counts {
+    samples: u64,
+    waiting: u64,
+    in_runtime: u64,
+    /// Samples in which a thread worked, by thread id.
+    worked: BTreeMap<u32, u64>,
 }
 
 /// A trial in progress.
@@ -102,13 +92,10 @@ pub struct Trial {
     /// Chooses the period of packed windows.
     mode: Mode,
     /// What places the threads now, and for how many windows; `None` before the first look.
-    now: Option<(Way, u32)>,
+    now: Option<(Placing, u32)>,
     rounds: u32,
     until_ns: u64,
-    samples: u64,
-    waiting: u64,
-    in_runtime: u64,
-    worked: BTreeMap<u32, u64>,
+    counts: Counts,
     may_gain: bool,
     /// Number of samples of work, and number of windows, since the kernel last began to place the threads.
     placed: (u64, u32),
@@ -124,30 +111,22 @@ impl Trial {
             now: None,
             rounds: 0,
             until_ns: 0,
-            samples: 0,
-            waiting: 0,
-            in_runtime: 0,
-            worked: BTreeMap::new(),
+            counts: Counts::default(),
             may_gain: false,
             placed: (0, 0),
             seen: Seen::default(),
         }
     }
 
-    /// Returns the time between two samples of a slot's CPU, ns. It is the same in all windows.
-    #[must_use]
-    pub fn look_ns(&self) -> u64 {
-        LOOK_NS
-    }
-
     /// Adds the samples that were taken since the last look.
     pub fn sampled(&mut self, looks: impl Iterator<Item = Look>) {
+        let counts = &mut self.counts;
         for look in looks {
-            self.samples += 1;
-            self.waiting += u64::from(look.did != Did::Worked);
-            self.in_runtime += u64::from(look.did == Did::WaitedInRuntime);
+            counts.samples += 1;
+            counts.waiting += u64::from(look.did != Did::Worked);
+            counts.in_runtime += u64::from(look.did == Did::WaitedInRuntime);
             if look.did == Did::Worked {
-                *self.worked.entry(look.tid).or_default() += 1;
+                *counts.worked.entry(look.tid).or_default() += 1;
             }
         }
     }
@@ -180,54 +159,54 @@ impl Trial {
     }
 
     fn note(&mut self, slots: usize, window: &Window) {
-        let (samples, waiting) = (std::mem::take(&mut self.samples), std::mem::take(&mut self.waiting));
-        let in_runtime = std::mem::take(&mut self.in_runtime);
-        let worked = std::mem::take(&mut self.worked);
-        let Some((way, _)) = self.now else { return };
-        let kind = Kind::of(window, slots);
-        let length_ns = window.slots_ns / slots.max(1) as u64;
-        self.may_gain |= way == Way::Placed && kind.may_gain();
-        if window.active > slots {
+        let Counts { samples, waiting, in_runtime, worked } = std::mem::take(&mut self.counts);
+        let Some((placing, _)) = self.now else { return };
+        let oversubscribed = window.active > slots;
+        self.may_gain |= placing == Placing::Kernel && Kind::of(window, slots).may_gain();
+        if oversubscribed {
             for (tid, samples) in worked {
                 *self.seen.worked.entry(tid).or_default() += samples;
             }
         }
-        if way == Way::Placed {
+        if placing == Placing::Kernel {
             self.placed.0 += samples - waiting;
             self.placed.1 += 1;
         }
         // Ticks observe threads as they leave the CPU, hundreds of times per window. With very short phases, samples
         // alone would show twice the useful time that packed windows have.
-        let waiting = if way == Way::Packed { waiting.max(by_ticks(window, samples)) } else { waiting };
-        let (run_ns, active) = (window.run_ns, window.active);
-        self.seen.windows.push(Tried { way, length_ns, run_ns, samples, waiting, in_runtime, active, kind });
+        let waiting = if placing == Placing::Packer { waiting.max(by_ticks(window, samples)) } else { waiting };
+        let (length_ns, run_ns) = (window.slots_ns / slots.max(1) as u64, window.run_ns);
+        self.seen.threads = self.seen.threads.max(window.active as u64);
+        let seen = measured::Window { placing, length_ns, run_ns, samples, waiting, in_runtime, oversubscribed };
+        self.seen.windows.push(seen);
     }
 
     fn next(&mut self, now_ns: u64, slots: usize, window: &Window) -> Action {
+        use Placing::{Kernel, Packer, Settling};
         let windows = (WINDOWS.0 << self.rounds.min(8)).min(WINDOWS.1);
         let now = match self.now {
-            None => (Way::Settling, 1),
-            Some((Way::Settling, _)) => (Way::Placed, windows),
-            Some((Way::Placed, 1)) if self.placed.0 < LEAST_WORK && self.placed.1 < MOST_WINDOWS => (Way::Placed, 1),
-            Some((Way::Placed, 1)) if std::mem::take(&mut self.may_gain) => (Way::Packed, windows),
-            Some((Way::Placed, 1)) => (Way::Placed, windows),
-            Some((Way::Packed, left)) => {
+            None => (Settling, 1),
+            Some((Settling, _)) => (Kernel, windows),
+            Some((Kernel, 1)) if self.placed.0 < LEAST_WORK && self.placed.1 < MOST_WINDOWS => (Kernel, 1),
+            Some((Kernel, 1)) if std::mem::take(&mut self.may_gain) => (Packer, windows),
+            Some((Kernel, 1)) => (Kernel, windows),
+            Some((Packer, left)) => {
                 self.mode.decide(now_ns, slots, window);
                 if left > 1 {
-                    (Way::Packed, left - 1)
+                    (Packer, left - 1)
                 } else {
                     self.rounds += 1;
                     self.placed = (0, 0);
-                    (Way::Settling, 1)
+                    (Settling, 1)
                 }
             }
-            Some((Way::Placed, left)) => (Way::Placed, left.saturating_sub(1)),
+            Some((Kernel, left)) => (Kernel, left.saturating_sub(1)),
         };
         self.now = Some(now);
         let (action, length_ns) = match now.0 {
-            Way::Settling => (Action::Measure { look_ns: LOOK_NS }, SETTLE_NS),
-            Way::Placed => (Action::Measure { look_ns: LOOK_NS }, WINDOW_NS),
-            Way::Packed => {
+            Settling => (Action::Measure { look_ns: LOOK_NS }, SETTLE_NS),
+            Kernel => (Action::Measure { look_ns: LOOK_NS }, WINDOW_NS),
+            Packer => {
                 let action = self.mode.action();
                 let period_ns = if let Action::Rotate { period_ns } = action { period_ns } else { 0 };
                 (action, WINDOW_NS.max(period_ns * WINDOW_PERIODS))
@@ -248,7 +227,7 @@ fn by_ticks(window: &Window, samples: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::policy::controller::Settings;
-    use crate::policy::{Doing, Member, Observation};
+    use crate::policy::{Member, Observation};
 
     /// Three threads on two CPUs that all ran for two thirds of the time.
     struct Three {
@@ -259,15 +238,7 @@ mod tests {
     impl Sense for Three {
         fn observation(&self, _: Member) -> Observation {
             let (run_ns, out_ns) = (self.now_ns * 2 / 3, self.now_ns);
-            Observation {
-                run_ns,
-                blocks: self.blocks,
-                doing: Doing::Queued,
-                spins: false,
-                yields: false,
-                at: Some(0),
-                out_ns,
-            }
+            Observation { run_ns, blocks: self.blocks, at: Some(0), out_ns, ..Observation::default() }
         }
     }
 
@@ -275,13 +246,17 @@ mod tests {
     fn what_ticks_saw_waiting_counts_in_packed_windows() {
         let window = |way, spinning| {
             let mut trial = Trial::new(Periods::Adapted);
-            (trial.now, trial.samples, trial.waiting) = (Some((way, 1)), 100, 40);
+            trial.now = Some((way, 1));
+            trial.counts = Counts { samples: 100, waiting: 40, ..Counts::default() };
             let seen = crate::policy::seen::Seen { samples: 1_000, spinning, ..Default::default() };
             let (run_ns, slots_ns) = (160_000_000, 160_000_000);
             trial.note(2, &Window { seen, run_ns, blocks: 0, slots_ns, own_ns: 0, active: 3, phase_ns: None });
             trial.seen.windows[0].waiting
         };
-        assert_eq!((window(Way::Packed, 900), window(Way::Packed, 100), window(Way::Placed, 900)), (90, 40, 40));
+        assert_eq!(
+            (window(Placing::Packer, 900), window(Placing::Packer, 100), window(Placing::Kernel, 900)),
+            (90, 40, 40)
+        );
     }
 
     /// Looks every 5 ms; half of all samples wait in loops if `spins`.
@@ -310,9 +285,9 @@ mod tests {
     #[test]
     fn both_ways_have_their_turns_and_all_time_is_seen() {
         let (seen, actions) = tried(3, true, 2_000);
-        let ways: Vec<Way> = seen.windows.iter().map(|window| window.way).collect();
-        use Way::{Packed, Placed, Settling};
-        assert_eq!(ways[..10], [Settling, Placed, Placed, Packed, Packed, Settling, Placed, Placed, Placed, Placed]);
+        let ways: Vec<Placing> = seen.windows.iter().map(|window| window.placing).collect();
+        use Placing::{Kernel, Packer, Settling};
+        assert_eq!(ways[..10], [Settling, Kernel, Kernel, Packer, Packer, Settling, Kernel, Kernel, Kernel, Kernel]);
         assert_eq!(seen.windows.iter().map(|window| window.length_ns).sum::<u64>(), 2_000_000_000);
         let run_ns: u64 = seen.windows.iter().map(|window| window.run_ns).sum();
         assert!(run_ns.abs_diff(4_000_000_000) < 100, "{run_ns}");
@@ -339,7 +314,7 @@ mod tests {
             trial.look(&mut controller, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
         }
         let seen = trial.end(&mut controller, 7_000_000_000, 0, &Three { now_ns: 7_000_000_000, blocks: 0 });
-        let first = seen.windows.iter().position(|window| window.way == Way::Packed).unwrap();
+        let first = seen.windows.iter().position(|window| window.placing == Placing::Packer).unwrap();
         assert_eq!(first, 1 + MOST_WINDOWS as usize, "settling, and all windows that may be");
     }
 
@@ -347,7 +322,7 @@ mod tests {
     fn what_packing_cannot_help_is_left_to_the_kernel() {
         for (threads, spins) in [(3, false), (2, true)] {
             let (seen, actions) = tried(threads, spins, 1_000);
-            assert!(seen.windows.iter().all(|window| window.way != Way::Packed), "{seen:?}");
+            assert!(seen.windows.iter().all(|window| window.placing != Placing::Packer), "{seen:?}");
             assert!(actions.iter().all(|action| !matches!(action, Action::Rotate { .. })));
             // Nobody's work counts while there is a CPU for everybody.
             assert_eq!(seen.worked.is_empty(), threads == 2);

@@ -1,7 +1,9 @@
 //! The policy on simulated machines, compared with closed forms, with the kernel alone, and with live measurements.
 
-use pack::policy::assignment::FULL_CAPACITY;
-use pack::policy::bound::Shape;
+mod bound;
+
+use bound::Shape;
+use pack::policy::assignment::{FULL_CAPACITY, moves_per_slice};
 use pack::policy::controller::Settings;
 use pack::policy::mode::Periods;
 use pack::sim::{Costs, Outcome, Packing, Program, Wait, run};
@@ -185,7 +187,7 @@ fn equal_threads_are_moved_no_more_than_equal_progress_needs() {
             let (exchanges, moves) = (outcome.totals.seen.exchanges, outcome.totals.seen.moves);
             // Ticks come at irregular times, a period apart on average.
             assert!(exchanges as f64 <= periods * cpus as f64 * 1.02, "{threads}/{cpus} {period_ns}: {exchanges}");
-            let needed = shape(threads, cpus).moves_per_slice() as f64;
+            let needed = moves_per_slice(threads, cpus) as f64;
             assert!(moves as f64 / periods <= needed, "{threads}/{cpus} {period_ns}: {moves} in {periods}");
             assert!(exchanges > 0 && moves >= exchanges);
         }

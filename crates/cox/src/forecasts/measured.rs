@@ -1,11 +1,11 @@
 //! Converts the results of a trial for the forecast.
 
 use advise::Facts;
-use advise::forecast::measured::{self, Placing, Trial, Window};
+use advise::forecast::measured::{self, Trial};
 use advise::forecast::{Basis, Refusal};
 use pack::engine::Tested;
 use pack::policy::mode::{FIRST_LOOK_NS, WORTH};
-use pack::trial::{Seen, Tried, WINDOW_NS, Way};
+use pack::trial::{Seen, WINDOW_NS};
 use report::advice::{Advice, Run};
 use session::Ended;
 
@@ -18,7 +18,7 @@ pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Fact
     let cpus = tested.cpus.len();
     // `others`: the part of the CPUs' time in which other programs ran, not counting the program and cox.
     let there_ns = (tested.summary.wall_ns * cpus as u64).max(1);
-    let others = tested.others_ns.map(|others_ns| others_ns as f64 / there_ns as f64);
+    let others = tested.summary.others_ns.map(|others_ns| others_ns as f64 / there_ns as f64);
     let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus, tested.openmp, facts) };
     Ok(Advice {
         command,
@@ -38,24 +38,11 @@ pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Fact
 
 /// Converts the results of the trial for the forecast.
 pub(super) fn trial(seen: &Seen, slots: usize, openmp: bool, facts: &Facts) -> Trial {
-    let window = |tried: &Tried| Window {
-        placing: match tried.way {
-            Way::Settling => Placing::Settling,
-            Way::Placed => Placing::Kernel,
-            Way::Packed => Placing::Packer,
-        },
-        length_ns: tried.length_ns,
-        run_ns: tried.run_ns,
-        samples: tried.samples,
-        waiting: tried.waiting,
-        in_runtime: tried.in_runtime,
-        oversubscribed: tried.active > slots,
-    };
     let given = facts.variable("OMP_NUM_THREADS").is_some();
     Trial {
         cpus: slots as u64,
-        threads: seen.windows.iter().map(|tried| tried.active as u64).max().unwrap_or(0),
-        windows: seen.windows.iter().map(window).collect(),
+        threads: seen.threads,
+        windows: seen.windows.clone(),
         worked: seen.worked.values().copied().collect(),
         openmp,
         passive_already: facts.waits_passively(),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use ledger::Provenance;
 use outputs::diagnostics::{chain, say};
 use outputs::{Output, refuse_same};
-use pack::engine::{Packing, repack};
+use pack::engine::{Packing, Repack, repack};
 use report::pack::{PackReport, cpus_of};
 use session::{Limits, provenance};
 
@@ -56,7 +56,8 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
 
 /// Makes the session of a packed program change its CPUs.
 pub fn set(wanted: &cli::Set) -> Result<u8> {
-    let cpus = repack(wanted.pid, engines::wanted(&wanted.cpus)?)?;
+    let cli::Cpus { cpus, ncpus } = wanted.cpus.clone();
+    let cpus = repack(wanted.pid, &Repack { cpus, ncpus })?;
     println!("cox: process {} is packed on {} now", wanted.pid, cpus_of(&cpus.to_string()));
     Ok(0)
 }

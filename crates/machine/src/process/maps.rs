@@ -63,6 +63,13 @@ impl Mapping {
     pub fn file_offset(&self, address: u64) -> Option<u64> {
         self.contains(address).then(|| self.offset_bytes.wrapping_add(address - self.start))
     }
+
+    /// Returns the name of the mapped file; `None` without a file, or if the name is not UTF-8.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&str> {
+        let Backing::File { path, .. } = &self.backing else { return None };
+        path.file_name()?.to_str()
+    }
 }
 
 /// Reads one line; `None` if the line is not a mapping.

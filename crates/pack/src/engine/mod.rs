@@ -11,5 +11,7 @@ mod section;
 pub mod trial;
 
 pub use cpu_choice::Wanted;
-pub use packing::{How, Packed, Packing, repack};
+pub use packing::{Packed, Packing, Repack, repack};
 pub use trial::{OnTrial, Tested};
+
+pub use crate::live::How;

@@ -10,48 +10,14 @@ use report::pack::{PackReport, Repacked};
 use serde::{Deserialize, Serialize};
 use session::control::{self, Found};
 use session::{Attached, Ended, Engine, Launch, Subject, Target, preload};
-use watch::Sight;
 
 use super::cpu_choice::{CpuChoice, Wanted};
 use super::section;
-use crate::live::{self, Began, Packer, Plan, Summary, is_packed};
-use crate::policy::controller::Settings;
-
-/// Options of packing.
-#[derive(Clone, Debug)]
-pub struct How {
-    /// Pack child processes too.
-    pub children: bool,
-    /// Settings of the policy.
-    pub settings: Settings,
-    /// How cox observes threads.
-    pub sight: Sight,
-    /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
-    pub trial: bool,
-    /// Log each order: the thread, its new CPU and the reason.
-    pub log: bool,
-    /// Start the program with the preload library, if the program can load it.
-    pub preload: bool,
-}
-
-impl Default for How {
-    /// The options of `cox pack` without arguments.
-    fn default() -> How {
-        How {
-            children: true,
-            settings: Settings::default(),
-            sight: Sight::Best,
-            trial: false,
-            log: false,
-            preload: true,
-        }
-    }
-}
+use crate::live::{self, Began, How, Packer, Plan, Summary, is_packed};
 
 /// The packing engine of one session.
 pub struct Packing {
     wanted: Wanted,
-    preload: bool,
     plan: Plan,
     /// The packed program or processes, as text for the report.
     what: Vec<String>,
@@ -64,8 +30,6 @@ pub struct Packing {
     summary: Option<Summary>,
     /// Changes of the pack's CPUs, in order of time.
     repacked: Vec<Repacked>,
-    /// CPU time of other programs on the pack's CPUs, ns; `None` if it was not measured.
-    others_ns: Option<u64>,
     /// The machine's CPU times when packing on the present CPUs began.
     times: Option<CpuTimes>,
 }
@@ -76,51 +40,26 @@ pub struct Packed {
     pub report: PackReport,
     /// The complete summary.
     pub summary: Summary,
-    /// CPU time of other programs on the pack's CPUs, ns; `None` if it was not measured.
-    pub others_ns: Option<u64>,
 }
 
 /// The command to change a pack's CPUs: either a list of CPUs or a number of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repack {
-    #[serde(with = "list")]
-    cpus: Option<CpuSet>,
-    ncpus: Option<usize>,
-}
-
-/// Serialises CPUs as a list in Linux's format.
-mod list {
-    use machine::CpuSet;
-    use serde::de::{Deserialize, Deserializer, Error};
-    use serde::{Serialize, Serializer};
-
-    pub fn serialize<S: Serializer>(cpus: &Option<CpuSet>, to: S) -> Result<S::Ok, S::Error> {
-        cpus.as_ref().map(CpuSet::to_string).serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CpuSet>, D::Error> {
-        Option::<String>::deserialize(from)?.map(|list| list.parse()).transpose().map_err(D::Error::custom)
-    }
-}
-
-impl From<Wanted> for Repack {
-    fn from(wanted: Wanted) -> Repack {
-        match wanted {
-            Wanted::Named { cpus, .. } => Repack { cpus: Some(cpus), ncpus: None },
-            Wanted::Count(count) => Repack { cpus: None, ncpus: Some(count) },
-        }
-    }
+    /// The CPUs.
+    pub cpus: Option<CpuSet>,
+    /// How many of the allowed CPUs.
+    pub ncpus: Option<usize>,
 }
 
 /// Asks the session that packs `pid` to change to other CPUs. Returns the new CPUs.
 ///
 /// # Errors
 /// Fails if the process is not packed, or the session refuses.
-pub fn repack(pid: u32, wanted: Wanted) -> Result<CpuSet> {
+pub fn repack(pid: u32, wanted: &Repack) -> Result<CpuSet> {
     let whom = "the session that packs the process";
     match control::session_of(Packing::NAME, pid)? {
         Found::Session(asks) => {
-            let cpus = asks.ask(&Repack::from(wanted), whom)?;
+            let cpus = asks.ask(wanted, whom)?;
             cpus.parse().with_context(|| format!("invalid answer of {whom}"))
         }
         Found::Stranger => bail!("process {pid} is packed by another user"),
@@ -136,22 +75,10 @@ impl Packing {
     #[must_use]
     pub fn new(wanted: Wanted, how: &How) -> Packing {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        let plan = Plan {
-            pids: Vec::new(),
-            began: Began::Here,
-            children: how.children,
-            cpus: Vec::new(),
-            capacities: Vec::new(),
-            settings: how.settings,
-            sight: how.sight,
-            helping: ebpf::helping(),
-            trial: how.trial,
-            log: how.log,
-            command: words.collect::<Vec<_>>().join(" "),
-        };
+        let command = words.collect::<Vec<_>>().join(" ");
+        let plan = Plan { how: how.clone(), helping: ebpf::helping(), command, ..Plan::default() };
         Packing {
             wanted,
-            preload: how.preload,
             plan,
             what: Vec::new(),
             packer: None,
@@ -159,7 +86,6 @@ impl Packing {
             ended: None,
             summary: None,
             repacked: Vec::new(),
-            others_ns: None,
             times: None,
         }
     }
@@ -206,11 +132,9 @@ impl Packing {
 
     /// Ends the present packing. Returns the first of its diagnostics.
     fn finish(&mut self) -> Option<String> {
-        let summary = self.packer.take()?.finish();
+        let mut summary = self.packer.take()?.finish();
         let diagnostic = summary.diagnostics.first().cloned();
-        if let Some(others_ns) = self.times.take().and_then(|before| others_ns(&before, &self.cpus(), &summary)) {
-            self.others_ns = Some(self.others_ns.unwrap_or(0) + others_ns);
-        }
+        summary.others_ns = self.times.take().and_then(|before| others_ns(&before, &self.cpus(), &summary));
         self.summary = Some(match self.summary.take() {
             Some(before) => before.then(summary),
             None => summary,
@@ -263,8 +187,8 @@ impl Engine for Packing {
     }
 
     fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
-        if self.preload {
-            preload::add_to(launch, !self.plan.children);
+        if self.plan.how.preload {
+            preload::add_to(launch, !self.plan.how.children);
         }
         Ok(())
     }
@@ -305,10 +229,8 @@ impl Engine for Packing {
 
     fn section(&mut self, ended: &Ended) -> Result<Packed> {
         let summary = self.summary.take().context("nothing was packed")?;
-        let cpus = self.cpus();
         let (what, repacked) = (std::mem::take(&mut self.what), std::mem::take(&mut self.repacked));
-        let report = section::report(what, &cpus, repacked, &summary, self.others_ns, ended.exit);
-        Ok(Packed { report, summary, others_ns: self.others_ns })
+        Ok(Packed { report: section::report(what, &self.cpus(), repacked, &summary, ended.exit), summary })
     }
 }
 
@@ -318,9 +240,17 @@ mod tests {
 
     #[test]
     fn what_is_wanted_is_understood_as_it_was_meant() {
-        for wanted in [Wanted::Named { option: "--cpus", cpus: "0-3,8".parse().unwrap() }, Wanted::Count(3)] {
-            let line = serde_json::to_string(&Repack::from(wanted.clone())).unwrap();
-            let heard: Repack = serde_json::from_str(&line).unwrap();
+        let cpus: CpuSet = "0-3,8".parse().unwrap();
+        for (asked, line, wanted) in [
+            (
+                Repack { cpus: Some(cpus.clone()), ncpus: None },
+                r#"{"cpus":"0-3,8","ncpus":null}"#,
+                Wanted::Named { option: "--cpus", cpus },
+            ),
+            (Repack { cpus: None, ncpus: Some(3) }, r#"{"cpus":null,"ncpus":3}"#, Wanted::Count(3)),
+        ] {
+            assert_eq!(serde_json::to_string(&asked).unwrap(), line);
+            let heard: Repack = serde_json::from_str(line).unwrap();
             assert_eq!(Wanted::of(heard.cpus, heard.ncpus).unwrap(), wanted, "{line}");
         }
         assert!(serde_json::from_str::<Repack>("{\"cpus\": \"x\", \"ncpus\": null}").is_err());
@@ -330,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_process_that_nobody_packs_has_no_session_to_ask() {
-        let error = repack(u32::MAX - 7, Wanted::Count(1)).unwrap_err();
+        let error = repack(u32::MAX - 7, &Repack { cpus: None, ncpus: Some(1) }).unwrap_err();
         assert!(error.to_string().contains("is not packed"), "{error}");
     }
 }

@@ -19,11 +19,10 @@ pub(super) fn report(
     cpus: &CpuSet,
     repacked: Vec<Repacked>,
     summary: &Summary,
-    others_ns: Option<u64>,
     exit: Option<Exit>,
 ) -> PackReport {
     let seen = summary.totals.seen;
-    let others = others_ns.and_then(|ns| others_share(ns, summary.slots_ns, summary.wall_ns));
+    let others = summary.others_ns.and_then(|ns| others_share(ns, summary.slots_ns, summary.wall_ns));
     PackReport {
         schema_version: SCHEMA_VERSION,
         cox_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -2,14 +2,14 @@
 
 use anyhow::{Context, Result};
 use machine::openmp;
-use machine::process::{Backing, Task};
+use machine::process::{Mapping, Task};
 use machine::{CpuSet, Root};
 use session::{Ended, Engine, NoCommand, Subject, Target};
 use watch::Sight;
 
 use super::cpu_choice::Wanted;
-use super::packing::{How, Packing};
-use crate::live::Summary;
+use super::packing::Packing;
+use crate::live::{How, Summary};
 
 /// The program's maps are searched for an OpenMP runtime at most this many times, once per tick of the session.
 const ASKED: u32 = 50;
@@ -28,8 +28,6 @@ pub struct Tested {
     pub cpus: CpuSet,
     /// The packer's summary.
     pub summary: Summary,
-    /// CPU time of other programs on these CPUs, ns; `None` if it was not measured.
-    pub others_ns: Option<u64>,
     /// True if the program has mapped an OpenMP runtime.
     pub openmp: bool,
 }
@@ -47,11 +45,7 @@ impl OnTrial {
         self.asked += 1;
         // A program that has ended meanwhile has no maps any more.
         let maps = Task::process(&Root::live(), pid).maps().unwrap_or_default();
-        let names = maps.iter().filter_map(|mapping| match &mapping.backing {
-            Backing::File { path, .. } => path.file_name()?.to_str(),
-            _ => None,
-        });
-        self.openmp = names.into_iter().any(openmp::is_runtime);
+        self.openmp = maps.iter().filter_map(Mapping::file_name).any(openmp::is_runtime);
     }
 }
 
@@ -82,7 +76,7 @@ impl Engine for OnTrial {
 
     fn section(&mut self, ended: &Ended) -> Result<Tested> {
         let cpus = self.packing.cpus();
-        let packed = self.packing.section(ended).context("the trial")?;
-        Ok(Tested { cpus, summary: packed.summary, others_ns: packed.others_ns, openmp: self.openmp })
+        let summary = self.packing.section(ended).context("the trial")?.summary;
+        Ok(Tested { cpus, summary, openmp: self.openmp })
     }
 }

@@ -74,23 +74,24 @@ pub struct Holder<'h> {
     origin: BTreeMap<u32, Thread>,
     /// The exclusive right to pack each process that the user named.
     alone: BTreeMap<u32, Right>,
-    /// Threads that are not moved, and why the first of them is not.
-    left: Left,
+    /// Threads that are not moved.
+    left: Failures,
 }
 
-/// Threads that cannot be moved.
+/// Failures of one kind.
 #[derive(Debug, Default)]
-pub struct Left {
+pub struct Failures {
     /// Their number.
-    pub threads: usize,
-    /// The reason for the first thread that cannot be moved.
-    pub why: Option<String>,
+    pub count: usize,
+    /// The reason for the first failure.
+    pub first: Option<String>,
 }
 
-impl Left {
-    fn add(&mut self, threads: usize, why: &dyn Display) {
-        self.threads += threads;
-        self.why.get_or_insert_with(|| why.to_string());
+impl Failures {
+    /// Adds `count` failures with the same reason.
+    pub fn add(&mut self, count: usize, why: &dyn Display) {
+        self.count += count;
+        self.first.get_or_insert_with(|| why.to_string());
     }
 }
 
@@ -107,7 +108,7 @@ impl<'h> Holder<'h> {
         }
         let session =
             Session::begin(knob_io, journals, process::id(), &plan.command, |journal| post(journal).map(Some))?;
-        let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Left::default());
+        let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Failures::default());
         Ok(Holder { knob_io, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
     }
 
@@ -117,7 +118,7 @@ impl<'h> Holder<'h> {
     /// Fails if another session has changed one of them, or the kernel refuses.
     pub fn take_all(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
         let held = self.take(new)?;
-        match self.left.why.take() {
+        match self.left.first.take() {
             Some(why) => Err(Error::Refused(why)),
             None => Ok(held),
         }
@@ -205,7 +206,7 @@ impl<'h> Holder<'h> {
     }
 
     /// Returns the threads that could not be moved.
-    pub fn left(&self) -> &Left {
+    pub fn left(&self) -> &Failures {
         &self.left
     }
 

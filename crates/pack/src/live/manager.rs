@@ -31,7 +31,7 @@ use super::ticker;
 use crate::policy::Member;
 use crate::policy::controller::Controller;
 use crate::policy::mode::Action;
-use crate::trial::{Did, Look, Trial};
+use crate::trial::{Did, Look, Trial, look_ns};
 
 /// Time between two passes of the manager over the threads: the first value while threads are rotated or measured, the
 /// second one otherwise.
@@ -49,7 +49,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let knob_io = changes::LiveKnobIo::new(root.clone());
     let prepared = Holder::begin(&knob_io, plan).and_then(|holder| {
         laps::done(Part::Guarding);
-        let stands = stands::start(plan.sight, plan.children, plan.helping, &plan.cpus)?;
+        let stands = stands::start(plan.how.sight, plan.how.children, plan.helping, &plan.cpus)?;
         Ok((holder, stands))
     });
     let (holder, (stands, passed_over)) = match prepared {
@@ -60,9 +60,9 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         }
     };
     let now_ns = arch::monotonic_ns();
-    let controller = Controller::new(plan.settings, &plan.capacities, now_ns, own.charged_ns());
+    let controller = Controller::new(plan.how.settings, &plan.capacities, now_ns, own.charged_ns());
     let shared = Arc::new(Shared {
-        core: Mutex::new(Core::new(controller, plan.log)),
+        core: Mutex::new(Core::new(controller, plan.how.log)),
         sensors: Sensors {
             table: stands.table(),
             spins: Spins::default(),
@@ -86,7 +86,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         preload_pages,
         judge: Judge::new(root),
         own,
-        trial: plan.trial.then(|| Trial::new(plan.settings.periods)),
+        trial: plan.how.trial.then(|| Trial::new(plan.how.settings.periods)),
         shared: Arc::clone(&shared),
         stands,
         holder,
@@ -116,9 +116,8 @@ fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
         // In sched_yield(2), the code position does not show who called it. OpenMP runtimes call it if there are many
         // threads, so the sample counts as waiting in the runtime.
         Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
-        Some(_) => Did::Waited,
-        None if calls => Did::Called,
-        None => Did::Worked,
+        None if !calls => Did::Worked,
+        Some(_) | None => Did::Waited,
     };
     Look { tid: sample.tid, did }
 }
@@ -241,21 +240,18 @@ impl Manager<'_> {
         });
         let (action, tick_ns) = (core.controller.action(), core.controller.tick_ns());
         drop(core);
+        let look_ns = look_ns(action, self.trial.is_some());
         if let Some(polls) = &mut self.polls {
-            polls.want(match action {
-                Action::Measure { look_ns } => Some(Duration::from_nanos(look_ns)),
-                Action::Rest | Action::Rotate { .. } => None,
-            });
+            polls.want(look_ns.map(Duration::from_nanos));
         }
         if changed {
             self.shared.tick_ns.store(tick_ns.unwrap_or(0), Ordering::Release);
             for ticker in &self.tickers {
                 ticker.thread().unpark();
             }
-            match (action, &self.trial) {
-                (Action::Measure { look_ns }, _) => self.stands.sample_on(&self.shared.sensors.cpus, look_ns)?,
-                (_, Some(trial)) => self.stands.sample_on(&self.shared.sensors.cpus, trial.look_ns())?,
-                (Action::Rest | Action::Rotate { .. }, None) => self.stands.sample_on(&[], 0)?,
+            match look_ns {
+                Some(look_ns) => self.stands.sample_on(&self.shared.sensors.cpus, look_ns)?,
+                None => self.stands.sample_on(&[], 0)?,
             }
         }
         Ok(action != Action::Rest)

@@ -32,6 +32,6 @@ mod ticker;
 pub use error::Error;
 pub use held::is_packed;
 pub use packer::Packer;
-pub use plan::{Began, Plan};
+pub use plan::{Began, How, Plan};
 pub use preload_pages::{PreloadSummary, Wasteful};
 pub use summary::{Placed, Summary};

@@ -5,11 +5,43 @@ use watch::stands::Helping;
 
 use crate::policy::controller::Settings;
 
+/// Options of packing.
+#[derive(Clone, Debug)]
+pub struct How {
+    /// Pack child processes too.
+    pub children: bool,
+    /// Settings of the policy.
+    pub settings: Settings,
+    /// How cox observes threads.
+    pub sight: Sight,
+    /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
+    pub trial: bool,
+    /// Log each order: the thread, its new CPU and the reason.
+    pub log: bool,
+    /// Start the program with the preload library, if the program can load it.
+    pub preload: bool,
+}
+
+impl Default for How {
+    /// The options of `cox pack` without arguments.
+    fn default() -> How {
+        How {
+            children: true,
+            settings: Settings::default(),
+            sight: Sight::Best,
+            trial: false,
+            log: false,
+            preload: true,
+        }
+    }
+}
+
 /// Where the processes started. An OpenMP runtime counts its allowed CPUs when it starts, and this number decides
 /// whether its threads spin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Began {
     /// The processes have not started yet: they will start on the CPUs of this pack.
+    #[default]
     Here,
     /// The processes started on the CPUs that they are allowed now.
     Outside,
@@ -18,28 +50,20 @@ pub enum Began {
 }
 
 /// What to pack, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// The processes; with `children`, also the processes that they start.
+    /// The processes; with [`How::children`], also the processes that they start.
     pub pids: Vec<u32>,
     /// Where the processes started.
     pub began: Began,
-    /// Pack child processes too.
-    pub children: bool,
     /// The CPUs on which the threads are packed.
     pub cpus: Vec<u32>,
     /// Capacity of each CPU, relative to 1024.
     pub capacities: Vec<u64>,
-    /// Settings of the policy.
-    pub settings: Settings,
-    /// How cox observes threads.
-    pub sight: Sight,
+    /// The options.
+    pub how: How,
     /// The helper that traces threads if this process may not.
     pub helping: Option<Helping>,
-    /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
-    pub trial: bool,
-    /// Log each order: the thread, its new CPU and the reason.
-    pub log: bool,
     /// cox's command line, for the journal.
     pub command: String,
 }

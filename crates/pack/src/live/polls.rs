@@ -130,7 +130,7 @@ mod tests {
 
     fn thread(place: usize, run_ms: u64, spins: bool, doing: Doing) -> Sighting {
         let run_ns = run_ms * 1_000_000;
-        let observation = Observation { run_ns, blocks: 0, doing, spins, yields: false, at: None, out_ns: 0 };
+        let observation = Observation { run_ns, doing, spins, ..Observation::default() };
         Sighting { place, tgid: 1, observation, phases: None }
     }
 

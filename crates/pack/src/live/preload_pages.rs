@@ -6,11 +6,10 @@
 //! cox writes *orders* into the page: the number of CPUs of the pack.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use machine::Root;
-use machine::process::{Backing, Mapping, Task};
+use machine::process::{Mapping, Task};
 use watch::preload_page::{BarrierState, Page, SpinThrottle, is_page};
 use wire::Stand;
 
@@ -96,7 +95,9 @@ pub struct PreloadPages {
     preloads: PreloadSummary,
 }
 
+#[derive(Default)]
 struct Process {
+    pid: u32,
     page: Option<Arc<Page>>,
     /// The inode of a page that could not be opened, and the number of attempts.
     refused: (u64, u32),
@@ -127,12 +128,12 @@ impl PreloadPages {
     pub fn attach(&mut self, pid: u32, counted: usize) {
         let wide =
             (counted > self.cpus as usize && may_spin(&Task::process(&self.root, pid))).then_some(counted as u64);
-        self.processes.insert(pid, Process { wide, ..Process::new() });
+        self.processes.insert(pid, Process { wide, ..Process::new(pid) });
     }
 
     /// Adds a process of the program, unless it is known already.
     pub fn meet(&mut self, pid: u32) {
-        self.processes.entry(pid).or_insert_with(Process::new);
+        self.processes.entry(pid).or_insert_with(|| Process::new(pid));
     }
 
     /// Removes a process that has ended.
@@ -149,19 +150,19 @@ impl PreloadPages {
 
     /// Does the regular work: opens the pages of new libraries, reads new slots, renews orders.
     pub fn look(&mut self, now_ns: u64, places: &Places) {
-        for (&pid, process) in &mut self.processes {
+        for process in self.processes.values_mut() {
             if now_ns >= process.next_ns {
                 process.next_ns = now_ns + process.pause_ns;
                 process.pause_ns = (process.pause_ns * 2).min(PAUSE_NS.1);
-                look_at_maps(&self.root, pid, process, self.cpus, places, &mut self.preloads);
+                process.look_at_maps(&self.root, self.cpus, places, &mut self.preloads);
             }
             let Some(page) = process.page.clone() else { continue };
             if process.ordered_until_ns < now_ns + RENEW_NS {
                 process.ordered_until_ns = now_ns + ORDERS_NS;
                 page.order(self.cpus, process.ordered_until_ns);
             }
-            enter(pid, process, &page, places);
-            look_at_throttle(pid, process, &page, &mut self.preloads);
+            process.enter(&page, places);
+            process.look_at_throttle(&page, &mut self.preloads);
         }
     }
 
@@ -183,111 +184,87 @@ impl Drop for PreloadPages {
 }
 
 impl Process {
-    fn new() -> Process {
-        Process {
-            page: None,
-            refused: (0, 0),
-            entered: 0,
-            ordered_until_ns: 0,
-            next_ns: 0,
-            pause_ns: PAUSE_NS.0,
-            judged: false,
-            wide: None,
+    fn new(pid: u32) -> Process {
+        Process { pid, pause_ns: PAUSE_NS.0, ..Process::default() }
+    }
+
+    /// Opens the page if a library has been loaded, or the program has been replaced by exec. Without a library, records
+    /// that a libgomp spins, because nothing can stop it.
+    fn look_at_maps(&mut self, root: &Root, cpus: u32, places: &Places, preloads: &mut PreloadSummary) {
+        let task = Task::process(root, self.pid);
+        // The process is ending, or cox may not read its maps, or its first thread has ended, which hides the maps.
+        let Some(maps) = task.maps().ok().filter(|maps| !maps.is_empty()) else { return };
+        let mapped = maps.iter().find(|mapping| is_page(mapping));
+        let known = self.page.as_ref().map(|page| page.inode);
+        let inode = mapped.map(|mapping| mapping.inode);
+        let is_refused = inode == Some(self.refused.0) && self.refused.1 >= REFUSALS;
+        if inode != known && !is_refused {
+            self.page = mapped.and_then(|mapping| self.open(root, mapping, preloads)).map(Arc::new);
+            (self.entered, self.ordered_until_ns) = (0, 0);
+            leave(self.pid, places);
+            preloads.preloaded += u64::from(self.page.is_some());
+        }
+        let Some(cpus_at_start) = self.wide else { return };
+        let has = |library: &str| maps.iter().filter_map(Mapping::file_name).any(|file| file.starts_with(library));
+        if has(LIBRARY) {
+            // The library itself reports whether libgomp spins.
+            self.wide = None;
+            return;
+        }
+        // libgomp does not spin if there are more threads than CPUs that it has counted.
+        let threads = task.threads().map_or(0, |threads| threads.len() as u64);
+        if has("libgomp") && threads > u64::from(cpus) && threads <= cpus_at_start {
+            preloads.wasteful.push(Wasteful { pid: self.pid, cpus_at_start, refused: false });
+            self.wide = None;
         }
     }
-}
 
-/// Opens the page if a library has been loaded, or the program has been replaced by exec. Without a library, records
-/// that a libgomp spins, because nothing can stop it.
-fn look_at_maps(
-    root: &Root,
-    pid: u32,
-    process: &mut Process,
-    cpus: u32,
-    places: &Places,
-    preloads: &mut PreloadSummary,
-) {
-    let task = Task::process(root, pid);
-    // The process is ending, or cox may not read its maps, or its first thread has ended, which hides the maps.
-    let Some(maps) = task.maps().ok().filter(|maps| !maps.is_empty()) else { return };
-    let mapped = maps.iter().find(|mapping| is_page(mapping));
-    let known = process.page.as_ref().map(|page| page.inode);
-    let inode = mapped.map(|mapping| mapping.inode);
-    let is_refused = inode == Some(process.refused.0) && process.refused.1 >= REFUSALS;
-    if inode != known && !is_refused {
-        process.page =
-            mapped.and_then(|mapping| open(root, pid, mapping, &mut process.refused, preloads)).map(Arc::new);
-        (process.entered, process.ordered_until_ns) = (0, 0);
-        leave(pid, places);
-        preloads.preloaded += u64::from(process.page.is_some());
-    }
-    let Some(cpus_at_start) = process.wide else { return };
-    if maps.iter().any(|mapping| is_library(mapping, LIBRARY)) {
-        // The library itself reports whether libgomp spins.
-        process.wide = None;
-        return;
-    }
-    // libgomp does not spin if there are more threads than CPUs that it has counted.
-    let threads = task.threads().map_or(0, |threads| threads.len() as u64);
-    if maps.iter().any(|mapping| is_library(mapping, "libgomp"))
-        && threads > u64::from(cpus)
-        && threads <= cpus_at_start
-    {
-        preloads.wasteful.push(Wasteful { pid, cpus_at_start, refused: false });
-        process.wide = None;
-    }
-}
-
-/// Opens a library's page. After the last failed attempt, the failure goes into the summary.
-fn open(
-    root: &Root,
-    pid: u32,
-    mapping: &Mapping,
-    refused: &mut (u64, u32),
-    preloads: &mut PreloadSummary,
-) -> Option<Page> {
-    let error = match Page::open(root, pid, mapping) {
-        Ok(page) => return Some(page),
-        Err(error) => error,
-    };
-    let before = if refused.0 == mapping.inode { refused.1 } else { 0 };
-    *refused = (mapping.inode, before + 1);
-    if refused.1 == REFUSALS {
-        preloads.unread.push((pid, error.to_string()));
-    }
-    None
-}
-
-/// Adds the slots that were assigned since the last look to `places`. A later slot with the same thread id belongs to a
-/// later thread.
-fn enter(pid: u32, process: &mut Process, page: &Arc<Page>, places: &Places) {
-    let given = page.given();
-    if process.entered == given {
-        return;
-    }
-    let Ok(mut by_thread) = places.by_thread.lock() else { return };
-    while process.entered < given {
-        // A slot that is just being assigned is added at the next look.
-        let Some(barrier_state) = page.slot(process.entered) else { break };
-        if !barrier_state.has_ended {
-            by_thread.insert((pid, barrier_state.tid), Place { page: Arc::clone(page), slot: process.entered });
+    /// Opens a library's page. After the last failed attempt, the failure goes into the summary.
+    fn open(&mut self, root: &Root, mapping: &Mapping, preloads: &mut PreloadSummary) -> Option<Page> {
+        let error = match Page::open(root, self.pid, mapping) {
+            Ok(page) => return Some(page),
+            Err(error) => error,
+        };
+        let before = if self.refused.0 == mapping.inode { self.refused.1 } else { 0 };
+        self.refused = (mapping.inode, before + 1);
+        if self.refused.1 == REFUSALS {
+            preloads.unread.push((self.pid, error.to_string()));
         }
-        process.entered += 1;
+        None
     }
-}
 
-fn look_at_throttle(pid: u32, process: &mut Process, page: &Page, preloads: &mut PreloadSummary) {
-    if process.judged {
-        return;
-    }
-    match page.throttle() {
-        SpinThrottle::AsItWas => return,
-        SpinThrottle::Throttled => preloads.throttled += 1,
-        SpinThrottle::Refused => {
-            preloads.wasteful.push(Wasteful { pid, cpus_at_start: page.cpus_at_start().into(), refused: true });
+    /// Adds the slots that were assigned since the last look to `places`. A later slot with the same thread id belongs
+    /// to a later thread.
+    fn enter(&mut self, page: &Arc<Page>, places: &Places) {
+        let given = page.given();
+        if self.entered == given {
+            return;
+        }
+        let Ok(mut by_thread) = places.by_thread.lock() else { return };
+        while self.entered < given {
+            // A slot that is just being assigned is added at the next look.
+            let Some(barrier_state) = page.slot(self.entered) else { break };
+            if !barrier_state.has_ended {
+                by_thread.insert((self.pid, barrier_state.tid), Place { page: Arc::clone(page), slot: self.entered });
+            }
+            self.entered += 1;
         }
     }
-    process.judged = true;
+
+    fn look_at_throttle(&mut self, page: &Page, preloads: &mut PreloadSummary) {
+        if self.judged {
+            return;
+        }
+        match page.throttle() {
+            SpinThrottle::AsItWas => return,
+            SpinThrottle::Throttled => preloads.throttled += 1,
+            SpinThrottle::Refused => {
+                let cpus_at_start = page.cpus_at_start().into();
+                preloads.wasteful.push(Wasteful { pid: self.pid, cpus_at_start, refused: true });
+            }
+        }
+        self.judged = true;
+    }
 }
 
 fn leave(pid: u32, places: &Places) {
@@ -301,11 +278,6 @@ fn may_spin(task: &Task) -> bool {
     let variable = |name: &str| task.variable(name).ok().flatten();
     let passive = variable("OMP_WAIT_POLICY").is_some_and(|policy| policy.trim().eq_ignore_ascii_case("passive"));
     !passive && variable("GOMP_SPINCOUNT").is_none()
-}
-
-fn is_library(mapping: &Mapping, name: &str) -> bool {
-    let Backing::File { path, .. } = &mapping.backing else { return false };
-    path.file_name().and_then(|file| Path::new(file).to_str()).is_some_and(|file| file.starts_with(name))
 }
 
 #[cfg(test)]

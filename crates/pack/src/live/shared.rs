@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use watch::stands::{self, Table};
 use wire::{Stand, State};
 
-use super::held::Held;
+use super::held::{Failures, Held};
 use super::preload_pages::Places;
 use super::spins::Spins;
 use super::summary::Placed;
@@ -33,10 +33,8 @@ pub struct Core {
     pub controller: Controller,
     /// Managed threads, by member number.
     pub members: Vec<Held>,
-    /// Number of orders that could not be carried out. Orders for threads that had ended are not counted.
-    pub failures: u64,
-    /// Why the first failed order could not be carried out.
-    pub failure: Option<String>,
+    /// Orders that could not be carried out. Orders for threads that had ended are not counted.
+    pub failures: Failures,
     /// The log of orders, if one is wanted.
     pub log: Option<Vec<Placed>>,
     /// Buffer that is kept so that a period allocates no memory.
@@ -58,14 +56,8 @@ pub struct Sensors {
 impl Core {
     /// Makes a core without members.
     pub fn new(controller: Controller, log: bool) -> Core {
-        Core {
-            controller,
-            members: Vec::new(),
-            failures: 0,
-            failure: None,
-            log: log.then(Vec::new),
-            orders: Vec::new(),
-        }
+        let (failures, log) = (Failures::default(), log.then(Vec::new));
+        Core { controller, members: Vec::new(), failures, log, orders: Vec::new() }
     }
 
     /// Lets the controller decide, and carries out its orders.
@@ -83,21 +75,14 @@ impl Core {
 
     fn carry_out(&mut self, now_ns: u64, cpus: &[u32]) {
         for order in self.orders.drain(..) {
-            let member = &mut self.members[order.member()];
+            let member = &mut self.members[order.member];
             match member.obey(&order) {
-                Ok(()) => {}
-                // The thread has ended; the manager will notice.
-                Err(changes::Error::Gone(_)) => {}
-                Err(error) => {
-                    self.failures += 1;
-                    self.failure.get_or_insert_with(|| error.to_string());
-                }
+                // If the thread has ended, the manager will notice.
+                Ok(()) | Err(changes::Error::Gone(_)) => {}
+                Err(error) => self.failures.add(1, &error),
             }
             if let Some(log) = &mut self.log {
-                let to = match order {
-                    Order::Move { slot, why, .. } => Some((cpus[slot], why)),
-                    Order::Free { .. } => None,
-                };
+                let to = order.to.map(|(slot, why)| (cpus[slot], why));
                 log.push(Placed { at_ns: now_ns, tid: member.tid, to });
             }
         }
@@ -139,17 +124,8 @@ impl Sensors {
 impl Sense for Seeing<'_> {
     fn observation(&self, member: Member) -> Observation {
         let held = &self.members[member];
-        match self.sensors.table.read(held.stand) {
-            Some(stand) => self.sensors.observation(&stand, self.now_ns),
-            None => Observation {
-                run_ns: 0,
-                blocks: 0,
-                doing: Doing::Queued,
-                spins: false,
-                yields: false,
-                at: None,
-                out_ns: 0,
-            },
-        }
+        // A thread whose snapshot cannot be read counts as queued, without run time.
+        let stand = self.sensors.table.read(held.stand);
+        stand.map(|stand| self.sensors.observation(&stand, self.now_ns)).unwrap_or_default()
     }
 }

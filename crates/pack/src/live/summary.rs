@@ -35,6 +35,8 @@ pub struct Summary {
     pub preloads: PreloadSummary,
     /// What other programs ran on the pack's CPUs, by name, most CPU time first. Without BPF, only what /proc shows.
     pub others: Others,
+    /// CPU time of other programs on the pack's CPUs, ns; `None` if it was not measured.
+    pub others_ns: Option<u64>,
     /// The backend that observed the threads; `None` if the manager has failed.
     pub backend: Option<Backend>,
     /// Why a better backend was not used, if it was tried.
@@ -76,6 +78,7 @@ impl Summary {
             restored: self.restored + later.restored.saturating_sub(met_again),
             preloads: self.preloads.then(later.preloads),
             others: together(self.others, &later.others),
+            others_ns: [self.others_ns, later.others_ns].into_iter().flatten().reduce(|one, two| one + two),
             unrestored: self.unrestored || later.unrestored,
             diagnostics: [self.diagnostics, later.diagnostics].concat(),
             log: [self.log, later.log].concat(),

@@ -44,31 +44,14 @@ pub mod phases;
 pub mod split;
 
 use self::phases::Phases;
+pub use self::split::Rules;
 use self::split::{Candidate, Side, Terms, split};
-use super::bound::Shape;
 use super::capacity::counts;
 use super::seen::Seen;
 use super::{Arrange, Doing, Member, Observation, Order, Sense, Slot, Why};
 
 /// Full capacity, as the kernel counts it (SCHED_CAPACITY_SCALE).
 pub const FULL_CAPACITY: u64 = 1024;
-
-/// Parameters of the assignment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
-    /// Length of a slot's period, ns.
-    pub period_ns: u64,
-    /// Time that a thread loses when it changes its CPU, ns.
-    pub move_ns: u64,
-    /// Additional loss if the thread is running when it is moved, because the kernel stops its CPU, ns.
-    pub stop_ns: u64,
-}
-
-impl Default for Rules {
-    fn default() -> Rules {
-        Rules { period_ns: 500_000, move_ns: 20_000, stop_ns: 40_000 }
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -153,12 +136,12 @@ impl Assignment {
     }
 
     /// Adds `moving` to the moves of the pack's present period that only equalise progress. Returns whether the period
-    /// allows them all: equal progress needs no more than [`Shape::moves_per_slice`].
+    /// allows them all: equal progress needs no more than [`moves_per_slice`].
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.period_began_ns + self.rules.period_ns {
             (self.period_began_ns, self.moved) = (now_ns, 0);
         }
-        let most = Shape::new(self.assigned(), self.slots.len()).map_or(0, Shape::moves_per_slice);
+        let most = moves_per_slice(self.assigned(), self.slots.len());
         self.moved += moving;
         most == 0 || self.moved <= most
     }
@@ -268,7 +251,7 @@ impl Assignment {
 
     fn send(&mut self, member: Member, slot: Slot, now_ns: u64, why: Why, orders: &mut Vec<Order>) {
         self.put(member, Place::At { slot, since_ns: now_ns });
-        orders.push(Order::Move { member, slot, why });
+        orders.push(Order { member, to: Some((slot, why)) });
     }
 
     fn put(&mut self, member: Member, place: Place) {
@@ -339,7 +322,7 @@ impl Arrange for Assignment {
         for member in 0..self.threads.len() {
             if self.threads[member].slot().is_some() {
                 self.put(member, Place::Free);
-                orders.push(Order::Free { member });
+                orders.push(Order { member, to: None });
             }
         }
     }
@@ -365,12 +348,7 @@ impl Arrange for Assignment {
         let both = self.slots[slot].iter().chain(&self.slots[other]).copied();
         let members: Vec<Member> = both.filter(|&member| self.threads[member].runnable).collect();
         let threads: Vec<Candidate> = members.iter().map(|&member| self.candidate(member, slot)).collect();
-        let terms = Terms {
-            capacity: [self.capacities[slot], self.capacities[other]],
-            period_ns: self.rules.period_ns,
-            move_ns: self.rules.move_ns,
-            stop_ns: self.rules.stop_ns,
-        };
+        let terms = Terms { capacity: [self.capacities[slot], self.capacities[other]], rules: self.rules };
         let Some(sides) = split(terms, &threads) else { return };
         let why = why(&threads);
         let moving = threads.iter().zip(&sides).filter(|(thread, side)| thread.side != **side).count();
@@ -406,6 +384,15 @@ impl Arrange for Assignment {
     fn seen(&mut self) -> &mut Seen {
         &mut self.seen
     }
+}
+
+/// Returns the maximum number of moves per slice, in the whole pack, that are needed for equal progress. With
+/// `q = N div C` and `r = N mod C`: `2 * min((C-r)*q, N-(C-r)*q)`.
+#[must_use]
+pub fn moves_per_slice(threads: usize, cpus: usize) -> usize {
+    let (q, r) = (threads / cpus, threads % cpus);
+    let light = (cpus - r) * q;
+    2 * light.min(threads - light)
 }
 
 fn is_runnable(observation: &Observation) -> bool {

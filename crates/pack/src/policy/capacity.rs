@@ -4,8 +4,6 @@
 //! slowest thread delays all others at the next barrier, so the best counts are those with the largest smallest share
 //! (max-min).
 
-use std::cmp::Ordering;
-
 /// Returns max-min optimal counts of threads. Each thread goes to the group that gives it the largest *resulting*
 /// share, `capacity / (count + 1)`. This is D'Hondt's rule for the seats of a parliament; a test compares the result
 /// with all other distributions. Of groups with equal shares the first is chosen.
@@ -29,7 +27,7 @@ pub fn counts(capacities: &[u64], threads: usize) -> Vec<usize> {
 #[must_use]
 pub fn larger_share(capacity: u64, count: usize, other: u64, others: usize) -> bool {
     let (one, two) = (u128::from(capacity) * others as u128, u128::from(other) * count as u128);
-    one.cmp(&two) == Ordering::Greater
+    one > two
 }
 
 #[cfg(test)]

@@ -8,21 +8,11 @@ use super::{Arrange, Member, Observation, Order, Sense, Slot};
 /// A thread that ran for less than 1/50 of a window counts as not runnable in it.
 const IDLE_PART: u64 = 50;
 
-/// The rules that assign threads to slots.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Policy {
-    /// The rules of [`assignment`](super::assignment).
-    #[default]
-    Slots,
-    /// Other rules, for comparison. The function makes them for slots of the given capacities.
-    Other(fn(Vec<u64>) -> Box<dyn Arrange>),
-}
-
 /// Settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The rules that assign threads to slots.
-    pub policy: Policy,
+    /// Makes the rules that assign threads to slots of the given capacities: [`Assignment`], or others for comparison.
+    pub arrange: fn(Vec<u64>) -> Box<dyn Arrange>,
     /// How the length of periods is chosen.
     pub periods: Periods,
     /// True: always rotate, even if nothing is gained.
@@ -31,7 +21,8 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { policy: Policy::default(), periods: Periods::Adapted, always: false }
+        let arrange = |capacities| -> Box<dyn Arrange> { Box::new(Assignment::new(Rules::default(), capacities)) };
+        Settings { arrange, periods: Periods::Adapted, always: false }
     }
 }
 
@@ -86,15 +77,9 @@ impl Controller {
     /// [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY)). `own_ns` is cox's own CPU time so far.
     #[must_use]
     pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Controller {
-        let capacities = capacities.to_vec();
-        let slots = capacities.len();
-        let arrange: Box<dyn Arrange> = match settings.policy {
-            Policy::Slots => Box::new(Assignment::new(Rules::default(), capacities)),
-            Policy::Other(arrange) => arrange(capacities),
-        };
         Controller {
-            slots,
-            arrange,
+            slots: capacities.len(),
+            arrange: (settings.arrange)(capacities.to_vec()),
             follows: !matches!(settings.periods, Periods::Fixed(_)),
             mode: Mode::new(now_ns, settings.periods, settings.always),
             action: Action::Rest,

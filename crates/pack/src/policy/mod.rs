@@ -22,10 +22,8 @@
 //! - [`mode`]: whether rotation is worth it, and how long a period should be.
 //! - [`observation`], [`seen`]: observations of single threads, and their sums over a window.
 //! - [`controller`]: combines assignment and mode; the interface for live use and for the simulator.
-//! - [`bound`]: closed forms for the best possible result.
 
 pub mod assignment;
-pub mod bound;
 pub mod capacity;
 pub mod controller;
 pub mod mode;
@@ -62,39 +60,19 @@ pub trait Arrange: std::fmt::Debug + Send {
 
 /// The policy's decision on one thread, which changes the thread's affinity mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The thread may run on this slot's CPU only.
-    Move {
-        /// The thread.
-        member: Member,
-        /// The slot.
-        slot: Slot,
-        /// The reason, for the log.
-        why: Why,
-    },
-    /// The thread may run on all CPUs of the pack; the kernel chooses.
-    Free {
-        /// The thread.
-        member: Member,
-    },
+pub struct Order {
+    /// The thread.
+    pub member: Member,
+    /// The slot whose CPU the thread is bound to, and the reason for the log. `None`: the thread may run on all CPUs of
+    /// the pack, and the kernel chooses.
+    pub to: Option<(Slot, Why)>,
 }
 
 impl Order {
-    /// Returns the thread that the order moves or frees.
-    #[must_use]
-    pub fn member(&self) -> Member {
-        match *self {
-            Order::Move { member, .. } | Order::Free { member } => member,
-        }
-    }
-
     /// Returns the slot that the thread is bound to; `None` if it may use the whole pack.
     #[must_use]
     pub fn place(&self) -> Option<Slot> {
-        match *self {
-            Order::Move { slot, .. } => Some(slot),
-            Order::Free { .. } => None,
-        }
+        self.to.map(|(slot, _)| slot)
     }
 }
 

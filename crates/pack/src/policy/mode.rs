@@ -28,7 +28,6 @@ pub mod search;
 
 use self::search::{Gave, Search, mixed};
 pub use self::search::{PERIODS_NS, Periods};
-use super::bound::Shape;
 use super::seen::Seen;
 
 /// The shortest window, ns; shorter ones are too noisy.
@@ -193,8 +192,6 @@ pub struct Mode {
     soon: bool,
     /// True until something is known about the program.
     starting: bool,
-    /// The kind of waiting that the last measurement showed.
-    kind: Option<Kind>,
     /// Efficiency without rotation at the last measurement.
     without: Option<f64>,
     /// True while threads are rotated for one window in order to spread them evenly.
@@ -219,7 +216,6 @@ impl Mode {
             settled: false,
             soon: true,
             starting: true,
-            kind: None,
             without: None,
             spreading: false,
             spread: false,
@@ -255,12 +251,6 @@ impl Mode {
         (self.without.filter(|_| self.settled), self.search.efficiency())
     }
 
-    /// Returns how threads wait, as measured last; `None` before the first measurement.
-    #[must_use]
-    pub fn kind(&self) -> Option<Kind> {
-        self.kind
-    }
-
     /// Ends a window and decides what comes next.
     pub fn decide(&mut self, now_ns: u64, slots: usize, window: &Window) {
         let efficiency = efficiency(window);
@@ -274,7 +264,6 @@ impl Mode {
                 let in_the_way = Kind::of(window, slots) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
                 if in_the_way && self.may_win(efficiency) {
                     self.without = Some(efficiency);
-                    self.kind = Some(Kind::Spinning);
                     return self.rotate(now_ns);
                 }
                 self.action = Action::Measure { look_ns: look_ns(window, slots) };
@@ -293,11 +282,10 @@ impl Mode {
             Action::Measure { .. } => {
                 let without = self.without.map_or(efficiency, |before| mixed(before, efficiency));
                 self.without = Some(without);
-                self.kind = Some(Kind::of(window, slots));
-                if !self.kind.is_some_and(Kind::may_gain) || !self.may_win(without) {
+                if !Kind::of(window, slots).may_gain() || !self.may_win(without) {
                     return self.rest(now_ns);
                 }
-                let evenly = Shape::new(window.active, slots).is_some_and(|shape| shape.static_slowdown() == 1.0);
+                let evenly = window.active.is_multiple_of(slots);
                 self.spreading = evenly && !std::mem::replace(&mut self.spread, true);
                 self.rotate(now_ns);
             }

@@ -7,11 +7,12 @@ pub type Member = usize;
 pub type Slot = usize;
 
 /// The scheduling state of a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doing {
     /// The thread is on a CPU.
     Runs,
     /// The thread is runnable and waits for a CPU.
+    #[default]
     Queued,
     /// The thread is blocked in the kernel.
     Blocked,
@@ -20,7 +21,7 @@ pub enum Doing {
 }
 
 /// What the sensors know about a thread at one time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
     /// CPU time so far, ns.
     pub run_ns: u64,

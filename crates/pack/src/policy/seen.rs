@@ -82,7 +82,7 @@ mod tests {
     const SLOT: Slot = 0;
 
     fn out(at_ns: u64, spins: bool, doing: Doing) -> Observation {
-        Observation { run_ns: 0, blocks: 0, doing, spins, yields: false, at: Some(SLOT), out_ns: at_ns }
+        Observation { doing, spins, at: Some(SLOT), out_ns: at_ns, ..Observation::default() }
     }
 
     fn ticked(now_ns: u64, here: &[Observation]) -> (u64, u64) {

@@ -9,9 +9,8 @@ use super::program::{Act, Program, Wait};
 use super::queue::{Entity, Queue};
 use crate::policy::assignment::FULL_CAPACITY;
 use crate::policy::controller::{Controller, Settings, Totals};
-use crate::policy::mode::Action;
 use crate::policy::{Doing, Member, Observation, Order, Sense, Slot};
-use crate::trial::{Did, Look, Seen, Trial};
+use crate::trial::{Did, Look, Seen, Trial, look_ns};
 
 /// Time between two ticks of the kernel, ns: 250 Hz.
 const KERNEL_TICK_NS: u64 = 4_000_000;
@@ -59,7 +58,7 @@ pub enum Packing {
 }
 
 /// The result of a simulation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Time until the last thread has ended, ns.
     pub elapsed_ns: u64,
@@ -103,7 +102,7 @@ struct Cpu {
     slice_over: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Thread {
     act: Act,
     cpu: usize,
@@ -130,11 +129,10 @@ struct Machine<'p> {
     arrived: usize,
     rounds: u64,
     ended: usize,
-    own_ns: u64,
-    longest_wait_ns: u64,
-    switches: u64,
     slot_version: u64,
     trial: Option<Trial>,
+    /// The result so far.
+    outcome: Outcome,
 }
 
 /// Runs a program to its end on CPUs of these capacities (relative to [`FULL_CAPACITY`]).
@@ -172,23 +170,16 @@ pub fn run(program: &Program, capacities: &[u64], packing: Packing, costs: Costs
             _ => {}
         }
     }
-    let mut seen = None;
-    let totals = controller.map_or(Totals::default(), |mut controller| {
+    let (now_ns, own_ns) = (machine.now_ns, machine.outcome.own_ns);
+    if let Some(mut controller) = controller {
         if let Some(mut trial) = machine.trial.take() {
-            seen = Some(trial.end(&mut controller, machine.now_ns, machine.own_ns, &machine));
+            machine.outcome.trial = Some(trial.end(&mut controller, now_ns, own_ns, &machine));
         }
-        controller.end(machine.now_ns, machine.own_ns, &machine, &mut orders);
-        controller.totals()
-    });
-    Outcome {
-        elapsed_ns: machine.now_ns,
-        run_ns: machine.threads.iter().map(|thread| thread.run_ns).collect(),
-        own_ns: machine.own_ns,
-        totals,
-        longest_wait_ns: machine.longest_wait_ns,
-        switches: machine.switches,
-        trial: seen,
+        controller.end(now_ns, own_ns, &machine, &mut orders);
+        machine.outcome.totals = controller.totals();
     }
+    let run_ns = machine.threads.iter().map(|thread| thread.run_ns).collect();
+    Outcome { elapsed_ns: now_ns, run_ns, ..machine.outcome }
 }
 
 impl Sense for Machine<'_> {
@@ -218,17 +209,6 @@ impl Sense for Machine<'_> {
 impl<'p> Machine<'p> {
     fn new(program: &'p Program, capacities: &[u64], costs: Costs, seed: u64) -> Machine<'p> {
         let cpus = capacities.iter().map(|&capacity| Cpu { capacity, ..Cpu::default() }).collect();
-        let thread = Thread {
-            act: Act::End,
-            cpu: 0,
-            pinned: None,
-            run_ns: 0,
-            blocks: 0,
-            refill_ns: 0,
-            seen_spinning: false,
-            rounds: 0,
-            queued_since_ns: 0,
-        };
         Machine {
             program,
             costs,
@@ -236,17 +216,15 @@ impl<'p> Machine<'p> {
             events: BinaryHeap::new(),
             serial: 0,
             cpus,
-            threads: vec![thread; program.threads],
+            threads: vec![Thread::default(); program.threads],
             entities: vec![Entity::default(); program.threads],
             random: Random::new(seed),
             arrived: 0,
             rounds: 0,
             ended: 0,
-            own_ns: 0,
-            longest_wait_ns: 0,
-            switches: 0,
             slot_version: 0,
             trial: None,
+            outcome: Outcome::default(),
         }
     }
 
@@ -327,14 +305,12 @@ impl<'p> Machine<'p> {
         let next = self.cpus[number].queue.pick(&self.entities).or_else(|| self.pull(number));
         if next != before {
             if let Some(before) = before {
-                let thread = &mut self.threads[before];
-                thread.seen_spinning = thread.act.is_spinning();
-                thread.queued_since_ns = self.now_ns;
+                self.switch_out(before);
             }
             if let Some(next) = next {
                 let waited_ns = self.now_ns.saturating_sub(self.threads[next].queued_since_ns);
-                self.longest_wait_ns = self.longest_wait_ns.max(waited_ns);
-                self.switches += 1;
+                self.outcome.longest_wait_ns = self.outcome.longest_wait_ns.max(waited_ns);
+                self.outcome.switches += 1;
             }
             let cpu = &mut self.cpus[number];
             cpu.current = next;
@@ -342,6 +318,13 @@ impl<'p> Machine<'p> {
         }
         self.cpus[number].slice_over = false;
         self.arm(number);
+    }
+
+    /// Stores what the sensors see of a thread that is switched out.
+    fn switch_out(&mut self, thread: usize) {
+        let thread = &mut self.threads[thread];
+        thread.seen_spinning = thread.act.is_spinning();
+        thread.queued_since_ns = self.now_ns;
     }
 
     /// Takes a waiting thread that is not pinned from the longest queue of another CPU, and moves it to this one.
@@ -379,8 +362,7 @@ impl<'p> Machine<'p> {
         self.charge(number);
         self.cpus[number].queue.leave(thread, &mut self.entities);
         if self.cpus[number].current == Some(thread) {
-            self.threads[thread].seen_spinning = self.threads[thread].act.is_spinning();
-            self.threads[thread].queued_since_ns = self.now_ns;
+            self.switch_out(thread);
             self.cpus[number].current = None;
         }
     }
@@ -497,13 +479,13 @@ impl<'p> Machine<'p> {
         self.push(self.now_ns + LOOK_NS, Event::Look);
         let mut trial = self.trial.take();
         let changed = match &mut trial {
-            Some(trial) => trial.look(controller, self.now_ns, self.own_ns, self, orders),
-            None => controller.look(self.now_ns, self.own_ns, self, orders),
+            Some(trial) => trial.look(controller, self.now_ns, self.outcome.own_ns, self, orders),
+            None => controller.look(self.now_ns, self.outcome.own_ns, self, orders),
         };
         self.trial = trial;
         if changed {
             self.slot_version += 1;
-            if self.trial.is_some() || matches!(controller.action(), Action::Measure { .. }) {
+            if look_ns(controller.action(), self.trial.is_some()).is_some() {
                 self.push(self.now_ns, Event::Sample { version: self.slot_version });
             }
             if let Some(tick_ns) = controller.tick_ns() {
@@ -519,22 +501,15 @@ impl<'p> Machine<'p> {
     }
 
     fn sample(&mut self, version: u64, controller: &mut Controller) {
-        let look_ns = match (controller.action(), &self.trial) {
-            (Action::Measure { look_ns }, _) => look_ns,
-            (_, Some(trial)) => trial.look_ns(),
-            (Action::Rest | Action::Rotate { .. }, None) => return,
+        let Some(look_ns) = look_ns(controller.action(), self.trial.is_some()) else { return };
+        let look = |thread: usize| Look {
+            tid: thread as u32,
+            did: if self.threads[thread].act.is_spinning() { Did::Waited } else { Did::Worked },
         };
-        let running = self.cpus.iter().filter_map(|cpu| cpu.current);
-        let (mut samples, mut spinning) = (0, 0);
-        let mut looks = Vec::new();
-        for thread in running {
-            let spins = self.threads[thread].act.is_spinning();
-            samples += 1;
-            spinning += u64::from(spins);
-            looks.push(Look { tid: thread as u32, did: if spins { Did::Waited } else { Did::Worked } });
-        }
+        let looks: Vec<Look> = self.cpus.iter().filter_map(|cpu| cpu.current).map(look).collect();
+        let spinning = looks.iter().filter(|look| look.did == Did::Waited).count() as u64;
         let yielding = if self.program.wait == Wait::Yield { spinning } else { 0 };
-        controller.sampled(samples, spinning, yielding);
+        controller.sampled(looks.len() as u64, spinning, yielding);
         if let Some(trial) = &mut self.trial {
             trial.sampled(looks.into_iter());
         }
@@ -547,9 +522,7 @@ impl<'p> Machine<'p> {
         self.charge(slot);
         // The ticker takes the CPU, so the thread that ran is switched out.
         if let Some(current) = self.cpus[slot].current.take() {
-            let thread = &mut self.threads[current];
-            thread.seen_spinning = thread.act.is_spinning();
-            thread.queued_since_ns = self.now_ns;
+            self.switch_out(current);
         }
         self.spend(slot, self.costs.tick_ns);
         controller.tick(slot, self.now_ns, self, orders);
@@ -564,14 +537,14 @@ impl<'p> Machine<'p> {
     /// Charges the controller for `ns` of a CPU's time.
     fn spend(&mut self, number: usize, ns: u64) {
         self.charge(number);
-        self.own_ns += ns;
+        self.outcome.own_ns += ns;
         let cpu = &mut self.cpus[number];
         cpu.since_ns = cpu.since_ns.max(self.now_ns) + ns;
     }
 
     fn carry_out(&mut self, by: usize, orders: &mut Vec<Order>) {
         for order in orders.drain(..) {
-            let (member, pinned) = (order.member(), order.place());
+            let (member, pinned) = (order.member, order.place());
             // As in `live::held`: an order that changes nothing costs nothing.
             if self.threads[member].pinned == pinned {
                 continue;

@@ -32,7 +32,7 @@ pub struct Program {
 }
 
 /// What a thread does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Act {
     /// The thread works; this much work is left in this round, ns.
     Work(u64),
@@ -43,6 +43,7 @@ pub enum Act {
     /// The thread sleeps.
     Sleep,
     /// The thread has ended.
+    #[default]
     End,
 }
 

@@ -25,8 +25,8 @@ impl Manager<'_> {
             "CPUs of the pack had no rotation: cox could not run there (offline, or not allowed), or had no timer (too many open files)",
         );
         let left = self.holder.left();
-        if let Some(why) = &left.why {
-            say(left.threads as u64, &format!("threads were not packed; the reason for the first one: {why}"));
+        if let Some(why) = &left.first {
+            say(left.count as u64, &format!("threads were not packed; the reason for the first one: {why}"));
         }
     }
 
@@ -56,10 +56,10 @@ impl Manager<'_> {
             self.summary.totals = core.controller.totals();
             (self.summary.without, self.summary.with) = core.controller.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
-            if let Some(failure) = core.failure.take() {
-                self.summary
-                    .diagnostics
-                    .push(format!("{} changes of affinity masks failed; the first one: {failure}", core.failures));
+            if let Some(first) = &core.failures.first {
+                let count = core.failures.count;
+                let failed = format!("{count} changes of affinity masks failed; the first one: {first}");
+                self.summary.diagnostics.push(failed);
             }
         }
         // Threads created since the last look are taken too, so that their masks are restored.

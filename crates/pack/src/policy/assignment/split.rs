@@ -57,17 +57,30 @@ pub struct Candidate {
     pub since_ns: u64,
 }
 
+/// Parameters of the assignment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Length of a slot's period, which is how long a division lasts, ns.
+    pub period_ns: u64,
+    /// Time that a thread loses when it changes its CPU, ns.
+    pub move_ns: u64,
+    /// Additional loss if the thread is running when it is moved, because the kernel stops its CPU, ns.
+    pub stop_ns: u64,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { period_ns: 500_000, move_ns: 20_000, stop_ns: 40_000 }
+    }
+}
+
 /// Capacities of the two CPUs, and costs of moves.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// Capacities of [`Side::Here`] and [`Side::There`].
     pub capacity: [u64; 2],
-    /// How long the division will last, ns.
-    pub period_ns: u64,
-    /// Cost of a move, ns.
-    pub move_ns: u64,
-    /// Additional cost of moving a running thread, ns.
-    pub stop_ns: u64,
+    /// Length of the period, and costs of moves.
+    pub rules: Rules,
 }
 
 /// Returns the best CPU for each thread, in the order of `threads`; `None` if the present division is the best.
@@ -108,7 +121,7 @@ impl<'t> Scene<'t> {
     fn new(terms: Terms, threads: &'t [Candidate]) -> Scene<'t> {
         let furthest_ns = threads.iter().map(|thread| thread.progress_ns).max().unwrap_or(0);
         let periods_behind =
-            |thread: &Candidate| (furthest_ns - thread.progress_ns) as f64 / terms.period_ns.max(1) as f64;
+            |thread: &Candidate| (furthest_ns - thread.progress_ns) as f64 / terms.rules.period_ns.max(1) as f64;
         let spinners = threads.iter().filter(|thread| thread.spins).count();
         let alike = spinners == 1 && threads.len() == 3;
         let weight = |thread: &Candidate| match thread.spins {
@@ -121,7 +134,7 @@ impl<'t> Scene<'t> {
 
     /// Returns the cost of moving a thread, ns.
     fn cost(&self, place: usize) -> u64 {
-        self.terms.move_ns + if self.threads[place].runs { self.terms.stop_ns } else { 0 }
+        self.terms.rules.move_ns + if self.threads[place].runs { self.terms.rules.stop_ns } else { 0 }
     }
 
     /// Returns the working threads in the order in which they should get the side `first`: least served first, the
@@ -179,7 +192,7 @@ impl<'t> Scene<'t> {
     fn time(&self, side: Side, sharing: usize, useful: f64) -> f64 {
         let [here, there] = self.terms.capacity;
         let capacity = self.terms.capacity[side as usize] as f64 / here.max(there).max(1) as f64;
-        if sharing == 0 { 0.0 } else { self.terms.period_ns as f64 * capacity * useful / sharing as f64 }
+        if sharing == 0 { 0.0 } else { self.terms.rules.period_ns as f64 * capacity * useful / sharing as f64 }
     }
 
     fn sides(&self, plan: &Plan) -> Vec<Side> {
@@ -199,7 +212,8 @@ mod tests {
     use proptest::prelude::*;
 
     const PERIOD_NS: u64 = 500_000;
-    const TERMS: Terms = Terms { capacity: [1024; 2], period_ns: PERIOD_NS, move_ns: 20_000, stop_ns: 50_000 };
+    const RULES: Rules = Rules { period_ns: PERIOD_NS, move_ns: 20_000, stop_ns: 50_000 };
+    const TERMS: Terms = Terms { capacity: [1024; 2], rules: RULES };
 
     fn works(side: Side, progress_ns: u64) -> Candidate {
         Candidate { side, spins: false, runs: false, progress_ns, since_ns: 0 }
@@ -278,9 +292,9 @@ mod tests {
         let worth = |(thread, &side): (&Candidate, &Side)| {
             let three = threads.len() == 3 && threads.iter().filter(|t| t.spins).count() == 1;
             let weight =
-                if three { 1.0 } else { 1.0 + (furthest - thread.progress_ns) as f64 / terms.period_ns as f64 };
-            let time = if thread.spins { 0.0 } else { terms.period_ns as f64 * share(side) * weight };
-            let cost = terms.move_ns + if thread.runs { terms.stop_ns } else { 0 };
+                if three { 1.0 } else { 1.0 + (furthest - thread.progress_ns) as f64 / terms.rules.period_ns as f64 };
+            let time = if thread.spins { 0.0 } else { terms.rules.period_ns as f64 * share(side) * weight };
+            let cost = terms.rules.move_ns + if thread.runs { terms.rules.stop_ns } else { 0 };
             time - if side == thread.side { 0.0 } else { cost as f64 }
         };
         threads.iter().zip(sides).map(worth).sum()
@@ -303,7 +317,8 @@ mod tests {
         /// sorting by progress is optimal. With them it is a rule of thumb, never worse than staying.
         #[test]
         fn no_arrangement_is_worth_more(threads in candidates(), slow in 256..1024u64, free in any::<bool>()) {
-            let terms = Terms { capacity: [1024, slow], move_ns: if free { 0 } else { 20_000 }, stop_ns: if free { 0 } else { 50_000 }, ..TERMS };
+            let rules = if free { Rules { move_ns: 0, stop_ns: 0, ..RULES } } else { RULES };
+            let terms = Terms { capacity: [1024, slow], rules };
             let stay: Vec<Side> = threads.iter().map(|t| t.side).collect();
             let chosen = split(terms, &threads).unwrap_or_else(|| stay.clone());
             let found = worth(terms, &threads, &chosen);

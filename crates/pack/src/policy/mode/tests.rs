@@ -75,12 +75,11 @@ fn rotating(periods: Periods, without: f64) -> Mode {
 fn measures_first_and_lets_the_kernel_settle() {
     let mut mode = adapted();
     assert!(measures(&mode));
-    assert_eq!((mode.kind(), mode.efficiencies()), (None, (None, None)));
+    assert_eq!(mode.efficiencies(), (None, None));
     assert_eq!(settles(&mut mode, &spinning(0.8)), (Action::Measure { look_ns: LOOK_NS }, MEASURE_NS));
     assert_eq!(mode.efficiencies().0, None, "what was seen while settling does not count");
     assert_eq!(next(&mut mode, &spinning(0.9)).0, Action::Rotate { period_ns: PERIODS_NS[FIRST_PERIOD] });
     assert_eq!(mode.efficiencies(), (Some(0.9), None));
-    assert_eq!(mode.kind(), Some(Kind::Spinning));
 }
 
 /// Samples cost threads that meet often more than they tell where nobody spins.
@@ -144,7 +143,7 @@ fn rests_where_nothing_can_be_won() {
         settles(&mut mode, &window);
         assert!(measures(&mode), "{name}");
         assert_eq!(next(&mut mode, &window), (Action::Rest, REST_NS.0), "{name}");
-        assert_eq!(mode.kind(), Some(kind), "{name}");
+        assert_eq!(Kind::of(&window, SLOTS), kind, "{name}");
     }
 }
 
@@ -537,8 +536,8 @@ fn verification_notices_that_the_program_has_become_another() {
     let mut mode = adapted();
     verified_after_s(&mut mode, 0.8, 0.88);
     settles(&mut mode, &blocking(0.99, 1_000_000));
-    next(&mut mode, &blocking(0.99, 1_000_000));
-    assert_eq!((mode.action(), mode.kind()), (Action::Rest, Some(Kind::Free)));
+    assert_eq!(Kind::of(&blocking(0.99, 1_000_000), SLOTS), Kind::Free);
+    assert_eq!(next(&mut mode, &blocking(0.99, 1_000_000)).0, Action::Rest);
 }
 
 /// Half of the CPUs' time went to somebody else: the threads do not wait for one another, and no period would

@@ -7,6 +7,8 @@
 
 use std::num::NonZeroUsize;
 
+use pack::policy::assignment::moves_per_slice;
+
 /// The size of a barrier program and of its pack.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -62,21 +64,11 @@ impl Shape {
         1.0 + slice_ns * self.c() / (self.per_cpu() * self.n() * work_ns)
     }
 
-    /// Returns the maximum number of moves per slice, in the whole pack, that are needed for equal progress: `2 *
-    /// min((C-r)*q, N-(C-r)*q)`.
-    #[must_use]
-    pub fn moves_per_slice(self) -> usize {
-        let (n, c) = (self.threads.get(), self.cpus.get());
-        let (q, r) = (n / c, n % c);
-        let light = (c - r) * q;
-        2 * light.min(n - light)
-    }
-
     /// Returns the slice with the smallest sum of imbalance and cost, `sqrt((M*m + k)*q*T/(0.4*C))`, ns. Simulated
     /// imbalance at the end of a phase is 0.4 of the bound; moves and decisions cost `M*m + k` per slice.
     #[must_use]
     pub fn best_slice_ns(self, work_ns: f64, move_ns: f64, decision_ns: f64) -> f64 {
-        let cost = self.moves_per_slice() as f64 * move_ns + decision_ns;
+        let cost = moves_per_slice(self.threads.get(), self.cpus.get()) as f64 * move_ns + decision_ns;
         (cost * self.per_cpu() * self.ideal_phase_ns(work_ns) / (0.4 * self.c())).sqrt()
     }
 }
@@ -98,13 +90,6 @@ mod tests {
             let s = shape(n, c).static_slowdown();
             assert!((1.0 - 1.0 / s - saving).abs() < 0.0006, "{n}/{c}: {s}");
         }
-    }
-
-    #[test]
-    fn moves() {
-        assert_eq!(shape(16, 15).moves_per_slice(), 4);
-        assert_eq!(shape(3, 2).moves_per_slice(), 2);
-        assert_eq!(shape(4, 2).moves_per_slice(), 0);
     }
 
     /// The optimum of research section 5 for 16 threads on 15 CPUs and 20 us a move.
