@@ -46,52 +46,28 @@ pub enum Part {
     Reporting,
 }
 
-/// All parts, in the order in which a session has them.
-pub const ALL: [Part; 15] = [
-    Part::Preparing,
-    Part::Types,
-    Part::Opening,
-    Part::Loading,
-    Part::Attaching,
-    Part::Sampling,
-    Part::Forking,
-    Part::Guarding,
-    Part::Enrolling,
-    Part::Starting,
-    Part::Running,
-    Part::Closing,
-    Part::Detaching,
-    Part::Reading,
-    Part::Reporting,
+/// All parts and their names, in the order in which a session has them.
+const PARTS: [(Part, &str); 15] = [
+    (Part::Preparing, "reading options, opening outputs"),
+    (Part::Types, "reading the kernel's types"),
+    (Part::Opening, "opening the BPF object"),
+    (Part::Loading, "verifying and loading BPF programs"),
+    (Part::Attaching, "attaching"),
+    (Part::Sampling, "starting the sampling clocks"),
+    (Part::Forking, "forking the program"),
+    (Part::Guarding, "starting journal and guardian"),
+    (Part::Enrolling, "registering the program's threads"),
+    (Part::Starting, "its exec"),
+    (Part::Running, "the program runs"),
+    (Part::Closing, "reading clocks, restoring masks"),
+    (Part::Detaching, "detaching"),
+    (Part::Reading, "reading binaries"),
+    (Part::Reporting, "account and report"),
 ];
-
-impl Part {
-    /// Returns the part's name, as it is written and printed.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Part::Preparing => "reading options, opening outputs",
-            Part::Types => "reading the kernel's types",
-            Part::Opening => "opening the BPF object",
-            Part::Loading => "verifying and loading BPF programs",
-            Part::Attaching => "attaching",
-            Part::Sampling => "starting the sampling clocks",
-            Part::Forking => "forking the program",
-            Part::Guarding => "starting journal and guardian",
-            Part::Enrolling => "registering the program's threads",
-            Part::Starting => "its exec",
-            Part::Running => "the program runs",
-            Part::Closing => "reading clocks, restoring masks",
-            Part::Detaching => "detaching",
-            Part::Reading => "reading binaries",
-            Part::Reporting => "account and report",
-        }
-    }
-}
 
 /// Time at which the last part was done, in nanoseconds on CLOCK_MONOTONIC; 0 if the stopwatch is off.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
-static TOOK_NS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
+static TOOK_NS: [AtomicU64; PARTS.len()] = [const { AtomicU64::new(0) }; PARTS.len()];
 
 /// Starts the stopwatch. Returns the current time in nanoseconds on CLOCK_MONOTONIC.
 pub fn begin() -> u64 {
@@ -110,9 +86,9 @@ pub fn done(part: Part) {
     TOOK_NS[part as usize].fetch_add(now_ns.saturating_sub(last_ns), Ordering::Relaxed);
 }
 
-/// Returns each part and the time that it has taken so far, in nanoseconds.
-pub fn taken() -> impl Iterator<Item = (Part, u64)> {
-    ALL.into_iter().zip(&TOOK_NS).map(|(part, took)| (part, took.load(Ordering::Relaxed)))
+/// Returns the name of each part, and the time that it has taken so far, in nanoseconds.
+pub fn taken() -> impl Iterator<Item = (&'static str, u64)> {
+    PARTS.into_iter().zip(&TOOK_NS).map(|((_, name), took)| (name, took.load(Ordering::Relaxed)))
 }
 
 #[cfg(test)]
@@ -130,7 +106,7 @@ mod tests {
             done(part);
         }
         let end_ns = monotonic_ns();
-        let of = |wanted| taken().find(|(part, _)| *part == wanted).unwrap().1;
+        let of = |part: Part| TOOK_NS[part as usize].load(Ordering::Relaxed);
         assert!(of(Part::Opening) >= 4_000_000 && of(Part::Loading) >= 2_000_000);
         let sum: u64 = taken().map(|(_, ns)| ns).sum();
         assert!(sum <= end_ns - begin_ns && sum >= 6_000_000, "{sum}");
@@ -138,6 +114,6 @@ mod tests {
 
     #[test]
     fn every_part_is_at_its_own_place() {
-        assert!(ALL.iter().enumerate().all(|(at, part)| *part as usize == at));
+        assert!(PARTS.iter().enumerate().all(|(at, (part, _))| *part as usize == at));
     }
 }

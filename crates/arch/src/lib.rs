@@ -35,9 +35,6 @@ pub use processor::{ELF_MACHINE, LOADER, supported};
 pub use processor::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES, import_slot};
 use wire::Cause;
 
-/// Number of entries in the table of system calls that BPF gets. Higher numbers (x32) count as `other`.
-pub const SYSCALL_TABLE_LEN: usize = 512;
-
 /// The cause of a block in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockedIn {

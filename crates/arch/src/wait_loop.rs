@@ -45,10 +45,15 @@ pub enum Callee {
 pub struct WaitLoops {
     /// Spans of instructions in small loops, in ascending order: first address, end, verdict.
     pub(crate) spans: Vec<(u64, u64, Verdict)>,
-    pub(crate) pauses: bool,
-    pub(crate) yields: bool,
-    pub(crate) relaxes_only: bool,
-    pub(crate) looks_only: bool,
+    /// Whether the function contains `pause` or one of its newer variants.
+    pub pauses: bool,
+    /// Whether the function calls a function that gives up the CPU.
+    pub yields: bool,
+    /// Whether the function is short, without loops and calls, and contains `pause`.
+    pub relaxes_only: bool,
+    /// Whether the function is short, without loops and calls, and stores nothing except what it pushes. A waiting loop may call such a
+    /// function as its test; the property alone does not mean that the function waits.
+    pub looks_only: bool,
 }
 
 impl WaitLoops {
@@ -59,26 +64,5 @@ impl WaitLoops {
             Some((_, end, verdict)) if ip < end => verdict,
             _ => Verdict::Straight,
         }
-    }
-
-    /// Returns whether the function contains `pause` or one of its newer variants.
-    pub fn pauses(&self) -> bool {
-        self.pauses
-    }
-
-    /// Returns whether the function calls a function that gives up the CPU.
-    pub fn yields(&self) -> bool {
-        self.yields
-    }
-
-    /// Returns whether the function is short, without loops and calls, and contains `pause`.
-    pub fn relaxes_only(&self) -> bool {
-        self.relaxes_only
-    }
-
-    /// Returns whether the function is short, without loops and calls, and stores nothing except what it pushes. A waiting loop may call
-    /// such a function as its test; the property alone does not mean that the function waits.
-    pub fn looks_only(&self) -> bool {
-        self.looks_only
     }
 }

@@ -2,10 +2,11 @@
 //! They are in assembly, because only assembly sees the return address and leaves any number of arguments in place. This module also
 //! defines a thread-local word that two instructions can read.
 
-/// Defines interposed functions of one argument or none. `$inner` receives the argument, if any, and the return address.
+/// Defines interposed functions in assembly.
+#[doc(hidden)]
 #[macro_export]
-macro_rules! with_caller {
-    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
+macro_rules! interposed {
+    ($($(#[$doc:meta])* $name:ident { $($assembly:tt)* })*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
@@ -13,9 +14,17 @@ macro_rules! with_caller {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name() {
-            ::std::arch::naked_asm!("mov rsi, [rsp]", "jmp {inner}", inner = sym $inner)
+            ::std::arch::naked_asm!($($assembly)*)
         }
     )* };
+}
+
+/// Defines interposed functions of one argument or none. `$inner` receives the argument, if any, and the return address.
+#[macro_export]
+macro_rules! with_caller {
+    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => {
+        $crate::interposed! { $($(#[$doc])* $name { "mov rsi, [rsp]", "jmp {inner}", inner = sym $inner })* }
+    };
 }
 
 /// Calls `{inner}` with the first integer argument, if there is one, and the return address. Then jumps to the address that `{inner}`
@@ -50,17 +59,9 @@ macro_rules! dispatch_asm {
 /// returns the address at which execution continues, with all arguments unchanged.
 #[macro_export]
 macro_rules! dispatched {
-    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// The same requirements as for the real function apply to the caller.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
-            ::std::arch::naked_asm!($crate::dispatch_asm!(), inner = sym $inner)
-        }
-    )* };
+    ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => {
+        $crate::interposed! { $($(#[$doc])* $name { $crate::dispatch_asm!(), inner = sym $inner })* }
+    };
 }
 
 /// Defines a function as [`dispatched`] does, but without interposing: other code calls the function through a pointer.
@@ -78,46 +79,30 @@ macro_rules! dispatched_inside {
 /// offset `$at` is not zero, they jump to `$ours` directly.
 #[macro_export]
 macro_rules! ours_or_dispatched {
-    (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => { $(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// The same requirements as for the real function apply to the caller.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
-            // rax holds no argument.
-            ::std::arch::naked_asm!(
-                "mov rax, qword ptr [rip + cox_preload_word@GOTTPOFF]",
-                "mov rax, qword ptr fs:[rax]",
-                "test rax, rax",
-                "jz 2f",
-                "cmp qword ptr [rax + {at}], 0",
-                "jne {ours}",
-                "2:",
-                $crate::dispatch_asm!(),
-                at = const $at,
-                ours = sym $ours,
-                inner = sym $inner,
-            )
-        }
-    )* };
+    (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
+        // rax holds no argument.
+        $crate::interposed! { $($(#[$doc])* $name {
+            "mov rax, qword ptr [rip + cox_preload_word@GOTTPOFF]",
+            "mov rax, qword ptr fs:[rax]",
+            "test rax, rax",
+            "jz 2f",
+            "cmp qword ptr [rax + {at}], 0",
+            "jne {ours}",
+            "2:",
+            $crate::dispatch_asm!(),
+            at = const $at,
+            ours = sym $ours,
+            inner = sym $inner,
+        })* }
+    };
 }
 
 /// Defines interposed functions that jump to the address in the variable `$place`.
 #[macro_export]
 macro_rules! by_pointer {
-    ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        /// The same requirements as for the real function apply to the caller.
-        #[unsafe(naked)]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C-unwind" fn $name() {
-            ::std::arch::naked_asm!("jmp qword ptr [rip + {place}]", place = sym $place)
-        }
-    )* };
+    ($($(#[$doc:meta])* $name:ident => $place:path;)*) => {
+        $crate::interposed! { $($(#[$doc])* $name { "jmp qword ptr [rip + {place}]", place = sym $place })* }
+    };
 }
 
 /// Defines a thread-local word, 0 at first, with the functions `word` and `set_word`. Use it at most once in a library.

@@ -40,7 +40,7 @@ mod state;
 mod step;
 
 use code::Code;
-use iced_x86::{FlowControl, Instruction};
+use iced_x86::FlowControl;
 
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, Verdict, WaitLoops};
 
@@ -49,7 +49,7 @@ impl WaitLoops {
     pub fn find(bytes: &[u8], start: u64, callee: &dyn Fn(CallTarget) -> Callee) -> WaitLoops {
         let code = Code::decode(bytes, start);
         let pauses = code.instructions.iter().any(|instruction| step::relaxes(instruction.mnemonic()));
-        let yields = code.instructions.iter().filter_map(call_target).any(|target| callee(target) == Callee::Yields);
+        let yields = code.instructions.iter().filter_map(step::call_target).any(|target| callee(target) == Callee::Yields);
         let short_leaf = is_short_leaf(&code);
         let relaxes_only = short_leaf && pauses;
         let looks_only = short_leaf && !step::writes_memory(&code.instructions);
@@ -88,19 +88,6 @@ fn spans_of(code: &Code, verdict: impl Fn(usize) -> Option<Verdict>) -> Vec<(u64
         }
     }
     spans
-}
-
-fn call_target(instruction: &Instruction) -> Option<CallTarget> {
-    match instruction.flow_control() {
-        // A jump out of the function may be a tail call.
-        FlowControl::Call | FlowControl::UnconditionalBranch if instruction.near_branch_target() != 0 => {
-            Some(CallTarget::Code(instruction.near_branch_target()))
-        }
-        FlowControl::IndirectCall | FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
-            Some(CallTarget::Pointer(instruction.ip_rel_memory_address()))
-        }
-        _ => None,
-    }
 }
 
 fn is_short_leaf(code: &Code) -> bool {

@@ -30,16 +30,11 @@ impl Code {
                 let next = || index_of(instruction.next_ip());
                 let target = || index_of(instruction.near_branch_target());
                 match instruction.flow_control() {
+                    _ if instruction.is_invalid() => [None, None],
                     FlowControl::Next
                     | FlowControl::Call
                     | FlowControl::IndirectCall
-                    | FlowControl::XbeginXabortXend => {
-                        if instruction.is_invalid() {
-                            [None, None]
-                        } else {
-                            [next(), None]
-                        }
-                    }
+                    | FlowControl::XbeginXabortXend => [next(), None],
                     FlowControl::ConditionalBranch => [next(), target()],
                     FlowControl::UnconditionalBranch => [target(), None],
                     FlowControl::IndirectBranch

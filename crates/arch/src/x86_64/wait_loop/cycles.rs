@@ -69,60 +69,39 @@ impl Search<'_> {
         self.member[node as usize] == self.region
     }
 
-    /// Returns the components of `region` that are loops, by Tarjan's algorithm without recursion.
+    /// Returns the components of `region` that are loops, by Kosaraju's algorithm: if instructions are taken in the reverse of the order in which a
+    /// depth-first search leaves them, those that lead to an instruction and are in no earlier component are that instruction's component.
     fn components(&mut self, region: &[u32]) -> Vec<Vec<u32>> {
-        const UNSEEN: u32 = u32::MAX;
         self.enclose(region);
         let local = |node: u32| region.binary_search(&node).unwrap_or_default();
-        let mut order = vec![UNSEEN; region.len()];
-        let mut low = vec![0u32; region.len()];
-        let mut on_stack = vec![false; region.len()];
-        let (mut stack, mut found, mut clock) = (Vec::new(), Vec::new(), 0u32);
+        let mut left = Vec::new();
+        let mut seen = vec![false; region.len()];
         for &root in region {
-            if order[local(root)] != UNSEEN {
-                continue;
+            // Each instruction, and whether all that follows it has been searched.
+            let mut pending = vec![(root, false)];
+            while let Some((node, is_searched)) = pending.pop() {
+                if is_searched {
+                    left.push(node);
+                } else if !std::mem::replace(&mut seen[local(node)], true) {
+                    pending.push((node, true));
+                    let edges = self.code.successors(node).filter(|&to| self.inside(to));
+                    pending.extend(edges.map(|to| (to, false)));
+                }
             }
-            let mut calls: Vec<(u32, Vec<u32>)> = Vec::new();
-            let mut enter = Some(root);
-            loop {
-                if let Some(node) = enter.take() {
-                    let at = local(node);
-                    (order[at], low[at], on_stack[at]) = (clock, clock, true);
-                    clock += 1;
-                    stack.push(node);
-                    calls.push((node, self.code.successors(node).filter(|&to| self.inside(to)).collect()));
+        }
+        let mut found = Vec::new();
+        let mut taken = vec![false; region.len()];
+        for &last in left.iter().rev() {
+            let (mut component, mut pending) = (Vec::new(), vec![last]);
+            while let Some(node) = pending.pop() {
+                if !std::mem::replace(&mut taken[local(node)], true) {
+                    component.push(node);
+                    pending.extend(self.code.predecessors(node).iter().filter(|&&from| self.inside(from)));
                 }
-                let Some((node, edges)) = calls.last_mut() else { break };
-                let at = local(*node);
-                if let Some(to) = edges.pop() {
-                    let to_at = local(to);
-                    if order[to_at] == UNSEEN {
-                        enter = Some(to);
-                    } else if on_stack[to_at] {
-                        low[at] = low[at].min(order[to_at]);
-                    }
-                    continue;
-                }
-                let node = *node;
-                calls.pop();
-                if let Some((parent, _)) = calls.last() {
-                    let parent = local(*parent);
-                    low[parent] = low[parent].min(low[at]);
-                }
-                if low[at] == order[at] {
-                    let mut component = Vec::new();
-                    while let Some(top) = stack.pop() {
-                        on_stack[local(top)] = false;
-                        component.push(top);
-                        if top == node {
-                            break;
-                        }
-                    }
-                    if component.len() > 1 || self.code.successors(node).any(|to| to == node) {
-                        component.sort_unstable();
-                        found.push(component);
-                    }
-                }
+            }
+            if component.len() > 1 || component.iter().any(|&node| self.code.successors(node).any(|to| to == node)) {
+                component.sort_unstable();
+                found.push(component);
             }
         }
         found

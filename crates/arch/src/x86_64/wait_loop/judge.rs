@@ -1,11 +1,10 @@
 //! Judges whether one loop only waits.
 
+use crate::wait_loop::{CallTarget, Callee, Verdict};
 use super::code::Code;
 use super::cycles::Cycle;
 use super::state::{FIRST_SLOT, MAX_LOCATIONS, State, Value};
 use super::step::{Effects, Stepper};
-use crate::wait_loop::Verdict;
-use crate::wait_loop::{CallTarget, Callee};
 
 /// Judges `cycle` by the rule in the documentation of the parent module.
 pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> Callee) -> Verdict {
@@ -32,7 +31,7 @@ pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> C
     if effects.iter().any(|effect| effect.relaxes) {
         return Verdict::Waits;
     }
-    let works = carried.works()
+    let works = carried.work != 0
         || effects.iter().any(|effect| {
             let address = carried.expand(effect.addresses);
             let offered = effect.offered.is_some_and(|offer| {
@@ -51,7 +50,7 @@ pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> C
         return Verdict::Works;
     }
     let waits = tests.iter().any(|(leaves, test)| {
-        *leaves && !test.progresses && (test.polled || (test.own_stack && !carried.any_progress()))
+        *leaves && !test.progresses && (test.polled || (test.own_stack && carried.progress == 0))
     });
     if waits { Verdict::Waits } else { Verdict::Works }
 }
@@ -155,14 +154,6 @@ impl Carried {
             .filter(|&slot| round[slot] == Value::token(slot))
             .fold(0, |slots, slot| slots | 1 << slot);
         Carried { round, reach, progress, work, untouched_slots }
-    }
-
-    fn works(&self) -> bool {
-        self.work != 0
-    }
-
-    fn any_progress(&self) -> bool {
-        self.progress != 0
     }
 
     fn expand(&self, value: Value) -> Expanded {

@@ -2,8 +2,8 @@
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
-use super::state::{FIRST_SLOT, FLAGS, MAX_LOCATIONS, Slot, State, Value};
 use crate::wait_loop::{CallTarget, Callee};
+use super::state::{FIRST_SLOT, FLAGS, MAX_LOCATIONS, Slot, State, Value};
 
 /// The effects of one instruction in addition to the new state.
 #[derive(Default)]
@@ -57,7 +57,8 @@ impl<'a> Stepper<'a> {
             return effects;
         }
         let info = self.info.info(instruction);
-        let memory: Vec<UsedMemory> = info.used_memory().to_vec();
+        let accessed = |used: &&UsedMemory| used.access() != OpAccess::NoMemAccess;
+        let memory: Vec<UsedMemory> = info.used_memory().iter().filter(accessed).copied().collect();
         let registers: Vec<(Register, OpAccess)> =
             info.used_registers().iter().map(|used| (used.register(), used.access())).collect();
 
@@ -92,9 +93,6 @@ impl<'a> Stepper<'a> {
         let mut loaded = Value::default();
         let mut slot_loaded = None;
         for used in &memory {
-            if used.access() == OpAccess::NoMemAccess {
-                continue;
-            }
             match self.place(used, state) {
                 Place::Full => effects.opaque = true,
                 Place::Slot(location) => {
@@ -131,10 +129,7 @@ impl<'a> Stepper<'a> {
         let plain = self.plain_copy(instruction, state, slot_loaded);
 
         // Memory written.
-        for used in &memory {
-            if used.access() == OpAccess::NoMemAccess || !writes(used.access()) || is_fence(instruction) {
-                continue;
-            }
+        for used in memory.iter().filter(|used| writes(used.access()) && !is_fence(instruction)) {
             match self.place(used, state) {
                 Place::Full => effects.opaque = true,
                 Place::Slot(location) => state.set(location, plain.unwrap_or(result)),
@@ -165,14 +160,7 @@ impl<'a> Stepper<'a> {
     /// Executes a call. Only callees that relax can be followed. The registers that callees may change by the System V calling convention
     /// become unknown.
     fn call(&self, instruction: &Instruction, state: &mut State, effects: &mut Effects) {
-        let target = match instruction.op0_kind() {
-            OpKind::NearBranch64 => Some(CallTarget::Code(instruction.near_branch_target())),
-            OpKind::Memory if instruction.is_ip_rel_memory_operand() => {
-                Some(CallTarget::Pointer(instruction.ip_rel_memory_address()))
-            }
-            _ => None,
-        };
-        match target.map(self.callee) {
+        match call_target(instruction).map(self.callee) {
             Some(Callee::Relaxes | Callee::Yields) => effects.relaxes = true,
             Some(Callee::Other) | None => effects.opaque = true,
         }
@@ -312,6 +300,19 @@ pub(super) fn relaxes(mnemonic: Mnemonic) -> bool {
             | Mnemonic::Mwaitx
             | Mnemonic::Monitorx
     )
+}
+
+/// Returns the target of a call, or of a jump out of the function, which may be a tail call.
+pub(super) fn call_target(instruction: &Instruction) -> Option<CallTarget> {
+    match instruction.flow_control() {
+        FlowControl::Call | FlowControl::UnconditionalBranch if instruction.near_branch_target() != 0 => {
+            Some(CallTarget::Code(instruction.near_branch_target()))
+        }
+        FlowControl::IndirectCall | FlowControl::IndirectBranch if instruction.is_ip_rel_memory_operand() => {
+            Some(CallTarget::Pointer(instruction.ip_rel_memory_address()))
+        }
+        _ => None,
+    }
 }
 
 /// Judges a write to memory outside the stack frame.

@@ -24,7 +24,7 @@ fn a_polling_loop_with_pause_waits_and_what_follows_does_not() {
     assert_eq!(verdict(&PAUSING, 8), Verdict::Straight);
     assert_eq!(verdict(&PAUSING, 9), Verdict::Straight);
     assert_eq!(find(&PAUSING).verdict(START - 1), Verdict::Straight);
-    assert!(find(&PAUSING).pauses());
+    assert!(find(&PAUSING).pauses);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn calls_are_followed_only_when_they_relax() {
             callee
         });
         assert_eq!(loops.verdict(START + 5), expected, "{callee:?}");
-        assert_eq!(loops.yields(), callee == Callee::Yields);
+        assert_eq!(loops.yields, callee == Callee::Yields);
     }
     // call *0x10(%rip)
     let bytes = [0xff, 0x15, 0x10, 0, 0, 0, 0x83, 0x3b, 0x00, 0x74, 0xf5, 0xc3];
@@ -179,11 +179,11 @@ fn system_calls_end_the_matter() {
 #[test]
 fn a_short_function_with_pause_waits_as_a_whole() {
     let loops = find(&[0xf3, 0x90, 0xc3]);
-    assert!(loops.relaxes_only());
+    assert!(loops.relaxes_only);
     assert_eq!(loops.verdict(START + 2), Verdict::Waits);
     // With a call it is something else: pause; call +0; ret
     let other = find(&[0xf3, 0x90, 0xe8, 0, 0, 0, 0, 0xc3]);
-    assert!(!other.relaxes_only() && other.pauses());
+    assert!(!other.relaxes_only && other.pauses);
     assert_eq!(other.verdict(START), Verdict::Straight);
 }
 
