@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering, fence};
 
 use wire::umt::BELLS;
 
-use crate::descriptors::out_of_the_way;
+use crate::descriptors::{out_of_the_way, owned};
+use crate::thread::Errno;
 
 /// Size of each of the two pages that hold a ring buffer's positions (Documentation/bpf/ringbuf.rst), on the machines that cox runs on.
 const PAGE: usize = 4096;
@@ -145,13 +146,11 @@ pub(crate) fn ring(bell: u32) {
 /// Signals an event descriptor.
 pub(crate) fn write(event: RawFd) {
     let one = 1u64;
-    // SAFETY: eight bytes; errno is restored, because the program did not make this call. If the program has closed the descriptor and opened a file
-    // of its own under that high number, the write goes to that file; that is the program's own doing.
+    let _errno = Errno::keep();
+    // SAFETY: eight bytes. If the program has closed the descriptor and opened a file of its own under that high number, the write goes to that file;
+    // that is the program's own doing.
     let is_lost = unsafe {
-        let errno = *libc::__errno_location();
-        let is_lost = libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN;
-        *libc::__errno_location() = errno;
-        is_lost
+        libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN
     };
     if is_lost && let Some(lost) = LOST.get() {
         lost();
@@ -165,12 +164,8 @@ pub fn when_lost(lost: fn()) {
 }
 
 pub(crate) fn event() -> Option<OwnedFd> {
-    use std::os::fd::FromRawFd;
     // SAFETY: only makes a descriptor.
-    let event = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    // SAFETY: just made, and owned by no other code.
-    let event = (event >= 0).then(|| unsafe { OwnedFd::from_raw_fd(event) })?;
-    out_of_the_way(event).ok()
+    owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).and_then(out_of_the_way).ok()
 }
 
 /// Maps a part of a descriptor's memory. It is never unmapped.

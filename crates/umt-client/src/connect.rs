@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, Said, Seen, VERSION, Welcome, bytes_of};
 
 use crate::bell::{Bell, map};
-use crate::descriptors::{ROOM, out_of_the_way};
+use crate::descriptors::{ROOM, out_of_the_way, owned};
 use crate::{records, shared, together};
 
 /// Maximum number of file descriptors in the session's answer: one for each of the two shared pages and, if BPF rings the doorbells, one for each
@@ -95,12 +95,7 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     address.sun_path.iter_mut().zip(path).for_each(|(to, from)| *to = *from as libc::c_char);
     // SAFETY: only makes a descriptor.
-    let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) };
-    if socket < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just made, and owned by no other code.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let socket = owned(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) })?;
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: the address is valid, and has this length.
     if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) } < 0 {

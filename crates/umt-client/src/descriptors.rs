@@ -1,7 +1,7 @@
-//! Moves descriptors to high numbers, which programs do not use.
+//! New descriptors, and how they are moved to high numbers, which programs do not use.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use wire::preload::KEPT_FROM;
 
@@ -19,10 +19,14 @@ pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     // SAFETY: only duplicates the descriptor.
-    let moved = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int) };
-    if moved < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: just made, and owned by no other code.
-    Ok(unsafe { OwnedFd::from_raw_fd(moved) })
+    owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int) })
+}
+
+/// Returns the descriptor that a system call has just made.
+///
+/// # Errors
+/// The call's error, if `fd` is negative.
+pub fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: not negative, so a descriptor that the kernel has just made, and that no other code owns.
+    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }

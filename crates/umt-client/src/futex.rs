@@ -2,22 +2,21 @@
 
 use std::sync::atomic::AtomicU32;
 
+use crate::thread::Errno;
+
 /// Sleeps while the word has the value `value`. May return without a wake-up.
-pub fn wait(word: &'static AtomicU32, value: u32) {
+pub fn wait(word: &AtomicU32, value: u32) {
     call(word, libc::FUTEX_WAIT, value);
 }
 
 /// Wakes up to `count` threads that sleep on the word.
-pub fn wake(word: &'static AtomicU32, count: u32) {
+pub fn wake(word: &AtomicU32, count: u32) {
     call(word, libc::FUTEX_WAKE, count);
 }
 
-fn call(word: &'static AtomicU32, operation: libc::c_int, value: u32) {
+fn call(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let time = std::ptr::null::<libc::timespec>();
-    // SAFETY: a static word; errno belongs to this thread.
-    unsafe {
-        let errno = *libc::__errno_location();
-        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time);
-        *libc::__errno_location() = errno;
-    }
+    let _errno = Errno::keep();
+    // SAFETY: the word is valid during the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, time) };
 }

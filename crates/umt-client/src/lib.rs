@@ -69,8 +69,9 @@ use protocol::Words;
 use thread::tid;
 use wire::umt::{How, PROBES, place};
 
+pub use descriptors::owned;
 pub use shared::{cpus, has_blocked, has_ready, how, is_live, queues, said, seen, was_ever_live};
-pub use thread::{leave_once, now_ns};
+pub use thread::{Errno, leave_once, now_ns};
 
 /// Number of times that a standby yields before it parks. With 0, 1 and 2 yields, a pipeline (`workloads/blocked`) reached 0.96, 0.98 and 0.99 of the
 /// speed that it has with the best hand-tuned number of threads. For other programs the number of yields made no difference.
@@ -86,7 +87,7 @@ pub fn forked() {
 /// Ends the use of the session's pages, since the session no longer counts threads. Returns whether they were in use until now.
 pub fn end() -> bool {
     let was_live = shared::end();
-    sentinel::dismiss();
+    sentinel::wake_all();
     was_live
 }
 
@@ -162,11 +163,8 @@ pub fn is_crowded_after_yielding() -> bool {
 /// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the doorbells, also asks for short scheduler slices for
 /// this thread. Returns `false` if there is no session or no free entry.
 pub fn enlist() -> bool {
-    if !is_live() {
-        return false;
-    }
     // With BPF only standbys adapt their scheduling (`slices::Manners`).
-    if how() != How::Bpf {
+    if is_live() && how() != How::Bpf {
         slices::shorten();
     }
     register()

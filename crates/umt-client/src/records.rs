@@ -24,7 +24,7 @@
 use std::cell::Cell;
 use std::io;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -32,8 +32,9 @@ use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
 use perf_event_open_sys::perf_event_open;
 
-use crate::descriptors::out_of_the_way;
+use crate::descriptors::{out_of_the_way, owned};
 use crate::shared::{has_ready, is_live, said, seen, was_ever_live};
+use crate::thread::Errno;
 use crate::together;
 
 const PAGE: usize = 4096;
@@ -154,8 +155,7 @@ pub fn enlist() -> bool {
     RESTS[place as usize].store(0, Ordering::Relaxed);
     USED.fetch_max(place + 1, Ordering::AcqRel);
     together::watch(log.as_raw_fd());
-    let log = std::mem::ManuallyDrop::new(log);
-    OWN.set(Some((place, log.as_raw_fd())));
+    OWN.set(Some((place, log.into_raw_fd())));
     true
 }
 
@@ -213,13 +213,9 @@ impl Resting {
 
     fn tell(&self, what: libc::c_ulong) {
         let Some((_, log)) = self.0 else { return };
-        // SAFETY: `log` is this thread's own perf event, and the request takes no argument. errno is restored, because the program did not make this
-        // call.
-        unsafe {
-            let errno = *libc::__errno_location();
-            libc::ioctl(log, what, 0);
-            *libc::__errno_location() = errno;
-        }
+        let _errno = Errno::keep();
+        // SAFETY: `log` is this thread's own perf event, and the request takes no argument.
+        unsafe { libc::ioctl(log, what, 0) };
     }
 }
 
@@ -357,9 +353,7 @@ fn open() -> io::Result<OwnedFd> {
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
     // SAFETY: the attribute outlives the call. The event writes only to rings that are mapped for it.
-    let fd = unsafe { perf_event_open(&raw mut attr, 0, -1, -1, abi::PERF_FLAG_FD_CLOEXEC.into()) };
-    // SAFETY: just opened, and owned by no other code.
-    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
+    owned(unsafe { perf_event_open(&raw mut attr, 0, -1, -1, abi::PERF_FLAG_FD_CLOEXEC.into()) })
 }
 
 /// Maps a log's ring into a place, or zeros if `log` is negative. Returns whether the mapping succeeded.

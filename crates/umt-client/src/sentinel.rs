@@ -34,8 +34,7 @@ const PATIENCE_NS: libc::c_long = 50_000;
 pub(crate) fn has_put() {
     fence(Ordering::SeqCst);
     if SLEEPING.load(Ordering::Relaxed) != 0 {
-        CALLS.fetch_add(1, Ordering::AcqRel);
-        futex::wake(&CALLS, EVERYBODY);
+        wake_all();
     }
 }
 
@@ -86,8 +85,8 @@ fn sleep() {
     SLEEPING.fetch_sub(1, Ordering::AcqRel);
 }
 
-/// Wakes all sentinels, so that they see that the session is over.
-pub(crate) fn dismiss() {
+/// Wakes all sentinels, so that each looks whether there is a task, or whether the session is over.
+pub(crate) fn wake_all() {
     CALLS.fetch_add(1, Ordering::AcqRel);
     futex::wake(&CALLS, EVERYBODY);
 }

@@ -1,5 +1,7 @@
 //! Scheduling attributes of standbys and tracked threads: the length of their slices, and their policy.
 
+use crate::thread::usage;
+
 /// The shortest slice that Linux grants (kernel/sched/syscalls.c, since 6.12; older kernels ignore the request).
 const SHORTEST_NS: u64 = 100_000;
 
@@ -36,7 +38,7 @@ impl Manners {
     /// Makes the calling thread stand back. Returns `None` if the thread does not have the usual policy (SCHED_OTHER); it then keeps its policy.
     #[must_use]
     pub fn back() -> Option<Manners> {
-        let is_back = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
+        let is_back = change_policy(libc::SCHED_OTHER, libc::SCHED_BATCH);
         is_back.then(|| Manners { is_back, transferred: Transferred::now() })
     }
 
@@ -51,7 +53,7 @@ impl Manners {
         if self.is_back != back {
             let (from, to) =
                 if back { (libc::SCHED_OTHER, libc::SCHED_BATCH) } else { (libc::SCHED_BATCH, libc::SCHED_OTHER) };
-            change(from, |attributes| attributes.sched_policy = to as u32);
+            change_policy(from, to);
             self.is_back = back;
         }
     }
@@ -67,10 +69,7 @@ struct Transferred {
 impl Transferred {
     /// Reads the calling thread's counts. A kernel that does not count reports 0.
     fn now() -> Transferred {
-        // SAFETY: a struct of integers, for which zero is a valid value.
-        let mut used: libc::rusage = unsafe { std::mem::zeroed() };
-        // SAFETY: has room for the struct that the kernel writes.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut used) };
+        let used = usage();
         Transferred { read: used.ru_inblock, written: used.ru_oublock }
     }
 }
@@ -79,12 +78,17 @@ impl Transferred {
 /// wait. Has an effect only for a thread with the usual policy (SCHED_OTHER). A batch thread that wakes up preempts no thread (kernel/sched/fair.c,
 /// `check_preempt_wakeup_fair`), and gets an idle CPU like any other.
 pub fn wake_behind<T>(sleep: impl FnOnce() -> T) -> T {
-    let is_behind = change(libc::SCHED_OTHER, |attributes| attributes.sched_policy = libc::SCHED_BATCH as u32);
+    let is_behind = change_policy(libc::SCHED_OTHER, libc::SCHED_BATCH);
     let slept = sleep();
     if is_behind {
-        change(libc::SCHED_BATCH, |attributes| attributes.sched_policy = libc::SCHED_OTHER as u32);
+        change_policy(libc::SCHED_BATCH, libc::SCHED_OTHER);
     }
     slept
+}
+
+/// Gives the calling thread the policy `to` if it has the policy `from`. Returns whether that was done.
+fn change_policy(from: libc::c_int, to: libc::c_int) -> bool {
+    change(from, |attributes| attributes.sched_policy = to as u32)
 }
 
 /// Changes the calling thread's scheduling attributes if it has the given policy. Returns whether they were changed.

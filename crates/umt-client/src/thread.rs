@@ -1,7 +1,26 @@
-//! The calling thread: the kernel's counts for it, its sleep, its thread id, and the clock.
+//! The calling thread: its errno, the kernel's counts for it, its sleep, its thread id, and the clock.
 
 use std::mem::MaybeUninit;
 use std::ptr;
+
+/// Guard that restores the program's errno, for calls that the program does not make.
+pub struct Errno(libc::c_int);
+
+impl Errno {
+    /// Saves errno until the result is dropped.
+    #[must_use]
+    pub fn keep() -> Errno {
+        // SAFETY: errno belongs to the calling thread.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: errno belongs to the calling thread.
+        unsafe { *libc::__errno_location() = self.0 }
+    }
+}
 
 /// Maximum number of attempts to leave the CPU.
 const LEAVES: u32 = 100;

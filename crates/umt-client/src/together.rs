@@ -2,11 +2,11 @@
 //! time sleeps there, because there is one doorbell. When it goes to work, another standby takes its place. Events that occur in between are kept for
 //! that standby.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::bell;
-use crate::descriptors::out_of_the_way;
+use crate::descriptors::{out_of_the_way, owned};
 
 /// The epoll instance; -1: not created.
 static HERE: AtomicI32 = AtomicI32::new(-1);
@@ -38,10 +38,7 @@ pub enum Why {
 /// Creates the epoll instance. Returns `None` if no descriptors are left.
 pub(crate) fn begin(session: RawFd) -> Option<()> {
     // SAFETY: only makes a descriptor.
-    let here = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    // SAFETY: just made, and owned by no other code.
-    let here = (here >= 0).then(|| unsafe { OwnedFd::from_raw_fd(here) })?;
-    let here = out_of_the_way(here).ok()?;
+    let here = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).and_then(out_of_the_way).ok()?;
     let calls = bell::event()?;
     // Edge-triggered: a call wakes one sleeper, and need not be read. The session's end wakes all.
     let added = add(here.as_raw_fd(), calls.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, CALL)
@@ -49,9 +46,8 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     if !added {
         return None;
     }
-    let keep = |fd: OwnedFd| std::mem::ManuallyDrop::new(fd).as_raw_fd();
-    CALLS.store(keep(calls), Ordering::Release);
-    HERE.store(keep(here), Ordering::Release);
+    CALLS.store(calls.into_raw_fd(), Ordering::Release);
+    HERE.store(here.into_raw_fd(), Ordering::Release);
     Some(())
 }
 
