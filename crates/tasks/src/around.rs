@@ -1,17 +1,14 @@
 //! How a thread that begins a nested region records the regions that enclose it.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use crate::held::NONE;
-use crate::nesting::{self, HelperNumber, Number};
+use crate::nesting::{self, HelperNumber, Level, Number};
 use crate::team::Team;
 use crate::worker::Worker;
 
 /// The regions that enclose a region.
 pub type Nesting = nesting::Nesting<Team>;
-/// One of the regions that enclose a region.
-pub type Level = nesting::Level<Team>;
 
 impl Nesting {
     /// Returns the regions that enclose a nested region that this thread is about to begin. `around`: the regions that the thread is in,
@@ -27,7 +24,7 @@ impl Nesting {
             let number = match worker.number.get() {
                 NONE => {
                     let work = worker.own_function();
-                    Number::Helper(team, Arc::new(HelperNumber::new(work)))
+                    Number::Helper(Arc::new(HelperNumber { number: OnceLock::new(), team, work }))
                 }
                 held => Number::Known(held),
             };
@@ -41,11 +38,11 @@ impl Nesting {
     /// Called when the nested region is over and the thread that began it continues its task. If this thread is a helper, and got a thread
     /// number during the region (because another thread asked for it), it keeps this number from here on.
     pub fn is_over(&self, worker: &Worker) {
-        if let Some(Level { number: Number::Helper(_, helper), .. }) = self.levels.last() {
-            let number = helper.number.load(Ordering::Acquire);
-            if number != NONE && worker.number.get() == NONE {
-                worker.number.set(number);
-            }
+        if let Some(Level { number: Number::Helper(helper), .. }) = self.levels.last()
+            && let Some(number) = helper.number.get()
+            && worker.number.get() == NONE
+        {
+            worker.number.set(*number);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::work::Work;
+use crate::task::Work;
 
 /// Addresses of the task functions that have asked for their thread's number. If the table is full, all functions count as asking.
 static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::work::Work;
+use crate::task::Work;
 
 /// Number of entries: more than most programs have task constructs. Two functions that hash to the same entry overwrite it in turn, so
 /// either may count as not blocking.

@@ -134,6 +134,7 @@ impl<T, const N: usize> Deque<T, N> {
     }
 }
 
+#[cfg(test)]
 impl<T, const N: usize> Default for Deque<T, N> {
     fn default() -> Deque<T, N> {
         Deque::new(crate::sync::ends())

@@ -12,11 +12,8 @@ use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::pool::Needs;
-use crate::task::Task;
-use crate::work::Work;
+use crate::task::{Task, Work, nothing};
 use crate::worker::Worker;
-
-unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
 impl Worker {
     /// Runs a task's body in a frame.

@@ -12,16 +12,13 @@ use crate::sync::{AtomicU32, Ordering};
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// The lock on one number.
+#[derive(Default)]
 pub(crate) struct Held {
     by_own: AtomicU32,
     by_other: AtomicU32,
 }
 
 impl Held {
-    pub fn new() -> Held {
-        Held { by_own: AtomicU32::new(0), by_other: AtomicU32::new(0) }
-    }
-
     fn word(&self, own: bool) -> &AtomicU32 {
         if own { &self.by_own } else { &self.by_other }
     }
@@ -68,7 +65,7 @@ mod tests {
 
     #[test]
     fn it_has_one_holder() {
-        let held = Held::new();
+        let held = Held::default();
         for own in [true, false] {
             assert!(held.take(own) && !held.take(!own));
             held.give_back(own);
@@ -88,7 +85,7 @@ mod model {
     /// The owner takes the lock twice, and another thread takes it once. A thread that has the lock uses a cell, which loom watches.
     fn check(take: fn(&Held, bool) -> bool) {
         loom::model(move || {
-            let shared = Arc::new((Held::new(), UnsafeCell::new(0)));
+            let shared = Arc::new((Held::default(), UnsafeCell::new(0)));
             let use_cell = move |shared: &(Held, UnsafeCell<u32>), own| {
                 if take(&shared.0, own) {
                     // SAFETY: loom fails if two threads use the cell at the same time.

@@ -4,7 +4,7 @@
 //! thread changes from one task to another with different values, it writes the new values into the runtime's implicit task. The task's
 //! queries, regions and loops find them there.
 //!
-//! 1. A task points to its values (`Kept`, with a reference count). Null stands for the values with which its region began. A new task
+//! 1. A task points to its values (`Pointer`, with a reference count). Null stands for the values with which its region began. A new task
 //!    copies its creator's pointer.
 //! 2. If the program sets a variable, the runtime stores the new value. The task then keeps the values that the runtime reports
 //!    ([`Worker::set_icvs`]).
@@ -28,10 +28,10 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use self::kept::{Aside, Pointer, do_tasks_differ, hold, is_ever_set, release, tasks_will_differ};
 use crate::task::Task;
 use crate::team::Team;
 use crate::worker::Worker;
+use self::kept::{do_tasks_differ, hold, is_ever_set, keep, release, retain, tasks_will_differ};
 
 pub use self::kept::{Values, will_be_set};
 
@@ -69,11 +69,10 @@ impl Team {
         let _held = hold();
         let region = &self.icvs.kept;
         // SAFETY: the team holds a reference.
-        let before = unsafe { region.load(Ordering::Relaxed).as_ref() }.map(|kept| kept.values);
+        let before = unsafe { region.load(Ordering::Relaxed).as_ref() }.copied();
         if before != values {
-            let new = Pointer::null();
-            values.into_iter().for_each(|values| new.set(values));
-            release(region.swap(new.0.get().cast_mut(), Ordering::Relaxed));
+            let new = values.map_or(ptr::null(), keep);
+            release(region.swap(new.cast_mut(), Ordering::Relaxed));
         }
     }
 }
@@ -130,49 +129,36 @@ impl Worker {
     #[inline]
     pub(crate) fn enter_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
-            self.change_to(task, around);
+            // SAFETY: null, or the interrupted task, which is alive: it ran on this thread until now.
+            self.change_icvs(unsafe { around.as_ref() }, Some(task));
         }
-    }
-
-    #[cold]
-    fn change_to(&self, task: &Task, around: *const Task) {
-        // SAFETY: null, or the interrupted task, which is alive: it ran on this thread until now.
-        let around = unsafe { around.as_ref() };
-        if task.icvs.points_as(around.map(|around| &around.icvs)) {
-            return;
-        }
-        let (Some(before), Some(mut values)) = (self.values_of(around), self.values_of(Some(task))) else { return };
-        if around.is_some() && before.allocator != values.allocator {
-            values.allocator = before.allocator;
-            task.icvs.set(values);
-        }
-        self.write_icvs(&values);
     }
 
     /// Changes back to the values of `around`, the task that `task` interrupted, or null. `task` has ended on this thread.
     #[inline]
     pub(crate) fn leave_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
-            self.change_back(task, around);
+            // SAFETY: null, or the interrupted task, which is alive: it continues on this thread.
+            self.change_icvs(Some(task), unsafe { around.as_ref() });
+            task.icvs.clear();
         }
     }
 
+    /// Changes from the values of one task to those of another one. The thread keeps its allocator.
     #[cold]
-    fn change_back(&self, task: &Task, around: *const Task) {
-        // SAFETY: null, or the interrupted task, which is alive: it continues on this thread.
-        let around = unsafe { around.as_ref() };
-        if !task.icvs.points_as(around.map(|around| &around.icvs))
-            && let (Some(before), Some(mut values)) = (self.values_of(Some(task)), self.values_of(around))
-        {
-            if let Some(around) = around
-                && before.allocator != values.allocator
-            {
-                values.allocator = before.allocator;
-                around.icvs.set(values);
-            }
-            self.write_icvs(&values);
+    fn change_icvs(&self, from: Option<&Task>, to: Option<&Task>) {
+        let pointer = |task: Option<&Task>| task.map_or(ptr::null(), |task| task.icvs.0.get());
+        if pointer(from) == pointer(to) {
+            return;
         }
-        task.icvs.clear();
+        let (Some(before), Some(mut values)) = (self.values_of(from), self.values_of(to)) else { return };
+        if let (Some(_), Some(to)) = (from, to)
+            && before.allocator != values.allocator
+        {
+            values.allocator = before.allocator;
+            to.icvs.set(values);
+        }
+        self.write_icvs(&values);
     }
 
     /// Notes in the team the values with which the region began, for helpers. Called before a thread can find the region's first task.
@@ -201,31 +187,25 @@ impl Worker {
         if self.icvs.first.get().is_none() {
             self.icvs.first.set(self.read_icvs());
         }
-        // SAFETY: the team holds a reference, and no other thread replaces the values while the lock is held.
-        let values = match unsafe { theirs.as_ref() } {
-            Some(kept) => {
-                kept.users.fetch_add(1, Ordering::Relaxed);
-                Some(kept.values)
-            }
-            None => self.icvs.first.get(),
-        };
-        release(base.0.replace(theirs));
+        // The team has a reference, and no other thread replaces the values while the lock is held.
+        release(base.0.replace(retain(theirs)));
+        let values = base.get().or(self.icvs.first.get());
         values.into_iter().for_each(|values| self.write_icvs(&values));
     }
 
     /// Saves and clears `base`, because this thread enters another implicit task of the runtime, which has values of its own.
     #[inline]
-    pub(crate) fn put_icvs_aside(&self) -> Aside {
-        Aside(self.icvs.base.0.replace(ptr::null()))
+    pub(crate) fn put_icvs_aside(&self) -> *const Values {
+        self.icvs.base.0.replace(ptr::null())
     }
 
     /// Restores the `base` that [`put_icvs_aside`](Worker::put_icvs_aside) saved, because the other implicit task has ended.
     #[inline]
-    pub(crate) fn take_icvs_back(&self, aside: Aside) {
+    pub(crate) fn take_icvs_back(&self, aside: *const Values) {
         if is_ever_set() {
             self.icvs.base.clear();
         }
-        self.icvs.base.0.set(aside.0);
+        self.icvs.base.0.set(aside);
     }
 
     /// Swaps `base` when this thread becomes a helper of a team, and again when it stops being one. libgomp knows only one implicit task on

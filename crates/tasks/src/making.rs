@@ -7,8 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::depend::{Access, Listener};
 use crate::ending::Forgetting;
 use crate::pool::Needs;
-use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL, Task};
-use crate::work::Work;
+use crate::task::{AWAITED, BEING_ENTERED, COPIED, DEPENDS, DETACHED, Edge, FINAL, Task, Work};
 use crate::worker::Worker;
 
 /// Description of a task that is to be created.
@@ -63,7 +62,7 @@ impl Worker {
     /// `new` describes a task of the program: `data` points to arguments of this size and alignment, which the body takes, or to
     /// the data from which `copy` makes them.
     #[inline]
-    pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: New<A>) -> bool {
+    pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: &New<A>) -> bool {
         // SAFETY: null, or the task that runs on this thread.
         let (Some((team, slot)), Some(parent)) = (self.place(), unsafe { self.current.get().as_ref() }) else {
             return false;
@@ -121,14 +120,14 @@ impl Worker {
         let detached = if new.event.is_some() { DETACHED } else { 0 };
         let copied = if new.copy.is_some() { COPIED } else { 0 };
         task.flags.set(task.flags.get() | detached | copied | if new.is_final { FINAL } else { 0 });
-        let may_begin = match new.accesses {
+        let may_begin = match &new.accesses {
             None => true,
             Some(accesses) => {
                 if at_once {
                     task.flags.set(task.flags.get() | AWAITED);
                     task.awaited_by.set(self.thread);
                 }
-                self.enter_accesses(parent, task, accesses, made.edges, edges)
+                self.enter_accesses(parent, task, accesses.clone(), made.edges, edges)
             }
         };
         if !at_once {

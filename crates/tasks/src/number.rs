@@ -21,9 +21,8 @@ use std::time::Duration;
 use crate::asking::{asks, remember};
 use crate::held::NONE;
 use crate::nesting::Numbers;
-use crate::task::{RANGE, Task};
+use crate::task::{RANGE, Task, Work};
 use crate::team::{Slot, Team};
-use crate::work::Work;
 use crate::worker::Worker;
 
 /// Time between two attempts to get a free number. Waiting is rare, so polling is good enough.
@@ -40,6 +39,18 @@ fn is_known_to_ask(work: Work, team: &Team) {
     }
 }
 
+/// Calls `take` until it returns a free number. `None`: there was none in [`PATIENCE`] attempts, so a number is shared, which is counted.
+fn patiently(mut take: impl FnMut() -> Option<u32>) -> Option<u32> {
+    for _ in 0..PATIENCE {
+        if let Some(number) = take() {
+            return Some(number);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    umt_client::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+    None
+}
+
 impl Numbers for Team {
     /// Takes a free number, as [`Worker::thread_number`] does.
     #[cold]
@@ -47,15 +58,8 @@ impl Numbers for Team {
         if umt_client::is_live() {
             work.into_iter().for_each(|work| is_known_to_ask(work, self));
         }
-        for _ in 0..PATIENCE {
-            let free = |number: &u32| self.member(*number).is_some_and(|slot| slot.own.number_is_held.take(false));
-            if let Some(number) = (0..self.size()).find(free) {
-                return number;
-            }
-            std::thread::sleep(PAUSE);
-        }
-        umt_client::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
-        0
+        let free = |number: &u32| self.member(*number).is_some_and(|slot| slot.own.number_is_held.take(false));
+        patiently(|| (0..self.size()).find(free)).unwrap_or(0)
     }
 }
 
@@ -63,7 +67,7 @@ impl Worker {
     /// Returns whether this thread is a helper and has to leave tasks of this function to members.
     #[inline]
     pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
-        self.place().is_some_and(|(team, slot)| slot.is_for_helper() && !team.lets_go()) && asks(work)
+        self.place().is_some_and(|(team, slot)| slot.is_for_helper && !team.lets_go()) && asks(work)
     }
 
     /// Returns the thread number that the current task sees. No other task has the same number until this task ends or waits, unless
@@ -80,12 +84,12 @@ impl Worker {
     /// region may ask for the number of their ancestor. If the task holds no number yet, takes one. `None` for a helper: a number is taken
     /// for it only when a thread asks for that number (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
-        let (team, slot) = self.place().filter(|(_, slot)| !slot.is_for_helper())?;
+        let (team, slot) = self.place().filter(|(_, slot)| !slot.is_for_helper)?;
         if self.is_in(&slot.implicit) {
-            return Some(slot.number());
+            return Some(slot.number);
         }
         if self.number.get() == NONE {
-            self.hold(slot.number(), || self.own(slot).or_else(|| self.any(team)));
+            self.hold(slot.number, || self.own(slot).or_else(|| self.any(team)));
         }
         Some(self.number.get())
     }
@@ -94,10 +98,10 @@ impl Worker {
         let (team, slot) = self.place()?;
         let implicit = self.is_in(&slot.implicit);
         if !implicit && umt_client::is_live() {
-            self.remember_function(team);
+            self.own_function().into_iter().for_each(|work| is_known_to_ask(work, team));
         }
         if self.own(slot).map(|number| self.number.set(number)).is_none() {
-            self.hold(slot.number() % team.size().max(1), || {
+            self.hold(slot.number % team.size().max(1), || {
                 if implicit { self.own(slot) } else { self.own(slot).or_else(|| self.any(team)) }
             });
         }
@@ -140,29 +144,16 @@ impl Worker {
 
     /// Gets a number for the current task: calls `take` until it returns one. After [`PATIENCE`] attempts, shares the number `shared`.
     #[cold]
-    fn hold(&self, shared: u32, mut take: impl FnMut() -> Option<u32>) {
-        for _ in 0..PATIENCE {
-            if let Some(number) = take() {
-                return self.number.set(number);
-            }
-            std::thread::sleep(PAUSE);
-        }
-        umt_client::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
-        self.number.set(shared);
-    }
-
-    /// Notes that the function of the current task asks for its thread's number.
-    #[inline]
-    fn remember_function(&self, team: &Team) {
-        self.own_function().into_iter().for_each(|work| is_known_to_ask(work, team));
+    fn hold(&self, shared: u32, take: impl FnMut() -> Option<u32>) {
+        self.number.set(patiently(take).unwrap_or(shared));
     }
 
     /// Takes the number of this slot, if it is a member's and free.
     #[inline]
     fn own(&self, slot: &Slot) -> Option<u32> {
         let is_here = self.place().is_some_and(|(_, here)| ptr::eq(slot, here));
-        let took = !slot.is_for_helper() && slot.own.number_is_held.take(is_here);
-        took.then(|| slot.number())
+        let took = !slot.is_for_helper && slot.own.number_is_held.take(is_here);
+        took.then_some(slot.number)
     }
 
     /// Returns the function of the current task, if no frame is on top of it.

@@ -21,11 +21,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::learned::Learned;
 use crate::pool::Needs;
-use crate::task::{FINAL, RANGE, Task};
-use crate::work::Work;
-use crate::worker::Worker;
+use crate::task::{FINAL, RANGE, Task, Work};
+use crate::worker::{Learned, Worker};
 
 /// Time that the parts done between two splits should take. Splitting off a task costs less than a tenth of this.
 const UNSEEN_NS: u64 = 4000;

@@ -12,8 +12,7 @@ use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::task::{Edge, Task};
-use crate::work::Work;
+use crate::task::{Edge, Task, Work, nothing};
 
 /// Number of bytes that follow the task in its block, for edges and arguments; by size class.
 const ROOM: [usize; 2] = [128, 512];
@@ -182,12 +181,6 @@ impl Drop for Pool {
     }
 }
 
-impl Default for Pool {
-    fn default() -> Pool {
-        Pool::new()
-    }
-}
-
 /// Takes the lock on the blocks that belong to no thread.
 pub(crate) fn hold() -> MutexGuard<'static, [Chains; 2]> {
     SPARE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -209,8 +202,6 @@ fn slab(class: usize) -> Option<Chain> {
     }
     Some(Chain { first, count: SLAB as u32 })
 }
-
-unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
 /// Describes the separate allocation of a task's data. Lies in the task's block, after the task.
 struct Room {

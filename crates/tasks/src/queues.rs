@@ -26,6 +26,11 @@ impl Queues {
             members_only: Queue::new(VecDeque::new(), None),
         }
     }
+
+    /// Takes the locks on all queues. No thread waits for another lock while it holds one of these, so there is no deadlock.
+    pub fn hold(&'static self) -> HeldQueues {
+        HeldQueues { _urgent: self.urgent.lock(), _others: [self.surplus.lock(), self.members_only.lock()] }
+    }
 }
 
 /// A queue with a lock. Its length can be read without the lock.
@@ -64,13 +69,6 @@ pub(crate) struct Urgent {
 pub struct HeldQueues {
     _urgent: MutexGuard<'static, Urgents>,
     _others: [MutexGuard<'static, VecDeque<Ready>>; 2],
-}
-
-impl Queues {
-    /// Takes the locks on all queues. No thread waits for another lock while it holds one of these, so there is no deadlock.
-    pub fn hold(&'static self) -> HeldQueues {
-        HeldQueues { _urgent: self.urgent.lock(), _others: [self.surplus.lock(), self.members_only.lock()] }
-    }
 }
 
 impl<Q> Queue<Q> {

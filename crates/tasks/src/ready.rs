@@ -77,22 +77,20 @@ impl Team {
     /// Puts a task into the deque of the calling thread, which is in `slot`, or into the surplus queue if the deque is full.
     #[inline]
     fn put_behind(&self, slot: &Slot, task: NonNull<Task>) {
-        if let Err(task) = slot.deque.push(task.as_ptr()) {
+        if slot.deque.push(task.as_ptr()).is_err() {
             self.put_surplus(task);
         }
     }
 
-    /// Puts a task into the heap, which threads search before the deques. Called by the thread in `slot`. Returns false if there was no
-    /// memory for that: then the task is in this thread's deque.
+    /// Puts a task into the heap, which threads search before the deques; without memory for that, into the deque of the calling thread, which
+    /// is in `slot`.
     #[cold]
-    pub(crate) fn put_first(&self, slot: &Slot, task: NonNull<Task>) -> bool {
+    pub(crate) fn put_first(&self, slot: &Slot, task: NonNull<Task>) {
         // SAFETY: no other thread has the task yet.
-        let is_first = self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
-        if !is_first {
+        if !self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task)) {
             self.put_behind(slot, task);
         }
         self.announce(task);
-        is_first
     }
 
     /// Moves the tasks of this slot's deque into the heap. Called when the slot's thread gives its CPU to another thread. Other tasks may
@@ -100,9 +98,9 @@ impl Team {
     /// is empty; all threads search the heap first.
     #[cold]
     pub(crate) fn leave_behind(&self, slot: &Slot) {
-        while let Some(task) = slot.deque.pop().and_then(NonNull::new) {
-            if !self.put_first(slot, task) {
-                return;
+        for _ in 0..slot.deque.len() {
+            if let Some(task) = slot.deque.pop().and_then(NonNull::new) {
+                self.put_first(slot, task);
             }
         }
     }
@@ -125,12 +123,10 @@ impl Team {
     }
 
     #[cold]
-    fn put_surplus(&self, task: *mut Task) {
-        NonNull::new(task).into_iter().for_each(|task| {
-            self.queues.surplus.with(|queue| {
-                queue.push_back(Ready(task));
-                queue.len()
-            });
+    fn put_surplus(&self, task: NonNull<Task>) {
+        self.queues.surplus.with(|queue| {
+            queue.push_back(Ready(task));
+            queue.len()
         });
     }
 
@@ -190,7 +186,7 @@ impl Team {
         if let Some(task) = self.steal(slot, within, random).or_else(|| take_from(&self.queues.surplus, within)) {
             return Some(task);
         }
-        let last = if slot.is_for_helper() { None } else { take_from(&self.queues.members_only, within) };
+        let last = if slot.is_for_helper { None } else { take_from(&self.queues.members_only, within) };
         if last.is_none() && !self.hungry.0.load(Ordering::Relaxed) {
             self.hungry.0.store(true, Ordering::Relaxed);
         }
@@ -246,7 +242,7 @@ impl Home<Task> for Team {
     #[cold]
     fn put_back(&self, task: NonNull<Task>) {
         if !self.put_urgent(i32::MAX, Ready(task)) {
-            self.put_surplus(task.as_ptr());
+            self.put_surplus(task);
         }
         self.announce(task);
     }

@@ -77,7 +77,7 @@ impl Worker {
     pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
         // SAFETY: the group is not over before all its tasks are, and this is one of them.
         let group = unsafe { task.group.get().as_ref() };
-        !group.is_some_and(|group| group.is_for_members.get()) || team.has_begun(taker)
+        !group.is_some_and(|group| group.is_for_members.get()) || taker.has_begun(&team.generation.0)
     }
 
     /// Runs a task that this thread owns. Returns a successor that has become ready, if there is one; this thread owns the successor too.

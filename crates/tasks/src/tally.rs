@@ -109,12 +109,6 @@ fn signed(number: u32) -> u64 {
     i64::from(number.cast_signed()).cast_unsigned()
 }
 
-impl Default for Tally {
-    fn default() -> Tally {
-        Tally::new()
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

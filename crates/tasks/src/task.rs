@@ -18,7 +18,12 @@ use crate::group::Group;
 use crate::icv::kept::Pointer;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::tally::Tally;
-use crate::work::Work;
+
+/// The function that a compiler generates from a task's body. The argument is the task's data.
+pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
+
+/// The body of a task that does nothing.
+pub unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
 
 /// Value in place of a thread's number: no thread.
 pub const NOBODY: u32 = u32::MAX;
@@ -140,7 +145,7 @@ impl Task {
             priority: Cell::new(0),
             class: Cell::new(0),
             awaited_by: Cell::new(NOBODY),
-            icvs: Pointer::null(),
+            icvs: Pointer::default(),
             own: Own {
                 slot: AtomicU32::new(NOBODY),
                 made: Cell::new(0),
@@ -282,8 +287,3 @@ impl Edge {
     }
 }
 
-impl Default for Edge {
-    fn default() -> Edge {
-        Edge::new()
-    }
-}

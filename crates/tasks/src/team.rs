@@ -7,14 +7,14 @@
 //! Teams are never freed: a helper may read a team at any time, without a lock.
 
 mod barrier;
-mod meeting;
 mod sleep;
 
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use self::meeting::Meeting;
+use wire::umt::Apart;
+
 use crate::asking::somebody_asks;
 use crate::deque::{CAPACITY, Deque};
 use crate::held::Held;
@@ -24,16 +24,15 @@ pub use crate::queues::HeldQueues;
 use crate::queues::Queues;
 use crate::spare::boxed;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ends, Ordering, ends as ends_elsewhere, shared_ends};
-use crate::task::{NOBODY, Task};
-use crate::work::Work;
+use crate::task::{NOBODY, Task, nothing};
 
 /// The slot of one thread in a team. The words that its own thread writes for each task (`own`) are on cache lines of their own, because
 /// thieves often read the other words.
 #[repr(C, align(128))]
 pub struct Slot {
     /// The slot's number: members' slots come first, then helper slots.
-    number: u32,
-    is_for_helper: bool,
+    pub(crate) number: u32,
+    pub(crate) is_for_helper: bool,
     /// The thread that has this slot: its number among all threads that run tasks.
     pub(crate) thread: AtomicU32,
     /// While the thread sleeps: the task whose descendants it accepts. Null: it accepts any task.
@@ -45,6 +44,7 @@ pub struct Slot {
 }
 
 /// State of the slot's own thread.
+#[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Own {
     /// Number of tasks that the slot's threads have created, and number of tasks that they have ended, since the team was created.
@@ -86,8 +86,8 @@ pub struct Team {
     idle: Box<[AtomicU64]>,
     /// Whether a region uses the team, or is about to. Written once per region; members never read it.
     in_use: Apart<AtomicBool>,
-    meeting: Apart<Meeting>,
-    generation: Apart<AtomicU32>,
+    pub(crate) meeting: Apart<Meeting>,
+    pub(crate) generation: Apart<AtomicU32>,
     /// Set by a thread that looks for a task and finds none. A thread that creates tasks reads and clears it.
     pub(crate) hungry: Apart<AtomicBool>,
     /// A placeholder task that never has descendants. A sleeping thread that accepts only descendants of this task is therefore never woken
@@ -107,11 +107,16 @@ pub struct Team {
     pub(crate) enough: usize,
 }
 
-/// A value that has two adjacent cache lines to itself, because processors prefetch lines in pairs.
-#[repr(align(128))]
-pub(crate) struct Apart<T>(pub T);
-
-unsafe extern "C-unwind" fn implicit(_: *mut std::ffi::c_void) {}
+/// Words that members write when they arrive at a barrier.
+#[derive(Default)]
+pub(crate) struct Meeting {
+    arrived: AtomicU32,
+    /// Number of the current barrier. Several threads may find that the barrier can be passed. The one that increments this word lets the
+    /// members pass.
+    passing: AtomicU32,
+    /// Number of members that stay at the end of a region that [lets go](Team::lets_go), until no task is left.
+    pub staying: AtomicU32,
+}
 
 impl Slot {
     fn new(number: u32, is_for_helper: bool, ends: Option<&'static Ends>) -> Slot {
@@ -121,24 +126,9 @@ impl Slot {
             thread: AtomicU32::new(NOBODY),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
             deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
-            own: Own {
-                made: AtomicU64::new(0),
-                ended: AtomicU64::new(0),
-                left_at_once: AtomicU32::new(0),
-                was_full: AtomicBool::new(false),
-                number_is_held: Held::new(),
-                came_to: AtomicU64::new(0),
-            },
-            implicit: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
+            own: Own::default(),
+            implicit: Task::new(nothing, ptr::null_mut(), ptr::null()),
         }
-    }
-
-    pub(crate) fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(crate) fn is_for_helper(&self) -> bool {
-        self.is_for_helper
     }
 
     /// Counts a task that the slot's thread has created. Only that thread calls this.
@@ -172,7 +162,7 @@ impl Team {
         let words = slots.div_ceil(64);
         Team {
             slots: (0..slots).map(|number| Slot::new(number, false, end(number))).collect(),
-            helpers: std::array::from_fn(|_| OnceLock::new()),
+            helpers: [const { OnceLock::new() }; HELPERS],
             helpers_here: AtomicU64::new(0),
             helpers_ever: AtomicU32::new(0),
             size: AtomicU32::new(0),
@@ -182,12 +172,12 @@ impl Team {
             lets_go: AtomicBool::new(false),
             idle: (0..=words).map(|_| AtomicU64::new(0)).collect(),
             in_use: Apart(AtomicBool::new(false)),
-            meeting: Apart(Meeting::new()),
+            meeting: Apart(Meeting::default()),
             generation: Apart(AtomicU32::new(0)),
-            nobodys: Task::new(implicit as Work, ptr::null_mut(), ptr::null()),
+            nobodys: Task::new(nothing, ptr::null_mut(), ptr::null()),
             queues: Queues::new(end(slots), end(slots + 1)),
             is_shared: AtomicBool::new(shares(ends.is_some())),
-            icvs: OfRegion::new(),
+            icvs: OfRegion::default(),
             around: AtomicPtr::new(ptr::null_mut()),
             common: Common::default(),
             enough: (64 * slots as usize).min(CAPACITY),

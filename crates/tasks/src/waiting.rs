@@ -69,7 +69,8 @@ impl Worker {
     #[cold]
     fn stay_while_there_are_tasks(&self, team: &Team) {
         let number = self.lend_number();
-        team.begin_to_stay();
+        // Counted before this member looks for tasks: a thread that has ended the last one wakes the members that stay.
+        team.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
         loop {
             self.run_while(|| true, None);
             if team.let_go_if_quiet() {
@@ -77,7 +78,7 @@ impl Worker {
             }
             self.look_around(|| team.is_quiet(), None);
         }
-        team.end_to_stay();
+        team.meeting.0.staying.fetch_sub(1, Ordering::AcqRel);
         self.take_number_back(number);
         self.current().into_iter().for_each(|task| self.has_no_children(task));
     }
@@ -141,7 +142,7 @@ impl Worker {
     #[inline]
     pub(crate) fn may_leave(&self) -> bool {
         umt_client::is_live()
-            && self.place().is_some_and(|(team, slot)| !slot.is_for_helper() && team.can_spare_members())
+            && self.place().is_some_and(|(team, slot)| !slot.is_for_helper && team.can_spare_members())
             && umt_client::may_leave()
     }
 

@@ -12,8 +12,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use crate::held::NONE;
-use crate::icv::kept::{Aside, OfWorker, do_tasks_differ};
-use crate::learned::Learned;
+use crate::icv::kept::{OfWorker, Values, do_tasks_differ};
 use crate::nesting::Nesting;
 use crate::pool::Pool;
 use crate::task::{FINAL, Task};
@@ -43,6 +42,15 @@ pub struct Worker {
     pub last_team: Cell<Option<&'static Team>>,
 }
 
+/// What a thread has learned about the last loop of which it ran parts.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Learned {
+    /// The loop's sequence number, assigned by the module `parts`.
+    pub of: u64,
+    /// A range with at most this many parts is not split further; see `parts`.
+    pub few: u64,
+}
+
 /// Offset of the field that holds a worker's team, for assembly code. The field is null if the thread is in no team.
 pub const TEAM_AT: usize = offset_of!(Worker, team);
 
@@ -56,7 +64,7 @@ pub struct Before {
     frames: u32,
     number: u32,
     waits_at: Option<u32>,
-    icvs: Aside,
+    icvs: *const Values,
 }
 
 impl Worker {
@@ -76,7 +84,7 @@ impl Worker {
             random: Cell::new(thread),
             learned: Cell::default(),
             pool: Pool::new(),
-            icvs: OfWorker::new(),
+            icvs: OfWorker::default(),
             last_team: Cell::new(None),
         })
     }
@@ -174,19 +182,14 @@ impl Worker {
         self.current().map_or(0, |task| ptr::from_ref(task).addr())
     }
 
-    /// Returns the number of this thread's slot in the team. A member's slot number is its thread number.
-    pub fn slot(&self) -> Option<u32> {
-        self.place().map(|(_, slot)| slot.number())
-    }
-
     /// Returns this thread's number among the members of the team. `None`: it is no member.
     pub fn member(&self) -> Option<u32> {
-        self.place().and_then(|(_, slot)| (!slot.is_for_helper()).then(|| slot.number()))
+        self.place().and_then(|(_, slot)| (!slot.is_for_helper).then_some(slot.number))
     }
 
     /// Returns whether this thread is a helper: it runs tasks of a team of which it is no member.
     pub fn is_helper(&self) -> bool {
-        self.place().is_some_and(|(_, slot)| slot.is_for_helper())
+        self.place().is_some_and(|(_, slot)| slot.is_for_helper)
     }
 
     /// Returns this thread's team and its slot there.

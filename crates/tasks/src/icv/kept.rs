@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A task's control variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,68 +52,66 @@ pub(crate) fn tasks_will_differ() {
     TASKS_DIFFER.store(true, Ordering::Relaxed);
 }
 
-/// The values of a task's control variables, with a reference count.
-pub(crate) struct Kept {
-    pub users: AtomicU32,
-    pub values: Values,
-}
-
-/// A counted reference to values. Null stands for the region's values.
-pub(crate) struct Pointer(pub Cell<*const Kept>);
+/// A counted reference to the values of a task's control variables, from [`Arc::into_raw`]. Null stands for the region's values.
+pub(crate) struct Pointer(pub Cell<*const Values>);
 
 impl Pointer {
-    pub const fn null() -> Pointer {
-        Pointer(Cell::new(ptr::null()))
-    }
-
     pub fn is_null(&self) -> bool {
         self.0.get().is_null()
     }
 
     pub fn get(&self) -> Option<Values> {
         // SAFETY: null, or values that are not freed, because this pointer is counted as a reference.
-        unsafe { self.0.get().as_ref() }.map(|kept| kept.values)
+        unsafe { self.0.get().as_ref() }.copied()
     }
 
     pub fn set(&self, values: Values) {
-        self.clear();
-        self.0.set(Box::into_raw(Box::new(Kept { users: AtomicU32::new(1), values })));
+        release(self.0.replace(keep(values)));
     }
 
     pub fn share(&self, other: &Pointer) {
-        self.clear();
-        // SAFETY: null, or values that are not freed, because `other` is counted as a reference.
-        if let Some(kept) = unsafe { other.0.get().as_ref() } {
-            kept.users.fetch_add(1, Ordering::Relaxed);
-            self.0.set(kept);
-        }
+        release(self.0.replace(retain(other.0.get())));
     }
 
     pub fn clear(&self) {
         release(self.0.replace(ptr::null()));
     }
+}
 
-    pub fn points_as(&self, other: Option<&Pointer>) -> bool {
-        self.0.get() == other.map_or(ptr::null(), |other| other.0.get())
+impl Default for Pointer {
+    fn default() -> Pointer {
+        Pointer(Cell::new(ptr::null()))
     }
 }
 
-/// Drops one reference.
-pub(crate) fn release(kept: *const Kept) {
-    // SAFETY: the caller had a reference until now.
-    if let Some(this) = unsafe { kept.as_ref() }
-        && this.users.fetch_sub(1, Ordering::AcqRel) == 1
-    {
-        // SAFETY: made by `Pointer::set`, and this was the last user.
-        drop(unsafe { Box::from_raw(kept.cast_mut()) });
+/// Makes values with one reference.
+pub(crate) fn keep(values: Values) -> *const Values {
+    Arc::into_raw(Arc::new(values))
+}
+
+/// Adds a reference. Returns its argument, which may be null.
+pub(crate) fn retain(values: *const Values) -> *const Values {
+    if !values.is_null() {
+        // SAFETY: made by `keep`, and the caller has a reference, or holds the lock of one that has.
+        unsafe { Arc::increment_strong_count(values) };
+    }
+    values
+}
+
+/// Drops one reference, unless `values` is null.
+pub(crate) fn release(values: *const Values) {
+    if !values.is_null() {
+        // SAFETY: made by `keep`; the caller had a reference until now.
+        drop(unsafe { Arc::from_raw(values) });
     }
 }
 
 /// The values with which a team's region began, and the runtime that they belong to.
+#[derive(Default)]
 pub(crate) struct OfRegion {
     pub runtime: AtomicPtr<c_void>,
     /// Null: the values with which the process began. Any thread may compare this pointer; only a holder of [`LOCK`] may follow it.
-    pub kept: AtomicPtr<Kept>,
+    pub kept: AtomicPtr<Values>,
 }
 
 /// Held by a thread that replaces a region's values, or takes a reference to them.
@@ -124,13 +122,8 @@ pub(crate) fn hold() -> MutexGuard<'static, ()> {
     LOCK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl OfRegion {
-    pub const fn new() -> OfRegion {
-        OfRegion { runtime: AtomicPtr::new(ptr::null_mut()), kept: AtomicPtr::new(ptr::null_mut()) }
-    }
-}
-
 /// Values of control variables that a worker keeps.
+#[derive(Default)]
 pub(crate) struct OfWorker {
     /// The values of tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began, so the
     /// runtime still has these values.
@@ -141,19 +134,9 @@ pub(crate) struct OfWorker {
     pub first: Cell<Option<Values>>,
 }
 
-impl OfWorker {
-    pub const fn new() -> OfWorker {
-        OfWorker { base: Pointer::null(), as_helper: Pointer::null(), first: Cell::new(None) }
-    }
-}
-
 impl Drop for OfWorker {
     fn drop(&mut self) {
         self.base.clear();
         self.as_helper.clear();
     }
 }
-
-/// The `base` that `put_icvs_aside` has saved.
-#[derive(Clone, Copy)]
-pub(crate) struct Aside(pub *const Kept);

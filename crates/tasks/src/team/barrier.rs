@@ -18,10 +18,9 @@
 //! there, and no barrier is passed. So if the region was cancelled, the members that were released from its barrier stay counted until the
 //! next region begins, which clears the count.
 
-use super::{Slot, Team};
-use crate::begun::Taker;
 use crate::fence;
 use crate::sync::{AtomicU64, Ordering, fence};
+use super::{Slot, Team};
 
 impl Team {
     /// Returns whether members leave the region as soon as no task is left, even if other members have not arrived at its end.
@@ -43,12 +42,6 @@ impl Team {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire) != 0
-    }
-
-    /// Returns whether a thread that has taken a members-only task has begun the task's construct.
-    #[inline]
-    pub(crate) fn has_begun(&self, taker: Taker) -> bool {
-        taker.has_begun(&self.generation.0)
     }
 
     /// Returns whether the region is cancelled and this barrier is its last.
@@ -109,17 +102,6 @@ impl Team {
         }
     }
 
-    /// Counts a member as staying at the end of a region that [lets go](Team::lets_go), until no task is left. Must be called before the
-    /// member looks for tasks.
-    pub(crate) fn begin_to_stay(&self) {
-        self.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Ends the stay that [`begin_to_stay`](Team::begin_to_stay) began.
-    pub(crate) fn end_to_stay(&self) {
-        self.meeting.0.staying.fetch_sub(1, Ordering::AcqRel);
-    }
-
     /// If no task is left, wakes the members that stay at the region's end. Returns whether no task is left.
     pub(crate) fn let_go_if_quiet(&self) -> bool {
         fence(Ordering::SeqCst);
@@ -145,4 +127,4 @@ impl Team {
 }
 
 #[cfg(all(test, loom))]
-mod model;
+mod tests;

@@ -122,7 +122,7 @@ pub fn make<F: Fn(&Worker)>(worker: &Worker, body: &F, ask: impl FnOnce(&mut New
     ask(&mut new);
     CURRENT.set(worker);
     // SAFETY: the body takes a pointer to what is given.
-    assert!(unsafe { worker.make(new) });
+    assert!(unsafe { worker.make(&new) });
 }
 
 thread_local! {
