@@ -2,130 +2,68 @@
 
 use std::ffi::CStr;
 
-/// Declares [`Call`] and [`NAMES`] with one row per function.
+/// Declares [`Call`] and [`NAMES`].
 macro_rules! calls {
-    ($($call:ident = $name:literal,)*) => {
-        /// A function of libgomp.
+    ($($call:ident),+ $(,)?) => {
+        /// A function of libgomp, by its name there. Names that end in `_` are Fortran's; the integers of those that end in `_8_` have eight bytes.
         #[derive(Clone, Copy)]
         #[repr(usize)]
-        #[allow(missing_docs)]
+        #[allow(missing_docs, non_camel_case_types, reason = "libgomp's names")]
         pub enum Call {
             $($call,)*
         }
 
         /// Names of the functions, in the order of [`Call`].
-        pub const NAMES: [&CStr; [$(Call::$call,)*].len()] = [$($name,)*];
+        pub const NAMES: [&CStr; [$(Call::$call,)*].len()] = [$(c_name(concat!(stringify!($call), "\0")),)*];
     };
 }
 
+const fn c_name(name: &'static str) -> &'static CStr {
+    match CStr::from_bytes_with_nul(name.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("a name contains a NUL"),
+    }
+}
+
 calls! {
-    Parallel = c"GOMP_parallel",
-    ParallelReductions = c"GOMP_parallel_reductions",
-    ParallelLoopStatic = c"GOMP_parallel_loop_static",
-    ParallelLoopDynamic = c"GOMP_parallel_loop_dynamic",
-    ParallelLoopGuided = c"GOMP_parallel_loop_guided",
-    ParallelLoopRuntime = c"GOMP_parallel_loop_runtime",
-    ParallelLoopNonmonotonicDynamic = c"GOMP_parallel_loop_nonmonotonic_dynamic",
-    ParallelLoopNonmonotonicGuided = c"GOMP_parallel_loop_nonmonotonic_guided",
-    ParallelLoopNonmonotonicRuntime = c"GOMP_parallel_loop_nonmonotonic_runtime",
-    ParallelLoopMaybeNonmonotonicRuntime = c"GOMP_parallel_loop_maybe_nonmonotonic_runtime",
-    ParallelSections = c"GOMP_parallel_sections",
-    Barrier = c"GOMP_barrier",
-    BarrierCancel = c"GOMP_barrier_cancel",
-    LoopEnd = c"GOMP_loop_end",
-    LoopEndCancel = c"GOMP_loop_end_cancel",
-    SectionsEnd = c"GOMP_sections_end",
-    SectionsEndCancel = c"GOMP_sections_end_cancel",
-    SingleCopyStart = c"GOMP_single_copy_start",
-    SingleCopyEnd = c"GOMP_single_copy_end",
-    Task = c"GOMP_task",
-    Taskloop = c"GOMP_taskloop",
-    TaskloopUll = c"GOMP_taskloop_ull",
-    Taskwait = c"GOMP_taskwait",
-    TaskwaitDepend = c"GOMP_taskwait_depend",
-    Taskyield = c"GOMP_taskyield",
-    TaskgroupStart = c"GOMP_taskgroup_start",
-    TaskgroupEnd = c"GOMP_taskgroup_end",
-    TaskgroupReductionRegister = c"GOMP_taskgroup_reduction_register",
-    TaskgroupReductionUnregister = c"GOMP_taskgroup_reduction_unregister",
-    TaskReductionRemap = c"GOMP_task_reduction_remap",
-    InFinal = c"omp_in_final",
-    LoopEndNowait = c"GOMP_loop_end_nowait",
-    SectionsEndNowait = c"GOMP_sections_end_nowait",
-    GetCancellation = c"omp_get_cancellation",
-    GetMaxThreads = c"omp_get_max_threads",
-    GetThreadNum = c"omp_get_thread_num",
-    GetNumThreads = c"omp_get_num_threads",
-    GetLevel = c"omp_get_level",
-    GetActiveLevel = c"omp_get_active_level",
-    GetMaxActiveLevels = c"omp_get_max_active_levels",
-    GetTeamSize = c"omp_get_team_size",
-    GetAncestorThreadNum = c"omp_get_ancestor_thread_num",
-    InParallel = c"omp_in_parallel",
-    FulfillEvent = c"omp_fulfill_event",
-    FulfillEventFortran = c"omp_fulfill_event_",
-    TaskwaitDependNowait = c"GOMP_taskwait_depend_nowait",
-    LoopStart = c"GOMP_loop_start",
-    LoopOrderedStart = c"GOMP_loop_ordered_start",
-    LoopDoacrossStart = c"GOMP_loop_doacross_start",
-    LoopUllStart = c"GOMP_loop_ull_start",
-    LoopUllOrderedStart = c"GOMP_loop_ull_ordered_start",
-    LoopUllDoacrossStart = c"GOMP_loop_ull_doacross_start",
-    Sections2Start = c"GOMP_sections2_start",
-    ScopeStart = c"GOMP_scope_start",
-    WorkshareTaskReductionUnregister = c"GOMP_workshare_task_reduction_unregister",
-    Cancel = c"GOMP_cancel",
-    CancellationPoint = c"GOMP_cancellation_point",
-    InFinalFortran = c"omp_in_final_",
-    GetNumThreadsFortran = c"omp_get_num_threads_",
-    GetLevelFortran = c"omp_get_level_",
-    GetActiveLevelFortran = c"omp_get_active_level_",
-    GetTeamSizeFortran = c"omp_get_team_size_",
-    GetTeamSizeFortran8 = c"omp_get_team_size_8_",
-    GetAncestorThreadNumFortran = c"omp_get_ancestor_thread_num_",
-    GetAncestorThreadNumFortran8 = c"omp_get_ancestor_thread_num_8_",
-    InParallelFortran = c"omp_in_parallel_",
-    GetMaxTaskPriority = c"omp_get_max_task_priority",
-    GetNumProcs = c"omp_get_num_procs",
-    Target = c"GOMP_target_ext",
-    TargetUpdate = c"GOMP_target_update_ext",
-    TargetEnterExitData = c"GOMP_target_enter_exit_data",
-    GetThreadLimit = c"omp_get_thread_limit",
-    GetTeamNum = c"omp_get_team_num",
-    GetNumTeams = c"omp_get_num_teams",
-    GetThreadLimitFortran = c"omp_get_thread_limit_",
-    GetTeamNumFortran = c"omp_get_team_num_",
-    GetNumTeamsFortran = c"omp_get_num_teams_",
-    SetNumThreads = c"omp_set_num_threads",
-    SetNumThreadsFortran = c"omp_set_num_threads_",
-    SetNumThreadsFortran8 = c"omp_set_num_threads_8_",
-    SetDynamic = c"omp_set_dynamic",
-    SetDynamicFortran = c"omp_set_dynamic_",
-    SetDynamicFortran8 = c"omp_set_dynamic_8_",
-    SetNested = c"omp_set_nested",
-    SetNestedFortran = c"omp_set_nested_",
-    SetNestedFortran8 = c"omp_set_nested_8_",
-    SetMaxActiveLevels = c"omp_set_max_active_levels",
-    SetMaxActiveLevelsFortran = c"omp_set_max_active_levels_",
-    SetMaxActiveLevelsFortran8 = c"omp_set_max_active_levels_8_",
-    SetSchedule = c"omp_set_schedule",
-    SetScheduleFortran = c"omp_set_schedule_",
-    SetScheduleFortran8 = c"omp_set_schedule_8_",
-    SetDefaultDevice = c"omp_set_default_device",
-    SetDefaultDeviceFortran = c"omp_set_default_device_",
-    SetDefaultDeviceFortran8 = c"omp_set_default_device_8_",
-    SetDefaultAllocator = c"omp_set_default_allocator",
-    SetDefaultAllocatorFortran = c"omp_set_default_allocator_",
-    GetDynamic = c"omp_get_dynamic",
-    GetNested = c"omp_get_nested",
-    GetNestedFortran = c"omp_get_nested_",
-    GetSchedule = c"omp_get_schedule",
-    GetDefaultDevice = c"omp_get_default_device",
-    GetDefaultAllocator = c"omp_get_default_allocator",
-    SetLock = c"omp_set_lock",
-    TestLock = c"omp_test_lock",
-    SetNestLock = c"omp_set_nest_lock",
-    SetNestLockFortran = c"omp_set_nest_lock_",
-    TestNestLock = c"omp_test_nest_lock",
-    TestNestLockFortran = c"omp_test_nest_lock_",
+    // Regions.
+    GOMP_parallel, GOMP_parallel_reductions, GOMP_parallel_sections,
+    GOMP_parallel_loop_static, GOMP_parallel_loop_dynamic, GOMP_parallel_loop_guided, GOMP_parallel_loop_runtime,
+    GOMP_parallel_loop_nonmonotonic_dynamic, GOMP_parallel_loop_nonmonotonic_guided,
+    GOMP_parallel_loop_nonmonotonic_runtime, GOMP_parallel_loop_maybe_nonmonotonic_runtime,
+    // Barriers.
+    GOMP_barrier, GOMP_barrier_cancel, GOMP_single_copy_start, GOMP_single_copy_end,
+    GOMP_loop_end, GOMP_loop_end_cancel, GOMP_loop_end_nowait,
+    GOMP_sections_end, GOMP_sections_end_cancel, GOMP_sections_end_nowait,
+    // Worksharing.
+    GOMP_loop_start, GOMP_loop_ordered_start, GOMP_loop_doacross_start,
+    GOMP_loop_ull_start, GOMP_loop_ull_ordered_start, GOMP_loop_ull_doacross_start,
+    GOMP_sections2_start, GOMP_scope_start, GOMP_workshare_task_reduction_unregister,
+    // Tasks.
+    GOMP_task, GOMP_taskloop, GOMP_taskloop_ull, GOMP_taskyield,
+    GOMP_taskwait, GOMP_taskwait_depend, GOMP_taskwait_depend_nowait, GOMP_taskgroup_start, GOMP_taskgroup_end,
+    GOMP_taskgroup_reduction_register, GOMP_taskgroup_reduction_unregister, GOMP_task_reduction_remap,
+    omp_in_final, omp_in_final_, omp_fulfill_event, omp_fulfill_event_, omp_get_max_task_priority,
+    // Cancellation.
+    GOMP_cancel, GOMP_cancellation_point, omp_get_cancellation,
+    // Devices.
+    GOMP_target_ext, GOMP_target_update_ext, GOMP_target_enter_exit_data,
+    omp_get_default_device, omp_set_default_device, omp_set_default_device_, omp_set_default_device_8_,
+    // Threads and teams.
+    omp_get_thread_num, omp_get_num_threads, omp_get_num_threads_, omp_get_max_threads, omp_get_num_procs,
+    omp_get_thread_limit, omp_get_thread_limit_, omp_in_parallel, omp_in_parallel_,
+    omp_get_level, omp_get_level_, omp_get_active_level, omp_get_active_level_,
+    omp_get_team_size, omp_get_team_size_, omp_get_team_size_8_,
+    omp_get_ancestor_thread_num, omp_get_ancestor_thread_num_, omp_get_ancestor_thread_num_8_,
+    omp_get_team_num, omp_get_team_num_, omp_get_num_teams, omp_get_num_teams_,
+    // Control variables.
+    omp_set_num_threads, omp_set_num_threads_, omp_set_num_threads_8_,
+    omp_get_dynamic, omp_set_dynamic, omp_set_dynamic_, omp_set_dynamic_8_,
+    omp_get_nested, omp_get_nested_, omp_set_nested, omp_set_nested_, omp_set_nested_8_,
+    omp_get_max_active_levels, omp_set_max_active_levels, omp_set_max_active_levels_, omp_set_max_active_levels_8_,
+    omp_get_schedule, omp_set_schedule, omp_set_schedule_, omp_set_schedule_8_,
+    omp_get_default_allocator, omp_set_default_allocator, omp_set_default_allocator_,
+    // Locks.
+    omp_set_lock, omp_test_lock,
+    omp_set_nest_lock, omp_set_nest_lock_, omp_test_nest_lock, omp_test_nest_lock_,
 }

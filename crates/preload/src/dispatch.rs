@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use tasks::worker::Worker;
+use tasks::worker::{TEAM_AT, Worker};
 use wire::preload::TASKS;
 
 use crate::calls::Call;
@@ -12,34 +12,65 @@ use crate::memory::note_seen;
 use crate::overlap::{self, cancelling, entries, icvs, identity, locks, targets, worksharing};
 use crate::real_symbols::{is_one_for_all, resolve, resolve_without_caller};
 
-arch::ours_or_dispatched! {
-    at tasks::worker::TEAM_AT;
+/// Address of a function that handles a call.
+type Target = *mut c_void;
+
+/// Defines `target`, which returns the target of a call of `$name`; `$target` finds it.
+macro_rules! target {
+    ($name:ident, $target:expr) => {
+        extern "C" fn target(first: usize, caller: usize) -> Target {
+            let target: fn(Called) -> Target = $target;
+            target(Called { call: Call::$name, first, caller })
+        }
+    };
+}
+
+/// Defines interposed functions. Each row has their names, and a function that finds the target of a call.
+macro_rules! interposed {
+    ($(#[doc = $doc:literal] $($name:ident),+ => $target:expr;)*) => { $($(
+        const _: () = {
+            target! { $name, $target }
+            arch::dispatched! { #[doc = $doc] $name => target; }
+        };
+    )+)* };
+}
+
+/// Defines interposed functions. In a region whose tasks `overlap` runs, the target is `$ours`. Otherwise, the function behind `else` finds it.
+macro_rules! interposed_by_ours {
+    ($(#[doc = $doc:literal] $($name:ident),+ => $ours:path, else $target:expr;)*) => { $($(
+        const _: () = {
+            target! { $name, $target }
+            arch::ours_or_dispatched! { at TEAM_AT; #[doc = $doc] $name => $ours, else target; }
+        };
+    )+)* };
+}
+
+// Names that end in `_` are those of Fortran, which passes arguments by reference; the integers of those that end in `_8_` have eight bytes.
+interposed_by_ours! {
     /// Creates a task, and records that the program has tasks.
-    GOMP_task => entries::task, else task;
+    GOMP_task => entries::task, else Called::create_tasks;
     /// Divides a loop into tasks, and records that the program has tasks.
-    GOMP_taskloop => entries::taskloop, else taskloop;
+    GOMP_taskloop => entries::taskloop, else Called::create_tasks;
     /// Divides a loop with an unsigned long long counter into tasks, and records that the program has tasks.
-    GOMP_taskloop_ull => entries::taskloop_ull, else taskloop_ull;
+    GOMP_taskloop_ull => entries::taskloop_ull, else Called::create_tasks;
     /// Waits for the task's children.
-    GOMP_taskwait => entries::taskwait, else taskwait;
+    GOMP_taskwait => entries::taskwait, else Called::to_libgomp;
     /// Waits for the children to which the dependences refer.
-    GOMP_taskwait_depend => entries::taskwait_depend, else taskwait_depend;
+    GOMP_taskwait_depend => entries::taskwait_depend, else Called::to_libgomp;
     /// Makes later tasks wait for the children to which the dependences refer.
-    GOMP_taskwait_depend_nowait => entries::taskwait_depend_nowait, else taskwait_depend_nowait;
+    GOMP_taskwait_depend_nowait => entries::taskwait_depend_nowait, else Called::to_libgomp;
     /// Lets other tasks run first.
-    GOMP_taskyield => entries::taskyield, else taskyield;
+    GOMP_taskyield => entries::taskyield, else Called::to_libgomp;
     /// Begins a taskgroup.
-    GOMP_taskgroup_start => entries::taskgroup_start, else taskgroup_start;
+    GOMP_taskgroup_start => entries::taskgroup_start, else Called::to_libgomp;
     /// Waits for a taskgroup.
-    GOMP_taskgroup_end => entries::taskgroup_end, else taskgroup_end;
+    GOMP_taskgroup_end => entries::taskgroup_end, else Called::to_libgomp;
     /// Registers the reductions of a taskgroup.
-    GOMP_taskgroup_reduction_register => entries::taskgroup_reduction_register, else reduction_register;
+    GOMP_taskgroup_reduction_register => entries::taskgroup_reduction_register, else Called::to_libgomp;
     /// Finds the task's copies of reduction variables.
-    GOMP_task_reduction_remap => entries::task_reduction_remap, else reduction_remap;
+    GOMP_task_reduction_remap => entries::task_reduction_remap, else Called::to_libgomp;
     /// Returns whether the current task is final, so that new tasks run immediately.
-    omp_in_final => entries::in_final, else in_final;
-    /// Fortran's name of the function. Here and below, Fortran passes arguments by reference.
-    omp_in_final_ => entries::in_final, else in_final_fortran;
+    omp_in_final, omp_in_final_ => entries::in_final, else Called::to_libgomp;
 }
 
 arch::by_pointer! {
@@ -49,343 +80,222 @@ arch::by_pointer! {
     omp_get_thread_num_ => THREAD_NUM;
 }
 
-arch::dispatched! {
+interposed! {
     /// Ends the reductions of a taskgroup.
-    GOMP_taskgroup_reduction_unregister => reduction_unregister;
-    /// Fulfils a task's event.
-    omp_fulfill_event => fulfill_event;
-    /// Fortran's name of the function; the event is passed by value there, too.
-    omp_fulfill_event_ => fulfill_event_fortran;
+    GOMP_taskgroup_reduction_unregister => Called::end_reductions;
+    /// Fulfils a task's event. Fortran passes the event by value, too.
+    omp_fulfill_event, omp_fulfill_event_ => Called::about_event;
     /// Cancels a construct.
-    GOMP_cancel => cancel;
+    GOMP_cancel => Called::cancel;
     /// Returns whether the construct was cancelled.
-    GOMP_cancellation_point => cancellation_point;
+    GOMP_cancellation_point => Called::cancellation_point;
     /// Begins a loop, and registers the reductions in which tasks take part, if there are any. The functions below that begin a loop do so, too.
-    GOMP_loop_start => loop_start;
+    GOMP_loop_start => |called| called.in_our_regions(worksharing::loop_start as Target);
     /// Begins an ordered loop.
-    GOMP_loop_ordered_start => loop_ordered_start;
+    GOMP_loop_ordered_start => |called| called.in_our_regions(worksharing::loop_start as Target);
     /// Begins a loop in which an iteration can wait for earlier ones (doacross).
-    GOMP_loop_doacross_start => loop_doacross_start;
+    GOMP_loop_doacross_start => |called| called.in_our_regions(worksharing::loop_doacross_start as Target);
     /// Begins a loop over unsigned long long.
-    GOMP_loop_ull_start => loop_ull_start;
+    GOMP_loop_ull_start => |called| called.in_our_regions(worksharing::loop_ull_start as Target);
     /// Begins an ordered loop over unsigned long long.
-    GOMP_loop_ull_ordered_start => loop_ull_ordered_start;
+    GOMP_loop_ull_ordered_start => |called| called.in_our_regions(worksharing::loop_ull_start as Target);
     /// Begins a loop over unsigned long long in which an iteration can wait for earlier ones (doacross).
-    GOMP_loop_ull_doacross_start => loop_ull_doacross_start;
+    GOMP_loop_ull_doacross_start => |called| called.in_our_regions(worksharing::loop_doacross_start as Target);
     /// Begins sections.
-    GOMP_sections2_start => sections_start;
+    GOMP_sections2_start => |called| called.in_our_regions(worksharing::sections_start as Target);
     /// Begins a scope.
-    GOMP_scope_start => scope_start;
+    GOMP_scope_start => |called| called.in_our_regions(worksharing::scope_start as Target);
     /// Ends the reductions of a loop, of sections or of a scope.
-    GOMP_workshare_task_reduction_unregister => workshare_unregister;
+    GOMP_workshare_task_reduction_unregister =>
+        |called| called.in_our_regions(worksharing::workshare_task_reduction_unregister as Target);
     /// Runs a target region.
-    GOMP_target_ext => target;
+    GOMP_target_ext => |called| called.in_our_regions(targets::target as Target);
     /// Copies variables to a device or back.
-    GOMP_target_update_ext => target_update;
+    GOMP_target_update_ext => |called| called.in_our_regions(targets::mapping as Target);
     /// Maps variables to a device, or unmaps them.
-    GOMP_target_enter_exit_data => target_enter_exit_data;
+    GOMP_target_enter_exit_data => |called| called.in_our_regions(targets::mapping as Target);
     /// Returns the number of threads in the team.
-    omp_get_num_threads => num_threads;
+    omp_get_num_threads, omp_get_num_threads_ =>
+        |called| called.about_thread(Worker::is_helper, identity::num_threads as Target, Call::omp_get_num_threads);
     /// Returns the number of enclosing regions.
-    omp_get_level => level;
+    omp_get_level, omp_get_level_ => |called| called.about_levels(identity::level as Target, Call::omp_get_level);
     /// Returns the number of enclosing regions with more than one thread.
-    omp_get_active_level => active_level;
+    omp_get_active_level, omp_get_active_level_ =>
+        |called| called.about_levels(identity::active_level as Target, Call::omp_get_active_level);
     /// Returns the number of threads of an enclosing region.
-    omp_get_team_size => team_size;
-    /// Returns the number of the thread, or of its ancestor, in an enclosing region.
-    omp_get_ancestor_thread_num => ancestor_thread_num;
-    /// Returns whether any enclosing region has more than one thread.
-    omp_in_parallel => in_parallel;
-    /// Fortran's name of `omp_get_num_threads`.
-    omp_get_num_threads_ => num_threads_fortran;
-    /// Fortran's name of `omp_get_level`.
-    omp_get_level_ => level_fortran;
-    /// Fortran's name of `omp_get_active_level`.
-    omp_get_active_level_ => active_level_fortran;
+    omp_get_team_size => |called| called.about_levels(identity::team_size as Target, Call::omp_get_team_size);
     /// Fortran's name of `omp_get_team_size`.
-    omp_get_team_size_ => team_size_fortran;
+    omp_get_team_size_ => |called| called.about_levels(identity::team_size_fortran as Target, Call::omp_get_team_size);
     /// Fortran's name of `omp_get_team_size` with eight-byte integers.
-    omp_get_team_size_8_ => team_size_fortran_8;
+    omp_get_team_size_8_ =>
+        |called| called.about_levels(identity::team_size_fortran_8 as Target, Call::omp_get_team_size);
+    /// Returns the number of the thread, or of its ancestor, in an enclosing region.
+    omp_get_ancestor_thread_num => |called| called.about_ancestors(identity::ancestor_thread_num as Target);
     /// Fortran's name of `omp_get_ancestor_thread_num`.
-    omp_get_ancestor_thread_num_ => ancestor_thread_num_fortran;
+    omp_get_ancestor_thread_num_ => |called| called.about_ancestors(identity::ancestor_thread_num_fortran as Target);
     /// Fortran's name of `omp_get_ancestor_thread_num` with eight-byte integers.
-    omp_get_ancestor_thread_num_8_ => ancestor_thread_num_fortran_8;
-    /// Fortran's name of `omp_in_parallel`.
-    omp_in_parallel_ => in_parallel_fortran;
+    omp_get_ancestor_thread_num_8_ =>
+        |called| called.about_ancestors(identity::ancestor_thread_num_fortran_8 as Target);
+    /// Returns whether any enclosing region has more than one thread.
+    omp_in_parallel, omp_in_parallel_ =>
+        |called| called.about_levels(identity::in_parallel as Target, Call::omp_in_parallel);
     /// Returns the limit of the number of threads in all enclosing regions.
-    omp_get_thread_limit => thread_limit;
-    /// Fortran's name of `omp_get_thread_limit`.
-    omp_get_thread_limit_ => thread_limit_fortran;
+    omp_get_thread_limit, omp_get_thread_limit_ =>
+        |called| called.about_levels(identity::thread_limit as Target, Call::omp_get_thread_limit);
     /// Returns the number of the team in its league.
-    omp_get_team_num => team_num;
-    /// Fortran's name of `omp_get_team_num`.
-    omp_get_team_num_ => team_num_fortran;
+    omp_get_team_num, omp_get_team_num_ =>
+        |called| called.about_levels(identity::team_num as Target, Call::omp_get_team_num);
     /// Returns the number of teams in the league.
-    omp_get_num_teams => num_teams;
-    /// Fortran's name of `omp_get_num_teams`.
-    omp_get_num_teams_ => num_teams_fortran;
-    /// Sets the number of threads of regions.
-    omp_set_num_threads => set_num_threads;
-    /// Fortran's name of `omp_set_num_threads`.
-    omp_set_num_threads_ => set_num_threads_fortran;
-    /// Fortran's name of `omp_set_num_threads` with eight-byte integers.
-    omp_set_num_threads_8_ => set_num_threads_fortran_8;
-    /// Sets whether regions may have fewer threads than requested.
-    omp_set_dynamic => set_dynamic;
-    /// Fortran's name of `omp_set_dynamic`.
-    omp_set_dynamic_ => set_dynamic_fortran;
-    /// Fortran's name of `omp_set_dynamic` with eight-byte integers.
-    omp_set_dynamic_8_ => set_dynamic_fortran_8;
-    /// Sets whether regions may be nested.
-    omp_set_nested => set_nested;
-    /// Fortran's name of `omp_set_nested`.
-    omp_set_nested_ => set_nested_fortran;
-    /// Fortran's name of `omp_set_nested` with eight-byte integers.
-    omp_set_nested_8_ => set_nested_fortran_8;
-    /// Sets the largest number of nested active regions.
-    omp_set_max_active_levels => set_max_active_levels;
-    /// Fortran's name of `omp_set_max_active_levels`.
-    omp_set_max_active_levels_ => set_max_active_levels_fortran;
-    /// Fortran's name of `omp_set_max_active_levels` with eight-byte integers.
-    omp_set_max_active_levels_8_ => set_max_active_levels_fortran_8;
-    /// Sets how loops with `schedule(runtime)` are divided.
-    omp_set_schedule => set_schedule;
-    /// Fortran's name of `omp_set_schedule`.
-    omp_set_schedule_ => set_schedule_fortran;
-    /// Fortran's name of `omp_set_schedule` with eight-byte integers.
-    omp_set_schedule_8_ => set_schedule_fortran_8;
-    /// Sets the default device.
-    omp_set_default_device => set_default_device;
-    /// Fortran's name of `omp_set_default_device`.
-    omp_set_default_device_ => set_default_device_fortran;
-    /// Fortran's name of `omp_set_default_device` with eight-byte integers.
-    omp_set_default_device_8_ => set_default_device_fortran_8;
-    /// Sets the default allocator.
-    omp_set_default_allocator => set_default_allocator;
-    /// Fortran's name of `omp_set_default_allocator`.
-    omp_set_default_allocator_ => set_default_allocator_fortran;
-    /// Takes a nestable lock.
-    omp_set_nest_lock => set_nest_lock;
-    /// Fortran's name of `omp_set_nest_lock`.
-    omp_set_nest_lock_ => set_nest_lock_fortran;
-    /// Takes a nestable lock if that is possible without waiting.
-    omp_test_nest_lock => test_nest_lock;
-    /// Fortran's name of `omp_test_nest_lock`.
-    omp_test_nest_lock_ => test_nest_lock_fortran;
+    omp_get_num_teams, omp_get_num_teams_ =>
+        |called| called.about_levels(identity::num_teams as Target, Call::omp_get_num_teams);
     /// Returns whether more regions may be nested inside the enclosing ones.
-    omp_get_nested => nested;
-    /// Fortran's name of `omp_get_nested`.
-    omp_get_nested_ => nested_fortran;
+    omp_get_nested, omp_get_nested_ =>
+        |called| called.about_levels(identity::nested as Target, Call::omp_get_max_active_levels);
+    /// Sets the number of threads of regions.
+    omp_set_num_threads, omp_set_num_threads_, omp_set_num_threads_8_ => Called::set_icv;
+    /// Sets whether regions may have fewer threads than requested.
+    omp_set_dynamic, omp_set_dynamic_, omp_set_dynamic_8_ => Called::set_icv;
+    /// Sets whether regions may be nested.
+    omp_set_nested, omp_set_nested_, omp_set_nested_8_ => Called::set_icv;
+    /// Sets the largest number of nested active regions.
+    omp_set_max_active_levels, omp_set_max_active_levels_, omp_set_max_active_levels_8_ => Called::set_icv;
+    /// Sets how loops with `schedule(runtime)` are divided.
+    omp_set_schedule, omp_set_schedule_, omp_set_schedule_8_ => Called::set_icv;
+    /// Sets the default device.
+    omp_set_default_device, omp_set_default_device_, omp_set_default_device_8_ => |called| {
+        resolve(called.call, called.caller).into_iter().for_each(|(library, _)| icvs::note_device(library));
+        called.set_icv()
+    };
+    /// Sets the default allocator.
+    omp_set_default_allocator, omp_set_default_allocator_ => Called::set_icv;
+    /// Takes a nestable lock.
+    omp_set_nest_lock => |called| called.nest_lock(locks::set as Target, Call::omp_set_lock);
+    /// Fortran's name of `omp_set_nest_lock`.
+    omp_set_nest_lock_ => |called| called.nest_lock(locks::set_fortran as Target, Call::omp_set_lock);
+    /// Takes a nestable lock if that is possible without waiting.
+    omp_test_nest_lock => |called| called.nest_lock(locks::test as Target, Call::omp_test_lock);
+    /// Fortran's name of `omp_test_nest_lock`.
+    omp_test_nest_lock_ => |called| called.nest_lock(locks::test_fortran as Target, Call::omp_test_lock);
 }
 
 /// Returns libgomp's function for a call from the address `caller`.
-fn libgomp_fn(call: Call, caller: usize) -> *mut c_void {
+fn libgomp_fn(call: Call, caller: usize) -> Target {
     let real_fn = resolve(call, caller).map_or_else(|| resolve_without_caller(call), |(_, real_fn)| real_fn);
     // If no library is known, no task has been created.
-    if real_fn.is_null() { nothing as *mut c_void } else { real_fn }
+    if real_fn.is_null() { nothing as Target } else { real_fn }
 }
 
 extern "C" fn nothing() -> usize {
     0
 }
 
-/// Defines functions that return the target of a call that creates tasks with the function `work`, if libgomp runs the tasks.
-macro_rules! tasks {
-    ($($name:ident = $call:ident;)*) => { $(
-        extern "C" fn $name(work: usize, _: usize) -> *mut c_void {
-            note_seen(TASKS);
-            // If the program has no libgomp, abort: without this library, the dynamic loader would also end such a program at this call.
-            resolve(Call::$call, work).map_or(libc::abort as *mut c_void, |(_, real_fn)| real_fn)
-        }
-    )* };
+/// A call of an interposed function. Its methods return the call's target.
+#[derive(Clone, Copy)]
+struct Called {
+    call: Call,
+    /// The first argument, if there is one.
+    first: usize,
+    /// The return address.
+    caller: usize,
 }
 
-tasks! {
-    task = Task;
-    taskloop = Taskloop;
-    taskloop_ull = TaskloopUll;
-}
-
-/// Defines functions that return the target of a call about tasks, if libgomp runs the tasks.
-macro_rules! about_tasks {
-    ($($name:ident = $call:ident;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            libgomp_fn(Call::$call, caller)
-        }
-    )* };
-}
-
-about_tasks! {
-    taskwait = Taskwait;
-    taskwait_depend = TaskwaitDepend;
-    taskwait_depend_nowait = TaskwaitDependNowait;
-    taskyield = Taskyield;
-    taskgroup_start = TaskgroupStart;
-    taskgroup_end = TaskgroupEnd;
-    reduction_register = TaskgroupReductionRegister;
-    reduction_remap = TaskReductionRemap;
-    in_final = InFinal;
-    in_final_fortran = InFinalFortran;
-}
-
-/// Returns the target of a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered
-/// the reductions.
-extern "C" fn reduction_unregister(block: *mut usize, caller: usize) -> *mut c_void {
-    if overlap::worker_in_region().is_some() && entries::has_our_copies(block) {
-        return entries::taskgroup_reduction_unregister as *mut c_void;
+impl Called {
+    /// For a call that libgomp answers: its function.
+    fn to_libgomp(self) -> Target {
+        libgomp_fn(self.call, self.caller)
     }
-    libgomp_fn(Call::TaskgroupReductionUnregister, caller)
-}
 
-/// For libgomp functions of constructs that are tasks or affect our tasks: each generated function selects what a call of that libgomp function
-/// executes. This is libgomp's function itself or, if `overlap` runs the tasks, our own function, which then calls libgomp's.
-macro_rules! in_our_regions {
-    ($($name:ident = $call:ident or $ours:expr;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let real_fn = resolve(Call::$call, caller).map_or_else(|| resolve_without_caller(Call::$call), |(_, real_fn)| real_fn);
-            if real_fn.is_null() {
-                return nothing as *mut c_void;
-            }
-            if overlap::worker_in_region().is_none() {
-                return real_fn;
-            }
-            overlap::set_real_fn(real_fn);
-            $ours as *mut c_void
+    /// For a call that creates tasks, if libgomp runs the tasks. The first argument is the tasks' function.
+    fn create_tasks(self) -> Target {
+        note_seen(TASKS);
+        // If the program has no libgomp, abort: without this library, the dynamic loader would also end such a program at this call.
+        resolve(self.call, self.first).map_or(libc::abort as Target, |(_, real_fn)| real_fn)
+    }
+
+    /// For a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered the reductions.
+    fn end_reductions(self) -> Target {
+        if overlap::worker_in_region().is_some() && entries::has_our_copies(self.first as *mut usize) {
+            return entries::taskgroup_reduction_unregister as Target;
         }
-    )* };
-}
+        self.to_libgomp()
+    }
 
-in_our_regions! {
-    loop_start = LoopStart or worksharing::loop_start;
-    loop_ordered_start = LoopOrderedStart or worksharing::loop_start;
-    loop_doacross_start = LoopDoacrossStart or worksharing::loop_doacross_start;
-    loop_ull_start = LoopUllStart or worksharing::loop_ull_start;
-    loop_ull_ordered_start = LoopUllOrderedStart or worksharing::loop_ull_start;
-    loop_ull_doacross_start = LoopUllDoacrossStart or worksharing::loop_doacross_start;
-    sections_start = Sections2Start or worksharing::sections_start;
-    scope_start = ScopeStart or worksharing::scope_start;
-    workshare_unregister = WorkshareTaskReductionUnregister or worksharing::workshare_task_reduction_unregister;
-    target = Target or targets::target;
-    target_update = TargetUpdate or targets::mapping;
-    target_enter_exit_data = TargetEnterExitData or targets::mapping;
-}
-
-/// Defines functions that return the target of a call that sets a control variable: libgomp's function or, in our tasks, [`icvs::set`], which calls
-/// libgomp's function.
-macro_rules! sets_icvs {
-    ($($name:ident = $call:ident;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let library = resolve(Call::$call, caller).map(|(library, _)| library);
-            if matches!(Call::$call, Call::SetDefaultDevice | Call::SetDefaultDeviceFortran | Call::SetDefaultDeviceFortran8) {
-                library.into_iter().for_each(icvs::note_device);
-            }
-            let real_fn = libgomp_fn(Call::$call, caller);
-            tasks::icv::will_be_set();
-            if overlap::worker_in_region().is_none() {
-                return real_fn;
-            }
-            overlap::set_real_fn(real_fn);
-            icvs::set as *mut c_void
+    /// For a construct in which our tasks take part, or which is a task itself: libgomp's function or, if `overlap` runs the tasks, `ours`, which calls
+    /// libgomp's.
+    fn in_our_regions(self, ours: Target) -> Target {
+        let real_fn = self.to_libgomp();
+        if real_fn == nothing as Target || overlap::worker_in_region().is_none() {
+            return real_fn;
         }
-    )* };
-}
-
-sets_icvs! {
-    set_num_threads = SetNumThreads;
-    set_num_threads_fortran = SetNumThreadsFortran;
-    set_num_threads_fortran_8 = SetNumThreadsFortran8;
-    set_dynamic = SetDynamic;
-    set_dynamic_fortran = SetDynamicFortran;
-    set_dynamic_fortran_8 = SetDynamicFortran8;
-    set_nested = SetNested;
-    set_nested_fortran = SetNestedFortran;
-    set_nested_fortran_8 = SetNestedFortran8;
-    set_max_active_levels = SetMaxActiveLevels;
-    set_max_active_levels_fortran = SetMaxActiveLevelsFortran;
-    set_max_active_levels_fortran_8 = SetMaxActiveLevelsFortran8;
-    set_schedule = SetSchedule;
-    set_schedule_fortran = SetScheduleFortran;
-    set_schedule_fortran_8 = SetScheduleFortran8;
-    set_default_device = SetDefaultDevice;
-    set_default_device_fortran = SetDefaultDeviceFortran;
-    set_default_device_fortran_8 = SetDefaultDeviceFortran8;
-    set_default_allocator = SetDefaultAllocator;
-    set_default_allocator_fortran = SetDefaultAllocatorFortran;
-}
-
-/// Defines functions that return the target of a call for a nestable lock: libgomp's function or, in our tasks, one of our functions, which calls
-/// libgomp's function for the simple lock inside.
-macro_rules! nest_locks {
-    ($($name:ident = $call:ident or $ours:path, with $simple:ident;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let simple = if overlap::worker_in_region().is_some() { libgomp_fn(Call::$simple, caller) } else { nothing as *mut c_void };
-            if simple == nothing as *mut c_void {
-                return libgomp_fn(Call::$call, caller);
-            }
-            overlap::set_real_fn(simple);
-            $ours as *mut c_void
-        }
-    )* };
-}
-
-nest_locks! {
-    set_nest_lock = SetNestLock or locks::set, with SetLock;
-    set_nest_lock_fortran = SetNestLockFortran or locks::set_fortran, with SetLock;
-    test_nest_lock = TestNestLock or locks::test, with TestLock;
-    test_nest_lock_fortran = TestNestLockFortran or locks::test_fortran, with TestLock;
-}
-
-/// Returns the target of a cancel construct.
-extern "C" fn cancel(_: usize, caller: usize) -> *mut c_void {
-    let known = resolve(Call::Cancel, caller);
-    let real_fn = known.map_or_else(|| resolve_without_caller(Call::Cancel), |(_, real_fn)| real_fn);
-    if overlap::worker_in_region().is_some() && known.is_some_and(|(library, _)| cancelling::is_allowed(library)) {
         overlap::set_real_fn(real_fn);
-        return cancelling::cancel as *mut c_void;
+        ours
     }
-    if real_fn.is_null() { nothing as *mut c_void } else { real_fn }
-}
 
-/// Returns the target of a cancellation point.
-extern "C" fn cancellation_point(which: usize, caller: usize) -> *mut c_void {
-    if overlap::worker_in_region().is_some() && cancelling::is_of_taskgroup(which as c_int) {
-        return cancelling::taskgroup_cancellation_point as *mut c_void;
+    /// For a call that sets a control variable: libgomp's function or, in our tasks, [`icvs::set`], which calls libgomp's function.
+    fn set_icv(self) -> Target {
+        let real_fn = self.to_libgomp();
+        tasks::icv::will_be_set();
+        if overlap::worker_in_region().is_none() {
+            return real_fn;
+        }
+        overlap::set_real_fn(real_fn);
+        icvs::set as Target
     }
-    libgomp_fn(Call::CancellationPoint, caller)
-}
 
-/// Defines functions that return the target of a call about a task's event. The handle's value shows, on any thread, whether the event belongs to a
-/// task of cox's runtime.
-macro_rules! about_events {
-    ($($name:ident = $call:ident;)*) => { $(
-        extern "C" fn $name(event: usize, caller: usize) -> *mut c_void {
-            if tasks::event::is_ours(event) {
-                return entries::fulfill_event as *mut c_void;
+    /// For a nestable lock: libgomp's function or, in our tasks, `ours`, which calls libgomp's function `simple` for the simple lock inside.
+    fn nest_lock(self, ours: Target, simple: Call) -> Target {
+        if overlap::worker_in_region().is_some() {
+            let simple = libgomp_fn(simple, self.caller);
+            if simple != nothing as Target {
+                overlap::set_real_fn(simple);
+                return ours;
             }
-            libgomp_fn(Call::$call, caller)
         }
-    )* };
-}
+        self.to_libgomp()
+    }
 
-about_events! {
-    fulfill_event = FulfillEvent;
-    fulfill_event_fortran = FulfillEventFortran;
-}
-
-/// Defines functions that return the target of a query about the calling thread. If standbys may run tasks, `$ours` answers the query on threads for
-/// which `$where` is true. For a thread number these are all threads of our teams; for other queries, standbys and threads in nested regions.
-/// `$ours` may call libgomp's function `$of`.
-macro_rules! about_the_thread {
-    ($($name:ident = $call:ident or $ours:expr, of $of:ident, $where:expr;)*) => { $(
-        extern "C" fn $name(_: usize, caller: usize) -> *mut c_void {
-            let is_ours: fn(&Worker) -> bool = $where;
-            if umt_client::was_ever_live() && overlap::worker_anywhere().is_some_and(is_ours) {
-                overlap::set_real_fn(libgomp_fn(Call::$of, caller));
-                return $ours as *mut c_void;
-            }
-            libgomp_fn(Call::$call, caller)
+    /// For a cancel construct.
+    fn cancel(self) -> Target {
+        let is_allowed = || resolve(self.call, self.caller).is_some_and(|(library, _)| cancelling::is_allowed(library));
+        if overlap::worker_in_region().is_none() || !is_allowed() {
+            return self.to_libgomp();
         }
-    )* };
+        overlap::set_real_fn(self.to_libgomp());
+        cancelling::cancel as Target
+    }
+
+    /// For a cancellation point. The first argument tells what may have been cancelled.
+    fn cancellation_point(self) -> Target {
+        if overlap::worker_in_region().is_some() && cancelling::is_of_taskgroup(self.first as c_int) {
+            return cancelling::taskgroup_cancellation_point as Target;
+        }
+        self.to_libgomp()
+    }
+
+    /// For a call about a task's event. The handle's value shows, on any thread, whether the event belongs to a task of cox's runtime.
+    fn about_event(self) -> Target {
+        if tasks::event::is_ours(self.first) { entries::fulfill_event as Target } else { self.to_libgomp() }
+    }
+
+    /// For a query about the calling thread. If standbys may run tasks, `ours` answers the query on threads for which `is_ours` is true. For a thread
+    /// number these are all threads of our teams; for other queries, standbys and threads in nested regions. `ours` may call libgomp's function `real`.
+    fn about_thread(self, is_ours: fn(&Worker) -> bool, ours: Target, real: Call) -> Target {
+        if umt_client::was_ever_live() && overlap::worker_anywhere().is_some_and(is_ours) {
+            overlap::set_real_fn(libgomp_fn(real, self.caller));
+            return ours;
+        }
+        self.to_libgomp()
+    }
+
+    /// For a query about the enclosing regions.
+    fn about_levels(self, ours: Target, real: Call) -> Target {
+        self.about_thread(identity::has_own_levels, ours, real)
+    }
+
+    /// For a query for the thread's number in an enclosing region.
+    fn about_ancestors(self, ours: Target) -> Target {
+        self.about_thread(is_numbered, ours, Call::omp_get_ancestor_thread_num)
+    }
 }
 
 /// Returns whether `overlap` may have given the thread its number in the innermost region.
@@ -393,45 +303,17 @@ fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }
 
-about_the_thread! {
-    num_threads = GetNumThreads or identity::num_threads, of GetNumThreads, Worker::is_helper;
-    level = GetLevel or identity::level, of GetLevel, identity::has_own_levels;
-    active_level = GetActiveLevel or identity::active_level, of GetActiveLevel, identity::has_own_levels;
-    team_size = GetTeamSize or identity::team_size, of GetTeamSize, identity::has_own_levels;
-    ancestor_thread_num = GetAncestorThreadNum or identity::ancestor_thread_num, of GetAncestorThreadNum, is_numbered;
-    in_parallel = InParallel or identity::in_parallel, of InParallel, identity::has_own_levels;
-    thread_limit = GetThreadLimit or identity::thread_limit, of GetThreadLimit, identity::has_own_levels;
-    team_num = GetTeamNum or identity::team_num, of GetTeamNum, identity::has_own_levels;
-    num_teams = GetNumTeams or identity::num_teams, of GetNumTeams, identity::has_own_levels;
-    num_threads_fortran = GetNumThreadsFortran or identity::num_threads, of GetNumThreads, Worker::is_helper;
-    level_fortran = GetLevelFortran or identity::level, of GetLevel, identity::has_own_levels;
-    active_level_fortran = GetActiveLevelFortran or identity::active_level, of GetActiveLevel, identity::has_own_levels;
-    team_size_fortran = GetTeamSizeFortran or identity::team_size_fortran, of GetTeamSize, identity::has_own_levels;
-    team_size_fortran_8 = GetTeamSizeFortran8 or identity::team_size_fortran_8, of GetTeamSize,
-        identity::has_own_levels;
-    ancestor_thread_num_fortran = GetAncestorThreadNumFortran or identity::ancestor_thread_num_fortran,
-        of GetAncestorThreadNum, is_numbered;
-    ancestor_thread_num_fortran_8 = GetAncestorThreadNumFortran8 or identity::ancestor_thread_num_fortran_8,
-        of GetAncestorThreadNum, is_numbered;
-    in_parallel_fortran = InParallelFortran or identity::in_parallel, of InParallel, identity::has_own_levels;
-    thread_limit_fortran = GetThreadLimitFortran or identity::thread_limit, of GetThreadLimit, identity::has_own_levels;
-    team_num_fortran = GetTeamNumFortran or identity::team_num, of GetTeamNum, identity::has_own_levels;
-    num_teams_fortran = GetNumTeamsFortran or identity::num_teams, of GetNumTeams, identity::has_own_levels;
-    nested = GetNested or identity::nested, of GetMaxActiveLevels, identity::has_own_levels;
-    nested_fortran = GetNestedFortran or identity::nested, of GetMaxActiveLevels, identity::has_own_levels;
-}
-
 /// Target of `omp_get_thread_num`, which programs call in every task: first a resolver, replaced once every caller gets the same answer.
-static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as *mut c_void);
+static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as Target);
 
 arch::dispatched_inside!(first_thread_num => thread_num);
 
-extern "C" fn thread_num(_: usize, caller: usize) -> *mut c_void {
+extern "C" fn thread_num(_: usize, caller: usize) -> Target {
     let ours = umt_client::was_ever_live();
-    let real_fn = libgomp_fn(Call::GetThreadNum, caller);
+    let real_fn = libgomp_fn(Call::omp_get_thread_num, caller);
     if is_one_for_all() && overlap::is_decided() {
-        let place = if ours { identity::thread_num_anywhere as *mut c_void } else { real_fn };
+        let place = if ours { identity::thread_num_anywhere as Target } else { real_fn };
         THREAD_NUM.store(place, Ordering::Relaxed);
     }
-    if ours && overlap::worker_in_region().is_some() { identity::thread_num as *mut c_void } else { real_fn }
+    if ours && overlap::worker_in_region().is_some() { identity::thread_num as Target } else { real_fn }
 }

@@ -118,7 +118,7 @@ unsafe fn around<R>(
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
     // SAFETY: for this call, libgomp reads the data, so the compiler passes at least one word. For the other calls, `data` is meant only for the
     // program's function: it may be null or any pointer, and is not read here.
-    let first_word = if matches!(call, Call::ParallelReductions) { unsafe { *data.cast() } } else { 0 };
+    let first_word = if matches!(call, Call::GOMP_parallel_reductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
     // SAFETY: `inner` is ended after the region.
     let tasks = unsafe { overlap::team(library, work, threads, inner.as_ref()) };
@@ -135,7 +135,7 @@ unsafe fn around<R>(
 /// Defines the wrappers of parallel constructs. Each line has the number of threads that the construct requests, its further arguments, and its
 /// result.
 macro_rules! parallel {
-    ($($name:ident = $call:ident ($threads:ident: c_uint, $($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
+    ($($name:ident($threads:ident: c_uint, $($argument:ident: $type:ty),*) $(-> $result:ty = $alone:expr)?;)*) => { $(
         /// Wrapper of the libgomp function of this name, which runs a parallel construct. Also records the barrier at the region's end.
         ///
         /// # Safety
@@ -144,7 +144,7 @@ macro_rules! parallel {
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
             // SAFETY: the caller's promise, passed on; the real function of this name has this type.
             unsafe {
-                around(Call::$call, work, data, $threads, ($($alone)?), |real_fn, work, data, $threads| {
+                around(Call::$name, work, data, $threads, ($($alone)?), |real_fn, work, data, $threads| {
                     let real_fn: unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, $($type),*) $(-> $result)? = transmute(real_fn);
                     real_fn(work, data, $threads, $($argument),*)
                 })
@@ -154,47 +154,28 @@ macro_rules! parallel {
 }
 
 parallel! {
-    GOMP_parallel = Parallel(threads: c_uint, flags: c_uint);
-    GOMP_parallel_reductions = ParallelReductions(threads: c_uint, flags: c_uint) -> c_uint = 1;
-    GOMP_parallel_sections = ParallelSections(threads: c_uint, count: c_uint, flags: c_uint);
-    GOMP_parallel_loop_static = ParallelLoopStatic(
+    GOMP_parallel(threads: c_uint, flags: c_uint);
+    GOMP_parallel_reductions(threads: c_uint, flags: c_uint) -> c_uint = 1;
+    GOMP_parallel_sections(threads: c_uint, count: c_uint, flags: c_uint);
+    GOMP_parallel_loop_static(
         threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_dynamic = ParallelLoopDynamic(
+    GOMP_parallel_loop_dynamic(
         threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_guided = ParallelLoopGuided(
+    GOMP_parallel_loop_guided(
         threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_nonmonotonic_dynamic = ParallelLoopNonmonotonicDynamic(
+    GOMP_parallel_loop_nonmonotonic_dynamic(
         threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_nonmonotonic_guided = ParallelLoopNonmonotonicGuided(
+    GOMP_parallel_loop_nonmonotonic_guided(
         threads: c_uint, start: c_long, end: c_long, step: c_long, chunk: c_long, flags: c_uint);
-    GOMP_parallel_loop_runtime = ParallelLoopRuntime(
+    GOMP_parallel_loop_runtime(
         threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
-    GOMP_parallel_loop_nonmonotonic_runtime = ParallelLoopNonmonotonicRuntime(
+    GOMP_parallel_loop_nonmonotonic_runtime(
         threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
-    GOMP_parallel_loop_maybe_nonmonotonic_runtime = ParallelLoopMaybeNonmonotonicRuntime(
+    GOMP_parallel_loop_maybe_nonmonotonic_runtime(
         threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
 }
 
-arch::with_caller! {
-    /// Explicit barrier. Records the wait.
-    GOMP_barrier => barrier;
-    /// Explicit barrier that may be cancelled. Records the wait.
-    GOMP_barrier_cancel => barrier_cancel;
-    /// Barrier at the end of a loop. Records the wait.
-    GOMP_loop_end => loop_end;
-    /// Barrier at the end of a loop that may be cancelled. Records the wait.
-    GOMP_loop_end_cancel => loop_end_cancel;
-    /// Barrier at the end of sections. Records the wait.
-    GOMP_sections_end => sections_end;
-    /// Barrier at the end of sections that may be cancelled. Records the wait.
-    GOMP_sections_end_cancel => sections_end_cancel;
-    /// Barrier at which threads wait for the result of a `single` construct (`copyprivate`). Records the wait.
-    GOMP_single_copy_start => single_copy_start;
-    /// Barrier of a `single` construct (`copyprivate`) for the thread that has computed the result. Records the wait.
-    GOMP_single_copy_end => single_copy_end;
-}
-
-/// Runs a barrier called from `caller`. `go` calls the real function, and returns its result and whether it waited in a barrier.
+/// Runs a barrier called from `caller`: `go` calls the real function. It returns the result of the call, and whether the call waited in a barrier.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real_fn)) = resolve(call, caller) else { return alone };
@@ -212,49 +193,63 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     result
 }
 
-/// Defines functions that contain a barrier. Their arguments are the argument of libgomp's function, if there is one, and the address of the caller.
-/// If `overlap` runs the tasks, `ours` is called first, and libgomp's function only if `ours` returns `None`.
+/// Defines interposed functions that contain a barrier, and record the wait there. Each row has the function's result, the result in a program without
+/// libgomp, and whether the function has waited in a barrier. If `overlap` runs the tasks, `ours` is called first, and libgomp's function only if `ours`
+/// returns `None`.
 macro_rules! meeting {
-    ($($name:ident = $call:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
-        extern "C-unwind" fn $name(argument: *mut c_void, caller: usize) -> $result {
-            let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
-            if let Some((worker, library)) = overlap::worker_in_region().and_then(|worker| Some((worker, library(caller)?)))
-                && let Some(result) = ours(library, worker)
-            {
-                return result;
+    ($(#[$doc:meta] $name:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
+        const _: () = {
+            /// `argument` is the argument of libgomp's function, if there is one.
+            extern "C-unwind" fn meet_at(argument: *mut c_void, caller: usize) -> $result {
+                let ours: fn(&Library, &Worker) -> Option<$result> = $ours;
+                if let Some((worker, library)) = overlap::worker_in_region().and_then(|worker| Some((worker, library(caller)?)))
+                    && let Some(result) = ours(library, worker)
+                {
+                    return result;
+                }
+                meet(Call::$name, caller, $alone, |real_fn| {
+                    type RealFn = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
+                    // SAFETY: the real function of this name, called with the program's arguments: it has this type, or it has no argument and
+                    // ignores ours.
+                    let result = unsafe { transmute::<*mut c_void, RealFn>(real_fn)(argument) };
+                    let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
+                    let was_in_barrier = was_in_barrier(&result);
+                    (result, was_in_barrier)
+                })
             }
-            meet(Call::$call, caller, $alone, |real_fn| {
-                type RealFn = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
-                // SAFETY: the real function of this name, called with the program's arguments: it has this type, or it has no argument and ignores
-                // ours.
-                let result = unsafe { transmute::<*mut c_void, RealFn>(real_fn)(argument) };
-                let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
-                let was_in_barrier = was_in_barrier(&result);
-                (result, was_in_barrier)
-            })
-        }
+            arch::with_caller! { #[$doc] $name => meet_at; }
+        };
     )* };
 }
 
 meeting! {
-    barrier = Barrier -> () = (), |()| true, ours |library, worker| {
+    /// Explicit barrier.
+    GOMP_barrier -> () = (), |()| true, ours |library, worker| {
         worker.barrier();
         is_enough(library).then_some(())
     };
-    barrier_cancel = BarrierCancel -> bool = false, |_| true, ours |library, worker| {
+    /// Explicit barrier that may be cancelled.
+    GOMP_barrier_cancel -> bool = false, |_| true, ours |library, worker| {
         let is_cancelled = worker.barrier_or_cancel();
         is_enough(library).then_some(is_cancelled)
     };
-    loop_end = LoopEnd -> () = (), |()| true, ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier());
-    loop_end_cancel = LoopEndCancel -> bool = false, |_| true,
-        ours |all, worker| end(all, Call::LoopEndNowait, || worker.barrier_or_cancel());
-    sections_end = SectionsEnd -> () = (), |()| true,
-        ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier());
-    sections_end_cancel = SectionsEndCancel -> bool = false, |_| true,
-        ours |all, worker| end(all, Call::SectionsEndNowait, || worker.barrier_or_cancel());
-    // A null result means that this thread computes the value, and comes to the barrier later (`single_copy_end`).
-    single_copy_start = SingleCopyStart -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
-    single_copy_end = SingleCopyEnd -> () = (), |()| true, ours |_, _| None;
+    /// Barrier at the end of a loop.
+    GOMP_loop_end -> () = (), |()| true,
+        ours |all, worker| end(all, Call::GOMP_loop_end_nowait, || worker.barrier());
+    /// Barrier at the end of a loop that may be cancelled.
+    GOMP_loop_end_cancel -> bool = false, |_| true,
+        ours |all, worker| end(all, Call::GOMP_loop_end_nowait, || worker.barrier_or_cancel());
+    /// Barrier at the end of sections.
+    GOMP_sections_end -> () = (), |()| true,
+        ours |all, worker| end(all, Call::GOMP_sections_end_nowait, || worker.barrier());
+    /// Barrier at the end of sections that may be cancelled.
+    GOMP_sections_end_cancel -> bool = false, |_| true,
+        ours |all, worker| end(all, Call::GOMP_sections_end_nowait, || worker.barrier_or_cancel());
+    // A null result means that this thread computes the value, and comes to the barrier later (`GOMP_single_copy_end`).
+    /// Barrier at which threads wait for the result of a `single` construct (`copyprivate`).
+    GOMP_single_copy_start -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
+    /// Barrier of a `single` construct (`copyprivate`) for the thread that has computed the result.
+    GOMP_single_copy_end -> () = (), |()| true, ours |_, _| None;
 }
 
 /// Returns whether the barrier of `overlap` suffices. If constructs may be cancelled, libgomp's barrier has to follow: at the end of a loop with a

@@ -9,7 +9,7 @@
 //!   loaded objects.
 //! - `arch` (a crate of its own): entry points that need assembly.
 //! - `gomp`, `pthread`, `ompt`: barriers of libgomp, of POSIX threads, of libomp; `dispatch`: the other functions of libgomp.
-//! - `throttle`, `throttle_state`: the throttle of libgomp's spinning.
+//! - `throttle`: the throttle of libgomp's spinning.
 //! - `overlap`: runs tasks instead of libgomp, if cox asks for it.
 //! - `load`, `start`: what the library does, and which values it reads, before the program runs; `thread`: threads of this library.
 //!
@@ -38,4 +38,3 @@ mod real_symbols;
 mod start;
 mod thread;
 mod throttle;
-mod throttle_state;

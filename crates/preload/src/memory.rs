@@ -22,6 +22,7 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use umt_client::Errno;
 use wire::preload::{
     BYTES, KEPT_FROM, MAGIC, NAME, ORDERS_AT, Orders, PAGE, PreloadPage, ROLE_TEAM, SLOTS, SLOTS_AT, Slot, VERSION,
 };
@@ -127,24 +128,6 @@ pub fn begin_share(slot: &Slot, phases: u64) {
 pub fn note_seen(what: u32) {
     if let Some(page) = page().filter(|page| page.seen.load(Ordering::Relaxed) & what == 0) {
         page.seen.fetch_or(what, Ordering::Relaxed);
-    }
-}
-
-/// Guard that restores the program's errno.
-pub struct Errno(i32);
-
-impl Errno {
-    /// Saves errno until the result is dropped.
-    pub fn keep() -> Errno {
-        // SAFETY: errno belongs to the calling thread.
-        Errno(unsafe { *libc::__errno_location() })
-    }
-}
-
-impl Drop for Errno {
-    fn drop(&mut self) {
-        // SAFETY: errno belongs to the calling thread.
-        unsafe { *libc::__errno_location() = self.0 }
     }
 }
 

@@ -11,7 +11,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::calls::{Call, NAMES};
 use crate::object::object_of;
-use crate::throttle_state::ThrottleState;
+
+/// The throttle is not active.
+pub const IDLE: u32 = 0;
+/// The throttle has a helper thread.
+pub const BEGUN: u32 = 1;
+/// The throttle cannot work in this program.
+pub const IMPOSSIBLE: u32 = 2;
 
 /// An OpenMP library with libgomp's functions.
 pub struct Library {
@@ -20,8 +26,8 @@ pub struct Library {
     calls: [AtomicPtr<c_void>; NAMES.len()],
     /// Not 0 for libomp, which has functions with these names for programs built by gcc, and reports its barriers itself.
     is_libomp: AtomicU32,
-    /// State of the library's spin throttle.
-    pub throttle: ThrottleState,
+    /// State of the library's spin throttle (`throttle`): [`IDLE`], [`BEGUN`] or [`IMPOSSIBLE`].
+    pub throttle: AtomicU32,
 }
 
 impl Library {
@@ -30,7 +36,7 @@ impl Library {
             handle: AtomicPtr::new(ptr::null_mut()),
             calls: [const { AtomicPtr::new(ptr::null_mut()) }; NAMES.len()],
             is_libomp: AtomicU32::new(0),
-            throttle: ThrottleState::new(),
+            throttle: AtomicU32::new(IDLE),
         }
     }
 
@@ -52,7 +58,7 @@ impl Library {
     /// Returns the number of threads in the calling thread's team.
     #[inline]
     pub fn team_size(&self) -> c_int {
-        self.number(Call::GetNumThreads).max(1)
+        self.number(Call::omp_get_num_threads).max(1)
     }
 
     /// Returns the result of an OpenMP function without arguments; 0 if it does not exist.
@@ -92,7 +98,7 @@ impl Library {
     /// Returns GOMP_parallel itself, if it exists.
     pub fn parallel(&self) -> Option<unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, c_uint)> {
         // SAFETY: null or the function of this name, which has this type.
-        unsafe { std::mem::transmute(self.get(Call::Parallel)) }
+        unsafe { std::mem::transmute(self.get(Call::GOMP_parallel)) }
     }
 
     /// Returns whether the library is libomp, which reports its barriers itself, through OMPT.
@@ -105,7 +111,7 @@ impl Library {
         self.handle.store(handle, Ordering::Release);
         // SAFETY: a handle from dlopen or RTLD_NEXT, and a C string.
         let other = unsafe { libc::dlsym(handle, c"__kmpc_barrier".as_ptr()) };
-        let ours = self.get(Call::Barrier);
+        let ours = self.get(Call::GOMP_barrier);
         let same = !other.is_null() && object_of(other as usize).is_some_and(|object| object.contains(ours as usize));
         self.is_libomp.store(same.into(), Ordering::Relaxed);
     }
@@ -119,6 +125,10 @@ static GLOBAL: Library = Library::new();
 /// The other libraries, once they are known.
 static OTHERS: [Library; MAX_OTHERS] = [const { Library::new() }; MAX_OTHERS];
 const MAX_OTHERS: usize = 8;
+
+fn all() -> impl Iterator<Item = &'static Library> {
+    std::iter::once(&GLOBAL).chain(&OTHERS)
+}
 
 /// Whether all callers use the global library, or each caller's library has to be found; the first call decides. A global libgomp that is loaded
 /// after the first call is used only by new callers: earlier callers are bound to their library.
@@ -166,8 +176,8 @@ pub fn resolve(call: Call, caller: usize) -> Option<(&'static Library, *mut c_vo
 /// the caller.) Null if no library or several libraries are known.
 pub fn resolve_without_caller(call: Call) -> *mut c_void {
     let known = |library: &&Library| !library.handle.load(Ordering::Relaxed).is_null();
-    let mut all = std::iter::once(&GLOBAL).chain(&OTHERS).filter(known);
-    match (all.next(), all.next()) {
+    let mut known = all().filter(known);
+    match (known.next(), known.next()) {
         (Some(library), None) => library.get(call),
         _ => ptr::null_mut(),
     }
@@ -175,8 +185,10 @@ pub fn resolve_without_caller(call: Call) -> *mut c_void {
 
 /// Called in the child after fork: the parent's helper threads do not exist here.
 pub fn forget_throttles() {
-    GLOBAL.throttle.forget();
-    OTHERS.iter().for_each(|library| library.throttle.forget());
+    for library in all() {
+        // An impossible throttle stays impossible.
+        let _ = library.throttle.compare_exchange(BEGUN, IDLE, Ordering::Relaxed, Ordering::Relaxed);
+    }
     ENTERING.store(0, Ordering::Relaxed);
 }
 
@@ -215,7 +227,7 @@ fn by_number(number: u32) -> &'static Library {
 fn enter(caller: usize) -> Option<&'static Library> {
     let first = SCOPE.swap(BEING_DECIDED, Ordering::Relaxed) == UNDECIDED;
     // SAFETY: a C string; the result is the next object's function of this name.
-    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[Call::Barrier as usize].as_ptr()) };
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[Call::GOMP_barrier as usize].as_ptr()) };
     let is_global = !next.is_null();
     if is_global && GLOBAL.handle.load(Ordering::Relaxed).is_null() {
         GLOBAL.begin(libc::RTLD_NEXT);
@@ -239,7 +251,7 @@ fn enter(caller: usize) -> Option<&'static Library> {
 /// Returns the number of the library to which an object is linked. Closes `handle`, which is a handle of the object.
 fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: a handle from dlopen, and a C string.
-    let barrier = unsafe { libc::dlsym(handle, NAMES[Call::Barrier as usize].as_ptr()) };
+    let barrier = unsafe { libc::dlsym(handle, NAMES[Call::GOMP_barrier as usize].as_ptr()) };
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
@@ -248,7 +260,7 @@ fn other(handle: *mut c_void) -> Option<u32> {
     if library.contains(other as *const () as usize) {
         return None;
     }
-    let same = |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::Barrier) == barrier;
+    let same = |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::GOMP_barrier) == barrier;
     if let Some(known) = OTHERS.iter().position(same) {
         return Some(known as u32 + 1);
     }

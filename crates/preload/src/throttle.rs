@@ -21,12 +21,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use umt_client::{Errno, futex};
 use wire::preload::{AS_IT_WAS, REFUSED, THROTTLED};
 
-use crate::real_symbols::Library;
-use crate::throttle_state::{BEGUN, IDLE, IMPOSSIBLE};
+use crate::real_symbols::{BEGUN, IDLE, IMPOSSIBLE, Library};
 use crate::{memory, start, thread};
 
 /// Longest time between two checks by which the helper decides whether it is still needed.
@@ -57,12 +58,12 @@ pub fn look(library: &'static Library) {
 
 #[cold]
 fn begin(library: &'static Library) {
-    let state = &library.throttle.0;
+    let state = &library.throttle;
     if state.load(Ordering::Relaxed) != IDLE || time_left_ns().is_none() {
         return;
     }
     if state.compare_exchange(IDLE, BEGUN, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-        let _errno = memory::Errno::keep();
+        let _errno = Errno::keep();
         if thread::start(None, help, ptr::from_ref(library).cast_mut().cast()).is_err() {
             give_up(library);
         }
@@ -71,7 +72,7 @@ fn begin(library: &'static Library) {
 
 fn give_up(library: &Library) {
     say(REFUSED);
-    library.throttle.0.store(IMPOSSIBLE, Ordering::Release);
+    library.throttle.store(IMPOSSIBLE, Ordering::Release);
 }
 
 /// Returns for how long cox has asked for the throttle, in nanoseconds; `None` if the throttle is not needed.
@@ -122,7 +123,7 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
     if hold.was_active.load(Ordering::Relaxed) == 0 {
         give_up(library);
     } else {
-        library.throttle.0.store(IDLE, Ordering::Release);
+        library.throttle.store(IDLE, Ordering::Release);
     }
     place.store(0, Ordering::Relaxed);
     // When this thread ends, libgomp frees its thread pool.
@@ -148,7 +149,7 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     // SAFETY: the function takes no arguments.
     if unsafe { libc::pthread_self() } != hold.helper {
         while hold.over.load(Ordering::Acquire) == 0 {
-            sleep_on(&hold.over, 0, None, libc::FUTEX_PRIVATE_FLAG);
+            futex::wait(&hold.over, 0);
         }
         return;
     }
@@ -156,59 +157,51 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     say(THROTTLED);
     while let (Some(left_ns), Some(orders)) = (time_left_ns(), memory::orders()) {
         let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
-        // cox wakes the futex when it changes the word, so it is not a private one.
-        sleep_on(&orders.cpus_now, cpus_now, Some(left_ns.min(LOOK_NS)), 0);
+        sleep_on(&orders.cpus_now, cpus_now, left_ns.min(LOOK_NS));
     }
     say(AS_IT_WAS);
     hold.over.store(1, Ordering::Release);
-    // SAFETY: the word is our own.
-    unsafe {
-        libc::syscall(libc::SYS_futex, hold.over.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX)
-    };
+    futex::wake(&hold.over, c_int::MAX as u32);
 }
 
-/// If the word has the value `value`, sleeps until a wake-up or the timeout. May also return without a reason.
-fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: Option<u64>, private: c_int) {
-    let time = at_most_ns.map(|ns| libc::timespec {
-        tv_sec: (ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (ns % 1_000_000_000) as libc::c_long,
-    });
-    let time = time.as_ref().map_or(ptr::null(), ptr::from_ref);
-    // SAFETY: the word stays valid during the sleep; the time is valid or null.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | private, value, time) };
+/// If the word of cox's page has the value `value`, sleeps until a wake-up or the timeout. May also return without a reason.
+fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (at_most_ns % 1_000_000_000) as libc::c_long,
+    };
+    // cox wakes the futex when it changes the word, so it is not a private one.
+    //
+    // SAFETY: the word and the time are valid during the sleep.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const time) };
 }
 
 /// Tests whether `threads` more threads can exist at the same time, with the same stack size as libgomp's threads.
 fn rehearse(threads: usize) -> bool {
+    let threads = threads + SPARE;
     let mut created = [0; MAX_TEAM + SPARE];
-    let go = AtomicU32::new(0);
     let mut attributes = thread::gomp_attributes();
-    let mut count = 0;
-    for thread in created.iter_mut().take(threads + SPARE) {
-        let word = ptr::from_ref(&go).cast_mut().cast();
-        // SAFETY: valid attributes; `go` lives until all are joined.
-        if unsafe { libc::pthread_create(thread, &raw const attributes, wait_for_go, word) } != 0 {
-            break;
-        }
-        count += 1;
-    }
-    go.store(1, Ordering::Release);
-    // SAFETY: the word is our own; the threads were created above and are joined once.
+    let gate = RwLock::new(());
+    let closed = gate.write();
+    let argument = ptr::from_ref(&gate).cast_mut().cast();
+    // SAFETY: valid attributes; `gate` lives until all threads are joined.
+    let create = |thread| unsafe { libc::pthread_create(thread, &raw const attributes, pass, argument) } == 0;
+    let count = created.iter_mut().map(|thread| create(thread)).take(threads).take_while(|created| *created).count();
+    drop(closed);
+    // SAFETY: the threads were created above and are joined once.
     unsafe {
-        libc::syscall(libc::SYS_futex, go.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, c_int::MAX);
         for thread in &created[..count] {
             libc::pthread_join(*thread, ptr::null_mut());
         }
         libc::pthread_attr_destroy(&raw mut attributes);
     }
-    count == threads + SPARE
+    count == threads
 }
 
-extern "C" fn wait_for_go(go: *mut c_void) -> *mut c_void {
-    // SAFETY: `rehearse` passes a word that outlives this thread.
-    let go: &AtomicU32 = unsafe { &*go.cast() };
-    while go.load(Ordering::Acquire) == 0 {
-        sleep_on(go, 0, None, libc::FUTEX_PRIVATE_FLAG);
-    }
+/// Function of each thread of a rehearsal: waits until the gate is open.
+extern "C" fn pass(gate: *mut c_void) -> *mut c_void {
+    // SAFETY: `rehearse` passes a lock that outlives this thread.
+    let gate: &RwLock<()> = unsafe { &*gate.cast() };
+    drop(gate.read());
     ptr::null_mut()
 }

@@ -9,10 +9,9 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
-use super::current::worker_in_region;
-use super::real_fn::real_fn;
 use crate::calls::Call;
 use crate::real_symbols::Library;
+use super::current::{real_fn, worker_in_region};
 
 /// What is cancelled (gomp-constants.h).
 const PARALLEL: c_int = 1;
@@ -48,5 +47,5 @@ pub fn is_of_taskgroup(which: c_int) -> bool {
 
 /// Returns whether constructs can be cancelled in this program.
 pub fn is_allowed(library: &Library) -> bool {
-    library.number(Call::GetCancellation) != 0
+    library.number(Call::omp_get_cancellation) != 0
 }

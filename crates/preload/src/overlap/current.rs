@@ -1,16 +1,19 @@
-//! The calling thread's worker, in a thread-local variable that two instructions can read, because every task and every query about a task needs
-//! it.
+//! What belongs to the calling thread: its worker, and the libgomp function that one of our functions has to call.
+//!
+//! The worker is in a thread-local variable that two instructions can read, because every task and every query about a task needs it.
 
+use std::cell::Cell;
+use std::ffi::c_void;
 use std::ptr;
 
 use tasks::worker::Worker;
 
 arch::thread_local_word!();
 
-/// Returns the calling thread's worker; null if it has none yet.
-#[inline]
-pub fn get() -> *const Worker {
-    ptr::with_exposed_provenance(word())
+thread_local! {
+    /// The libgomp function that the program has called on this thread.
+    /// `dispatch` sets it before it calls our function instead, because the call has no room for another argument.
+    static REAL_FN: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 
 /// Sets the calling thread's worker; null removes it.
@@ -21,13 +24,22 @@ pub fn set(worker: *const Worker) {
 /// Returns the calling thread's worker, if the thread is in a region whose tasks `overlap` runs.
 #[inline]
 pub fn worker_in_region() -> Option<&'static Worker> {
-    // SAFETY: null or this thread's worker, which lives until the thread ends.
-    unsafe { get().as_ref() }.filter(|worker| worker.team().is_some())
+    worker_anywhere().filter(|worker| worker.team().is_some())
 }
 
-/// Returns the calling thread's worker, inside and outside of such regions.
+/// Returns the calling thread's worker, inside and outside of such regions; `None` if it has none yet.
 #[inline]
 pub fn worker_anywhere() -> Option<&'static Worker> {
     // SAFETY: null or this thread's worker, which lives until the thread ends.
-    unsafe { get().as_ref() }
+    unsafe { ptr::with_exposed_provenance::<Worker>(word()).as_ref() }
+}
+
+/// Sets the libgomp function that belongs to the program's present call, for our function that runs next.
+pub fn set_real_fn(real_fn: *mut c_void) {
+    REAL_FN.set(real_fn);
+}
+
+/// Returns the libgomp function that belongs to the program's present call.
+pub fn real_fn() -> *mut c_void {
+    REAL_FN.get()
 }

@@ -6,17 +6,18 @@ use std::ffi::{c_int, c_long, c_uint, c_ulong, c_ulonglong, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use tasks::depend::Access;
 use tasks::group::Group;
 use tasks::making::New;
 use tasks::parts::Parts;
 use tasks::worker::Worker;
 
+use crate::real_symbols::Work;
 use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
 use super::reductions::Block;
 use super::standbys::say;
 use super::{allowed_priority, worker_in_region};
-use crate::real_symbols::Work;
 
 /// Flags of tasks (gomp-constants.h).
 const FINAL: c_uint = 1 << 1;
@@ -68,63 +69,47 @@ pub unsafe extern "C-unwind" fn task(
         event: (flags & DETACH != 0).then_some(event),
     };
     // SAFETY: the arguments are as the compiler describes them.
-    unsafe { make(worker, new) };
+    unsafe { make(worker, &new) };
 }
 
 /// Creates a task; if there is no memory for it, runs its function immediately.
-unsafe fn make<A: Iterator<Item = tasks::depend::Access> + Clone>(worker: &Worker, new: New<A>) {
-    let lacking = Lacking {
-        work: new.work,
-        data: new.data,
-        copy: new.copy.map(|copy| (copy, new.bytes, new.align)),
-        first_words: new.first_words,
-        has_event: new.event.is_some(),
-    };
+///
+/// # Safety
+/// As for [`Worker::make`].
+unsafe fn make<A: Iterator<Item = Access> + Clone>(worker: &Worker, new: &New<A>) {
     // SAFETY: the caller's promise.
     unsafe {
         if !worker.make(new) {
-            lacking.go(worker);
+            run_without_memory(worker, new);
         }
     }
 }
 
-/// A task for which there is no memory.
-struct Lacking {
-    work: Work,
-    data: *mut c_void,
-    /// Function that copies the task's data, with their size in bytes and their alignment.
-    copy: Option<(Copy, usize, usize)>,
-    first_words: Option<[usize; 2]>,
-    has_event: bool,
-}
-
-impl Lacking {
-    #[cold]
-    #[inline(never)]
-    unsafe fn go(self, worker: &Worker) {
-        // The new task can depend only on children of the current task, so it may run when they have ended.
-        worker.wait_for_children();
-        let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
-        let data = match self.copy {
-            None => self.data,
-            Some((copy, bytes, align)) if bytes <= STACK_BYTES && align <= align_of::<Room>() => {
-                let to = room.0.as_mut_ptr().cast();
-                // SAFETY: the buffer has the size and alignment that the compiler requires.
-                unsafe { copy(to, self.data) };
-                to
-            }
-            Some(_) => without_memory(),
-        };
-        if self.has_event {
-            without_memory();
+#[cold]
+#[inline(never)]
+unsafe fn run_without_memory<A>(worker: &Worker, new: &New<A>) {
+    // The new task can depend only on children of the current task, so it may run when they have ended.
+    worker.wait_for_children();
+    let mut room = Room([MaybeUninit::uninit(); STACK_BYTES]);
+    let data = match new.copy {
+        None => new.data,
+        Some(copy) if new.bytes <= STACK_BYTES && new.align <= align_of::<Room>() => {
+            let to = room.0.as_mut_ptr().cast();
+            // SAFETY: the buffer has the size and alignment that the compiler requires.
+            unsafe { copy(to, new.data) };
+            to
         }
-        if let Some(words) = self.first_words {
-            // SAFETY: the caller's promise: data begins with two words.
-            unsafe { data.cast::<[usize; 2]>().write(words) };
-        }
-        // SAFETY: the compiler's function gets the data that the compiler has made for it.
-        unsafe { (self.work)(data) };
+        Some(_) => without_memory(),
+    };
+    if new.event.is_some() {
+        without_memory();
     }
+    if let Some(words) = new.first_words {
+        // SAFETY: the caller's promise: data begins with two words.
+        unsafe { data.cast::<[usize; 2]>().write(words) };
+    }
+    // SAFETY: the compiler's function gets the data that the compiler has made for it.
+    unsafe { (new.work)(data) };
 }
 
 /// Largest size, in bytes, of the data of a task that runs immediately because there is no memory for it.
@@ -272,7 +257,7 @@ impl Loop {
                     event: None,
                 };
                 // SAFETY: the arguments are as the compiler describes them; the data begin with the chunk's bounds.
-                unsafe { make(worker, new) };
+                unsafe { make(worker, &new) };
                 first = end;
             }
         }
@@ -384,7 +369,7 @@ unsafe fn depend_on(depend: *const usize, at_once: bool) {
         event: None,
     };
     // SAFETY: the function takes no data.
-    unsafe { make(worker, new) };
+    unsafe { make(worker, &new) };
 }
 
 /// Lets another task run first.

@@ -50,7 +50,6 @@ unsafe extern "C" fn in_child() {
     // SAFETY: this thread has held all the locks since `before`.
     if let Some(mut all) = unsafe { (*LOCKS.0.get()).take() } {
         all.teams.forget();
-        // SAFETY: null or this thread's worker, which lives until the thread ends.
-        unsafe { current::get().as_ref() }.into_iter().for_each(|worker| worker.last_team.set(None));
+        current::worker_anywhere().into_iter().for_each(|worker| worker.last_team.set(None));
     }
 }

@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tasks::icv::{self, Runtime, Values};
 use tasks::team::Team;
 
-use super::current::worker_in_region;
-use super::real_fn::real_fn;
 use crate::calls::Call;
 use crate::real_symbols::Library;
+use super::current::{real_fn, worker_in_region};
 
 /// Kinds of schedules (omp.h).
 const STATIC: c_int = 1;
@@ -61,7 +60,7 @@ pub unsafe extern "C" fn set(first: usize, second: usize) {
 /// Records the default device. Called before the program chooses a device for the first time.
 pub fn note_device(library: &Library) {
     if !IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
-        FIRST_DEVICE.store(library.number(Call::GetDefaultDevice), Ordering::Relaxed);
+        FIRST_DEVICE.store(library.number(Call::omp_get_default_device), Ordering::Relaxed);
         IS_DEVICE_CHOSEN.store(true, Ordering::Release);
     }
 }
@@ -74,20 +73,20 @@ fn library(runtime: *mut c_void) -> Option<&'static Library> {
 fn read(runtime: *mut c_void) -> Values {
     let mut values = Values { threads: 0, dynamic: 0, levels: 0, schedule: (0, 0), device: NEVER_CHOSEN, allocator: 0 };
     let Some(library) = library(runtime) else { return values };
-    values.threads = library.number(Call::GetMaxThreads);
-    values.dynamic = library.number(Call::GetDynamic);
-    values.levels = library.number(Call::GetMaxActiveLevels);
+    values.threads = library.number(Call::omp_get_max_threads);
+    values.dynamic = library.number(Call::omp_get_dynamic);
+    values.levels = library.number(Call::omp_get_max_active_levels);
     // SAFETY: null, or the function of this name, which has this type.
     let schedule: Option<unsafe extern "C" fn(*mut c_int, *mut c_int)> =
-        unsafe { transmute(library.get(Call::GetSchedule)) };
+        unsafe { transmute(library.get(Call::omp_get_schedule)) };
     // SAFETY: both pointers are valid.
     schedule.into_iter().for_each(|get| unsafe { get(&raw mut values.schedule.0, &raw mut values.schedule.1) });
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
-        values.device = library.number(Call::GetDefaultDevice);
+        values.device = library.number(Call::omp_get_default_device);
     }
     // SAFETY: null, or the function of this name, which has this type; libgomp has it since gcc 10.
     let allocator: Option<unsafe extern "C" fn() -> usize> =
-        unsafe { transmute(library.get(Call::GetDefaultAllocator)) };
+        unsafe { transmute(library.get(Call::omp_get_default_allocator)) };
     // SAFETY: the function takes no arguments.
     values.allocator = allocator.map_or(0, |get| unsafe { get() });
     values
@@ -95,11 +94,11 @@ fn read(runtime: *mut c_void) -> Values {
 
 fn write(runtime: *mut c_void, values: &Values) {
     let Some(library) = library(runtime) else { return };
-    library.set(Call::SetNumThreads, values.threads);
-    library.set(Call::SetDynamic, values.dynamic);
-    library.set(Call::SetMaxActiveLevels, values.levels);
+    library.set(Call::omp_set_num_threads, values.threads);
+    library.set(Call::omp_set_dynamic, values.dynamic);
+    library.set(Call::omp_set_max_active_levels, values.levels);
     // SAFETY: null, or the function of this name, which has this type.
-    let schedule: Option<unsafe extern "C" fn(c_int, c_int)> = unsafe { transmute(library.get(Call::SetSchedule)) };
+    let schedule: Option<unsafe extern "C" fn(c_int, c_int)> = unsafe { transmute(library.get(Call::omp_set_schedule)) };
     if let Some(set) = schedule {
         let (kind, chunk) = values.schedule;
         if kind & !MONOTONIC == AUTO {
@@ -114,10 +113,10 @@ fn write(runtime: *mut c_void, values: &Values) {
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
         let first = values.device == NEVER_CHOSEN;
         let device = if first { FIRST_DEVICE.load(Ordering::Relaxed) } else { values.device };
-        library.set(Call::SetDefaultDevice, device);
+        library.set(Call::omp_set_default_device, device);
     }
     // SAFETY: null, or the function of this name, which has this type.
-    let allocator: Option<unsafe extern "C" fn(usize)> = unsafe { transmute(library.get(Call::SetDefaultAllocator)) };
+    let allocator: Option<unsafe extern "C" fn(usize)> = unsafe { transmute(library.get(Call::omp_set_default_allocator)) };
     // SAFETY: the value was the default allocator before.
     allocator.into_iter().for_each(|set| unsafe { set(values.allocator) });
 }

@@ -6,14 +6,12 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::Ordering;
 
-use tasks::around::Nesting;
-use tasks::nesting::Common;
+use tasks::nesting::{Common, Level};
 use tasks::worker::Worker;
 
-use super::current::{worker_anywhere, worker_in_region};
-use super::real_fn::real_fn;
 use crate::calls::Call;
 use crate::real_symbols::library;
+use super::current::{real_fn, worker_anywhere, worker_in_region};
 
 /// Returns the number of the calling thread in its team.
 pub extern "C" fn thread_num() -> c_int {
@@ -24,17 +22,21 @@ pub extern "C" fn thread_num() -> c_int {
 pub extern "C" fn thread_num_anywhere() -> c_int {
     match worker_in_region() {
         Some(worker) => worker.thread_number().unwrap_or(0) as c_int,
-        None => library(0).map_or(0, |library| library.number(Call::GetThreadNum)),
+        None => library(0).map_or(0, |library| library.number(Call::omp_get_thread_num)),
     }
+}
+
+/// Returns the recorded regions that enclose the thread's region, the outermost first.
+pub fn around(worker: &Worker) -> &[Level] {
+    worker.nesting().map(|nesting| &nesting.levels[..]).unwrap_or_default()
 }
 
 /// Returns the number of outermost nesting levels that libgomp does not know on this thread.
 pub fn hidden(worker: &Worker) -> c_int {
-    let nesting = worker.nesting();
     if worker.is_helper() {
-        return nesting.map_or(0, |nesting| nesting.levels().len() as c_int) + 1;
+        return around(worker).len() as c_int + 1;
     }
-    nesting.map_or(0, |nesting| nesting.hidden() as c_int)
+    worker.nesting().map_or(0, |nesting| nesting.hidden as c_int)
 }
 
 /// Returns whether libgomp's answers about enclosing regions may be wrong on this thread.
@@ -49,11 +51,11 @@ pub fn level_of(worker: &Worker, ask: impl FnOnce() -> c_int) -> c_int {
 
 /// Returns the number of threads of the region at a level. `ask` is libgomp's function, which counts only the levels that libgomp knows.
 pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
-    let around = worker.nesting().map_or(&[][..], Nesting::levels);
+    let around = around(worker);
     match usize::try_from(at) {
         Err(_) => -1,
         Ok(0) => 1,
-        Ok(at) if at <= around.len() => around[at - 1].size() as c_int,
+        Ok(at) if at <= around.len() => around[at - 1].size as c_int,
         Ok(_) if !worker.is_helper() => ask(at - hidden(worker)),
         Ok(_) if at == hidden(worker) => worker.team().map_or(1, |team| team.size() as c_int),
         Ok(_) => -1,
@@ -62,7 +64,7 @@ pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int
 
 /// Returns the number of this thread, or of its ancestor, in the region at a level.
 pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
-    let around = worker.nesting().map_or(&[][..], Nesting::levels);
+    let around = around(worker);
     match usize::try_from(at) {
         Err(_) => -1,
         Ok(0) => 0,
@@ -76,8 +78,8 @@ pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int)
 
 /// Returns how many of the regions unknown to libgomp have more than one thread.
 fn hidden_active(worker: &Worker) -> c_int {
-    let around = worker.nesting().map_or(&[][..], Nesting::levels);
-    let hidden = around.iter().take(hidden(worker) as usize).filter(|level| level.size() > 1).count() as c_int;
+    let around = around(worker);
+    let hidden = around.iter().take(hidden(worker) as usize).filter(|level| level.size > 1).count() as c_int;
     let in_team = worker.is_helper() && worker.team().is_some_and(|team| team.size() > 1);
     hidden + c_int::from(in_team)
 }
@@ -123,7 +125,7 @@ pub extern "C" fn active_level() -> c_int {
 pub extern "C" fn nested() -> c_int {
     let levels = ask_libgomp();
     let active = worker_anywhere().map_or(0, |worker| {
-        let known = || library(0).map_or(0, |library| library.number(Call::GetActiveLevel));
+        let known = || library(0).map_or(0, |library| library.number(Call::omp_get_active_level));
         hidden_active(worker) + if worker.is_helper() { 0 } else { known() }
     });
     (levels > 1 && levels > active).into()
@@ -142,7 +144,7 @@ pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
 /// Returns the values that the enclosing regions share.
 fn common() -> Option<&'static Common> {
     let worker = worker_anywhere()?;
-    let team = worker.nesting().map(Nesting::outermost).or_else(|| worker.team());
+    let team = worker.nesting().map(|nesting| nesting.outermost).or_else(|| worker.team());
     team.map(|team| &team.common)
 }
 

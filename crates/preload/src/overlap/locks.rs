@@ -13,8 +13,7 @@ use std::ffi::c_int;
 use std::mem::transmute;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::current::worker_in_region;
-use super::real_fn::real_fn;
+use super::current::{real_fn, worker_in_region};
 
 /// libgomp's lock (`omp_nest_lock_t`).
 #[repr(C)]
@@ -31,23 +30,42 @@ fn me() -> usize {
     worker_in_region().map_or(0, tasks::worker::Worker::present)
 }
 
+/// Takes a lock for the present task, which may have it already. `take_simple` takes the simple lock inside, and returns whether it has. Returns the
+/// lock's new count, or 0 if another task owns the lock.
+///
+/// # Safety
+/// `lock` is the program's lock.
+unsafe fn take(lock: *mut NestLock, take_simple: impl FnOnce(*mut c_int) -> bool) -> c_int {
+    let me = me();
+    // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
+    let owner = unsafe { &(*lock).owner };
+    if owner.load(Ordering::Relaxed) != me {
+        // SAFETY: the caller's promise.
+        if !take_simple(unsafe { &raw mut (*lock).lock }) {
+            return 0;
+        }
+        owner.store(me, Ordering::Relaxed);
+    }
+    // SAFETY: this task owns the lock.
+    unsafe {
+        (*lock).count += 1;
+        (*lock).count
+    }
+}
+
 /// Takes a lock; if the task has it already, increments its count.
 ///
 /// # Safety
 /// `lock` is the program's lock, and `omp_set_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn set(lock: *mut NestLock) {
-    let me = me();
-    // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
-    if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
-        // SAFETY: the lock is the program's, and `real_fn` is a function of this type.
-        unsafe {
-            let set: unsafe extern "C" fn(*mut c_int) = transmute(real_fn());
-            set(&raw mut (*lock).lock);
-            (*lock).owner.store(me, Ordering::Relaxed);
-        }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let set: unsafe extern "C" fn(*mut c_int) = transmute(real_fn());
+        take(lock, |simple| {
+            set(simple);
+            true
+        });
     }
-    // SAFETY: this task owns the lock.
-    unsafe { (*lock).count += 1 };
 }
 
 /// Takes a lock if it is free or owned by the task. Returns the new count, or 0 if another task owns the lock.
@@ -55,22 +73,10 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
 /// # Safety
 /// `lock` is the program's lock, and `omp_test_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
-    let me = me();
-    // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
-    if unsafe { &(*lock).owner }.load(Ordering::Relaxed) != me {
-        // SAFETY: the lock is the program's, and `real_fn` is a function of this type.
-        unsafe {
-            let test: unsafe extern "C" fn(*mut c_int) -> c_int = transmute(real_fn());
-            if test(&raw mut (*lock).lock) == 0 {
-                return 0;
-            }
-            (*lock).owner.store(me, Ordering::Relaxed);
-        }
-    }
-    // SAFETY: this task owns the lock.
+    // SAFETY: the caller's promise.
     unsafe {
-        (*lock).count += 1;
-        (*lock).count
+        let test: unsafe extern "C" fn(*mut c_int) -> c_int = transmute(real_fn());
+        take(lock, |simple| test(simple) != 0)
     }
 }
 

@@ -10,7 +10,7 @@
 //! Code outside of regions is left to libgomp, where tasks run immediately. The same holds for a region of one thread, unless it is an outermost one
 //! and there are standbys.
 //!
-//! - this file, `wanted`: whether overlap is active; `current`, `workers`: each thread's worker; `real_fn`: libgomp's function for a call.
+//! - this file, `wanted`: whether overlap is active; `current`, `workers`: each thread's worker, and libgomp's function for its call.
 //! - `teams`: the teams of regions; `standbys`: additional threads, which work while members are blocked; `forks`: fork(2), whose child has no
 //!   standbys.
 //! - `entries`: entry points that the compiler's code calls; `identity`: a task's queries about its thread; `nested`: nested regions.
@@ -30,7 +30,6 @@ pub mod icvs;
 pub mod identity;
 pub mod locks;
 mod nested;
-mod real_fn;
 mod reductions;
 mod region_end;
 mod standbys;
@@ -54,9 +53,9 @@ use workers::worker;
 use crate::calls::Call;
 use crate::real_symbols::{Library, Work};
 
-pub use current::{worker_anywhere, worker_in_region};
+pub use current::{set_real_fn, worker_anywhere, worker_in_region};
 pub use nested::Inner;
-pub use real_fn::set_real_fn;
+pub use standbys::forked;
 pub use wanted::is_wanted;
 
 /// Environment variable that activates overlap. `off`: blocked threads are not noticed; `on,PATH,NONCE`: the session at PATH decides how they are
@@ -84,11 +83,6 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
         session.into_iter().for_each(|(path, nonce)| SESSION.set((path.to_vec(), nonce)).unwrap_or_default());
         wanted::want();
     }
-}
-
-/// Resets the state in a forked child: threads and doorbells belong to the parent.
-pub fn forked() {
-    standbys::forked();
 }
 
 /// Returns whether it has been decided, for the rest of the program, if standbys may run tasks.
@@ -123,7 +117,7 @@ fn connect(library: &Library) {
     };
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)
-    } else if library.number(Call::GetNumProcs) as u32 != umt_client::cpus() {
+    } else if library.number(Call::omp_get_num_procs) as u32 != umt_client::cpus() {
         // Threads are bound to places: a standby would inherit the place of the thread that creates it.
         Some(&counts.bound)
     } else {
@@ -155,10 +149,10 @@ pub unsafe fn team(
     }
     CONNECTED.call_once(|| {
         forks::begin();
-        HIGHEST_PRIORITY.store(library.number(Call::GetMaxTaskPriority), Ordering::Relaxed);
+        HIGHEST_PRIORITY.store(library.number(Call::omp_get_max_task_priority), Ordering::Relaxed);
         connect(library);
     });
-    let threads = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
+    let threads = if threads == 0 { library.number(Call::omp_get_max_threads).max(1) as u32 } else { threads };
     let has_none = region_end::members_sleep_soon() && standbys::are_there() && region_end::has_never_had_tasks(work);
     // SAFETY: the caller's promise.
     Some(unsafe { teams::take(library, threads, has_none, inner) })
@@ -201,14 +195,14 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         nested::begin_share(library, around);
         work();
         if size == 1 {
-            library.invoke(Call::Barrier);
+            library.invoke(Call::GOMP_barrier);
         }
         worker.come_back(before);
         return;
     };
     team.has_members(size as u32);
     // SAFETY: a leaked team; libgomp gives each thread of a region a different number.
-    let before = unsafe { worker.enter(team, library.number(Call::GetThreadNum) as u32) };
+    let before = unsafe { worker.enter(team, library.number(Call::omp_get_thread_num) as u32) };
     // SAFETY: `around` stays valid until the region is over.
     unsafe { worker.is_within(around) };
     nested::begin_share(library, around);

@@ -8,15 +8,16 @@ use std::ffi::{CStr, c_int, c_uint};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use tasks::around::{Level, Nesting};
+use tasks::around::Nesting;
+use tasks::nesting::Level;
 use tasks::team::Team;
 use tasks::worker::Worker;
 
+use crate::calls::Call;
+use crate::real_symbols::Library;
 use super::current::worker_anywhere;
 use super::identity;
 use super::wanted::is_wanted;
-use crate::calls::Call;
-use crate::real_symbols::Library;
 
 /// Numbers of threads by nesting level, for regions that do not request a number, if the user gives several (`OMP_NUM_THREADS=4,2`).
 static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();
@@ -32,15 +33,16 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
 /// libgomp has set the number for the level that it knows, which is wrong if it does not know all levels.
 #[inline]
 pub fn begin_share(library: &Library, around: Option<&Nesting>) {
-    if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden() > 0), BY_LEVEL.get()) {
-        let of_level = by_level.get(around.levels().len() + 1).copied();
-        library.set(Call::SetNumThreads, of_level.unwrap_or(around.threads()));
+    if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden > 0), BY_LEVEL.get()) {
+        let of_level = by_level.get(around.levels.len() + 1).copied();
+        library.set(Call::omp_set_num_threads, of_level.unwrap_or(around.threads));
     }
 }
 
 /// A nested region.
 pub struct Inner {
-    nesting: Nesting,
+    /// The enclosing regions.
+    pub nesting: Nesting,
     /// Number of threads that count against the limit of the outermost region, without the thread that begins the nested one.
     taken: u32,
 }
@@ -62,23 +64,18 @@ impl Inner {
 
     #[cold]
     fn within(library: &Library, worker: &Worker) -> Option<Inner> {
-        let around = worker.nesting().map_or(&[][..], Nesting::levels);
-        let level = identity::level_of(worker, || library.number(Call::GetLevel));
+        let around = identity::around(worker);
+        let level = identity::level_of(worker, || library.number(Call::omp_get_level));
         let levels = (1..=level).map(|at| match around.get(at as usize - 1) {
             Some(level) => level.clone(),
             None => {
-                let size = identity::team_size_of(worker, at, |at| library.number_at(Call::GetTeamSize, at));
-                let number = library.number_at(Call::GetAncestorThreadNum, at - identity::hidden(worker));
+                let size = identity::team_size_of(worker, at, |at| library.number_at(Call::omp_get_team_size, at));
+                let number = library.number_at(Call::omp_get_ancestor_thread_num, at - identity::hidden(worker));
                 Level::new(size as u32, number as u32)
             }
         });
-        let threads = library.number(Call::GetMaxThreads);
+        let threads = library.number(Call::omp_get_max_threads);
         Some(Inner { nesting: Nesting::of(worker, levels, threads)?, taken: 0 })
-    }
-
-    /// Returns the enclosing regions.
-    pub fn nesting(&self) -> &Nesting {
-        &self.nesting
     }
 
     /// Returns how many threads the region may request if the program requests `threads`; 0 stands for no particular number. Computed as in
@@ -86,16 +83,16 @@ impl Inner {
     /// the limit.
     #[cold]
     pub fn threads_allowed(&mut self, library: &Library, threads: c_uint) -> c_uint {
-        let active = self.nesting.levels().iter().filter(|level| level.size() > 1).count();
-        if active as c_int >= library.number(Call::GetMaxActiveLevels) {
+        let active = self.nesting.levels.iter().filter(|level| level.size > 1).count();
+        if active as c_int >= library.number(Call::omp_get_max_active_levels) {
             return 1;
         }
-        let outermost = self.nesting.outermost();
+        let outermost = self.nesting.outermost;
         let limit = outermost.common.thread_limit.load(Ordering::Relaxed);
         if limit >= c_int::MAX as u32 || threads == 1 {
             return threads;
         }
-        let wanted = if threads == 0 { library.number(Call::GetMaxThreads).max(1) as u32 } else { threads };
+        let wanted = if threads == 0 { library.number(Call::omp_get_max_threads).max(1) as u32 } else { threads };
         let left = |taken: u32| limit.saturating_sub(outermost.size() + taken) + 1;
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let take = |taken| Some(taken + wanted.min(left(taken)) - 1);
@@ -107,7 +104,7 @@ impl Inner {
     /// Ends the region.
     pub fn end(self) {
         if self.taken > 0 {
-            self.nesting.outermost().common.taken_inside.fetch_sub(self.taken, Ordering::AcqRel);
+            self.nesting.outermost.common.taken_inside.fetch_sub(self.taken, Ordering::AcqRel);
         }
         worker_anywhere().into_iter().for_each(|worker| self.nesting.is_over(worker));
     }
@@ -117,13 +114,13 @@ impl Inner {
 pub fn begin_outermost(library: &Library, team: &Team) {
     let common = &team.common;
     let [number, size] = &common.league;
-    let limit = library.number(Call::GetThreadLimit);
+    let limit = library.number(Call::omp_get_thread_limit);
     let limit = if limit > 0 { limit as u32 } else { u32::MAX };
     let words = [
         (&common.thread_limit, limit),
         (&common.taken_inside, 0),
-        (number, library.number(Call::GetTeamNum) as u32),
-        (size, library.number(Call::GetNumTeams).max(1) as u32),
+        (number, library.number(Call::omp_get_team_num) as u32),
+        (size, library.number(Call::omp_get_num_teams).max(1) as u32),
     ];
     for (word, value) in words {
         // The store is avoided if possible, because all threads of the team read the cache line.

@@ -84,8 +84,7 @@ impl Block {
     /// `by_place`: a task finds its copy by its place in the team, otherwise by its thread number. Returns false if there is no memory.
     pub fn register(self, around: *mut usize, threads: usize, by_place: bool) -> bool {
         let first = if by_place { OURS_BY_PLACE } else { OURS_BY_NUMBER };
-        let mut block = self;
-        loop {
+        for block in self.chain() {
             let bytes = block.get(BYTES) * threads;
             let align = block.get(COPIES).max(align_of::<usize>());
             let mut copies = ptr::null_mut::<c_void>();
@@ -98,14 +97,9 @@ impl Block {
             block.set(COPIES, copies as usize);
             block.set(END, copies as usize + bytes);
             block.set(FIRST, if block.0 == self.0 { first } else { 0 });
-            match block.next() {
-                Some(next) => block = next,
-                None => {
-                    block.set(NEXT, around as usize);
-                    return true;
-                }
-            }
         }
+        self.last().append(around);
+        true
     }
 
     /// Frees the copies of one registration.

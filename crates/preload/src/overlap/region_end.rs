@@ -52,12 +52,10 @@ pub fn has_never_had_tasks(work: Work) -> bool {
 pub fn note(work: Work, had_tasks: bool) {
     let (place, without) = place(work);
     let known = place.load(Ordering::Relaxed);
-    if had_tasks {
-        if known != without | HAD_TASKS {
-            place.store(without | HAD_TASKS, Ordering::Relaxed);
-        }
-    } else if known & !HAD_TASKS != without {
-        place.store(without, Ordering::Relaxed);
+    let with = without | HAD_TASKS;
+    let value = if had_tasks || known == with { with } else { without };
+    if known != value {
+        place.store(value, Ordering::Relaxed);
     }
 }
 

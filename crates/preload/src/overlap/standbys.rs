@@ -13,7 +13,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::IntoRawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -25,9 +25,9 @@ use umt_client::slices::{self, Manners};
 use umt_client::{seen, standby};
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
+use crate::{start, thread};
 use super::teams;
 use super::workers::spare_worker;
-use crate::{start, thread};
 
 /// Free doorbells. The last one in the list is taken first: at the start, the one with the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
@@ -45,7 +45,7 @@ static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 /// Stores the session's data, and creates as many standbys as there are CPUs, because that many may have to be rung at the same time.
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
-    SESSION.store(keep(session.socket), Ordering::Release);
+    SESSION.store(session.socket.into_raw_fd(), Ordering::Release);
     umt_client::bell::when_lost(lost);
     let mut mask = MaybeUninit::uninit();
     // SAFETY: the pointer to the mask is valid; the mask is only read.
@@ -107,16 +107,11 @@ extern "C" fn lead(_: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Resets the state in a forked child: the threads belong to the parent.
+/// Resets the state in a forked child: threads and doorbells belong to the parent.
 pub fn forked() {
     umt_client::forked();
     STANDBYS.store(0, Ordering::Relaxed);
     DORMANT.store(0, Ordering::Relaxed);
-}
-
-fn keep(socket: OwnedFd) -> RawFd {
-    let socket = std::mem::ManuallyDrop::new(socket);
-    socket.as_raw_fd()
 }
 
 fn make() {
@@ -152,12 +147,12 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     // Only BPF detects which tasks block, so only with BPF a standby adapts its scheduling to its tasks.
     let mut manners = (umt_client::how() == How::Bpf).then(Manners::back).flatten();
     let own_blocks = umt_client::own_blocks();
-    let session = SESSION.load(Ordering::Acquire) as c_int;
+    let session = SESSION.load(Ordering::Acquire);
     loop {
         let bell = take_bell();
         let number = bell.number;
         let woken = standby::park(&bell, session);
-        give_bell_back(bell);
+        hold().push(bell);
         match woken {
             Woken::Rung => {}
             Woken::Over => {
@@ -310,10 +305,6 @@ fn wait_for_bell() -> Bell {
         free = BELL_IS_FREE.wait(free).unwrap_or_else(PoisonError::into_inner);
         DORMANT.fetch_sub(1, Ordering::AcqRel);
     }
-}
-
-fn give_bell_back(bell: Bell) {
-    hold().push(bell);
 }
 
 /// Makes sure that a standby is parked. A dormant standby is not woken while another one is parked, because that costs as much as a ring.

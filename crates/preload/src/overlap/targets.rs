@@ -9,9 +9,8 @@ use std::ffi::{c_int, c_uint, c_ushort, c_void};
 use std::mem::transmute;
 use std::ptr;
 
-use super::current::worker_in_region;
+use super::current::{real_fn, worker_in_region};
 use super::entries;
-use super::real_fn::real_fn;
 
 /// Flag: the construct may be deferred (gomp-constants.h).
 const NOWAIT: c_uint = 1;

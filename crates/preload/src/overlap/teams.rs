@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tasks::team::{HeldQueues, Team};
 
+use crate::real_symbols::Library;
 use super::icvs;
 use super::nested::{self, Inner};
 use super::workers::worker;
-use crate::real_symbols::Library;
 
 /// All teams that were ever created.
 pub struct Teams {
@@ -53,7 +53,7 @@ pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, i
         team
     });
     // SAFETY: the caller's promise.
-    unsafe { team.is_within(inner.map(Inner::nesting)) };
+    unsafe { team.is_within(inner.map(|inner| &inner.nesting)) };
     if inner.is_none() && umt_client::was_ever_live() {
         nested::begin_outermost(library, team);
     }

@@ -33,16 +33,13 @@ pub fn spare_worker() -> Option<&'static Worker> {
 }
 
 fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'static Worker> {
-    let mut worker = current::get();
-    if worker.is_null() {
+    if current::worker_anywhere().is_none() {
         let new = Box::into_raw(room(Worker::new()?)?);
         // SAFETY: the key was created before overlap was activated.
         unsafe { libc::pthread_setspecific(KEY.load(Ordering::Relaxed), new.cast()) };
         current::set(new);
-        worker = new;
     }
-    // SAFETY: the worker belongs to this thread, and lives until the thread ends.
-    unsafe { worker.as_ref() }
+    current::worker_anywhere()
 }
 
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {

@@ -15,9 +15,8 @@ use std::mem::transmute;
 use tasks::group::Group;
 use tasks::worker::Worker;
 
-use super::current::worker_in_region;
+use super::current::{real_fn, worker_in_region};
 use super::entries::{self, taskgroup_end};
-use super::real_fn::real_fn;
 use super::reductions::Block;
 
 /// Data of a construct that libgomp needs to register its reductions.
