@@ -29,17 +29,6 @@ fn cpu(number: c_int) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Mirror of `struct cox_umt_counts`.
-#[derive(Debug)]
-#[repr(C)]
-pub struct CCounts {
-    blocked: u32,
-    unblocked: u32,
-    lost: u32,
-}
-
-const _: () = assert!(size_of::<CCounts>() == 12);
-
 #[unsafe(no_mangle)]
 extern "C" fn cox_umt_enable(flags: c_uint) -> c_int {
     let tells = Tells::from_flags(flags).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL));
@@ -65,13 +54,12 @@ extern "C" fn cox_umt_fd(number: c_int) -> RawFd {
 /// # Safety
 /// `counts` is null, or a `struct cox_umt_counts` may be written there.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cox_umt_read(number: c_int, counts: *mut CCounts) -> c_int {
+unsafe extern "C" fn cox_umt_read(number: c_int, counts: *mut Counts) -> c_int {
     let news = enabled().and_then(|monitor| monitor.read(cpu(number)));
     answer(news, |news| {
-        let Counts { blocked, unblocked, lost } = news.unwrap_or_default();
         // SAFETY: null, or valid for writing, as the caller promises.
         if let Some(place) = unsafe { counts.as_mut() } {
-            *place = CCounts { blocked, unblocked, lost };
+            *place = news.unwrap_or_default();
         }
         c_int::from(news.is_some())
     })

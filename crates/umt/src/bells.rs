@@ -7,6 +7,7 @@
 //!
 //! A process keeps its session as long as it lives, because BPF continues to track the process's threads for that session.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use umt_client::bell::Bell;
 use umt_client::connect::{Session, connect, parse};
 use wire::umt::{BELLS, Cpu, How, Moves, Seen};
 
-use crate::counts::{Counts, Of};
+use crate::backend::{Backend, Counts, Of};
 use crate::watcher::{Watcher, close};
 
 /// Environment variable by which cox offers a session to the program: `on,PATH,NONCE`.
@@ -89,32 +90,57 @@ impl Bells {
         self
     }
 
-    /// Sets the events for which doorbells ring.
-    pub fn tells(&self, tells: u32) {
+    fn bell(&self, cpu: usize) -> &Bell {
+        &self.session.bells[cpu % BELLS]
+    }
+
+    fn moves(&self, cpu: usize) -> Moves {
+        self.seen.cpu[cpu].moves()
+    }
+
+    fn is_over(&self) -> bool {
+        let mut socket = libc::pollfd { fd: self.session.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: the kernel accesses one `pollfd`, only during the call.
+        unsafe { libc::poll(&raw mut socket, 1, 0) > 0 }
+    }
+
+    /// Closes the copies of the descriptors in a child after fork.
+    fn close_copies(&self) {
+        close([self.session.socket.as_raw_fd()]);
+        close(self.session.bells.iter().flat_map(Bell::descriptors));
+        // If a thread of the parent held the lock at the fork, the descriptors stay open.
+        let Ok(watchers) = self.watchers.try_lock() else { return };
+        watchers.iter().flatten().for_each(Watcher::leave_to_parent);
+    }
+}
+
+impl Backend for Bells {
+    fn name(&self) -> &'static CStr {
+        c"bpf"
+    }
+
+    fn begin(&self, tells: u32) {
         umt_client::said().tells.store(tells, Ordering::Release);
     }
 
-    /// Registers the calling thread.
-    pub fn register(&self) -> io::Result<()> {
+    fn register(&self) -> io::Result<()> {
         if umt_client::register() { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EAGAIN)) }
     }
 
-    /// Unregisters the calling thread.
-    pub fn unregister(&self) {
+    fn unregister(&self) {
         umt_client::discharge();
         umt_client::leave_once();
     }
 
-    /// Unregisters all threads and closes all descriptors.
-    pub fn end(&self) {
-        self.tells(0);
+    fn end(&self) {
+        self.begin(0);
         umt_client::discharge_all();
         self.polled.iter().for_each(|polled| polled.store(false, Ordering::Release));
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|watcher| *watcher = None);
     }
 
-    /// Returns the descriptor for a CPU, or for all. It is also ready when the session has ended.
-    pub fn descriptor(&self, of: Of) -> io::Result<RawFd> {
+    /// The descriptor is also ready when the session has ended.
+    fn descriptor(&self, of: Of) -> io::Result<RawFd> {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let (slot, cpus) = match of {
             Of::Cpu(cpu) => (cpu, cpu..cpu + 1),
@@ -134,15 +160,7 @@ impl Bells {
         Ok(raw)
     }
 
-    fn bell(&self, cpu: usize) -> &Bell {
-        &self.session.bells[cpu % BELLS]
-    }
-
-    /// Returns the counts of a CPU since the last read.
-    ///
-    /// # Errors
-    /// The session has ended, so blocks are no longer counted.
-    pub fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
+    fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         let bell = self.bell(cpu);
         // Silence the doorbell first, then read the counters: an event counted after this rings again, and one counted before is read
         // below.
@@ -168,37 +186,20 @@ impl Bells {
         Ok((moves != Moves::default()).then_some(counts))
     }
 
-    /// Returns how many threads are ready on a CPU.
-    pub fn ready(&self, cpu: usize) -> u32 {
+    fn ready(&self, cpu: usize) -> u32 {
         // A move to another CPU is counted in two steps: for an instant the thread may be counted on neither CPU.
         self.moves(cpu).ready().max(0) as u32
     }
 
-    fn moves(&self, cpu: usize) -> Moves {
-        self.seen.cpu[cpu].moves()
-    }
-
-    fn is_over(&self) -> bool {
-        let mut socket = libc::pollfd { fd: self.session.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: the kernel accesses one `pollfd`, only during the call.
-        unsafe { libc::poll(&raw mut socket, 1, 0) > 0 }
-    }
-
-    /// Closes the copies of the descriptors in a child after fork.
-    fn leave_to_parent(&self) {
-        close([self.session.socket.as_raw_fd()]);
-        close(self.session.bells.iter().flat_map(Bell::descriptors));
-        // If a thread of the parent held the lock at the fork, the descriptors stay open.
-        let Ok(watchers) = self.watchers.try_lock() else { return };
-        watchers.iter().flatten().for_each(Watcher::leave_to_parent);
-    }
+    /// Does nothing: `forked` closes the session's descriptors, also when the monitor is disabled.
+    fn leave_to_parent(&self) {}
 }
 
 /// Forgets the session in a child after fork: it is the parent's.
 pub fn forked() {
     // SAFETY: null, or never freed.
     let kept = unsafe { KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() };
-    kept.into_iter().for_each(Bells::leave_to_parent);
+    kept.into_iter().for_each(Bells::close_copies);
 }
 
 /// Returns what was counted since the last call. If several threads call this at the same time, each count is returned to only one of them.

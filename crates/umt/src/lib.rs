@@ -11,9 +11,9 @@
 //! The library has no threads: the calls that read the counts do the work.
 
 mod abi;
+mod backend;
 mod bells;
 mod count;
-mod counts;
 mod logs;
 mod watcher;
 
@@ -24,11 +24,12 @@ use std::ptr;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use backend::Backend;
 use bells::Bells;
 use logs::Logs;
 use wire::umt::{CPU_WORDS, CPUS, TELL_BLOCKS, TELL_IDLE, TELL_UNBLOCKS};
 
-pub use counts::{Counts, Of};
+pub use backend::{Counts, Of};
 
 /// The events that make descriptors ready. With the backend `perf`, every block makes them ready, whatever the flags say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +64,8 @@ impl std::ops::BitOr for Tells {
 /// Watches the program's threads. A process has one monitor, which is never freed, because threads may be using it.
 #[derive(Debug)]
 pub struct Monitor {
-    way: Way,
+    backend: &'static dyn Backend,
     cpus: usize,
-}
-
-#[derive(Debug)]
-enum Way {
-    Bells(&'static Bells),
-    Logs(Logs),
 }
 
 static CURRENT: AtomicPtr<Monitor> = AtomicPtr::new(ptr::null_mut());
@@ -93,7 +88,7 @@ impl Registration {
     fn leave(&self) {
         let before = self.0.replace(ptr::null());
         match Monitor::current() {
-            Some(current) if ptr::eq(current, before) => current.lose(),
+            Some(current) if ptr::eq(current, before) => current.backend.unregister(),
             // The monitor has been disabled in the meantime: only the thread's own log, if it has one, has to be closed.
             _ if !before.is_null() => umt_client::records::discharge(),
             _ => {}
@@ -116,11 +111,11 @@ impl Monitor {
             return Err(error(libc::EBUSY));
         }
         let cpus = cpus();
-        let way = match Bells::find(cpus) {
-            Some(bells) => Way::Bells(bells),
-            None => Way::Logs(Logs::new(cpus).map_err(plain)?),
+        let backend: &'static dyn Backend = match Bells::find(cpus) {
+            Some(bells) => bells,
+            None => Box::leak(Box::new(Logs::new(cpus).map_err(plain)?)),
         };
-        let monitor = Box::into_raw(Box::new(Monitor { way, cpus }));
+        let monitor = Box::into_raw(Box::new(Monitor { backend, cpus }));
         if CURRENT.compare_exchange(ptr::null_mut(), monitor, Ordering::AcqRel, Ordering::Acquire).is_err() {
             // SAFETY: made above; no other thread has a pointer to it.
             drop(unsafe { Box::from_raw(monitor) });
@@ -133,9 +128,7 @@ impl Monitor {
         });
         // SAFETY: never freed from here on.
         let monitor = unsafe { &*monitor };
-        if let Way::Bells(bells) = &monitor.way {
-            bells.tells(tells.0);
-        }
+        monitor.backend.begin(tells.0);
         Ok(monitor)
     }
 
@@ -150,20 +143,14 @@ impl Monitor {
     pub fn disable() {
         // SAFETY: null, or never freed.
         let Some(before) = (unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() }) else { return };
-        match &before.way {
-            Way::Bells(bells) => bells.end(),
-            Way::Logs(logs) => logs.end(),
-        }
+        before.backend.end();
         let _ = REGISTERED.try_with(Registration::leave);
     }
 
     /// Returns the name of the backend: `bpf` or `perf`.
     #[must_use]
     pub fn backend(&self) -> &'static std::ffi::CStr {
-        match &self.way {
-            Way::Bells(_) => c"bpf",
-            Way::Logs(_) => c"perf",
-        }
+        self.backend.name()
     }
 
     /// Returns the number of CPUs that have counters: the highest possible CPU number, plus one.
@@ -180,10 +167,7 @@ impl Monitor {
         if let Of::Cpu(cpu) = of {
             self.check(cpu)?;
         }
-        match &self.way {
-            Way::Bells(bells) => bells.descriptor(of),
-            Way::Logs(logs) => logs.descriptor(of),
-        }
+        self.backend.descriptor(of)
     }
 
     /// Clears the descriptor's readiness and returns the counts of a CPU since the last read. `None`: nothing has happened.
@@ -192,10 +176,7 @@ impl Monitor {
     /// `EINVAL`: no such CPU. `ECONNRESET`: the session has ended, so blocks are no longer counted.
     pub fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         self.check(cpu)?;
-        match &self.way {
-            Way::Bells(bells) => bells.read(cpu),
-            Way::Logs(logs) => Ok(logs.read(cpu)),
-        }
+        self.backend.read(cpu)
     }
 
     /// Returns how many registered threads are ready on a CPU now: running there, or waiting for it.
@@ -204,10 +185,7 @@ impl Monitor {
     /// `EINVAL`: no such CPU.
     pub fn ready(&self, cpu: usize) -> io::Result<u32> {
         self.check(cpu)?;
-        Ok(match &self.way {
-            Way::Bells(bells) => bells.ready(cpu),
-            Way::Logs(logs) => logs.ready(cpu),
-        })
+        Ok(self.backend.ready(cpu))
     }
 
     /// Registers the calling thread: it is watched until it ends, or is [unregistered](Monitor::unregister). The thread sleeps for some
@@ -221,10 +199,7 @@ impl Monitor {
                 if ptr::eq(here.0.get(), self) {
                     return Ok(());
                 }
-                match &self.way {
-                    Way::Bells(bells) => bells.register(),
-                    Way::Logs(logs) => logs.register(),
-                }?;
+                self.backend.register()?;
                 here.0.set(self);
                 Ok(())
             })
@@ -239,13 +214,6 @@ impl Monitor {
                 here.leave();
             }
         });
-    }
-
-    fn lose(&self) {
-        match &self.way {
-            Way::Bells(bells) => bells.unregister(),
-            Way::Logs(logs) => logs.unregister(),
-        }
     }
 
     fn check(&self, cpu: usize) -> io::Result<()> {
@@ -268,9 +236,7 @@ extern "C" fn in_child() {
     let before = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() };
     umt_client::forked();
     bells::forked();
-    if let Some(Way::Logs(logs)) = before.map(|before| &before.way) {
-        logs.leave_to_parent();
-    }
+    before.into_iter().for_each(|before| before.backend.leave_to_parent());
 }
 
 /// Returns the highest possible CPU number, plus one.

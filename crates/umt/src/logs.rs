@@ -8,12 +8,13 @@
 //! eventfds. So
 //!
 //! 1. a descriptor is ready while a block on its CPU is counted but the program has not read the count, and
-//! 2. records that are not counted yet make at least one descriptor ready; the thread that waits for it and then calls [`read`](Logs::read)
+//! 2. records that are not counted yet make at least one descriptor ready; the thread that waits for it and then calls [`read`](Backend::read)
 //!    counts these records.
 //!
 //! *Rejected alternatives:* One kernel event for each thread and CPU, with a readiness of its own: then each switch would write a record
 //! for each CPU. Or a thread of the library that reads all logs.
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,8 +23,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use umt_client::records::{self, PLACES, Position};
 use wire::umt::Moves;
 
+use crate::backend::{Backend, Counts, Of};
 use crate::count::{Tally, Whereabouts};
-use crate::counts::{Counts, Of};
 use crate::watcher::{Watcher, close};
 
 /// Logs are watched edge-triggered. Level triggering needs a readiness that lasts until the log has been read, but the kernel clears a
@@ -86,9 +87,18 @@ impl Logs {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    /// Registers the calling thread, and follows its log from now on.
-    pub fn register(&self) -> io::Result<()> {
+impl Backend for Logs {
+    fn name(&self) -> &'static CStr {
+        c"perf"
+    }
+
+    /// Does nothing: every block makes the descriptors ready, whatever the flags say.
+    fn begin(&self, _: u32) {}
+
+    /// Follows the thread's log from now on.
+    fn register(&self) -> io::Result<()> {
         let mut state = self.state();
         if !records::enlist() {
             return Err(io::Error::from_raw_os_error(libc::EAGAIN));
@@ -107,8 +117,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Unregisters the calling thread.
-    pub fn unregister(&self) {
+    fn unregister(&self) {
         let Some((place, _)) = records::own() else { return };
         let mut state = self.state();
         self.followed[place as usize / 64].fetch_and(!(1 << (place % 64)), Ordering::AcqRel);
@@ -121,16 +130,14 @@ impl Logs {
         state.raise();
     }
 
-    /// Stops following all threads, and closes all descriptors.
-    pub fn end(&self) {
+    fn end(&self) {
         self.followed.iter().for_each(|word| word.store(0, Ordering::Release));
         let mut state = self.state();
         state.places.iter_mut().for_each(|place| *place = None);
         state.watchers.iter_mut().for_each(|watcher| *watcher = None);
     }
 
-    /// Returns the descriptor for a CPU, or for all.
-    pub fn descriptor(&self, of: Of) -> io::Result<RawFd> {
+    fn descriptor(&self, of: Of) -> io::Result<RawFd> {
         let mut state = self.state();
         let State { places, watchers, .. } = &mut *state;
         let slot = match of {
@@ -150,8 +157,7 @@ impl Logs {
         Ok(raw)
     }
 
-    /// Returns the counts of a CPU since the last read. `None`: nothing has happened.
-    pub fn read(&self, cpu: usize) -> Option<Counts> {
+    fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         let mut state = self.state();
         // Clear the readiness before reading the logs: a switch after this makes the descriptor ready again, and an earlier one is read
         // below.
@@ -163,15 +169,15 @@ impl Logs {
         let before = std::mem::replace(&mut state.told[cpu], now);
         state.raise();
         let moves = now.moves.since(before.moves);
-        (moves != Moves::default()).then(|| Counts {
+        Ok((moves != Moves::default()).then(|| Counts {
             blocked: moves.blocked,
             unblocked: moves.unblocked,
             lost: now.lost.wrapping_sub(before.lost),
-        })
+        }))
     }
 
-    /// Returns how many threads are ready on a CPU, by the last record of each.
-    pub fn ready(&self, cpu: usize) -> u32 {
+    /// Counts the ready threads by the last record of each.
+    fn ready(&self, cpu: usize) -> u32 {
         let is_there =
             |place: &u32| records::stand(*place).is_some_and(|stand| stand.is_runnable && stand.cpu as usize == cpu);
         let followed = self.followed.iter().enumerate().flat_map(|(at, word)| {
@@ -181,8 +187,7 @@ impl Logs {
         followed.filter(is_there).count() as u32
     }
 
-    /// Closes the copies of the descriptors in a child after fork.
-    pub fn leave_to_parent(&self) {
+    fn leave_to_parent(&self) {
         // If a thread of the parent held the lock at the fork, the descriptors stay open.
         let Ok(state) = self.state.try_lock() else { return };
         close(state.places.iter().flatten().map(|follower| follower.log));

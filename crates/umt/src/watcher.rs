@@ -2,7 +2,9 @@
 //! which is readable while there are counts that the program has not read.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use umt_client::owned;
 
 /// Number of events fetched by one call.
 const MOST: usize = 32;
@@ -81,9 +83,4 @@ pub fn close(descriptors: impl IntoIterator<Item = RawFd>) {
         // SAFETY: the descriptors are the caller's, and no thread uses them after this.
         unsafe { libc::close(fd) };
     }
-}
-
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: not negative, so a descriptor that the kernel has just made, and that no other code owns.
-    if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }
