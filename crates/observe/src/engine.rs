@@ -118,7 +118,7 @@ impl Observing {
             self.replay.push(event);
         }
         let recorder = &mut self.recorder;
-        self.symboliser.observe_each(&self.intake.samples, |sample, place| {
+        self.symboliser.observe(&self.intake.samples, |sample, place| {
             recorder.iter_mut().for_each(|recorder| recorder.sample(sample, place));
         });
         self.intake.samples.clear();

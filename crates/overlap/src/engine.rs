@@ -1,7 +1,7 @@
 //! Overlap as an engine of a session.
 
-use std::ffi::{OsStr, OsString};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail};
 use outputs::diagnostics::say;
@@ -10,8 +10,8 @@ use session::{Ended, Engine, Launch, NoCommand, Subject, Target, preload};
 use wire::umt::How;
 
 use crate::fitness;
-use crate::registration::RegistrationServer;
-use crate::source::Source;
+use crate::registration::{REQUEST_LIMIT, RegistrationServer};
+use crate::source::{Source, lock};
 use crate::sums::Sums;
 
 /// How blocked threads are noticed.
@@ -82,19 +82,10 @@ impl Overlapping {
 
     /// Returns the environment variable that the program gets in addition to those of the preload library.
     fn variable(&self) -> (OsString, OsString) {
-        let mut value = OsString::from("off");
-        if let Some(server) = &self.server {
-            value = "on,".into();
-            value.push(server.path());
-            value.push(OsStr::new(","));
-            value.push(server.nonce());
-        }
+        let mut value = OsString::from(if self.server.is_some() { "on," } else { "off" });
+        self.server.iter().for_each(|server| value.push(server.address()));
         (VARIABLE.into(), value)
     }
-}
-
-fn lock(source: &Mutex<Source>) -> std::sync::MutexGuard<'_, Source> {
-    source.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Engine for Overlapping {
@@ -125,7 +116,7 @@ impl Engine for Overlapping {
             say(why);
             return Ok(());
         }
-        self.server = self.source.as_ref().map(|source| RegistrationServer::open(Arc::clone(source))).transpose()?;
+        self.server = self.source.clone().map(|source| RegistrationServer::open(source, REQUEST_LIMIT)).transpose()?;
         preload::add_to(launch, !self.children);
         launch.variables.push(self.variable());
         Ok(())

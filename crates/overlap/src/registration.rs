@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use rustix::net::{
 use session::peer::Peer;
 use wire::umt::{BELLS, Hello, MAGIC, VERSION, Welcome, bytes_of};
 
-use crate::source::Source;
+use crate::source::{Source, lock};
 
 /// Prefix of the names of session folders. The number of the session's process follows.
 const PREFIX: &str = "coxswain-";
@@ -31,7 +31,7 @@ const PREFIX: &str = "coxswain-";
 const BACKLOG: i32 = 128;
 /// Time limit for a client's request after it has connected. A client that exceeds it is disconnected, so that it gets no descriptor of the
 /// session.
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
+pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time for which no client is accepted after a failed accept: without free descriptors the next accept would fail immediately.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -48,16 +48,11 @@ pub struct RegistrationServer {
 }
 
 impl RegistrationServer {
-    /// Starts the server for processes of this session.
+    /// Starts the server for processes of this session. `patience`: the time limit for a client's request after it has connected.
     ///
     /// # Errors
     /// The socket, its folder or the thread cannot be made.
-    pub fn open(source: Arc<Mutex<Source>>) -> Result<RegistrationServer> {
-        RegistrationServer::patient(source, REQUEST_LIMIT)
-    }
-
-    /// Starts the server, with `patience` as the time limit for a client's request.
-    fn patient(source: Arc<Mutex<Source>>, patience: Duration) -> Result<RegistrationServer> {
+    pub fn open(source: Arc<Mutex<Source>>, patience: Duration) -> Result<RegistrationServer> {
         let mut nonce = [0; 16];
         std::fs::File::open("/dev/urandom")
             .and_then(|mut file| file.read_exact(&mut nonce))
@@ -72,8 +67,7 @@ impl RegistrationServer {
         let mut server = RegistrationServer { folder, nonce, close: Arc::clone(&close), handler: None };
         let listener =
             listening(&server.socket()).with_context(|| format!("making a socket: {}", server.socket().display()))?;
-        let lifeline =
-            source.lock().unwrap_or_else(PoisonError::into_inner).lifeline().context("copying a descriptor")?;
+        let lifeline = lock(&source).lifeline().context("copying a descriptor")?;
         let shutdown = ShutdownFds { close, lifeline };
         let work = move || answer_all(&listener, &shutdown, nonce, &source, patience);
         server.handler = Some(std::thread::Builder::new().name("cox-overlap".into()).spawn(work).context("a thread")?);
@@ -84,16 +78,11 @@ impl RegistrationServer {
         self.folder.join("umt")
     }
 
-    /// Returns the path of the socket.
-    #[must_use]
-    pub fn path(&self) -> OsString {
-        self.socket().into_os_string()
-    }
-
-    /// Returns the nonce that a client has to send, in hexadecimal.
-    #[must_use]
-    pub fn nonce(&self) -> String {
-        hex(&self.nonce)
+    /// Returns what a client needs to connect: the path of the socket, and the nonce that it has to send, in hexadecimal.
+    pub fn address(&self) -> OsString {
+        let mut address = self.socket().into_os_string();
+        address.push(format!(",{}", hex(&self.nonce)));
+        address
     }
 }
 
@@ -194,7 +183,7 @@ fn answer_all(listener: &OwnedFd, shutdown: &ShutdownFds, nonce: [u8; 16], sourc
         if shutdown.lifeline.is_some() && ready.last() == Some(&true) {
             // The process that rang the doorbells has ended. Returning closes the connections, which tells the clients that the session is
             // over.
-            return source.lock().unwrap_or_else(PoisonError::into_inner).is_lost();
+            return lock(source).is_lost();
         }
         let mut at = 0;
         clients.retain_mut(|(client, process, since)| {
@@ -205,7 +194,7 @@ fn answer_all(listener: &OwnedFd, shutdown: &ShutdownFds, nonce: [u8; 16], sourc
             // The client has hung up, or sends a second request. Our programs never send a second request, because each client gets pages
             // only once.
             if let Some(over) = *process {
-                source.lock().unwrap_or_else(PoisonError::into_inner).over(over);
+                lock(source).over(over);
                 return false;
             }
             *process = answer(client.as_fd(), nonce, source).ok();
@@ -230,7 +219,7 @@ fn answer(client: BorrowedFd<'_>, nonce: [u8; 16], source: &Mutex<Source>) -> Re
     let wanted = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce };
     anyhow::ensure!(length == hello.len() && hello == bytes_of(&wanted), "the client does not belong to this session");
     let pid = Peer::of(client)?.process.context("the client's process is not in cox's PID namespace")?;
-    let mut source = source.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut source = lock(source);
     let given = source.give_or_count(pid)?;
     let how = source.how as u32;
     let welcome = Welcome { magic: MAGIC, version: VERSION, how };
@@ -316,7 +305,7 @@ mod tests {
     #[test]
     fn a_second_request_disconnects() {
         let source = Arc::new(Mutex::new(Source::memory(How::Sentinels)));
-        let server = RegistrationServer::open(Arc::clone(&source)).unwrap();
+        let server = RegistrationServer::open(Arc::clone(&source), REQUEST_LIMIT).unwrap();
         let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce: server.nonce };
         let asks = connected(&server);
         send(&asks, bytes_of(&hello), SendFlags::NOSIGNAL).unwrap();
@@ -330,7 +319,7 @@ mod tests {
     #[test]
     fn a_silent_client_is_disconnected_and_delays_no_other() {
         let source = Arc::new(Mutex::new(Source::memory(How::Sentinels)));
-        let server = RegistrationServer::patient(source, Duration::from_secs(2)).unwrap();
+        let server = RegistrationServer::open(source, Duration::from_secs(2)).unwrap();
         let hello = Hello { magic: MAGIC, version: VERSION, pad: 0, nonce: server.nonce };
         let silent = connected(&server);
         let since = Instant::now();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -17,14 +18,20 @@ use crate::sums::Sums;
 
 /// Creates the pages of each process that requests them, and sums up the counts in them.
 pub struct Source {
-    kind: Kind,
+    /// BPF's doorbells. `None`: the processes themselves write their pages, which are plain memory.
+    bells: Option<Box<dyn Doorbells>>,
     /// How blocked threads are noticed.
     pub how: How,
-    /// Clients that have hung up (`ended`), and clients that are connected (`clients`).
-    ended: Vec<Client>,
     clients: Vec<Client>,
+    /// Number of the next process without BPF's doorbells.
+    next: u32,
     /// Sums over the processes that have ended, and the number of refused requests.
     past: Sums,
+}
+
+/// Takes the lock on a source.
+pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+    source.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A client: a process that has a number.
@@ -35,6 +42,7 @@ struct Client {
     since: Instant,
     /// An open handle of the process; or the error of opening it.
     handle: Result<Held, Errno>,
+    /// `None`: the client is connected.
     hung_up: Option<Instant>,
 }
 
@@ -57,15 +65,9 @@ impl Client {
     }
 }
 
-enum Kind {
-    Bpf(Box<dyn Doorbells>),
-    /// The pages are plain memory, which the processes themselves write. The value is the number that the next process gets.
-    Memory(u32),
-}
-
 impl Source {
     pub fn bpf() -> Result<Source> {
-        Ok(Source::new(Kind::Bpf(ebpf::doorbells()?), How::Bpf))
+        Ok(Source::new(Some(ebpf::doorbells()?), How::Bpf))
     }
 
     /// Makes a source that uses the kernel's records of switches, if this user may have them.
@@ -78,7 +80,7 @@ impl Source {
     }
 
     pub fn memory(how: How) -> Source {
-        Source::new(Kind::Memory(0), how)
+        Source::new(None, how)
     }
 
     /// Returns the best source that works, and why better ones do not.
@@ -96,8 +98,8 @@ impl Source {
         }
     }
 
-    fn new(kind: Kind, how: How) -> Source {
-        Source { kind, how, ended: Vec::new(), clients: Vec::new(), past: Sums::default() }
+    fn new(bells: Option<Box<dyn Doorbells>>, how: How) -> Source {
+        Source { bells, how, clients: Vec::new(), next: 0, past: Sums::default() }
     }
 
     /// Answers a process's request. Refused requests are counted.
@@ -110,13 +112,13 @@ impl Source {
     }
 
     fn give(&mut self, pid: u32) -> Result<Given> {
-        let given = match &mut self.kind {
-            Kind::Bpf(bells) => bells.give(pid)?,
-            Kind::Memory(next) => {
-                let is_room = self.clients.len() + self.ended.len() < PROCESSES;
+        let given = match &mut self.bells {
+            Some(bells) => bells.give(pid)?,
+            None => {
+                let is_room = self.clients.len() < PROCESSES;
                 anyhow::ensure!(is_room, "the session has its maximum of {PROCESSES} processes already");
-                *next += 1;
-                memory::give(*next - 1)?
+                self.next += 1;
+                memory::give(self.next - 1)?
             }
         };
         match Pages::map(given.said.as_fd(), given.seen.as_fd()) {
@@ -136,20 +138,20 @@ impl Source {
 
     /// Marks a process as disconnected: it has ended, or wants no more doorbells.
     pub fn over(&mut self, process: u32) {
-        if let Kind::Bpf(bells) = &mut self.kind {
+        if let Some(bells) = &mut self.bells {
             bells.over(process);
         }
-        let mut over = self.clients.extract_if(.., |client| client.process == process).collect::<Vec<_>>();
-        over.iter_mut().for_each(|client| client.hung_up = Some(Instant::now()));
-        self.ended.append(&mut over);
+        for client in self.clients.iter_mut().filter(|client| client.process == process) {
+            client.hung_up.get_or_insert_with(Instant::now);
+        }
     }
 
     /// Adds the sums of processes that are gone to `past`, and frees their numbers. Other processes get these numbers, with pages of their
     /// own.
     fn forget_gone(&mut self) {
-        let gone = self.ended.extract_if(.., |client| client.is_gone()).collect::<Vec<_>>();
+        let gone = self.clients.extract_if(.., |client| client.is_gone()).collect::<Vec<_>>();
         self.past = self.sums(&gone);
-        if let Kind::Bpf(bells) = &mut self.kind {
+        if let Some(bells) = &mut self.bells {
             gone.iter().for_each(|client| bells.gone(client.process));
         }
     }
@@ -157,15 +159,14 @@ impl Source {
     /// Returns `past` plus the sums of these processes.
     fn sums(&self, clients: &[Client]) -> Sums {
         let with_pages = clients.iter().filter_map(|client| client.pages.as_ref().map(|pages| (client, pages)));
-        with_pages.fold(self.past.clone(), |sums, (client, pages)| sums.add(pages, self.how, client.since.elapsed()))
+        with_pages.fold(self.past.clone(), |sums, (client, pages)| sums.add(pages.said(), pages.seen(), self.how, client.since.elapsed()))
     }
 
     /// Ends counting: the session is over. Returns the sums of all processes.
     pub fn end(&mut self) -> Sums {
-        if let Kind::Bpf(bells) = &mut self.kind {
+        if let Some(bells) = &mut self.bells {
             bells.end();
         }
-        self.clients.append(&mut self.ended);
         self.past = self.sums(&self.clients);
         self.clients.clear();
         self.past.clone()
@@ -173,10 +174,8 @@ impl Source {
 
     /// Returns a descriptor that hangs up when the process that rings doorbells ends. `None`: no process rings, or this process does.
     pub fn lifeline(&self) -> io::Result<Option<OwnedFd>> {
-        match &self.kind {
-            Kind::Bpf(bells) => bells.lifeline().map(|fd| fd.try_clone_to_owned()).transpose(),
-            Kind::Memory(_) => Ok(None),
-        }
+        let lifeline = self.bells.as_ref().and_then(|bells| bells.lifeline());
+        lifeline.map(|fd| fd.try_clone_to_owned()).transpose()
     }
 
     /// Notes that the process that rings doorbells has ended.
@@ -186,7 +185,7 @@ impl Source {
 
     /// Prepares the pages of the next process, so that it gets them sooner. Ignores errors, since the next `give` reports them.
     pub fn prepare(&mut self) {
-        if let Kind::Bpf(bells) = &mut self.kind {
+        if let Some(bells) = &mut self.bells {
             let _ = bells.prepare();
         }
     }
@@ -245,7 +244,7 @@ mod tests {
         let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
         let mut source =
-            Source::new(Kind::Bpf(Box::new(One { calls: Arc::clone(&calls), ..One::default() })), How::Bpf);
+            Source::new(Some(Box::new(One { calls: Arc::clone(&calls), ..One::default() })), How::Bpf);
         let why = chain(&source.give_or_count(asks.id()).unwrap_err());
         assert!(why.contains("mapping a process's pages"), "{why}");
         assert_eq!(*calls.lock().unwrap(), ["over"], "none of its standbys can be rung");

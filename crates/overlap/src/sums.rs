@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use report::overlap::{OverlapCounts, counts};
-use watch::umt::Pages;
 use wire::umt::{DELAYS, How, STANDBYS_AT_MOST, Said, Seen, VERSION};
 
 /// The highest error number of Linux (include/linux/err.h).
@@ -55,11 +54,7 @@ impl Sums {
     /// Adds the counts of one more process, which registered `age` ago. A process can write anything to its page. If a number there is
     /// impossible, none of the page's numbers is counted. BPF's counts in the kernel's page are always counted.
     #[must_use]
-    pub fn add(self, pages: &Pages, how: How, age: Duration) -> Sums {
-        self.add_words(pages.said(), pages.seen(), how, age)
-    }
-
-    fn add_words(mut self, program: &Said, kernel: &Seen, how: How, age: Duration) -> Sums {
+    pub fn add(mut self, program: &Said, kernel: &Seen, how: How, age: Duration) -> Sums {
         let kernel = OverlapCounts {
             blocks: kernel.blocks.load(Ordering::Relaxed),
             rings: kernel.rings.load(Ordering::Relaxed),
@@ -70,8 +65,14 @@ impl Sums {
         let process = Sums::of(program);
         self.counts.add(&OverlapCounts { processes: 1, ..OverlapCounts::default() });
         if (version == 0 || version == VERSION) && process.is_possible(&kernel, age) {
-            self = self.with(&process);
+            self.counts.add(&process.counts);
             self.counts.add(&kernel);
+            self.reasons.add(&process.reasons);
+            self.heard.resize(DELAYS, 0);
+            for (sum, count) in self.heard.iter_mut().zip(&process.heard) {
+                *sum = sum.saturating_add(*count);
+            }
+            self.error = process.error.or(self.error);
         } else {
             self.reasons.impossible = self.reasons.impossible.saturating_add(1);
             // Without BPF, the process itself writes both pages.
@@ -129,19 +130,6 @@ impl Sums {
             && self.error.is_none_or(|error| error <= LAST_ERRNO)
     }
 
-    /// Returns these counts plus those of `other`.
-    fn with(mut self, other: &Sums) -> Sums {
-        self.counts.add(&other.counts);
-        self.reasons.add(&other.reasons);
-        self.heard.resize(DELAYS, 0);
-        for (sum, count) in self.heard.iter_mut().zip(&other.heard) {
-            *sum = sum.saturating_add(*count);
-        }
-        self.error = other.error.or(self.error);
-        self.refusal = other.refusal.clone().or(self.refusal);
-        self
-    }
-
     /// Returns a quantile of the time from a ring to the first task, in microseconds. `None`: no standby was rung.
     #[must_use]
     pub fn delay_us(&self, part: f64) -> Option<f64> {
@@ -190,7 +178,7 @@ mod tests {
         good.counts.0.standbys.store(3, Ordering::Relaxed);
         good.heard.0[5].store(7, Ordering::Relaxed);
         kernel.blocks.store(11, Ordering::Relaxed);
-        let alone = Sums::default().add_words(&good, &kernel, How::Bpf, age);
+        let alone = Sums::default().add(&good, &kernel, How::Bpf, age);
         let counts = &alone.counts;
         let found = (counts.processes, counts.tasks, counts.standbys, counts.blocks, alone.reasons.impossible);
         assert_eq!(found, (1, 1000, 3, 11, 0));
@@ -207,11 +195,11 @@ mod tests {
             let bad = Said::empty();
             bad.counts.0.surrendered.store(5, Ordering::Relaxed);
             nonsense(&bad);
-            let both = alone.clone().add_words(&bad, &kernel, How::Bpf, age);
+            let both = alone.clone().add(&bad, &kernel, How::Bpf, age);
             let mut expected = alone.clone();
             (expected.counts.processes, expected.counts.blocks, expected.reasons.impossible) = (2, 22, 1);
             assert_eq!(both, expected, "nonsense {at}: the kernel page is counted");
-            let both = alone.clone().add_words(&bad, &kernel, How::Sentinels, age);
+            let both = alone.clone().add(&bad, &kernel, How::Sentinels, age);
             expected.counts.blocks = 11;
             assert_eq!(both, expected, "nonsense {at}: without BPF both pages are the process' own");
         }

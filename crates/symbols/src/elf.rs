@@ -75,7 +75,8 @@ struct Section {
 /// An ELF file, with all tables needed to answer for any address in it.
 pub struct Image {
     file: File,
-    is_of_this_processor: bool,
+    /// Whether the file is for the processor type that cox runs on. Only then can its machine code be analysed.
+    pub is_of_this_processor: bool,
     loads: Vec<Load>,
     sections: Vec<Section>,
     symbols: Table,
@@ -147,11 +148,6 @@ impl Image {
             let into = file_offset.checked_sub(load.offset)?;
             (into < load.len).then(|| load.address.wrapping_add(into))
         })
-    }
-
-    /// Returns whether the file is for the processor type that cox runs on. Only then can its machine code be analysed.
-    pub fn is_of_this_processor(&self) -> bool {
-        self.is_of_this_processor
     }
 
     /// Returns the function that covers virtual address `address`.
@@ -232,7 +228,7 @@ impl Image {
             return Callee::Other;
         }
         let loops = WaitLoops::find(&self.code(&function), function.start, &|_| Callee::Other);
-        if loops.relaxes_only() { Callee::Relaxes } else { Callee::Other }
+        if loops.relaxes_only { Callee::Relaxes } else { Callee::Other }
     }
 
     /// Returns the name of the function to which the stub at `start` jumps.

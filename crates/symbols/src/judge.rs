@@ -4,21 +4,17 @@
 //! Files are read once and stay open; a program has some dozens.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::time::Instant;
 
 use machine::Root;
 use wire::Waiting;
 
-use crate::elf::Image;
-use crate::modules::{ModuleId, Modules};
+use crate::modules::ModuleId;
 use crate::processes::Processes;
 use crate::reader::Reader;
 
 /// Decides which code waits.
 pub struct Judge {
-    root: Root,
-    modules: Modules,
     processes: Processes,
     /// The readers of modules; `None` if the module has no file, or one that cannot be read.
     readers: HashMap<ModuleId, Option<Reader>>,
@@ -28,29 +24,22 @@ impl Judge {
     /// Makes a judge that reads /proc and files below `root`.
     #[must_use]
     pub fn new(root: Root) -> Judge {
-        Judge { root, modules: Modules::default(), processes: Processes::default(), readers: HashMap::new() }
+        Judge { processes: Processes::new(root), readers: HashMap::new() }
     }
 
     /// Returns, for each user address of a process, why the code there waits for other threads, or `Some(None)` if it does not wait. Code
     /// that cannot be read counts as not waiting. `None` means that no mapping of the address is known yet: ask again later.
     pub fn waits(&mut self, tgid: u32, ips: &[u64]) -> Vec<Option<Option<Waiting>>> {
         let now = Instant::now();
-        self.processes.look(tgid, now, &self.root, &mut self.modules);
+        self.processes.look(tgid, now);
         ips.iter().map(|&ip| self.waits_at(tgid, ip, now)).collect()
     }
 
     fn waits_at(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<Option<Waiting>> {
-        let (_, range) = self.processes.locate(tgid, ip, now, &self.root, &mut self.modules)?;
+        let (_, range) = self.processes.locate(tgid, ip, now)?;
         let range = range?;
-        self.modules.hold(range.module, &self.root, tgid, &range.mapped);
-        let (modules, root) = (&mut self.modules, &self.root);
-        let reader = self.readers.entry(range.module).or_insert_with(|| {
-            let path = modules.get(range.module).path.clone();
-            let name = modules.get(range.module).name.clone();
-            let file = modules.file(range.module, root)?;
-            let image = Image::open(file, path.as_deref().unwrap_or(Path::new("")), root).ok()?;
-            Some(Reader::new(name, image))
-        });
+        let Processes { modules, root, .. } = &self.processes;
+        let reader = self.readers.entry(range.module).or_insert_with(|| Reader::open(modules, range.module, root));
         Some(reader.as_mut().and_then(|reader| reader.meaning(range.file_offset(ip)).waiting))
     }
 }

@@ -22,9 +22,7 @@ impl Name {
         match self {
             Name::Is(whole) => name == whole,
             Name::Starts(start) => name.starts_with(start),
-            Name::Frames(start, end) => {
-                name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
-            }
+            Name::Frames(start, end) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
             Name::Has(start, part) => name.strip_prefix(start).is_some_and(|rest| rest.contains(part)),
         }
     }
@@ -159,17 +157,17 @@ pub(crate) fn by_name(name: &str) -> Option<Waiting> {
 /// Returns the reason to wait that the machine code around an instruction implies, by the rules for this module. `named`: the function has a name.
 pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Verdict) -> Option<Waiting> {
     let waits = verdict == Verdict::Waits;
-    let gives_way = loops.pauses() || loops.yields();
+    let gives_way = loops.pauses || loops.yields;
     match Library::of(module) {
         Some(Library::Gomp) if waits => Some(Waiting::OpenMp),
         // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks, sleep. No other function of the runtime
         // pauses, except its locks. The template's short functions without a name are the flag test and the clock function that the flag test calls.
-        Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only()) => Some(Waiting::OpenMp),
+        Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only) => Some(Waiting::OpenMp),
         // MPI progress is spread over many short functions, which have no names in distributions' builds. The other nameless functions that take time
         // pack, copy and reduce: they have loops that move data.
         Some(Library::Mpi) if waits || (!named && verdict != Verdict::Moves) => Some(Waiting::Mpi),
         // The adaptive mutex: nptl/pthread_mutex_lock.c. All spinning code of the C library has `pause`.
-        Some(Library::C) => (waits && loops.pauses()).then_some(Waiting::PthreadSpin),
+        Some(Library::C) => (waits && loops.pauses).then_some(Waiting::PthreadSpin),
         // The search for a task to steal: src/tbb/scheduler_common.h, class prolonged_pause.
         Some(Library::Tbb) if waits || (!named && gives_way) => Some(Waiting::TightLoop),
         _ => waits.then_some(Waiting::TightLoop),

@@ -61,13 +61,19 @@ struct Process {
     read_at: Instant,
 }
 
-/// All sampled processes.
-#[derive(Default)]
+/// All sampled processes, and the modules that they have mapped.
 pub(crate) struct Processes {
+    pub root: Root,
+    pub modules: Modules,
     known: HashMap<u32, Process>,
 }
 
 impl Processes {
+    /// No process is known yet. /proc and files are read below `root`.
+    pub fn new(root: Root) -> Processes {
+        Processes { root, modules: Modules::default(), known: HashMap::new() }
+    }
+
     /// Returns the number of known processes.
     pub fn len(&self) -> usize {
         self.known.len()
@@ -80,7 +86,8 @@ impl Processes {
 
     /// Reads the maps of a process that is new or has executed another program. Must be called once per batch of samples for each process in the
     /// batch.
-    pub fn look(&mut self, tgid: u32, now: Instant, root: &Root, modules: &mut Modules) {
+    pub fn look(&mut self, tgid: u32, now: Instant) {
+        let (root, modules) = (&self.root, &mut self.modules);
         let program = program_of(root, tgid);
         match self.known.get_mut(&tgid) {
             Some(process) => {
@@ -98,19 +105,12 @@ impl Processes {
     }
 
     /// Returns the generation of the process's code that `ip` belongs to, and the range in it. If no range contains `ip` and the last read is old
-    /// enough, reads the maps again. If there is still no range, returns the current generation.
-    pub fn locate(
-        &mut self,
-        tgid: u32,
-        ip: u64,
-        now: Instant,
-        root: &Root,
-        modules: &mut Modules,
-    ) -> Option<(u32, Option<Range>)> {
+    /// enough, reads the maps again. If there is still no range, returns the current generation. Opens the file behind the range.
+    pub fn locate(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<(u32, Option<Range>)> {
         let process = self.known.get_mut(&tgid)?;
         let mut range = process.current(ip);
         if range.is_none() && now.duration_since(process.read_at) >= MIN_BETWEEN_READS {
-            process.read(tgid, now, root, modules, false);
+            process.read(tgid, now, &self.root, &mut self.modules, false);
             range = process.current(ip);
         }
         let last = process.generations.len() - 1;
@@ -122,6 +122,9 @@ impl Processes {
                 .find_map(|generation| Some((generation, Some(find(&process.generations[generation], ip)?))))
                 .unwrap_or((last, None)),
         };
+        if let Some(range) = found.1 {
+            self.modules.hold(range.module, &self.root, tgid, &range.mapped);
+        }
         Some((u32::try_from(found.0).unwrap_or(u32::MAX), found.1))
     }
 

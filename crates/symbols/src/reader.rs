@@ -1,12 +1,15 @@
 //! Looks up one file's code: the function at an offset, and whether the code there waits.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use arch::wait_loop::WaitLoops;
+use machine::Root;
 use wire::Waiting;
 
 use crate::elf::Image;
 use crate::known;
+use crate::modules::{ModuleId, Modules};
 
 /// The function and the reason to wait at one offset of a module.
 #[derive(Clone, Default)]
@@ -17,6 +20,7 @@ pub(crate) struct Meaning {
 
 /// Looks up code in one module.
 pub(crate) struct Reader {
+    /// The file name without folders.
     name: String,
     image: Image,
     /// The small loops of each function, by the function's start.
@@ -24,9 +28,12 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Makes a reader of a file. `name`: the file name without folders.
-    pub fn new(name: String, image: Image) -> Reader {
-        Reader { name, image, loops: HashMap::new() }
+    /// Makes a reader of a module. `None` if the module has no file, or one that is not an ELF file.
+    pub fn open(modules: &Modules, id: ModuleId, root: &Root) -> Option<Reader> {
+        let module = modules.get(id);
+        let path = module.path.as_deref().unwrap_or(Path::new(""));
+        let image = Image::open(modules.file(id, root)?, path, root).ok()?;
+        Some(Reader { name: module.name.clone(), image, loops: HashMap::new() })
     }
 
     /// Returns the function at a file offset, and whether the code there waits. A known name takes precedence over the machine code,
@@ -36,7 +43,7 @@ impl Reader {
         let Some(function) = self.image.function_at(address) else { return Meaning::default() };
         let by_name = function.name.as_deref().and_then(known::by_name);
         let waiting = by_name.or_else(|| {
-            if !self.image.is_of_this_processor() {
+            if !self.image.is_of_this_processor {
                 return None;
             }
             let image = &self.image;

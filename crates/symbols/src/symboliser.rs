@@ -1,14 +1,13 @@
 //! Turns samples into sample sites (`SampleSite`).
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 use std::time::Instant;
 
 use machine::Root;
 use wire::{Sample, SampleSite, Waiting};
 
-use crate::elf::Image;
-use crate::modules::{ModuleId, Modules};
+use crate::modules::ModuleId;
 use crate::processes::Processes;
 use crate::reader::{Meaning, Reader};
 
@@ -43,8 +42,6 @@ struct Counted {
 
 /// Counts samples while processes live, and interprets them at the end.
 pub struct Symboliser {
-    root: Root,
-    modules: Modules,
     processes: Processes,
     counts: HashMap<Place, Counted>,
     waits: Vec<Option<Waiting>>,
@@ -56,9 +53,7 @@ impl Symboliser {
     /// Makes a symboliser that reads /proc and files below `root`.
     pub fn new(root: Root) -> Symboliser {
         Symboliser {
-            root,
-            modules: Modules::default(),
-            processes: Processes::default(),
+            processes: Processes::new(root),
             counts: HashMap::new(),
             waits: Vec::new(),
             max_places: MAX_PLACES,
@@ -68,29 +63,22 @@ impl Symboliser {
 
     /// Takes in samples. Must be called at least every 100 ms, so that the sampled processes still live. Reads their maps (once, and again
     /// after exec or for a new address) and opens the sampled files, but does not read these files.
-    pub fn observe(&mut self, samples: &[Sample]) {
-        self.observe_each(samples, |_, _| {});
-    }
-
-    /// Takes in samples as [`observe`](Symboliser::observe) does, and calls `each` with every sample and the number of its place, which is
-    /// the index into [`waits`](Symboliser::waits). `each` is not called for lost samples.
-    pub fn observe_each(&mut self, samples: &[Sample], mut each: impl FnMut(&Sample, u32)) {
+    ///
+    /// Calls `each` with every sample and the number of its place, which is the index into [`waits`](Symboliser::waits). `each` is not
+    /// called for lost samples.
+    pub fn observe(&mut self, samples: &[Sample], mut each: impl FnMut(&Sample, u32)) {
         let now = Instant::now();
         let mut looked = HashSet::new();
         for sample in samples {
             if looked.insert(sample.tgid)
                 && (self.processes.len() < MAX_PROCESSES || self.processes.contains(sample.tgid))
             {
-                self.processes.look(sample.tgid, now, &self.root, &mut self.modules);
+                self.processes.look(sample.tgid, now);
             }
-            let located = self.processes.locate(sample.tgid, sample.ip, now, &self.root, &mut self.modules);
-            let Some((generation, range)) = located else {
+            let Some((generation, _)) = self.processes.locate(sample.tgid, sample.ip, now) else {
                 self.lost += 1;
                 continue;
             };
-            if let Some(range) = range {
-                self.modules.hold(range.module, &self.root, sample.tgid, &range.mapped);
-            }
             let place =
                 Place { tgid: sample.tgid, tid: sample.tid, generation, in_kernel: sample.in_kernel, ip: sample.ip };
             let number = self.counts.len();
@@ -111,7 +99,7 @@ impl Symboliser {
 
     /// Returns the file names of the executable mappings of sampled processes.
     pub fn module_names(&self) -> impl Iterator<Item = &str> {
-        self.modules.names()
+        self.processes.modules.names()
     }
 
     /// Returns the number of samples that were dropped because there were too many processes or distinct places.
@@ -132,7 +120,7 @@ impl Symboliser {
         let mut waits = vec![None; self.counts.len()];
         for (place, counted) in &self.counts {
             let range = self.processes.range(place.tgid, place.generation, place.ip);
-            let module = range.map_or(UNKNOWN, |range| self.modules.get(range.module).name.as_str());
+            let module = range.map_or(UNKNOWN, |range| self.processes.modules.get(range.module).name.as_str());
             let meaning = range.and_then(|range| meanings.get(&(range.module, range.file_offset(place.ip))));
             let function = meaning.and_then(|meaning| meaning.function.as_deref());
             let waiting = match place.in_kernel {
@@ -160,12 +148,7 @@ impl Symboliser {
             })
             .collect();
         self.waits = waits;
-        sample_sites.sort_by(|a, b| {
-            let key = |site: &SampleSite| (site.tgid, site.tid, std::cmp::Reverse(site.samples));
-            key(a)
-                .cmp(&key(b))
-                .then_with(|| (&a.module, &a.function, a.waiting).cmp(&(&b.module, &b.function, b.waiting)))
-        });
+        sample_sites.sort_by(|a, b| order(a).cmp(&order(b)));
         sample_sites
     }
 
@@ -177,19 +160,21 @@ impl Symboliser {
                 offsets.entry(range.module).or_default().insert(range.file_offset(place.ip));
             }
         }
+        let Processes { modules, root, .. } = &self.processes;
         let mut meanings = HashMap::new();
         for (module, offsets) in offsets {
-            let path = self.modules.get(module).path.as_deref().unwrap_or(Path::new(""));
-            let image = self.modules.file(module, &self.root).map(|file| Image::open(file, path, &self.root));
             // A file that is not an ELF file has no functions: only the module is reported.
-            let Some(Ok(image)) = image else { continue };
-            let mut reader = Reader::new(self.modules.get(module).name.clone(), image);
+            let Some(mut reader) = Reader::open(modules, module, root) else { continue };
             for offset in offsets {
                 meanings.insert((module, offset), reader.meaning(offset));
             }
         }
         meanings
     }
+}
+
+fn order(site: &SampleSite) -> impl Ord {
+    (site.tgid, site.tid, Reverse(site.samples), &site.module, &site.function, site.waiting)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn run(program: &Path, mode: &str, environment: &[(&str, &str)]) -> BTreeMap<Str
         std::fs::remove_file(program).expect("it runs");
     }
     let mut symboliser = Symboliser::new(Root::live());
-    symboliser.observe(&samples);
+    symboliser.observe(&samples, |_, _| {});
     drop(child.stdin.take());
     assert!(child.wait().expect("child").success());
     // The program is gone by now: what follows needs only what was held.

@@ -58,10 +58,9 @@ impl Table {
     /// Sorts the table. Must be called after the last `add`. If an address has several names, the best one comes last, because searches run
     /// backwards.
     pub fn sort(&mut self) {
-        let text = std::mem::take(&mut self.text);
-        let name = |symbol: &Symbol| &text[symbol.name.0 as usize..][..symbol.name.1 as usize];
+        let text = &self.text;
         self.symbols.sort_by_cached_key(|symbol| {
-            let name = name(symbol);
+            let name = &text[symbol.name.0 as usize..][..symbol.name.1 as usize];
             let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
             (
                 symbol.address,
@@ -73,7 +72,6 @@ impl Table {
                 Reverse(name.to_vec()),
             )
         });
-        self.text = text;
         self.furthest_end = self
             .symbols
             .iter()

@@ -159,7 +159,7 @@ fn stubs_are_named_after_what_they_call() {
         let image = built.image();
         let (start, _) = built.symbol("hidden");
         let function = image.function_at(start).expect("symbol");
-        assert!(image.wait_loops(&function).yields(), "{flags:?}: hidden calls sched_yield");
+        assert!(image.wait_loops(&function).yields, "{flags:?}: hidden calls sched_yield");
         let stubs: Vec<String> = image
             .sections
             .iter()

@@ -6,8 +6,6 @@ use super::*;
 /// A folder that looks like a machine with one process.
 struct Machine {
     folder: tempfile::TempDir,
-    root: Root,
-    modules: Modules,
     processes: Processes,
     start: Instant,
 }
@@ -18,10 +16,8 @@ impl Machine {
     fn new(maps: &str) -> Machine {
         let folder = tempfile::tempdir().expect("temporary folder");
         let machine = Machine {
-            root: Root::at(folder.path()),
+            processes: Processes::new(Root::at(folder.path())),
             folder,
-            modules: Modules::default(),
-            processes: Processes::default(),
             start: Instant::now(),
         };
         fs::create_dir_all(machine.folder.path().join("proc/77")).expect("mkdir");
@@ -44,15 +40,14 @@ impl Machine {
     /// Generation and offset in the file of `ip`, as seen after `ms`.
     fn locate(&mut self, ip: u64, ms: u64) -> (u32, Option<u64>) {
         let now = self.start + Duration::from_millis(ms);
-        self.processes.look(TGID, now, &self.root, &mut self.modules);
-        let (generation, range) =
-            self.processes.locate(TGID, ip, now, &self.root, &mut self.modules).expect("known process");
+        self.processes.look(TGID, now);
+        let (generation, range) = self.processes.locate(TGID, ip, now).expect("known process");
         (generation, range.map(|range| range.file_offset(ip)))
     }
 
     fn module(&self, generation: u32, ip: u64) -> Option<&str> {
         let range = self.processes.range(TGID, generation, ip)?;
-        Some(&self.modules.get(range.module).name)
+        Some(&self.processes.modules.get(range.module).name)
     }
 }
 

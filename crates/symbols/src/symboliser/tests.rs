@@ -27,8 +27,8 @@ fn sample(tgid: u32, tid: u32, ip: u64, in_kernel: u32) -> Sample {
 fn mappings_name_modules() {
     let (_folder, mut symboliser) = machine();
     let ips = [0x1010, 0x3010, 0x5010, 0x7010, 0x9010];
-    symboliser.observe(&ips.map(|ip| sample(TGID, 5, ip, 0)));
-    symboliser.observe(&[sample(6, 6, 0x1010, 0)]);
+    symboliser.observe(&ips.map(|ip| sample(TGID, 5, ip, 0)), |_, _| {});
+    symboliser.observe(&[sample(6, 6, 0x1010, 0)], |_, _| {});
     let sample_sites = symboliser.sample_sites();
     let modules: Vec<(u32, &str)> = sample_sites.iter().map(|site| (site.tid, site.module.as_str())).collect();
     let expected = [(5, "[anon]"), (5, "[unknown]"), (5, "[vdso]"), (5, "memfd:jit"), (5, "script"), (6, "[unknown]")];
@@ -46,8 +46,8 @@ fn in_the_kernel_only_sched_yield_waits() {
         sample(TGID, 5, 0x1020, in_call(libc::SYS_futex)),
         sample(TGID, 5, 0x1020, 0),
     ];
-    symboliser.observe(&batch);
-    symboliser.observe(&batch[..1]);
+    symboliser.observe(&batch, |_, _| {});
+    symboliser.observe(&batch[..1], |_, _| {});
     let sample_sites: Vec<(u64, u64, Option<Waiting>)> =
         symboliser.sample_sites().iter().map(|site| (site.samples, site.in_kernel, site.waiting)).collect();
     assert_eq!(sample_sites, [(3, 2, None), (2, 2, Some(Waiting::Yield))]);
@@ -58,7 +58,7 @@ fn what_finds_no_room_is_counted() {
     let (_folder, mut symboliser) = machine();
     symboliser.max_places = 2;
     let batch = [0x1010, 0x1020, 0x1030, 0x1010, 0x1040].map(|ip| sample(TGID, 5, ip, 0));
-    symboliser.observe(&batch);
+    symboliser.observe(&batch, |_, _| {});
     assert_eq!(symboliser.lost_samples(), 2);
     assert_eq!(symboliser.sample_sites().iter().map(|site| site.samples).sum::<u64>(), 3);
 }
