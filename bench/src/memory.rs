@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use machine::Root;
-use machine::process::Task;
 
 /// Polling interval. Polling is necessary because the kernel keeps no high-water mark of anonymous memory.
 const LOOK: Duration = Duration::from_micros(200);
@@ -23,10 +22,16 @@ pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
             return Ok((status, most));
         }
         // The status of a process that has just ended cannot be read: it counts as 0.
-        let status = Task::process(&Root::live(), child.id()).status();
-        most = most.max(status.map_or(0, |status| status.anonymous_bytes));
+        let status = Root::live().read_text(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        most = most.max(anonymous_bytes(&status).unwrap_or(0));
         thread::sleep(LOOK);
     }
+}
+
+/// Returns the size in a line such as `RssAnon:      4 kB`.
+fn anonymous_bytes(status: &str) -> Option<u64> {
+    let size = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?.strip_suffix("kB")?;
+    Some(size.trim().parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

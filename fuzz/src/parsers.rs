@@ -177,12 +177,12 @@ fn proc(input: &[u8]) {
         fs::create_dir_all(folder.path().join("proc/1/task/1")).unwrap();
         folder
     });
-    for name in ["stat", "status", "schedstat", "comm", "cmdline", "environ", "maps", "cgroup", "wchan", "syscall"] {
+    for name in ["stat", "status", "schedstat", "cmdline", "environ", "maps", "cgroup"] {
         fs::write(folder.path().join("proc/1").join(name), input).unwrap();
     }
     let task = Task::process(&Root::at(folder.path()), 1);
-    let _ = (task.stat(), task.status(), task.schedstat(), task.comm(), task.cmdline(), task.variable("A"));
-    let _ = (task.maps(), task.cgroups(), task.wchan(), task.system_call());
+    let _ = (task.stat(), task.status(), task.switches(), task.schedstat(), task.cmdline(), task.variable("A"));
+    let _ = (task.maps(), task.cgroups());
     if let Ok(text) = std::str::from_utf8(input)
         && let Ok(cpus) = text.parse::<CpuSet>()
     {
@@ -191,7 +191,7 @@ fn proc(input: &[u8]) {
 }
 
 fn proc_seeds() -> Vec<Vec<u8>> {
-    let names = ["stat", "status", "schedstat", "comm", "cmdline", "maps", "cgroup", "syscall"];
+    let names = ["stat", "status", "schedstat", "cmdline", "maps", "cgroup"];
     let own = names.iter().filter_map(|name| fs::read(format!("/proc/self/{name}")).ok());
     own.chain([b"0-3,8,10-11".to_vec()]).collect()
 }

@@ -170,7 +170,7 @@ impl Game {
             std::thread::sleep(Duration::from_millis(1));
         }
         let pid = game.workload.id();
-        game.players = Task::process(&Root::live(), pid).children()?;
+        game.players = Task::thread(&Root::live(), pid, pid).children_of_thread()?;
         game.players.push(pid);
         Ok(game)
     }

@@ -96,11 +96,8 @@ fn list(cpus: &CpuSet) -> Vec<u32> {
 }
 
 fn throttling(root: &Root, who: Who) -> Result<Vec<Throttling>, Error> {
-    let task = match who {
-        Who::Own => Task::own(root),
-        Who::Task(pid) => Task::process(root, pid),
-    };
-    let Some(cgroup) = Hierarchies::read(root)?.cgroup_of(&task.cgroups()?, "cpu")? else { return Ok(Vec::new()) };
+    let memberships = who.task(root).cgroups()?;
+    let Some(cgroup) = Hierarchies::read(root)?.cgroup_of(&memberships, "cpu")? else { return Ok(Vec::new()) };
     cgroup.throttling(root)
 }
 
@@ -117,17 +114,9 @@ fn since(now: &[Throttling], before: &[Throttling]) -> Option<ThrottleCounts> {
 
 /// Returns the environment variables that control waiting and placement, as the program sees them.
 fn environment(root: &Root, pid: Option<u32>) -> BTreeMap<String, String> {
-    let of_process = |pid: u32| -> Vec<(String, String)> {
-        let text = root.read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        text.split(|byte| *byte == 0)
-            .filter_map(|pair| String::from_utf8_lossy(pair).split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
-            .collect()
+    let value = |name: &str| match pid {
+        Some(pid) => Task::process(root, pid).variable(name).ok().flatten(),
+        None => env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
     };
-    let all: Vec<(String, String)> = match pid {
-        Some(pid) => of_process(pid),
-        None => {
-            env::vars_os().map(|(k, v)| (k.to_string_lossy().into_owned(), v.to_string_lossy().into_owned())).collect()
-        }
-    };
-    all.into_iter().filter(|(name, _)| Facts::VARIABLES.contains(&name.as_str())).collect()
+    Facts::VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect()
 }

@@ -211,8 +211,9 @@ fn a_launched_program_outlives_cox() {
             let arguments = [&["-q", "--cpus", &cpus, "--always", "--period", "200us", "--"][..], &program].concat();
             let out = path(&place.0, "out");
             let mut cox = place.cox(&arguments).stdout(File::create(&out).unwrap()).spawn().unwrap();
-            let is_it =
-                |pid: &u32| Task::process(&Root::live(), *pid).comm().is_ok_and(|comm| program[0].ends_with(&comm));
+            let is_it = |pid: &u32| {
+                Task::process(&Root::live(), *pid).stat().is_ok_and(|stat| program[0].ends_with(&stat.comm))
+            };
             let pid = wait_for("the program", || children(cox.id()).into_iter().find(is_it));
             sleep(moments.next(Duration::from_millis(200)));
             cox.kill().unwrap();

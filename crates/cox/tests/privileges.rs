@@ -38,7 +38,7 @@ struct Ended(std::path::PathBuf);
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        for pid in machine::process::pids(&machine::Root::live()).unwrap_or_default() {
+        for pid in machine::Root::live().list_numbers("/proc").unwrap_or_default() {
             if fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|cwd| cwd == self.0) {
                 let _ = rustix::process::Pid::from_raw(pid as i32)
                     .map(|pid| rustix::process::kill_process(pid, Signal::KILL));

@@ -4,7 +4,6 @@
 //! accepts what users write: any order, overlaps, blanks around the parts.
 
 use std::fmt;
-use std::ops::{BitAnd, BitOr, Sub};
 use std::str::FromStr;
 
 use serde::de::Error as _;
@@ -164,27 +163,6 @@ impl Extend<u32> for CpuSet {
     }
 }
 
-impl BitOr for &CpuSet {
-    type Output = CpuSet;
-    fn bitor(self, other: Self) -> CpuSet {
-        self.union(other)
-    }
-}
-
-impl BitAnd for &CpuSet {
-    type Output = CpuSet;
-    fn bitand(self, other: Self) -> CpuSet {
-        self.intersection(other)
-    }
-}
-
-impl Sub for &CpuSet {
-    type Output = CpuSet;
-    fn sub(self, other: Self) -> CpuSet {
-        self.difference(other)
-    }
-}
-
 impl FromStr for CpuSet {
     type Err = ParseCpuSetError;
 
@@ -320,9 +298,9 @@ mod tests {
             prop_assert_eq!(left.first(), a.first().copied());
             prop_assert_eq!(left.last(), a.last().copied());
             prop_assert_eq!(left.contains(probe), a.contains(&probe));
-            prop_assert_eq!(&left | &right, a.union(&b).copied().collect());
-            prop_assert_eq!(&left & &right, a.intersection(&b).copied().collect());
-            prop_assert_eq!(&left - &right, a.difference(&b).copied().collect());
+            prop_assert_eq!(left.union(&right), a.union(&b).copied().collect());
+            prop_assert_eq!(left.intersection(&right), a.intersection(&b).copied().collect());
+            prop_assert_eq!(left.difference(&right), a.difference(&b).copied().collect());
             prop_assert_eq!(left.is_subset(&right), a.is_subset(&b));
             prop_assert_eq!(left == right, a == b);
         }

@@ -1,4 +1,4 @@
-//! Reads Linux and changes nothing: CPUs and what they share, processes, control groups, how CPU time was used, and the
+//! Reads Linux and changes nothing: CPUs and what they share, processes, control groups, how long CPUs were busy, and the
 //! kernel features that this user may use.
 //!
 //! This crate is the only one that reads paths of /proc, /sys and /boot. It opens them below a [`Root`]: the live
@@ -8,8 +8,9 @@
 //! | module | subject |
 //! |---|---|
 //! | [`root`] | the root of the trees, and reading below it |
+//! | [`busy`] | how long each CPU has been busy |
 //! | [`cpulist`] | sets of CPUs, `0-3,8` |
-//! | [`topology`] | CPUs, SMT siblings, cores, packages, NUMA nodes, last-level caches, capacities |
+//! | [`topology`] | CPUs, SMT siblings, last-level caches, capacities |
 //! | [`namespace`] | PID namespaces: whether this is a container, and whether /proc shows this process's namespace |
 //! | [`process`] | /proc/PID and /proc/PID/task/TID |
 //! | [`openmp`] | which mapped libraries are OpenMP runtimes |
@@ -17,12 +18,12 @@
 //! | [`limits`] | how many CPUs a process can really use |
 //! | [`host`] | name, boot, kernel and CPU model; which container this is |
 //! | [`hypervisor`] | whether this machine is a guest |
-//! | [`steal`] | per-CPU times of /proc/stat |
 //! | [`tracepoints`] | layouts of the scheduler's events |
 //! | [`features`] | what this kernel and user may do, with reason and fix |
 
 #![forbid(unsafe_code)]
 
+pub mod busy;
 pub mod cgroup;
 mod cpuinfo;
 pub mod cpulist;
@@ -35,7 +36,6 @@ pub mod namespace;
 pub mod openmp;
 pub mod process;
 pub mod root;
-pub mod steal;
 pub mod topology;
 pub mod tracepoints;
 

@@ -20,6 +20,17 @@ pub enum Who {
     Task(u32),
 }
 
+impl Who {
+    /// Returns the task's folder in /proc.
+    #[must_use]
+    pub fn task(self, root: &Root) -> Task {
+        match self {
+            Who::Own => Task::own(root),
+            Who::Task(id) => Task::process(root, id),
+        }
+    }
+}
+
 /// The CPUs a process can use.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -38,33 +49,11 @@ impl CpuLimits {
     pub fn read(root: &Root, who: Who) -> Result<Self, Error> {
         let allowed = allowed_cpus(root, who)?;
         // The task existed a moment ago. If these files are missing, the kernel has no cgroups.
-        let memberships = present(task(root, who).cgroups())?.unwrap_or_default();
+        let memberships = present(who.task(root).cgroups())?.unwrap_or_default();
         let hierarchies = present(Hierarchies::read(root))?.unwrap_or_default();
-        let quota = match hierarchies.cgroup_of(&memberships, "cpu")? {
-            Some(cgroup) => cgroup.cpu_quota(root)?,
-            None => None,
-        };
+        let cgroup = hierarchies.cgroup_of(&memberships, "cpu")?;
+        let quota = cgroup.map(|cgroup| cgroup.cpu_quota(root)).transpose()?.flatten();
         Ok(Self { allowed, quota })
-    }
-
-    /// Returns the smaller of the number of allowed CPUs and the quota, in CPUs.
-    #[must_use]
-    pub fn effective_cpus(&self) -> f64 {
-        let allowed = self.allowed.len() as f64;
-        self.quota.as_ref().map_or(allowed, |quota| allowed.min(quota.cpus()))
-    }
-
-    /// Returns the number of threads that can compute all the time without being throttled: effective CPUs rounded
-    /// down, at least 1.
-    #[must_use]
-    pub fn whole_cpus(&self) -> usize {
-        (self.effective_cpus() as usize).max(1)
-    }
-
-    /// Returns whether the quota is a tighter limit than the set of CPUs.
-    #[must_use]
-    pub fn is_quota_bound(&self) -> bool {
-        self.quota.as_ref().is_some_and(|quota| quota.cpus() < self.allowed.len() as f64)
     }
 }
 
@@ -95,7 +84,7 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
             Err(errno) => return Err(failed(errno)),
         }
     }
-    let allowed = task(root, who).status()?.allowed_cpus;
+    let allowed = who.task(root).status()?.allowed_cpus;
     Ok(allowed.intersection(&Topology::read_online(root)?))
 }
 
@@ -106,20 +95,11 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
 /// When the task does not exist, or a file about it cannot be read or is malformed.
 pub fn possible_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
     let online = Topology::read_online(root)?;
-    let memberships = task(root, who).cgroups()?;
+    let memberships = who.task(root).cgroups()?;
     let hierarchies = present(Hierarchies::read(root))?.unwrap_or_default();
-    let cpuset = match hierarchies.cgroup_of(&memberships, "cpuset")? {
-        Some(cgroup) => cgroup.cpuset(root)?,
-        None => None,
-    };
+    let cgroup = hierarchies.cgroup_of(&memberships, "cpuset")?;
+    let cpuset = cgroup.map(|cgroup| cgroup.cpuset(root)).transpose()?.flatten();
     Ok(cpuset.map_or_else(|| online.clone(), |cpus| cpus.intersection(&online)))
-}
-
-fn task(root: &Root, who: Who) -> Task {
-    match who {
-        Who::Own => Task::own(root),
-        Who::Task(id) => Task::process(root, id),
-    }
 }
 
 #[cfg(test)]
@@ -146,17 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn the_lesser_of_allowed_and_quota_counts() {
+    fn allowed_cpus_are_online_and_the_quota_is_read() {
         let free = limits("0-63", None);
-        assert_eq!(free.allowed.to_string(), "0-3");
-        assert_eq!((free.whole_cpus(), free.is_quota_bound()), (4, false));
+        assert_eq!((free.allowed.to_string().as_str(), free.quota), ("0-3", None));
         let throttled = limits("0-2", Some((250_000, 100_000)));
-        assert!((throttled.effective_cpus() - 2.5).abs() < 1e-12);
-        assert_eq!((throttled.whole_cpus(), throttled.is_quota_bound()), (2, true));
-        let tiny = limits("0-2", Some((20_000, 100_000)));
-        assert_eq!(tiny.whole_cpus(), 1);
-        let wide = limits("1", Some((400_000, 100_000)));
-        assert_eq!((wide.whole_cpus(), wide.is_quota_bound()), (1, false));
+        assert!((throttled.quota.expect("a quota").cpus() - 2.5).abs() < 1e-12);
     }
 
     #[test]

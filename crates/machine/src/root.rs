@@ -87,14 +87,6 @@ impl Root {
         self.read(absolute).map(text)
     }
 
-    /// Same as [`Root::read_text`]; `None` if there is no such file.
-    ///
-    /// # Errors
-    /// [`Error::Read`] when the file exists and cannot be read.
-    pub fn read_text_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<String>, Error> {
-        present(self.read_text(absolute))
-    }
-
     /// Reads one number, e.g. of a sysctl.
     ///
     /// # Errors
@@ -105,21 +97,13 @@ impl Root {
         text.trim().parse().map_err(|_| self.format_error(absolute, format!("{text:?} is not a number in range")))
     }
 
-    /// Same as [`Root::read_number`]; `None` if there is no such file.
-    ///
-    /// # Errors
-    /// Same as [`Root::read_number`], except for a missing file.
-    pub fn read_number_if_present<T: FromStr>(&self, absolute: impl AsRef<Path>) -> Result<Option<T>, Error> {
-        present(self.read_number(absolute))
-    }
-
     /// Reads a CPU list such as `/sys/devices/system/cpu/online`; `None` if there is no such file.
     ///
     /// # Errors
     /// [`Error::Read`] when the file exists and cannot be read, [`Error::CpuList`] when its text is not a CPU list.
     pub fn read_cpus_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<CpuSet>, Error> {
         let absolute = absolute.as_ref();
-        match self.read_text_if_present(absolute)? {
+        match present(self.read_text(absolute))? {
             None => Ok(None),
             Some(list) => list.parse().map(Some).map_err(|source| Error::CpuList { path: self.path(absolute), source }),
         }
@@ -132,14 +116,6 @@ impl Root {
     pub fn read_link(&self, absolute: impl AsRef<Path>) -> Result<PathBuf, Error> {
         let path = self.path(absolute);
         fs::read_link(&path).map_err(|source| Error::Read { path, source })
-    }
-
-    /// Returns the names in a folder, sorted; `None` when there is no such folder.
-    ///
-    /// # Errors
-    /// [`Error::Read`] when the folder exists and cannot be listed.
-    pub fn list_if_present(&self, absolute: impl AsRef<Path>) -> Result<Option<Vec<String>>, Error> {
-        present(self.list(absolute))
     }
 
     /// Returns the names in a folder, sorted. Bytes that are not UTF-8 become U+FFFD; the folders of /proc, /sys and
@@ -174,12 +150,8 @@ impl Root {
     /// # Errors
     /// [`Error::Read`] when the folder exists and cannot be listed.
     pub fn list_indexed(&self, absolute: impl AsRef<Path>, prefix: &str) -> Result<Vec<u32>, Error> {
-        let mut numbers: Vec<u32> = self
-            .list_if_present(absolute)?
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|name| name.strip_prefix(prefix)?.parse().ok())
-            .collect();
+        let names = present(self.list(absolute))?.unwrap_or_default();
+        let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
         numbers.sort_unstable();
         Ok(numbers)
     }
@@ -217,23 +189,18 @@ fn text(bytes: Vec<u8>) -> String {
 
 /// Decodes the octal escapes (`\040` for a blank) in mountinfo and maps.
 pub(crate) fn unescape_octal(text: &str) -> PathBuf {
-    let bytes = text.as_bytes();
-    let mut plain = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = bytes
-            .get(at..at + 4)
-            .filter(|four| four[0] == b'\\')
-            .and_then(|four| std::str::from_utf8(&four[1..]).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match escape {
-            Some(byte) => {
+    let mut parts = text.split('\\');
+    let mut plain = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.split_at_checked(3).and_then(|(digits, rest)| Some((u8::from_str_radix(digits, 8).ok()?, rest))) {
+            Some((byte, rest)) => {
                 plain.push(byte);
-                at += 4;
+                plain.extend(rest.bytes());
             }
+            // Not an escape.
             None => {
-                plain.push(bytes[at]);
-                at += 1;
+                plain.push(b'\\');
+                plain.extend(part.bytes());
             }
         }
     }
@@ -262,8 +229,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("temporary folder");
         fs::write(folder.path().join("n"), "12x\n").expect("write");
         let root = Root::at(folder.path());
-        assert_eq!(root.read_number_if_present::<u32>("/absent").expect("absence is fine"), None);
-        let error = root.read_number_if_present::<u32>("/n").expect_err("12x is no number");
+        assert_eq!(present(root.read_number::<u32>("/absent")).expect("absence is fine"), None);
+        let error = present(root.read_number::<u32>("/n")).expect_err("12x is no number");
         assert!(error.to_string().contains("12x"), "{error}");
         assert!(!error.is_gone());
     }

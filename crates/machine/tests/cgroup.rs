@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::tree;
 use machine::Root;
-use machine::cgroup::{Cgroup, Hierarchies, Mode, ThrottleCounts, Version, most_throttled};
+use machine::cgroup::{Cgroup, Hierarchies, Mode, Version, most_throttled};
 use machine::limits::{CpuLimits, Who};
 use machine::process::Task;
 
@@ -35,8 +35,6 @@ fn version_1_takes_the_tightest_ancestor() {
     assert_eq!(levels.len(), 3);
     let most = most_throttled(&levels).expect("throttled");
     assert_eq!((most.counts.throttled_periods, most.counts.throttled_ns), (30, 900_000_000));
-    let sum: ThrottleCounts = levels.iter().map(|level| level.counts).sum();
-    assert_eq!((sum.periods, sum.throttled_ns), (600, 1_150_000_000));
 }
 
 #[test]
@@ -116,11 +114,11 @@ fn a_cgroup_outside_of_the_namespace_is_refused_by_name() {
 #[test]
 fn limits_of_whole_machines() {
     let small = CpuLimits::read(&tree("vm-2cpu"), Who::Own).expect("limits");
-    assert_eq!((small.allowed.to_string().as_str(), small.whole_cpus()), ("0-1", 1));
-    assert!(small.is_quota_bound());
+    assert_eq!(small.allowed.to_string(), "0-1");
+    assert!((small.quota.expect("a quota").cpus() - 1.0).abs() < 1e-12);
     let large = CpuLimits::read(&tree("numa-smt"), Who::Own).expect("limits");
-    assert_eq!((large.allowed.to_string().as_str(), large.whole_cpus()), ("0-7", 2));
-    assert!((large.effective_cpus() - 2.5).abs() < 1e-12);
+    assert_eq!(large.allowed.to_string(), "0-7");
+    assert!((large.quota.expect("a quota").cpus() - 2.5).abs() < 1e-12);
     let one = CpuLimits::read(&tree("vm-2cpu"), Who::Task(4711)).expect("limits");
     assert_eq!(one.quota.expect("a quota").cgroup, Path::new("/sys/fs/cgroup/cpu,cpuacct/batch"));
 }

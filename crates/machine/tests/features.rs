@@ -3,7 +3,7 @@
 mod common;
 
 use common::tree;
-use machine::features::{Available, Facts, FeatureId, KernelConfig, Release, available, evaluate};
+use machine::features::{Available, Facts, FeatureId, KernelConfig, Release, evaluate};
 use machine::process::Capabilities;
 
 const ALL: Capabilities = Capabilities(0x1ff_ffff_ffff);
@@ -23,6 +23,10 @@ fn user() -> Facts {
 
 fn release(text: &str) -> Release {
     Release::parse(text).expect("a release")
+}
+
+fn available(facts: &Facts, id: FeatureId) -> Available {
+    evaluate(facts).into_iter().find(|feature| feature.id == id).expect("it is judged").available
 }
 
 fn yes(facts: &Facts, id: FeatureId) -> String {

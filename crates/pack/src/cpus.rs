@@ -22,7 +22,7 @@ pub fn choose(topology: &Topology, allowed: &CpuSet, count: usize) -> Option<Cpu
         return None;
     }
     let cpus: Vec<&Cpu> = topology.cpus.iter().filter(|cpu| allowed.contains(cpu.id)).collect();
-    let mut in_cache: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+    let mut in_cache: BTreeMap<Option<u32>, usize> = BTreeMap::new();
     for cpu in &cpus {
         *in_cache.entry(cpu.last_level_cache).or_default() += 1;
     }

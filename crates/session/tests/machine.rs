@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use machine::Root;
-use machine::steal::{CpuTime, CpuTimes};
+use machine::busy::busy_ns;
 use serde::Deserialize;
 use session::control::{Found, session_of};
 use session::{Ended, Engine, Engines, Limits, Live, Subject, Target, run};
@@ -14,7 +14,7 @@ use session::{Ended, Engine, Engines, Limits, Live, Subject, Target, run};
 /// The engine.
 #[derive(Default)]
 struct Busy {
-    begun: Option<CpuTimes>,
+    begun_ns: Option<u64>,
     ticks: u64,
     /// What it was told to watch for, and is put back.
     label: Option<String>,
@@ -26,6 +26,10 @@ struct Label(String);
 /// CPU time of all CPUs, ticks, and the label.
 type Section = (u64, u64, Option<String>);
 
+fn all_busy_ns() -> Result<u64> {
+    Ok(busy_ns(&Root::live())?.values().sum())
+}
+
 impl Engine for Busy {
     const NAME: &'static str = "busy";
     type Section = Section;
@@ -33,11 +37,11 @@ impl Engine for Busy {
 
     fn probe(&mut self, target: &Target) -> Result<()> {
         ensure!(matches!(target, Target::Machine), "this is about the machine");
-        CpuTimes::read(&Root::live()).map(|_| ()).context("/proc/stat tells it")
+        busy_ns(&Root::live()).map(|_| ()).context("/proc/stat tells it")
     }
 
     fn apply(&mut self, _: &Subject) -> Result<()> {
-        self.begun = Some(CpuTimes::read(&Root::live())?);
+        self.begun_ns = Some(all_busy_ns()?);
         Ok(())
     }
 
@@ -52,9 +56,8 @@ impl Engine for Busy {
     }
 
     fn snapshot(&mut self) -> Result<Option<Section>> {
-        let begun = self.begun.as_ref().context("not begun")?;
-        let busy_ns = CpuTimes::read(&Root::live())?.since(begun).iter().map(CpuTime::busy_ns).sum();
-        Ok(Some((busy_ns, self.ticks, self.label.clone())))
+        let begun_ns = self.begun_ns.context("not begun")?;
+        Ok(Some((all_busy_ns()?.saturating_sub(begun_ns), self.ticks, self.label.clone())))
     }
 
     fn undo(&mut self) -> Result<()> {

@@ -1,13 +1,11 @@
 //! The limits that a cgroup and its ancestors set: CPU time per period, and CPUs.
 
-use std::iter::Sum;
-use std::ops::Add;
 use std::path::PathBuf;
 
 use super::{Cgroup, Version};
 use crate::cpulist::CpuSet;
 use crate::error::Error;
-use crate::root::Root;
+use crate::root::{Root, present};
 
 /// CPU time allowed per period (CFS bandwidth control).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +37,6 @@ impl CpuQuota {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ThrottleCounts {
-    /// Periods in which a thread of the cgroup was runnable.
-    pub periods: u64,
     /// Periods in which the quota ran out.
     pub throttled_periods: u64,
     /// Time for which the cgroup's run queues were throttled, nanoseconds, **summed over CPUs**. It can exceed wall
@@ -53,30 +49,9 @@ impl ThrottleCounts {
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
-            periods: self.periods.saturating_sub(earlier.periods),
             throttled_periods: self.throttled_periods.saturating_sub(earlier.throttled_periods),
             throttled_ns: self.throttled_ns.saturating_sub(earlier.throttled_ns),
         }
-    }
-}
-
-impl Add for ThrottleCounts {
-    type Output = Self;
-    fn add(self, other: Self) -> Self {
-        Self {
-            periods: self.periods.saturating_add(other.periods),
-            throttled_periods: self.throttled_periods.saturating_add(other.throttled_periods),
-            throttled_ns: self.throttled_ns.saturating_add(other.throttled_ns),
-        }
-    }
-}
-
-impl Sum for ThrottleCounts {
-    /// Adds up the counts of several levels: of a cgroup and its ancestors. Several levels may be throttled at the same
-    /// time. The sum is therefore an upper bound of what a process lost; the counts of the [`most_throttled`] level alone
-    /// are a lower bound.
-    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        counts.fold(Self::default(), Add::add)
     }
 }
 
@@ -90,7 +65,8 @@ pub struct Throttling {
     pub counts: ThrottleCounts,
 }
 
-/// Returns the level that was throttled for the longest time; `None` if no level was throttled.
+/// Returns the level that was throttled for the longest time; `None` if no level was throttled. Several levels may be
+/// throttled at the same time, so the counts of this level are a lower bound of what a process lost.
 #[must_use]
 pub fn most_throttled(levels: &[Throttling]) -> Option<&Throttling> {
     levels
@@ -130,7 +106,7 @@ impl Cgroup {
         let mut levels = Vec::new();
         for folder in self.lineage() {
             let path = folder.join("cpu.stat");
-            let Some(text) = root.read_text_if_present(&path)? else { continue };
+            let Some(text) = present(root.read_text(&path))? else { continue };
             let counts = parse_cpu_stat(&text)
                 .map_err(|line| root.format_error(&path, format!("this line is not a name and a number: {line:?}")))?;
             if let Some(counts) = counts {
@@ -166,7 +142,7 @@ impl Cgroup {
 
 /// Reads `cpu.max`: `QUOTA PERIOD` or `max PERIOD`, microseconds; cgroup-v2.rst.
 fn quota_v2(root: &Root, path: PathBuf) -> Result<Option<(u64, u64)>, Error> {
-    let Some(text) = root.read_text_if_present(&path)? else {
+    let Some(text) = present(root.read_text(&path))? else {
         return Ok(None);
     };
     parse_cpu_max(&text).ok_or_else(|| root.format_error(path, format!("{text:?} is not a quota and a period")))
@@ -183,8 +159,8 @@ fn parse_cpu_max(text: &str) -> Option<Option<(u64, u64)>> {
 
 /// Reads `cpu.cfs_quota_us` (-1: no quota) and `cpu.cfs_period_us`, microseconds; sched-bwc.rst.
 fn quota_v1(root: &Root, folder: &std::path::Path) -> Result<Option<(u64, u64)>, Error> {
-    let quota: Option<i64> = root.read_number_if_present(folder.join("cpu.cfs_quota_us"))?;
-    let period: Option<u64> = root.read_number_if_present(folder.join("cpu.cfs_period_us"))?;
+    let quota: Option<i64> = present(root.read_number(folder.join("cpu.cfs_quota_us")))?;
+    let period: Option<u64> = present(root.read_number(folder.join("cpu.cfs_period_us")))?;
     let quota_us = quota.and_then(|quota| u64::try_from(quota).ok());
     Ok(quota_us.zip(period.filter(|&period_us| period_us > 0)))
 }
@@ -200,10 +176,7 @@ fn parse_cpu_stat(text: &str) -> Result<Option<ThrottleCounts>, String> {
         };
         let number = || number.trim().parse::<u64>().map_err(|_| line.to_owned());
         match name {
-            "nr_periods" => {
-                counts.periods = number()?;
-                counted = true;
-            }
+            "nr_periods" => counted = number().map(|_| true)?,
             "nr_throttled" => counts.throttled_periods = number()?,
             "throttled_time" => counts.throttled_ns = number()?,
             "throttled_usec" => counts.throttled_ns = number()?.saturating_mul(1000),
@@ -228,7 +201,7 @@ mod tests {
 
     #[test]
     fn cpu_stat_of_both_versions_is_in_nanoseconds() {
-        let expected = ThrottleCounts { periods: 90, throttled_periods: 12, throttled_ns: 3_000_000 };
+        let expected = ThrottleCounts { throttled_periods: 12, throttled_ns: 3_000_000 };
         let v1 = "nr_periods 90\nnr_throttled 12\nthrottled_time 3000000\n";
         let v2 = "usage_usec 5\nuser_usec 4\nsystem_usec 1\nnr_periods 90\nnr_throttled 12\nthrottled_usec 3000";
         assert_eq!(parse_cpu_stat(v1), Ok(Some(expected)));
@@ -239,17 +212,15 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_differences() {
+    fn the_longest_and_differences() {
         let level = |throttled_ns| Throttling {
             cgroup: "/c".into(),
-            counts: ThrottleCounts { periods: 10, throttled_periods: 2, throttled_ns },
+            counts: ThrottleCounts { throttled_periods: 2, throttled_ns },
         };
         let levels = [level(5), level(9), level(7)];
         assert_eq!(most_throttled(&levels), Some(&levels[1]));
-        let sum: ThrottleCounts = levels.iter().map(|level| level.counts).sum();
-        assert_eq!((sum.periods, sum.throttled_periods, sum.throttled_ns), (30, 6, 21));
-        let added = sum.since(ThrottleCounts { periods: 31, throttled_periods: 1, throttled_ns: 20 });
-        assert_eq!((added.periods, added.throttled_periods, added.throttled_ns), (0, 5, 1));
+        let added = levels[1].counts.since(ThrottleCounts { throttled_periods: 3, throttled_ns: 8 });
+        assert_eq!((added.throttled_periods, added.throttled_ns), (0, 1));
         let calm = Throttling { cgroup: "/c".into(), counts: ThrottleCounts::default() };
         assert_eq!(most_throttled(&[calm]), None);
     }

@@ -56,7 +56,7 @@ impl Cgroup {
         while next < folders.len() {
             let folder = folders[next].clone();
             next += 1;
-            for name in root.list_if_present(&folder)?.unwrap_or_default() {
+            for name in present(root.list(&folder))?.unwrap_or_default() {
                 let below = folder.join(name);
                 // Cgroupfs contains no links. Not following links keeps the walk finite in an unusual tree.
                 let is_folder = root.path(&below).symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
@@ -72,7 +72,7 @@ impl Cgroup {
 /// Reads one number per line. The kernel prints 0 for a process without an id in our PID namespace; such lines are left
 /// out.
 fn read_ids(root: &Root, path: &Path) -> Result<Vec<u32>, Error> {
-    let text = root.read_text_if_present(path)?.unwrap_or_default();
+    let text = present(root.read_text(path))?.unwrap_or_default();
     let ids: Result<Vec<u32>, _> = text.lines().map(str::parse).collect();
     match ids {
         Ok(ids) => Ok(ids.into_iter().filter(|&id| id != 0).collect()),

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::folder::{Cgroup, Version};
 use crate::error::Error;
-use crate::root::{Root, unescape_octal};
+use crate::root::{Root, present, unescape_octal};
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -49,11 +49,12 @@ impl Hierarchy {
         if below.components().any(|component| component == Component::ParentDir) {
             return None;
         }
-        Some(Cgroup {
-            version: self.version,
-            folder: self.mount_point.components().chain(below.components()).collect(),
-            mount_point: self.mount_point.clone(),
-        })
+        Some(self.cgroup_in(self.mount_point.components().chain(below.components()).collect()))
+    }
+
+    /// Returns the cgroup that has this folder.
+    pub(super) fn cgroup_in(&self, folder: PathBuf) -> Cgroup {
+        Cgroup { version: self.version, folder, mount_point: self.mount_point.clone() }
     }
 }
 
@@ -79,7 +80,7 @@ impl Hierarchies {
         for line in text.lines() {
             let Some(mut hierarchy) = parse_line(line) else { continue };
             if hierarchy.version == Version::V2 {
-                let offered = root.read_text_if_present(hierarchy.mount_point.join("cgroup.controllers"))?;
+                let offered = present(root.read_text(hierarchy.mount_point.join("cgroup.controllers")))?;
                 hierarchy.controllers =
                     offered.unwrap_or_default().split_ascii_whitespace().map(str::to_owned).collect();
             }

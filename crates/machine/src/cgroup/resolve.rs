@@ -38,11 +38,7 @@ impl Hierarchies {
         if let Some(hierarchy) = inside
             && root.exists(path.join(MARK))
         {
-            return Ok(Cgroup {
-                version: hierarchy.version,
-                folder: path.components().collect(),
-                mount_point: hierarchy.mount_point.clone(),
-            });
+            return Ok(hierarchy.cgroup_in(path.components().collect()));
         }
         let name = path.strip_prefix("/").unwrap_or(path);
         let mut in_order: Vec<_> = self.mounted.iter().collect();
@@ -50,8 +46,7 @@ impl Hierarchies {
         for hierarchy in &in_order {
             let folder: PathBuf = hierarchy.mount_point.components().chain(name.components()).collect();
             if root.exists(folder.join(MARK)) {
-                let mount_point = hierarchy.mount_point.clone();
-                return Ok(Cgroup { version: hierarchy.version, folder, mount_point });
+                return Ok(hierarchy.cgroup_in(folder));
             }
         }
         // The message names only the first mount point: version 1 has a dozen.

@@ -90,7 +90,7 @@ impl Facts {
         Ok(Self {
             release,
             config,
-            euid: status.euid,
+            euid: status.uids[1],
             effective: status.effective,
             bounding: status.bounding,
             no_new_privileges: status.no_new_privileges,
@@ -102,12 +102,12 @@ impl Facts {
             btf,
             bpf_backported,
             lockdown_confidentiality: lockdown.is_some_and(|modes| modes.contains("[confidentiality]")),
-            perf_event_paranoid: root.read_number_if_present("/proc/sys/kernel/perf_event_paranoid")?,
-            perf_max_sample_rate_hz: root.read_number_if_present("/proc/sys/kernel/perf_event_max_sample_rate")?,
+            perf_event_paranoid: present(root.read_number("/proc/sys/kernel/perf_event_paranoid"))?,
+            perf_max_sample_rate_hz: present(root.read_number("/proc/sys/kernel/perf_event_max_sample_rate"))?,
             schedstat: present(own.schedstat())?,
             nodelayacct: visible(root.read_text("/proc/cmdline"))?
                 .map(|line| line.split_ascii_whitespace().any(|word| word == "nodelayacct")),
-            schedstats_sysctl: root.read_number_if_present("/proc/sys/kernel/sched_schedstats")?,
+            schedstats_sysctl: present(root.read_number("/proc/sys/kernel/sched_schedstats"))?,
             nohz_full: nohz_full(root)?,
             sched_ext_state: visible(root.read_text("/sys/kernel/sched_ext/state"))?,
             core_counters: core_counters(root)?,
@@ -141,7 +141,7 @@ fn memlock_bytes(limits: &str) -> Option<u64> {
 /// line or `(null)`.
 fn nohz_full(root: &Root) -> Result<Option<CpuSet>, Error> {
     const PATH: &str = "/sys/devices/system/cpu/nohz_full";
-    match root.read_text_if_present(PATH)? {
+    match present(root.read_text(PATH))? {
         Some(text) if text.trim() == "(null)" => Ok(Some(CpuSet::new())),
         _ => root.read_cpus_if_present(PATH),
     }
@@ -150,7 +150,7 @@ fn nohz_full(root: &Root) -> Result<Option<CpuSet>, Error> {
 /// Returns the perf event sources of CPU cores: `cpu` (x86, POWER), `cpum_cf` (s390), and sources that list their CPUs
 /// (hybrid x86, ARM).
 fn core_counters(root: &Root) -> Result<Vec<String>, Error> {
-    let mut names = root.list_if_present(EVENT_SOURCES)?.unwrap_or_default();
+    let mut names = present(root.list(EVENT_SOURCES))?.unwrap_or_default();
     names.retain(|name| {
         name == "cpu" || name == "cpum_cf" || root.exists(Path::new(EVENT_SOURCES).join(name).join("cpus"))
     });

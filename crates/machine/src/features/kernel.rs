@@ -93,7 +93,7 @@ impl KernelConfig {
             return Ok(Some(Self::from_text(String::from_utf8_lossy(&bytes))));
         }
         for path in [format!("/boot/config-{release}"), format!("/lib/modules/{release}/config")] {
-            if let Some(text) = root.read_text_if_present(path)? {
+            if let Some(text) = present(root.read_text(path))? {
                 return Ok(Some(Self::from_text(text)));
             }
         }
@@ -103,22 +103,11 @@ impl KernelConfig {
     /// Returns the setting of an option, named without `CONFIG_`.
     #[must_use]
     pub fn setting(&self, option: &str) -> Setting<'_> {
-        for line in self.text.lines() {
-            let (name, value) = match line.strip_prefix("# CONFIG_") {
-                Some(rest) => match rest.strip_suffix(" is not set") {
-                    Some(name) => (name, None),
-                    None => continue,
-                },
-                None => match line.strip_prefix("CONFIG_").and_then(|rest| rest.split_once('=')) {
-                    Some((name, value)) => (name, Some(value)),
-                    None => continue,
-                },
-            };
-            if name == option {
-                return value.map_or(Setting::Off, Setting::On);
-            }
-        }
-        Setting::Absent
+        let (set, unset) = (format!("CONFIG_{option}="), format!("# CONFIG_{option} is not set"));
+        self.text
+            .lines()
+            .find_map(|line| line.strip_prefix(&set).map(Setting::On).or((line == unset).then_some(Setting::Off)))
+            .unwrap_or(Setting::Absent)
     }
 
     /// Returns whether an option is set.

@@ -27,30 +27,27 @@ pub struct Feature {
     pub doc: &'static str,
 }
 
-/// Id, name and documentation section of each feature, in the order of display.
-const SHOWN: [(FeatureId, &str, &str); 12] = [
-    (FeatureId::BpfRecord, "eBPF scheduler record", "doctor#ebpf"),
-    (FeatureId::Btf, "kernel type information", "doctor#btf"),
-    (FeatureId::BpfMemory, "memory for eBPF", "doctor#memlock"),
-    (FeatureId::PerfSwitches, "perf context-switch records", "doctor#perf"),
-    (FeatureId::UserSampling, "user instruction sampling", "doctor#sampling"),
-    (FeatureId::TaskSchedstat, "per-thread scheduler clocks", "doctor#schedstat"),
-    (FeatureId::SchedStatistics, "kernel scheduler statistics", "doctor#schedstats"),
-    (FeatureId::HardwareCounters, "hardware counters", "doctor#counters"),
-    (FeatureId::Cgroups, "control groups", "doctor#cgroups"),
-    (FeatureId::Psi, "pressure stall information", "doctor#psi"),
-    (FeatureId::NohzFull, "nohz_full", "doctor#nohz_full"),
-    (FeatureId::SchedExt, "sched_ext", "doctor#sched_ext"),
+/// The rule of a feature.
+type Rule = fn(&Facts) -> Available;
+
+/// Id, name, documentation section and rule of each feature, in the order of display.
+const SHOWN: [(FeatureId, &str, &str, Rule); 12] = [
+    (FeatureId::BpfRecord, "eBPF scheduler record", "doctor#ebpf", rules::bpf_record),
+    (FeatureId::Btf, "kernel type information", "doctor#btf", rules::btf),
+    (FeatureId::BpfMemory, "memory for eBPF", "doctor#memlock", rules::bpf_memory),
+    (FeatureId::PerfSwitches, "perf context-switch records", "doctor#perf", rules::perf_switches),
+    (FeatureId::UserSampling, "user instruction sampling", "doctor#sampling", rules::user_sampling),
+    (FeatureId::TaskSchedstat, "per-thread scheduler clocks", "doctor#schedstat", rules::task_schedstat),
+    (FeatureId::SchedStatistics, "kernel scheduler statistics", "doctor#schedstats", rules::sched_statistics),
+    (FeatureId::HardwareCounters, "hardware counters", "doctor#counters", rules::hardware_counters),
+    (FeatureId::Cgroups, "control groups", "doctor#cgroups", rules::cgroups),
+    (FeatureId::Psi, "pressure stall information", "doctor#psi", rules::psi),
+    (FeatureId::NohzFull, "nohz_full", "doctor#nohz_full", rules::nohz_full),
+    (FeatureId::SchedExt, "sched_ext", "doctor#sched_ext", rules::sched_ext),
 ];
 
 /// Judges every feature, in the order of display.
 #[must_use]
 pub fn evaluate(facts: &Facts) -> Vec<Feature> {
-    SHOWN.iter().map(|&(id, name, doc)| Feature { id, name, available: available(facts, id), doc }).collect()
-}
-
-/// Returns the verdict about one feature.
-#[must_use]
-pub fn available(facts: &Facts, id: FeatureId) -> Available {
-    rules::rule(id)(facts)
+    SHOWN.iter().map(|&(id, name, doc, rule)| Feature { id, name, available: rule(facts), doc }).collect()
 }

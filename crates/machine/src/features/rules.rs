@@ -1,43 +1,25 @@
 //! The rule of each feature: a pure function from facts to a verdict. A comment names the kernel version or option that
 //! the rule depends on.
 
-use super::available::{Available, FeatureId};
+use super::available::Available;
 use super::facts::Facts;
 use super::kernel::Setting;
 use crate::cgroup::{Hierarchy, Mode, Version};
 use crate::process::Capabilities;
-
-/// Returns the rule of a feature.
-pub(super) fn rule(id: FeatureId) -> fn(&Facts) -> Available {
-    match id {
-        FeatureId::Btf => btf,
-        FeatureId::BpfRecord => bpf_record,
-        FeatureId::BpfMemory => bpf_memory,
-        FeatureId::PerfSwitches => perf_switches,
-        FeatureId::UserSampling => user_sampling,
-        FeatureId::TaskSchedstat => task_schedstat,
-        FeatureId::SchedStatistics => sched_statistics,
-        FeatureId::NohzFull => nohz_full,
-        FeatureId::SchedExt => sched_ext,
-        FeatureId::HardwareCounters => hardware_counters,
-        FeatureId::Cgroups => cgroups,
-        FeatureId::Psi => psi,
-    }
-}
 
 /// Capabilities that tracing programs need since Linux 5.8. CAP_SYS_ADMIN includes both.
 const BPF_CAPABILITIES: [(u32, &str); 2] = [(Capabilities::BPF, "CAP_BPF"), (Capabilities::PERFMON, "CAP_PERFMON")];
 
 const OTHER_BACKEND: &str = "use --backend perf or proc, which see less";
 
-fn btf(facts: &Facts) -> Available {
+pub(super) fn btf(facts: &Facts) -> Available {
     if facts.btf {
         return Available::yes("/sys/kernel/btf/vmlinux");
     }
     off(facts, "DEBUG_INFO_BTF", "there is no /sys/kernel/btf/vmlinux", "use a kernel that provides this file")
 }
 
-fn bpf_record(facts: &Facts) -> Available {
+pub(super) fn bpf_record(facts: &Facts) -> Available {
     if !facts.release.has_task_registers() && !facts.bpf_backported {
         let reason = format!("Linux {} is older than 5.15", facts.release);
         return Available::no(reason, format!("a newer kernel, or {OTHER_BACKEND}"));
@@ -63,7 +45,7 @@ fn bpf_record(facts: &Facts) -> Available {
 }
 
 /// BPF maps count against the memory cgroup since Linux 5.11, and against RLIMIT_MEMLOCK before.
-fn bpf_memory(facts: &Facts) -> Available {
+pub(super) fn bpf_memory(facts: &Facts) -> Available {
     if facts.release.is_at_least(5, 11) {
         return Available::yes("since Linux 5.11, eBPF maps count towards the memory cgroup: no limit to raise");
     }
@@ -84,7 +66,7 @@ fn bpf_memory(facts: &Facts) -> Available {
 }
 
 /// Since Linux 4.17, a switch record tells whether the thread was preempted.
-fn perf_switches(facts: &Facts) -> Available {
+pub(super) fn perf_switches(facts: &Facts) -> Available {
     if !facts.release.is_at_least(4, 17) {
         return Available::no(
             format!("Linux {} is older than 4.17: no preemption mark in switch records", facts.release),
@@ -94,7 +76,7 @@ fn perf_switches(facts: &Facts) -> Available {
     own_threads_by_perf(facts)
 }
 
-fn user_sampling(facts: &Facts) -> Available {
+pub(super) fn user_sampling(facts: &Facts) -> Available {
     /// The rate at which cox samples.
     const WANTED_HZ: u64 = 1000;
     match (own_threads_by_perf(facts), facts.perf_max_sample_rate_hz) {
@@ -161,7 +143,7 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
 /// - Before Linux 5.14, the clocks do not advance without delay accounting (`nodelayacct`).
 /// - Ticks and context switches update the clocks. On a CPU without a tick (nohz_full), neither may have happened yet. The
 ///   clocks then lag; they are correct as soon as the thread is switched out.
-fn task_schedstat(facts: &Facts) -> Available {
+pub(super) fn task_schedstat(facts: &Facts) -> Available {
     const FILE: &str = "/proc/PID/task/TID/schedstat";
     let needs_delayacct = !facts.release.is_at_least(5, 14);
     match facts.schedstat {
@@ -185,7 +167,7 @@ fn task_schedstat(facts: &Facts) -> Available {
     }
 }
 
-fn sched_statistics(facts: &Facts) -> Available {
+pub(super) fn sched_statistics(facts: &Facts) -> Available {
     match facts.schedstats_sysctl {
         Some(0) => Available::no(
             "kernel.sched_schedstats is 0",
@@ -201,7 +183,7 @@ fn sched_statistics(facts: &Facts) -> Available {
     }
 }
 
-fn nohz_full(facts: &Facts) -> Available {
+pub(super) fn nohz_full(facts: &Facts) -> Available {
     match &facts.nohz_full {
         Some(cpus) if !cpus.is_empty() => Available::yes(format!("CPUs {cpus} run without a tick")),
         // The file exists only with the option. If the configuration is unknown, the existing file shows that the
@@ -220,7 +202,7 @@ fn nohz_full(facts: &Facts) -> Available {
 }
 
 /// sched_ext is part of the kernel since Linux 6.12.
-fn sched_ext(facts: &Facts) -> Available {
+pub(super) fn sched_ext(facts: &Facts) -> Available {
     let Some(state) = &facts.sched_ext_state else {
         let without = "packing uses affinity instead";
         if !facts.release.is_at_least(6, 12) {
@@ -237,7 +219,7 @@ fn sched_ext(facts: &Facts) -> Available {
     }
 }
 
-fn hardware_counters(facts: &Facts) -> Available {
+pub(super) fn hardware_counters(facts: &Facts) -> Available {
     if facts.core_counters.is_empty() {
         return Available::no(
             "the kernel found no hardware counters in this processor (a virtual machine?)",
@@ -250,7 +232,7 @@ fn hardware_counters(facts: &Facts) -> Available {
     }
 }
 
-fn cgroups(facts: &Facts) -> Available {
+pub(super) fn cgroups(facts: &Facts) -> Available {
     let cpu = facts.cgroups.of_controller("cpu").next();
     let at = |hierarchy: &Hierarchy| {
         let version = match hierarchy.version {
@@ -274,7 +256,7 @@ fn cgroups(facts: &Facts) -> Available {
 }
 
 /// /proc/pressure exists since Linux 4.20, unless it was switched off at boot.
-fn psi(facts: &Facts) -> Available {
+pub(super) fn psi(facts: &Facts) -> Available {
     if facts.psi {
         return Available::yes("/proc/pressure");
     }

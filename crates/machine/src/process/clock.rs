@@ -9,6 +9,12 @@ pub fn ticks_per_s() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
+/// Converts clock ticks (USER_HZ) to nanoseconds; saturates instead of overflowing.
+pub(crate) fn ticks_to_ns(ticks: u64, ticks_per_s: u64) -> u64 {
+    let ns = u128::from(ticks) * 1_000_000_000 / u128::from(ticks_per_s.max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
 /// The difference between CLOCK_BOOTTIME, which counts suspended time, and CLOCK_MONOTONIC, which does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootClocks {
@@ -53,6 +59,12 @@ fn nanoseconds(time: Timespec) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_are_whole_parts_of_a_second_and_absurd_counts_saturate() {
+        assert_eq!((ticks_to_ns(3, 100), ticks_to_ns(3, 1000)), (30_000_000, 3_000_000));
+        assert_eq!(ticks_to_ns(u64::MAX, 100), u64::MAX);
+    }
 
     #[test]
     fn suspended_time_is_taken_off() {

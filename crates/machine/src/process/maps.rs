@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::root::unescape_octal;
 
 /// The kernel's suffix on the path of a file that has been unlinked.
-pub(super) const DELETED: &str = " (deleted)";
+const DELETED: &str = " (deleted)";
 
 /// The memory behind a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,10 +33,6 @@ pub struct Mapping {
     pub start: u64,
     /// First address after the mapping.
     pub end: u64,
-    /// Whether the memory may be read.
-    pub readable: bool,
-    /// Whether the memory may be written.
-    pub writable: bool,
     /// Whether the memory may be executed.
     pub executable: bool,
     /// Whether other processes see the writes; if not, the mapping is copy-on-write.
@@ -96,8 +92,6 @@ pub(super) fn parse_line(line: &str) -> Option<Mapping> {
     Some(Mapping {
         start,
         end,
-        readable: permissions[0] == b'r',
-        writable: permissions[1] == b'w',
         executable: permissions[2] == b'x',
         shared: permissions[3] == b's',
         offset_bytes: hex(offset)?,
@@ -136,15 +130,9 @@ mod tests {
         let line = "7f5c8a200000-7f5c8a355000 r-xp 00026000 fe:1a 1049      /usr/lib/libgomp.so.1.0.0";
         let mapping = parse_line(line).expect("well formed");
         assert_eq!((mapping.start, mapping.end), (0x7f5c_8a20_0000, 0x7f5c_8a35_5000));
-        assert_eq!(
-            (mapping.readable, mapping.writable, mapping.executable, mapping.shared),
-            (true, false, true, false)
-        );
+        assert_eq!((mapping.executable, mapping.shared, mapping.offset_bytes), (true, false, 0x26000));
         assert_eq!((mapping.device, mapping.inode), ((0xfe, 0x1a), 1049));
         assert_eq!(mapping.backing, file("/usr/lib/libgomp.so.1.0.0", false));
-        assert_eq!(mapping.file_offset(0x7f5c_8a20_0010), Some(0x26010));
-        assert_eq!(mapping.file_offset(0x7f5c_8a35_5000), None);
-        assert_eq!(mapping.file_offset(0x7f5c_8a1f_ffff), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! an error for which [`Error::is_gone`] holds.
 //!
 //! In the folder of a *process* the figures of `stat` are sums over its threads, while `status`
-//! (switches), `schedstat`, `wchan` and `syscall` are those of the main thread only.
+//! (switches) and `schedstat` are those of the main thread only.
 
 mod clock;
 mod files;
@@ -15,9 +15,10 @@ mod stat;
 mod status;
 
 use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+pub(crate) use clock::ticks_to_ns;
 pub use clock::{BootClocks, ticks_per_s};
 pub use files::TaskFiles;
 pub use maps::{Backing, Mapping};
@@ -26,7 +27,7 @@ pub use stat::{Doing, Stat};
 pub use status::{Capabilities, Status, Switches};
 
 use crate::error::Error;
-use crate::root::{Root, present};
+use crate::root::Root;
 
 /// A process or thread, by its folder in /proc.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,41 +47,6 @@ pub struct SchedStat {
     pub run_delay_ns: u64,
     /// Number of times that the thread was given a CPU.
     pub timeslices: u64,
-}
-
-/// Position of a task in the kernel (`syscall`). Reading it needs the right to trace the task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SystemCall {
-    /// The task is on a CPU or runnable, and the kernel gives no details.
-    Running,
-    /// Blocked outside a system call, for example in a page fault.
-    None {
-        /// User stack pointer.
-        stack_pointer: u64,
-        /// User instruction pointer.
-        instruction_pointer: u64,
-    },
-    /// Blocked in a system call.
-    In {
-        /// System call number, for the architecture that the kernel runs on.
-        number: i64,
-        /// The six argument registers of the call.
-        arguments: [u64; 6],
-        /// User stack pointer.
-        stack_pointer: u64,
-        /// User instruction pointer.
-        instruction_pointer: u64,
-    },
-}
-
-/// The program file of a process.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Executable {
-    /// Path in the mount namespace of the process, without the kernel's mark for deleted files.
-    pub path: PathBuf,
-    /// Whether the file has been deleted or replaced since the program started.
-    pub deleted: bool,
 }
 
 impl Task {
@@ -125,9 +91,7 @@ impl Task {
     /// # Errors
     /// When the file cannot be read or does not have the form of proc_pid_status(5).
     pub fn status(&self) -> Result<Status, Error> {
-        let path = self.file("status");
-        let text = self.root.read_text(&path)?;
-        status::parse(&text).map_err(|reason| self.root.format_error(path, reason))
+        self.parsed("status", status::parse)
     }
 
     /// Reads only the context switches from `status`.
@@ -135,10 +99,8 @@ impl Task {
     /// # Errors
     /// When the file cannot be read or has no switch counts.
     pub fn switches(&self) -> Result<Switches, Error> {
-        let path = self.file("status");
-        let text = self.root.read_text(&path)?;
-        status::switches(&text)
-            .ok_or_else(|| self.root.format_error(path, "the lines with the context switches are missing".to_owned()))
+        let missing = || "the lines with the context switches are missing".to_owned();
+        self.parsed("status", |text| status::switches(text).ok_or_else(missing))
     }
 
     /// Returns the user id that owns the task's files in /proc: root's if the task may not be traced.
@@ -161,14 +123,6 @@ impl Task {
         let text = String::from_utf8_lossy(bytes);
         parse_schedstat(&text)
             .ok_or_else(|| self.root.format_error(self.file("schedstat"), format!("{text:?} is not three numbers")))
-    }
-
-    /// Returns the command name, at most 15 bytes. Each thread may have its own name.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn comm(&self) -> Result<String, Error> {
-        self.root.read_text(self.file("comm"))
     }
 
     /// Returns the program name and its arguments, as they are in the memory of the process; empty for kernel threads
@@ -200,38 +154,15 @@ impl Task {
         self.root.read_link(self.file("cwd"))
     }
 
-    /// Returns the program file.
-    ///
-    /// # Errors
-    /// When the link cannot be read: a kernel thread has none, and for processes of other users the kernel refuses
-    /// access.
-    pub fn exe(&self) -> Result<Executable, Error> {
-        let link = self.root.read_link(self.file("exe"))?;
-        // A file may really be called "x (deleted)". In that case a file of that name exists.
-        let original = link.as_os_str().as_bytes().strip_suffix(maps::DELETED.as_bytes());
-        Ok(match original {
-            Some(path) if !self.root.exists(&link) => {
-                Executable { path: OsString::from_vec(path.to_vec()).into(), deleted: true }
-            }
-            _ => Executable { path: link, deleted: false },
-        })
-    }
-
     /// Reads the memory mappings, in ascending order of address.
     ///
     /// # Errors
     /// When the file cannot be read (needs the right to trace the process) or a line does not have the form of
     /// proc_pid_maps(5).
     pub fn maps(&self) -> Result<Vec<Mapping>, Error> {
-        let path = self.file("maps");
-        let text = self.root.read_text(&path)?;
-        text.lines()
-            .map(|line| {
-                maps::parse_line(line).ok_or_else(|| {
-                    self.root.format_error(&path, format!("this line is not a memory mapping: {line:?}"))
-                })
-            })
-            .collect()
+        let mapping =
+            |line: &str| maps::parse_line(line).ok_or_else(|| format!("this line is not a memory mapping: {line:?}"));
+        self.parsed("maps", |text| text.lines().map(mapping).collect())
     }
 
     /// Returns the task's cgroup in each hierarchy, in the order of cgroups(7).
@@ -239,30 +170,8 @@ impl Task {
     /// # Errors
     /// When the file cannot be read or a line is malformed.
     pub fn cgroups(&self) -> Result<Vec<Membership>, Error> {
-        let path = self.file("cgroup");
-        let text = self.root.read_text(&path)?;
-        membership::parse(&text)
-            .map_err(|line| self.root.format_error(path, format!("this line does not name a cgroup: {line:?}")))
-    }
-
-    /// Returns the kernel function that a blocked task sleeps in; `None` if the task runs or the kernel does not show
-    /// the function.
-    ///
-    /// # Errors
-    /// When the file cannot be read.
-    pub fn wchan(&self) -> Result<Option<String>, Error> {
-        let name = self.root.read_text(self.file("wchan"))?;
-        Ok(Some(name).filter(|name| !name.is_empty() && name != "0"))
-    }
-
-    /// Returns the system call that a blocked task is in.
-    ///
-    /// # Errors
-    /// When the file cannot be read (needs the right to trace the task) or is malformed.
-    pub fn system_call(&self) -> Result<SystemCall, Error> {
-        let path = self.file("syscall");
-        let text = self.root.read_text(&path)?;
-        parse_system_call(&text).ok_or_else(|| self.root.format_error(path, format!("not a system call: {text:?}")))
+        let wrong = |line| format!("this line does not name a cgroup: {line:?}");
+        self.parsed("cgroup", |text| membership::parse(text).map_err(wrong))
     }
 
     /// Returns the thread ids of a process, ascending.
@@ -282,47 +191,16 @@ impl Task {
         Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
     }
 
-    /// Returns the process ids of the children of all threads of a process, ascending. Skips threads that end
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// When the process cannot be read.
-    pub fn children(&self) -> Result<Vec<u32>, Error> {
-        let mut children = Vec::new();
-        let mut any_file = false;
-        for tid in self.threads()? {
-            let path = self.file(&format!("task/{tid}/children"));
-            if let Some(text) = self.root.read_text_if_present(path)? {
-                any_file = true;
-                children.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-            }
-        }
-        if !any_file {
-            // Without CONFIG_PROC_CHILDREN: look at the parent of every process.
-            let own = self.status()?.tgid;
-            for pid in pids(&self.root)? {
-                let stat = present(Self::process(&self.root, pid).stat())?;
-                if stat.is_some_and(|stat| stat.ppid == own) {
-                    children.push(pid);
-                }
-            }
-        }
-        children.sort_unstable();
-        children.dedup();
-        Ok(children)
+    /// Reads a file and parses its text. The error of `parse` tells what is wrong with the text.
+    fn parsed<T>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T, Error> {
+        let path = self.file(name);
+        let text = self.root.read_text(&path)?;
+        parse(&text).map_err(|reason| self.root.format_error(path, reason))
     }
 
     fn file(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
-}
-
-/// Returns the ids of all visible processes, ascending.
-///
-/// # Errors
-/// When /proc cannot be listed.
-pub fn pids(root: &Root) -> Result<Vec<u32>, Error> {
-    root.list_numbers("/proc")
 }
 
 fn parse_schedstat(text: &str) -> Option<SchedStat> {
@@ -337,23 +215,6 @@ fn parse_cmdline(bytes: &[u8]) -> Vec<OsString> {
     // Each argument ends with a NUL, unless the program has overwritten its title.
     let bytes = bytes.strip_suffix(&[0]).unwrap_or(bytes);
     bytes.split(|&byte| byte == 0).map(|argument| OsString::from_vec(argument.to_vec())).collect()
-}
-
-fn parse_system_call(text: &str) -> Option<SystemCall> {
-    if text == "running" {
-        return Some(SystemCall::Running);
-    }
-    let mut fields = text.split_ascii_whitespace();
-    let number: i64 = fields.next()?.parse().ok()?;
-    let mut register = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
-    if number < 0 {
-        return Some(SystemCall::None { stack_pointer: register()?, instruction_pointer: register()? });
-    }
-    let mut arguments = [0; 6];
-    for argument in &mut arguments {
-        *argument = register()?;
-    }
-    Some(SystemCall::In { number, arguments, stack_pointer: register()?, instruction_pointer: register()? })
 }
 
 #[cfg(test)]
@@ -387,25 +248,5 @@ mod tests {
         assert_eq!((variable("A"), variable("B")), (Some("x=y".into()), Some(String::new())));
         assert_eq!((variable("C"), variable("")), (None, None));
         assert!(Task::process(&Root::at(folder.path()), 6).variable("A").is_err());
-    }
-
-    #[test]
-    fn the_three_forms_of_syscall() {
-        assert_eq!(parse_system_call("running"), Some(SystemCall::Running));
-        assert_eq!(
-            parse_system_call("-1 0x7ffe 0x40"),
-            Some(SystemCall::None { stack_pointer: 0x7ffe, instruction_pointer: 0x40 })
-        );
-        assert_eq!(
-            parse_system_call("202 0x1 0x2 0x3 0x4 0x5 0x6 0x7f 0x80"),
-            Some(SystemCall::In {
-                number: 202,
-                arguments: [1, 2, 3, 4, 5, 6],
-                stack_pointer: 0x7f,
-                instruction_pointer: 0x80
-            })
-        );
-        assert_eq!(parse_system_call("202 0x1"), None);
-        assert_eq!(parse_system_call(""), None);
     }
 }

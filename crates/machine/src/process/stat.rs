@@ -1,12 +1,10 @@
 //! /proc/PID/stat: one line. Its second field, the command name, may contain any byte.
 
-use crate::steal::ticks_to_ns;
+use super::clock::ticks_to_ns;
 
 /// The fields of `stat` that cox uses; proc_pid_stat(5).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Process id, or thread id in a thread's folder.
-    pub pid: u32,
     /// Command name. Bytes that are not UTF-8 become U+FFFD. Names of kernel workers are longer than those of other
     /// threads.
     pub comm: String,
@@ -15,8 +13,6 @@ pub struct Stat {
     /// State letter: R running or runnable, S sleeping, D uninterruptible, T stopped, t traced, Z zombie,
     /// X dead, I idle kernel thread.
     pub state: char,
-    /// Id of the parent process; 0 if the parent is not in this PID namespace.
-    pub ppid: u32,
     /// Time in user space, nanoseconds at tick resolution.
     pub user_ns: u64,
     /// Time in the kernel, nanoseconds at tick resolution.
@@ -61,23 +57,17 @@ impl Stat {
 pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     // The name is in parentheses and may itself contain parentheses, blanks and newlines. It ends at the last closing
     // parenthesis, because no later field contains one.
-    let open = line.iter().position(|&byte| byte == b'(');
-    let close = line.iter().rposition(|&byte| byte == b')');
-    let (Some(open), Some(close)) = (open, close) else {
-        return Err("no command name in parentheses".to_owned());
-    };
-    if close < open {
-        return Err("no command name in parentheses".to_owned());
-    }
+    let nameless = || "no command name in parentheses".to_owned();
+    let close = line.iter().rposition(|&byte| byte == b')').ok_or_else(nameless)?;
+    let open = line[..close].iter().position(|&byte| byte == b'(').ok_or_else(nameless)?;
     let name = &line[open + 1..close];
     let mut comm_bytes = [0; 16];
     // The last byte stays NUL.
     for (to, from) in comm_bytes[..15].iter_mut().zip(name) {
         *to = *from;
     }
-    let pid = String::from_utf8_lossy(&line[..open]);
     let rest = String::from_utf8_lossy(&line[close + 1..]);
-    // Field numbers as in the manual page: pid is 1, comm 2, state 3. `field` must be called in ascending order.
+    // Field numbers as in the manual page: comm is 2, state 3. `field` must be called in ascending order.
     let (mut fields, mut next) = (rest.split_ascii_whitespace(), 3);
     let mut field = |number: usize| {
         let found = fields.nth(number - next).ok_or_else(|| format!("field {number} is missing"));
@@ -85,22 +75,18 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
         found
     };
     let not_a_number = |number: usize| format!("field {number} is not a number");
-    let pid = pid.trim().parse().map_err(|_| not_a_number(1))?;
     let state = field(3)?.chars().next().ok_or("field 3 is missing")?;
     let mut number = |at: usize| field(at)?.parse::<u64>().map_err(|_| not_a_number(at));
     let small = |at: usize, number: u64| u32::try_from(number).map_err(|_| not_a_number(at));
-    let ppid = small(4, number(4)?)?;
     let user_ns = ticks_to_ns(number(14)?, ticks_per_s);
     let system_ns = ticks_to_ns(number(15)?, ticks_per_s);
     let threads = small(20, number(20)?)?;
     let start_ticks = number(22)?;
     let processor = small(39, number(39)?)?;
     Ok(Stat {
-        pid,
         comm: String::from_utf8_lossy(name).into_owned(),
         comm_bytes,
         state,
-        ppid,
         user_ns,
         system_ns,
         threads,
@@ -126,7 +112,7 @@ mod tests {
     #[test]
     fn fields_are_taken_by_their_manual_page_number() {
         let stat = parse(format!("4711 (heat) {}\n", fields()).as_bytes(), 100).expect("well formed");
-        assert_eq!((stat.pid, stat.comm.as_str(), stat.state, stat.ppid), (4711, "heat", 'S', 77));
+        assert_eq!((stat.comm.as_str(), stat.state), ("heat", 'S'));
         assert_eq!((stat.user_ns, stat.system_ns), (140_000_000, 150_000_000));
         assert_eq!((stat.threads, stat.start_boottime_ns, stat.processor), (20, 220_000_000, 39));
         assert_eq!((stat.start_ticks, stat.exit_code), (22, 52));
@@ -155,8 +141,7 @@ mod tests {
         assert_eq!(parse(b"", 100).expect_err("empty"), "no command name in parentheses");
         assert_eq!(parse(b") (", 100).expect_err("reversed"), "no command name in parentheses");
         assert_eq!(parse(b"1 (a) S 2 3", 100).expect_err("short"), "field 14 is missing");
-        assert_eq!(parse(b"1 (a) S x", 100).expect_err("no ppid"), "field 4 is not a number");
-        assert_eq!(parse(b"x (a) S 1", 100).expect_err("no pid"), "field 1 is not a number");
+        assert_eq!(parse(b"1 (a) S 4 5 6 7 8 9 10 11 12 13 x", 100).expect_err("no time"), "field 14 is not a number");
     }
 
     proptest! {
@@ -167,7 +152,7 @@ mod tests {
             line.extend(format!(") {}", fields()).as_bytes());
             let stat = parse(&line, 100).expect("well formed");
             prop_assert_eq!(stat.comm, String::from_utf8_lossy(&name));
-            prop_assert_eq!(stat.ppid, 77);
+            prop_assert_eq!(stat.user_ns, 140_000_000);
         }
 
         #[test]

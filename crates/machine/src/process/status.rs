@@ -39,20 +39,10 @@ pub struct Switches {
 pub struct Status {
     /// Process id.
     pub tgid: u32,
-    /// Thread id.
-    pub pid: u32,
-    /// Effective user id.
-    pub euid: u32,
     /// User ids: real, effective, saved, file system.
     pub uids: [u32; 4],
     /// Group ids: real, effective, saved, file system.
     pub gids: [u32; 4],
-    /// Number of threads of the process; 0 for a zombie.
-    pub threads: u32,
-    /// Context switches; zero on kernels that do not show them.
-    pub switches: Switches,
-    /// Anonymous memory of the process (`RssAnon`), bytes: memory without a file behind it.
-    pub anonymous_bytes: u64,
     /// Affinity mask: the CPUs that the scheduler may use for the task, including offline ones.
     pub allowed_cpus: CpuSet,
     /// Effective capabilities.
@@ -77,8 +67,8 @@ pub(super) fn switches(text: &str) -> Option<Switches> {
     Some(Switches { voluntary: number("voluntary_ctxt_switches")?, involuntary: number("nonvoluntary_ctxt_switches")? })
 }
 
-/// Reads a status text. Lines that a kernel does not print leave the default, except for the ids, which every kernel
-/// prints.
+/// Reads a status text. Lines that a kernel does not print leave the default, except for the process id, which every
+/// kernel prints.
 pub(super) fn parse(text: &str) -> Result<Status, String> {
     let value = |name: &str| value(text, name);
     let wrong = |name: &str, value: &str| format!("{name}: {value:?} does not have the form that proc(5) describes");
@@ -86,24 +76,11 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
         None => Ok(0),
         Some(text) => text.parse::<u64>().map_err(|_| wrong(name, text)),
     };
-    let kilobytes = |name: &str| match value(name).map(|text| (text, text.strip_suffix("kB"))) {
-        None => Ok(0),
-        Some((text, number)) => {
-            let kib = number.and_then(|number| number.trim().parse::<u64>().ok()).ok_or_else(|| wrong(name, text))?;
-            Ok::<_, String>(kib.saturating_mul(1024))
-        }
-    };
-    let small = |name: &str| {
-        let number = number(name)?;
-        u32::try_from(number).map_err(|_| wrong(name, &number.to_string()))
-    };
     let mask = |name: &str| match value(name) {
         None => Ok(Capabilities::default()),
         Some(text) => u64::from_str_radix(text, 16).map(Capabilities).map_err(|_| wrong(name, text)),
     };
-    for name in ["Tgid", "Pid"] {
-        value(name).ok_or_else(|| format!("the line {name} is missing"))?;
-    }
+    let tgid = value("Tgid").ok_or("the line Tgid is missing")?;
     let four = |name: &str| match value(name) {
         None => Ok([0; 4]),
         Some(text) => {
@@ -111,17 +88,11 @@ pub(super) fn parse(text: &str) -> Result<Status, String> {
             ids.ok().and_then(|ids| ids.try_into().ok()).ok_or_else(|| wrong(name, text))
         }
     };
-    let uids = four("Uid")?;
     let allowed = value("Cpus_allowed_list").unwrap_or_default();
     Ok(Status {
-        tgid: small("Tgid")?,
-        pid: small("Pid")?,
-        euid: uids[1],
-        uids,
+        tgid: tgid.parse().map_err(|_| wrong("Tgid", tgid))?,
+        uids: four("Uid")?,
         gids: four("Gid")?,
-        threads: small("Threads")?,
-        switches: switches(text).unwrap_or_default(),
-        anonymous_bytes: kilobytes("RssAnon")?,
         allowed_cpus: allowed.parse().map_err(|error| format!("Cpus_allowed_list: {error}"))?,
         effective: mask("CapEff")?,
         bounding: mask("CapBnd")?,
@@ -140,11 +111,10 @@ mod tests {
     #[test]
     fn reads_the_documented_lines() {
         let status = parse(STATUS).expect("well formed");
-        assert_eq!((status.tgid, status.pid, status.euid, status.threads), (4711, 4712, 1001, 3));
+        assert_eq!(status.tgid, 4711);
         assert_eq!(status.uids, [1000, 1001, 1000, 1000]);
         assert_eq!(status.gids, [100, 101, 102, 103]);
-        assert_eq!(status.switches, Switches { voluntary: 12, involuntary: 7 });
-        assert_eq!(status.anonymous_bytes, 4096);
+        assert_eq!(switches(STATUS), Some(Switches { voluntary: 12, involuntary: 7 }));
         assert_eq!(status.allowed_cpus.to_string(), "0-3,8-11");
         assert!(status.no_new_privileges && status.seccomp_filter);
     }
@@ -173,13 +143,13 @@ mod tests {
     fn old_kernels_print_fewer_lines_but_always_ids() {
         let status = parse("Tgid:\t1\nPid:\t1\n").expect("enough");
         assert!(!status.seccomp_filter && status.allowed_cpus.is_empty());
-        assert_eq!(parse("Pid:\t1\n").expect_err("no Tgid"), "no line Tgid");
+        assert_eq!(parse("Pid:\t1\n").expect_err("no Tgid"), "the line Tgid is missing");
     }
 
     #[test]
     fn malformed_values_are_named() {
-        let error = parse("Tgid:\t1\nPid:\t1\nThreads:\tmany\n").expect_err("no number");
-        assert_eq!(error, "Threads: \"many\" does not have the form that proc(5) describes");
+        let error = parse("Tgid:\t1\nSeccomp:\tmany\n").expect_err("no number");
+        assert_eq!(error, "Seccomp: \"many\" does not have the form that proc(5) describes");
         let error = parse("Tgid:\t1\nPid:\t1\nCpus_allowed_list:\t3-1\n").expect_err("no list");
         assert!(error.starts_with("Cpus_allowed_list: invalid CPU range \"3-1\""), "{error}");
         assert!(parse("Tgid:\t-1\nPid:\t1\n").is_err());

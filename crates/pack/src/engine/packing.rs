@@ -1,9 +1,11 @@
 //! The packing engine.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use broker::ebpf;
+use machine::busy::busy_ns;
 use machine::limits::Who;
-use machine::steal::{CpuTime, CpuTimes};
 use machine::{CpuSet, Root};
 use outputs::diagnostics::chain;
 use report::pack::{PackReport, Repacked};
@@ -30,8 +32,8 @@ pub struct Packing {
     summary: Option<Summary>,
     /// Changes of the pack's CPUs, in order of time.
     repacked: Vec<Repacked>,
-    /// The machine's CPU times when packing on the present CPUs began.
-    times: Option<CpuTimes>,
+    /// The busy time of each CPU of the machine when packing on the present CPUs began.
+    busy_ns: Option<BTreeMap<u32, u64>>,
 }
 
 /// The result of packing.
@@ -86,7 +88,7 @@ impl Packing {
             ended: None,
             summary: None,
             repacked: Vec::new(),
-            times: None,
+            busy_ns: None,
         }
     }
 
@@ -116,7 +118,7 @@ impl Packing {
             self.plan.began = Began::Packed(first_cpus);
         }
         let plan = Plan { cpus: cpus.iter().collect(), capacities, ..self.plan.clone() };
-        self.times = CpuTimes::read(&Root::live()).ok();
+        self.busy_ns = busy_ns(&Root::live()).ok();
         match Packer::start(plan.clone()) {
             Ok(packer) => {
                 (self.packer, self.plan) = (Some(packer), plan);
@@ -134,7 +136,7 @@ impl Packing {
     fn finish(&mut self) -> Option<String> {
         let mut summary = self.packer.take()?.finish();
         let diagnostic = summary.diagnostics.first().cloned();
-        summary.others_ns = self.times.take().and_then(|before| others_ns(&before, &self.cpus(), &summary));
+        summary.others_ns = self.busy_ns.take().and_then(|before_ns| others_ns(&before_ns, &self.cpus(), &summary));
         self.summary = Some(match self.summary.take() {
             Some(before) => before.then(summary),
             None => summary,
@@ -143,12 +145,12 @@ impl Packing {
     }
 }
 
-/// Returns the busy time of `cpus` since `before` that neither the packed program nor cox used, ns; `None` if it cannot
-/// be read.
-fn others_ns(before: &CpuTimes, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
-    let since = CpuTimes::read(&Root::live()).ok()?.since(before);
-    let busy_ns: u64 = since.iter().filter(|times| cpus.contains(times.cpu)).map(CpuTime::busy_ns).sum();
-    Some(busy_ns.saturating_sub(summary.totals.run_ns + summary.own_ns))
+/// Returns the busy time of `cpus` since the times in `before_ns` that neither the packed program nor cox used, ns; `None` if
+/// it cannot be read.
+fn others_ns(before_ns: &BTreeMap<u32, u64>, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
+    let now_ns = busy_ns(&Root::live()).ok()?;
+    let since_ns = cpus.iter().filter_map(|cpu| Some(now_ns.get(&cpu)?.saturating_sub(*before_ns.get(&cpu)?)));
+    Some(since_ns.sum::<u64>().saturating_sub(summary.totals.run_ns + summary.own_ns))
 }
 
 impl Engine for Packing {
@@ -195,7 +197,7 @@ impl Engine for Packing {
 
     fn apply(&mut self, subject: &Subject) -> Result<()> {
         self.plan.pids = subject.pids();
-        self.times = CpuTimes::read(&Root::live()).ok();
+        self.busy_ns = busy_ns(&Root::live()).ok();
         let packer = Packer::start(self.plan.clone()).map_err(|error| match error {
             live::Error::Watch(error) => ebpf::explained(error).into(),
             other => other,

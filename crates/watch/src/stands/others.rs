@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use machine::Root;
-use machine::process::{Task, pids};
+use machine::process::Task;
 
 /// The CPU time of other programs with one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +89,7 @@ fn processes(root: &Root) -> Vec<(Process, String, u64)> {
         let process = Process { pid, start_ns: stat.start_boottime_ns };
         Some((process, stat.comm, stat.user_ns.saturating_add(stat.system_ns)))
     };
-    pids(root).unwrap_or_default().into_iter().filter_map(stat).collect()
+    root.list_numbers("/proc").unwrap_or_default().into_iter().filter_map(stat).collect()
 }
 
 #[cfg(test)]

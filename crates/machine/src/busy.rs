@@ -1,0 +1,78 @@
+//! How long each CPU has been busy, from /proc/stat.
+//!
+//! Definitions: proc_stat(5); kernel/sched/cputime.c. On kernels without precise accounting, the kernel samples at each
+//! tick, so differences of a few ticks are not significant.
+
+use std::collections::BTreeMap;
+
+use crate::error::Error;
+use crate::process::{ticks_per_s, ticks_to_ns};
+use crate::root::Root;
+
+const STAT: &str = "/proc/stat";
+
+/// Columns of the times in which the CPU ran code of this machine: user, nice, system, irq, softirq. The others are
+/// idle, iowait and steal, the time in which a virtual CPU was ready to run and the hypervisor ran something else.
+/// Guest time is included in user and nice.
+const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
+
+/// Returns the time since boot for which each online CPU has run code of this machine, nanoseconds at a resolution of
+/// one USER_HZ tick, by the kernel's CPU number.
+///
+/// # Errors
+/// When the file cannot be read, or a CPU line is not a row of numbers.
+pub fn busy_ns(root: &Root) -> Result<BTreeMap<u32, u64>, Error> {
+    let text = root.read_text(STAT)?;
+    parse(&text, ticks_per_s()).map_err(|line| root.format_error(STAT, format!("not a row of CPU times: {line:?}")))
+}
+
+/// Reads the lines `cpuN …`. The error is the malformed line.
+fn parse(text: &str, ticks_per_s: u64) -> Result<BTreeMap<u32, u64>, String> {
+    let mut busy = BTreeMap::new();
+    for line in text.lines() {
+        let mut fields = line.split_ascii_whitespace();
+        // The line "cpu" is the sum of the other lines.
+        let number = fields.next().and_then(|name| name.strip_prefix("cpu")).filter(|number| !number.is_empty());
+        let Some(number) = number else { continue };
+        let cpu = number.parse().map_err(|_| line.to_owned())?;
+        let columns: Result<Vec<u64>, _> = fields.map(str::parse).collect();
+        let columns = columns.map_err(|_| line.to_owned())?;
+        // Old kernels print fewer columns. A missing column counts as zero.
+        let ticks = BUSY.iter().filter_map(|at| columns.get(*at)).fold(0, |sum: u64, ticks| sum.saturating_add(*ticks));
+        busy.insert(cpu, ticks_to_ns(ticks, ticks_per_s));
+    }
+    Ok(busy)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TWO_CPUS: &str = "cpu  12 0 6 100 4 1 2 40 3 0\ncpu0 5 1 2 60 3 1 0 30 3 0\ncpu11 7 0 4 40 1 0 2 10\nintr 5 0 1\nctxt 77\nbtime 1700000000\n";
+
+    #[test]
+    fn idle_iowait_and_steal_are_not_busy() {
+        let ms = 1_000_000;
+        assert_eq!(parse(TWO_CPUS, 100), Ok(BTreeMap::from([(0, 90 * ms), (11, 130 * ms)])));
+    }
+
+    #[test]
+    fn old_kernels_have_fewer_columns() {
+        assert_eq!(parse("cpu0 1 2 3 4", 100), Ok(BTreeMap::from([(0, 60_000_000)])));
+    }
+
+    #[test]
+    fn a_line_that_is_no_row_of_numbers_is_named() {
+        assert_eq!(parse("cpu0 1 x", 100), Err("cpu0 1 x".to_owned()));
+        assert_eq!(parse("cpux 1 2", 100), Err("cpux 1 2".to_owned()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(cpu[0-9]{0,3}( [0-9x]{1,25}){0,12}\n){0,4}") {
+            let _times_or_line = parse(&text, 100);
+        }
+    }
+}
