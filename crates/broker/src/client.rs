@@ -18,8 +18,8 @@ use wire::{Backend, Clock, LatencyCount, Living, Record};
 pub use doorbells::RemoteDoorbells;
 
 use crate::protocol::{
-    LAYOUT, LivingRow, MAX_DESCRIPTORS, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request,
-    Summary, TakerRow, VERSION, Wanted, Why, decode_reply, losses_of, rows,
+    LAYOUT, MAX_DESCRIPTORS, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request, Summary,
+    TakerRow, VERSION, Wanted, Why, decode_reply, rows,
 };
 use crate::socket::{is_readable_within, pair, receive_with, send_message};
 
@@ -51,7 +51,6 @@ pub struct RemoteObserver {
     helper: Helper,
     /// Final clocks that arrived with ticks.
     finals: Vec<Clock>,
-    cpu_ns: u64,
     latencies_of_threads: bool,
 }
 
@@ -63,17 +62,21 @@ impl RemoteObserver {
     pub fn new(program: &Path, wanted: Wanted) -> Result<RemoteObserver, WatchError> {
         let mut helper = Helper::start(program)?;
         helper.ask(&Request::Observe(wanted), None)?;
-        Ok(RemoteObserver { helper, finals: Vec::new(), cpu_ns: 0, latencies_of_threads: wanted.latencies.threads })
-    }
-
-    /// Returns the process id of the helper.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.helper.child.id()
+        Ok(RemoteObserver { helper, finals: Vec::new(), latencies_of_threads: wanted.latencies.threads })
     }
 
     fn enrol_as(&mut self, request: &Request, pid: u32) -> Result<(), WatchError> {
         self.helper.ask(request, Some(pid)).map(|_| ())
+    }
+
+    /// Asks for the whole record, except the final clocks, which are added to those that arrived before.
+    fn record(&mut self, request: &Request, intake: &mut Intake) -> Result<Record, WatchError> {
+        let mut answer = self.helper.ask(request, None)?;
+        answer.move_into(intake);
+        let mut record = answer.into_record().ok_or_else(malformed)?;
+        record.latencies_of_threads = self.latencies_of_threads;
+        self.finals.append(&mut record.clocks);
+        Ok(record)
     }
 }
 
@@ -114,28 +117,17 @@ impl Observer for RemoteObserver {
     }
 
     fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
-        let mut answer = self.helper.ask(&Request::Snapshot, None)?;
-        answer.move_into(intake);
-        self.finals.append(&mut answer.finals);
-        let mut record = answer.into_record().ok_or_else(malformed)?;
-        record.clocks = self.finals.clone();
-        record.latencies_of_threads = self.latencies_of_threads;
-        Ok(record)
+        let record = self.record(&Request::Snapshot, intake)?;
+        Ok(Record { clocks: self.finals.clone(), ..record })
     }
 
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError> {
-        let mut answer = self.helper.ask(&Request::Finish, None)?;
-        answer.move_into(intake);
-        self.finals.append(&mut answer.finals);
-        let mut record = answer.into_record().ok_or_else(malformed)?;
-        record.clocks = std::mem::take(&mut self.finals);
-        record.latencies_of_threads = self.latencies_of_threads;
-        self.cpu_ns = self.helper.cpu_ns;
-        Ok(record)
+        let record = self.record(&Request::Finish, intake)?;
+        Ok(Record { clocks: std::mem::take(&mut self.finals), ..record })
     }
 
     fn cpu_elsewhere_ns(&self) -> u64 {
-        self.cpu_ns
+        self.helper.cpu_ns
     }
 }
 
@@ -317,7 +309,7 @@ pub(crate) enum Progress {
 pub(crate) struct Answer {
     intake: Intake,
     finals: Vec<Clock>,
-    living: Vec<LivingRow>,
+    living: Vec<Living>,
     names: Vec<NameRow>,
     cpus: Vec<wire::Cpu>,
     crew: Option<wire::Crew>,
@@ -347,7 +339,7 @@ impl Answer {
                 Part::Samples => self.intake.samples.extend(rows::<wire::Sample>(bytes)),
                 Part::Moments => self.intake.moments.extend(rows::<wire::Moment>(bytes)),
                 Part::Finals => self.finals.extend(rows::<Clock>(bytes)),
-                Part::Living => self.living.extend(rows::<LivingRow>(bytes)),
+                Part::Living => self.living.extend(rows::<Living>(bytes)),
                 Part::Names => self.names.extend(rows::<NameRow>(bytes)),
                 Part::Cpus => self.cpus.extend(rows::<wire::Cpu>(bytes)),
                 Part::Crew => self.crew = rows(bytes).next(),
@@ -370,12 +362,12 @@ impl Answer {
         intake.moments.append(&mut self.intake.moments);
     }
 
-    /// Returns the record without its final clocks; `None` if parts are missing.
+    /// Returns the record; `None` if parts are missing.
     pub(crate) fn into_record(self) -> Option<Record> {
         let summary = self.summary?;
-        let living = self.living.iter().map(|row| Living { clock: row.clock, until_ns: row.until_ns });
         Some(Record {
-            living: living.collect(),
+            clocks: self.finals,
+            living: self.living,
             cpus: self.cpus,
             crew: self.crew?,
             takers: self.takers.iter().map(|row| (row.tid as u32, row.taker)).collect(),
@@ -386,7 +378,7 @@ impl Answer {
             sample_period_ns: summary.sample_period_ns,
             events: summary.events,
             kernel_cost_ns: (summary.kernel_cost_ns != u64::MAX).then_some(summary.kernel_cost_ns),
-            losses: losses_of(summary.losses),
+            losses: summary.losses,
             ..Record::new(Backend::Bpf, summary.start_ns, summary.end_ns)
         })
     }

@@ -1,6 +1,8 @@
 //! Provides eBPF for a session: in this process if it has the capabilities, else in the helper process. If eBPF does
 //! not work, this module determines what is missing and how to fix it, because the kernel only says "not permitted".
 
+use std::path::PathBuf;
+
 use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::process::{Capabilities, Task};
@@ -27,7 +29,7 @@ pub fn may_itself() -> bool {
 /// # Errors
 /// The reason why this process cannot load them, and why the helper cannot either.
 pub fn by_helper(wanted: Wanted) -> Result<Box<dyn Observer>, WatchError> {
-    let program = client::helper().ok_or_else(|| explained(not_installed()))?;
+    let program = installed().map_err(explained)?;
     Ok(Box::new(RemoteObserver::new(&program, wanted)?))
 }
 
@@ -40,12 +42,12 @@ pub fn doorbells() -> Result<Box<dyn Doorbells>, WatchError> {
     if may_itself() {
         return Ok(Box::new(Umt::new(None).map_err(explained)?));
     }
-    let program = client::helper().ok_or_else(|| explained(not_installed()))?;
+    let program = installed().map_err(explained)?;
     Ok(Box::new(RemoteDoorbells::new(&program)?))
 }
 
-fn not_installed() -> WatchError {
-    unavailable(format!("{} is not installed", client::FILE))
+fn installed() -> Result<PathBuf, WatchError> {
+    client::helper().ok_or_else(|| unavailable(format!("{} is not installed", client::FILE)))
 }
 
 /// Returns a function that starts the helper for tracing packed threads; `None` if this process may trace them itself,
@@ -55,10 +57,7 @@ pub fn helping() -> Option<Helping> {
     if may_itself() || client::helper().is_none() {
         return None;
     }
-    Some(|children, cpus| {
-        let program = client::helper().ok_or_else(not_installed)?;
-        Ok(Box::new(RemoteStands::new(&program, children, cpus)?) as Box<dyn Stands>)
-    })
+    Some(|children, cpus| Ok(Box::new(RemoteStands::new(&installed()?, children, cpus)?) as Box<dyn Stands>))
 }
 
 /// Returns what is missing for eBPF and the fix; `None` if nothing is known to be missing.
@@ -80,7 +79,7 @@ pub fn explained(error: WatchError) -> WatchError {
     match (missing(), error) {
         // Only errors of the eBPF backend are explained; other backends have their own reasons.
         (Some((reason, fix)), WatchError::Unavailable { what, .. }) if what == CANNOT => {
-            WatchError::Unavailable { what, why: format!("{reason}. Fix: {fix}") }
+            unavailable(format!("{reason}. Fix: {fix}"))
         }
         (_, error) => error,
     }

@@ -18,7 +18,7 @@ use wire::umt::PROCESSES;
 use crate::caller::{Caller, Held};
 use crate::confine;
 use crate::protocol::{MAX_REQUEST, Reply, Wanted};
-use crate::serve::{Broken, Dialogue, Source, Table, World};
+use crate::serve::{Dialogue, Source, Table, World};
 use crate::sessions::Session;
 use crate::socket::{receive, send_message, send_with};
 
@@ -161,7 +161,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Answers requests until cox closes the socket or violates the protocol.
-fn converse(socket: &OwnedFd, world: &mut Kernel) -> Result<(), Broken> {
+fn converse(socket: &OwnedFd, world: &mut Kernel) -> io::Result<()> {
     let mut dialogue = Dialogue::New;
     let mut buffer = [0; MAX_REQUEST];
     let mut is_told = false;

@@ -8,12 +8,13 @@
 //!
 //! No function here allocates more than the size of one message, whatever the bytes are.
 
+use std::io;
 use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
 use wire::latency::{BUCKETS, Scope};
 use wire::umt::{BELLS, Said, Seen};
-use wire::{Clock, Cpu, Crew, LatencyCount, Losses, Moment, Pair, PairSum, Sample, Taker};
+use wire::{Clock, Cpu, Crew, LatencyCount, Living, Losses, Moment, Pair, PairSum, Sample, Taker};
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
@@ -55,6 +56,12 @@ const MAX_TEXT: usize = 600;
 /// A message that does not follow this version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
+
+impl From<Malformed> for io::Error {
+    fn from(_: Malformed) -> io::Error {
+        io::ErrorKind::InvalidData.into()
+    }
+}
 
 /// A request that cox sends to the broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -139,7 +146,7 @@ pub enum Part {
     Moments,
     /// Array of [`Clock`], final values.
     Finals,
-    /// Array of [`LivingRow`].
+    /// Array of [`Living`].
     Living,
     /// Array of [`NameRow`].
     Names,
@@ -153,52 +160,25 @@ pub enum Part {
     Pairs,
     /// One [`Summary`].
     Summary,
-    /// [`LatencyCount`]
+    /// Array of [`LatencyCount`].
     Latencies,
 }
 
 impl Part {
-    const ALL: [Part; 11] = [
-        Part::Samples,
-        Part::Moments,
-        Part::Finals,
-        Part::Living,
-        Part::Names,
-        Part::Cpus,
-        Part::Crew,
-        Part::Takers,
-        Part::Pairs,
-        Part::Summary,
-        Part::Latencies,
+    /// Each part with the size of one of its structs, bytes.
+    const SIZES: [(Part, usize); 11] = [
+        (Part::Samples, size_of::<Sample>()),
+        (Part::Moments, size_of::<Moment>()),
+        (Part::Finals, size_of::<Clock>()),
+        (Part::Living, size_of::<Living>()),
+        (Part::Names, size_of::<NameRow>()),
+        (Part::Cpus, size_of::<Cpu>()),
+        (Part::Crew, size_of::<Crew>()),
+        (Part::Takers, size_of::<TakerRow>()),
+        (Part::Pairs, size_of::<PairRow>()),
+        (Part::Summary, size_of::<Summary>()),
+        (Part::Latencies, size_of::<LatencyCount>()),
     ];
-
-    /// Returns the size of one struct of this part, bytes.
-    #[must_use]
-    pub const fn size(self) -> usize {
-        match self {
-            Part::Samples => size_of::<Sample>(),
-            Part::Moments => size_of::<Moment>(),
-            Part::Finals => size_of::<Clock>(),
-            Part::Living => size_of::<LivingRow>(),
-            Part::Names => size_of::<NameRow>(),
-            Part::Cpus => size_of::<Cpu>(),
-            Part::Crew => size_of::<Crew>(),
-            Part::Takers => size_of::<TakerRow>(),
-            Part::Pairs => size_of::<PairRow>(),
-            Part::Summary => size_of::<Summary>(),
-            Part::Latencies => size_of::<LatencyCount>(),
-        }
-    }
-}
-
-/// The clock of a living thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
-#[repr(C)]
-pub struct LivingRow {
-    /// Time when the clock was read, nanoseconds.
-    pub until_ns: u64,
-    /// The clock's values.
-    pub clock: Clock,
 }
 
 /// The name of a living thread.
@@ -251,24 +231,10 @@ pub struct Summary {
     pub cpu_ns: u64,
     /// Number of programs that have histograms of interval lengths.
     pub latencies_of_programs: u64,
-    /// Losses, in the order of the fields of [`Losses`].
-    pub losses: [u64; 8],
+    /// Losses.
+    pub losses: Losses,
     /// Sum of the clocks for which the table had no room.
     pub unlisted: Clock,
-}
-
-/// Returns [`Losses`] as an array in the order of [`Summary::losses`].
-#[must_use]
-pub fn losses_in_order(losses: &Losses) -> [u64; 8] {
-    let Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments } = *losses;
-    [events, members, finals, samples, pairs, takers_ns, idle_split, moments]
-}
-
-/// Converts an array from [`losses_in_order`] back to [`Losses`].
-#[must_use]
-pub fn losses_of(order: [u64; 8]) -> Losses {
-    let [events, members, finals, samples, pairs, takers_ns, idle_split, moments] = order;
-    Losses { events, members, finals, samples, pairs, takers_ns, idle_split, moments }
 }
 
 /// A message that cox-observe sends to cox.
@@ -335,49 +301,38 @@ fn parts(bytes: &[u8]) -> Result<(u16, &[u8]), Malformed> {
     Ok((u16::from_ne_bytes([k0, k1]), body))
 }
 
-/// Parses a body of exactly N numbers.
-fn numbers<const N: usize>(body: &[u8]) -> Result<[u32; N], Malformed> {
-    if body.len() != 4 * N {
-        return Err(Malformed);
-    }
-    let mut numbers = [0; N];
-    for (number, bytes) in numbers.iter_mut().zip(body.chunks_exact(4)) {
-        *number = bytemuck::pod_read_unaligned(bytes);
-    }
-    Ok(numbers)
-}
-
 impl Request {
     /// Encodes the request as one message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let body = |numbers: &[u32]| bytemuck::cast_slice::<u32, u8>(numbers).to_vec();
-        match self {
-            Request::Hello { version, layout } => message(HELLO, &body(&[*version, *layout])),
+        let (kind, numbers) = match self {
+            Request::Hello { version, layout } => (HELLO, vec![*version, *layout]),
             Request::Observe(Wanted { children, samples, moments_bytes, latencies }) => {
                 let flag = |is: bool, flag: u32| if is { flag } else { 0 };
                 let flags = flag(*children, CHILDREN)
                     | flag(*samples, SAMPLES)
                     | flag(moments_bytes.is_some(), MOMENTS)
                     | flag(latencies.threads, LATENCIES);
-                message(OBSERVE, &body(&[flags, moments_bytes.unwrap_or(0), latencies.programs]))
+                (OBSERVE, vec![flags, moments_bytes.unwrap_or(0), latencies.programs])
             }
-            Request::Launched(pid) => message(LAUNCHED, &body(&[*pid])),
-            Request::Process(pid) => message(PROCESS, &body(&[*pid])),
-            Request::Threads(tids) => message(THREADS, &body(tids)),
-            Request::Stands { children } => message(STANDS, &body(&[u32::from(*children)])),
+            Request::Launched(pid) => (LAUNCHED, vec![*pid]),
+            Request::Process(pid) => (PROCESS, vec![*pid]),
+            Request::Threads(tids) => (THREADS, tids.clone()),
+            Request::Stands { children } => (STANDS, vec![u32::from(*children)]),
             Request::Sample { mean_ns, cpus } => {
-                message(SAMPLE, &[&mean_ns.to_ne_bytes(), bytemuck::cast_slice::<u32, u8>(cpus)].concat())
+                let mean: [u32; 2] = bytemuck::cast(*mean_ns);
+                (SAMPLE, [&mean, cpus.as_slice()].concat())
             }
-            Request::Tick => message(TICK, &[]),
-            Request::Living => message(LIVING, &[]),
-            Request::Snapshot => message(SNAPSHOT, &[]),
-            Request::Finish => message(FINISH, &[]),
-            Request::Doorbells => message(DOORBELLS, &[]),
-            Request::Give(pid) => message(GIVE, &body(&[*pid])),
-            Request::Over(process) => message(OVER, &body(&[*process])),
-            Request::Gone(process) => message(GONE, &body(&[*process])),
-        }
+            Request::Tick => (TICK, vec![]),
+            Request::Living => (LIVING, vec![]),
+            Request::Snapshot => (SNAPSHOT, vec![]),
+            Request::Finish => (FINISH, vec![]),
+            Request::Doorbells => (DOORBELLS, vec![]),
+            Request::Give(pid) => (GIVE, vec![*pid]),
+            Request::Over(process) => (OVER, vec![*process]),
+            Request::Gone(process) => (GONE, vec![*process]),
+        };
+        message(kind, bytemuck::cast_slice(&numbers))
     }
 
     /// Decodes one message as a request.
@@ -389,45 +344,41 @@ impl Request {
             return Err(Malformed);
         }
         let (kind, body) = parts(bytes)?;
-        match kind {
-            HELLO => numbers(body).map(|[version, layout]| Request::Hello { version, layout }),
-            OBSERVE => {
-                let [flags, bytes, programs] = numbers(body)?;
+        if body.len() % size_of::<u32>() != 0 {
+            return Err(Malformed);
+        }
+        let numbers: Vec<u32> = rows(body).collect();
+        Ok(match (kind, numbers.as_slice()) {
+            (HELLO, &[version, layout]) => Request::Hello { version, layout },
+            (OBSERVE, &[flags, bytes, programs]) => {
                 let has_moments = flags & MOMENTS != 0;
                 if flags & !(CHILDREN | SAMPLES | MOMENTS | LATENCIES) != 0 || (!has_moments && bytes != 0) {
                     return Err(Malformed);
                 }
-                Ok(Request::Observe(Wanted {
+                Request::Observe(Wanted {
                     children: flags & CHILDREN != 0,
                     samples: flags & SAMPLES != 0,
                     moments_bytes: has_moments.then_some(bytes),
                     latencies: Scope { programs, threads: flags & LATENCIES != 0 },
-                }))
+                })
             }
-            LAUNCHED => numbers(body).map(|[pid]| Request::Launched(pid)),
-            PROCESS => numbers(body).map(|[pid]| Request::Process(pid)),
-            THREADS if body.len() % 4 == 0 && body.len() <= 4 * MAX_THREADS => {
-                Ok(Request::Threads(body.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()))
+            (LAUNCHED, &[pid]) => Request::Launched(pid),
+            (PROCESS, &[pid]) => Request::Process(pid),
+            (THREADS, tids) if tids.len() <= MAX_THREADS => Request::Threads(tids.to_vec()),
+            (STANDS, &[children @ (0 | 1)]) => Request::Stands { children: children == 1 },
+            (SAMPLE, [first, second, cpus @ ..]) => {
+                Request::Sample { mean_ns: bytemuck::cast([*first, *second]), cpus: cpus.to_vec() }
             }
-            STANDS => match numbers(body)? {
-                [children @ (0 | 1)] => Ok(Request::Stands { children: children == 1 }),
-                _ => Err(Malformed),
-            },
-            SAMPLE if body.len() >= 8 && body.len() % 4 == 0 => {
-                let (mean, cpus) = body.split_at(8);
-                let cpus = cpus.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-                Ok(Request::Sample { mean_ns: bytemuck::pod_read_unaligned(mean), cpus })
-            }
-            TICK => numbers(body).map(|[]| Request::Tick),
-            LIVING => numbers(body).map(|[]| Request::Living),
-            SNAPSHOT => numbers(body).map(|[]| Request::Snapshot),
-            FINISH => numbers(body).map(|[]| Request::Finish),
-            DOORBELLS => numbers(body).map(|[]| Request::Doorbells),
-            GIVE => numbers(body).map(|[pid]| Request::Give(pid)),
-            OVER => numbers(body).map(|[process]| Request::Over(process)),
-            GONE => numbers(body).map(|[process]| Request::Gone(process)),
-            _ => Err(Malformed),
-        }
+            (TICK, []) => Request::Tick,
+            (LIVING, []) => Request::Living,
+            (SNAPSHOT, []) => Request::Snapshot,
+            (FINISH, []) => Request::Finish,
+            (DOORBELLS, []) => Request::Doorbells,
+            (GIVE, &[pid]) => Request::Give(pid),
+            (OVER, &[process]) => Request::Over(process),
+            (GONE, &[process]) => Request::Gone(process),
+            _ => return Err(Malformed),
+        })
     }
 }
 
@@ -462,19 +413,15 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
         (DONE, 0) if body.is_empty() => Ok(Reply::Done),
         (DONE, 1) if body.is_empty() => Ok(Reply::Ready),
         (DONE, 2) if body.is_empty() => Ok(Reply::Maps),
-        (DONE, 3) => numbers(body).map(|[process]| Reply::Given(process)),
+        (DONE, 3) if body.len() == size_of::<u32>() => Ok(Reply::Given(bytemuck::pod_read_unaligned(body))),
         (REFUSED, why) if body.len() <= MAX_TEXT => {
-            let why = match why {
-                1 => Why::Unavailable,
-                2 => Why::NoTarget,
-                3 => Why::Failed,
-                _ => return Err(Malformed),
-            };
+            let known = [Why::Unavailable, Why::NoTarget, Why::Failed];
+            let why = known.into_iter().find(|known| *known as u16 == why).ok_or(Malformed)?;
             std::str::from_utf8(body).map(|text| Reply::Refused(why, text)).map_err(|_| Malformed)
         }
         (DATA, part) => {
-            let part = Part::ALL.into_iter().find(|known| *known as u16 == part).ok_or(Malformed)?;
-            if body.is_empty() || body.len() % part.size() != 0 {
+            let (part, size) = Part::SIZES.into_iter().find(|(known, _)| *known as u16 == part).ok_or(Malformed)?;
+            if body.is_empty() || body.len() % size != 0 {
                 return Err(Malformed);
             }
             Ok(Reply::Data(part, body))
@@ -485,7 +432,7 @@ pub fn decode_reply(bytes: &[u8]) -> Result<Reply<'_>, Malformed> {
 
 /// Encodes an array of structs as messages, each within the size limit.
 pub fn data<'r, T: Pod>(part: Part, rows: &'r [T]) -> impl Iterator<Item = Vec<u8>> + 'r {
-    debug_assert_eq!(part.size(), size_of::<T>());
+    debug_assert!(Part::SIZES.contains(&(part, size_of::<T>())));
     let per_message = MAX_DATA / size_of::<T>();
     rows.chunks(per_message).map(move |rows| Reply::Data(part, bytemuck::cast_slice(rows)).encode())
 }
@@ -537,8 +484,8 @@ mod tests {
             Reply::Refused(Why::NoTarget, "no such process").encode(),
             Reply::Refused(Why::Unavailable, &"é".repeat(MAX_TEXT)).encode(),
         ];
-        for part in Part::ALL {
-            all.push(Reply::Data(part, &vec![3; 5 * part.size()]).encode());
+        for (part, size) in Part::SIZES {
+            all.push(Reply::Data(part, &vec![3; 5 * size]).encode());
         }
         all
     }

@@ -15,8 +15,7 @@ use wire::{Clock, Record};
 
 use crate::caller::Held;
 use crate::protocol::{
-    LAYOUT, LivingRow, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow, VERSION, Wanted, Why,
-    data, losses_in_order,
+    LAYOUT, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow, VERSION, Wanted, Why, data,
 };
 
 pub use ringing::Ringing;
@@ -102,24 +101,24 @@ pub enum Dialogue {
     Finished,
 }
 
-/// Reason why a conversation cannot continue.
+/// Reason why a request is not done.
 #[derive(Debug)]
-pub enum Broken {
-    /// cox sent a message that is invalid, or not allowed in this state.
-    Malformed,
-    /// cox cannot be reached.
-    Gone(io::Error),
+enum Failure {
+    /// The request is refused, and the conversation continues.
+    Refused(WatchError),
+    /// cox cannot be reached, or its message is not allowed in this state. The conversation ends.
+    Ended(io::Error),
 }
 
-impl From<Malformed> for Broken {
-    fn from(_: Malformed) -> Broken {
-        Broken::Malformed
+impl From<WatchError> for Failure {
+    fn from(error: WatchError) -> Failure {
+        Failure::Refused(error)
     }
 }
 
-impl From<io::Error> for Broken {
-    fn from(error: io::Error) -> Broken {
-        Broken::Gone(error)
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Ended(error)
     }
 }
 
@@ -130,96 +129,12 @@ impl Dialogue {
     /// Answers one message.
     ///
     /// # Errors
-    /// When the conversation cannot continue.
-    pub fn answer(&mut self, message: &[u8], world: &mut dyn World, send: Send<'_>) -> Result<(), Broken> {
-        let request = Request::decode(message)?;
-        let outcome = match (&mut *self, request) {
-            (Dialogue::New, Request::Hello { version, layout }) => {
-                let outcome = agree(version, layout);
-                if outcome.is_ok() {
-                    *self = Dialogue::Greeted;
-                }
-                outcome
-            }
-            (Dialogue::Greeted, Request::Observe(wanted)) => world.observe(&wanted).map(|source| {
-                *self = Dialogue::Observing { source, cpu_before_ns: arch::clock::thread_cpu_ns() };
-            }),
-            (Dialogue::Observing { source, .. }, Request::Launched(pid)) => {
-                allowed(world, pid).and_then(|()| source.enrol_launched(pid))
-            }
-            (Dialogue::Observing { source, .. }, Request::Process(pid)) => {
-                allowed(world, pid).and_then(|()| source.enrol(pid))
-            }
-            // A control group may also contain threads of other users: the eBPF programs skip them.
-            (Dialogue::Observing { source, .. }, Request::Threads(tids)) => source.enrol_threads(&tids).map(|_| ()),
-            (Dialogue::Observing { source, .. }, Request::Tick) => {
-                let mut intake = Intake::default();
-                let outcome = source.tick(&mut intake);
-                send_intake(intake, source.take_finals(), send)?;
-                outcome
-            }
-            (Dialogue::Observing { source, .. }, Request::Living) => match source.living() {
-                Ok(living) => {
-                    send_all(Part::Names, &living.into_iter().map(name_row).collect::<Vec<_>>(), send)?;
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
-            (Dialogue::Observing { source, cpu_before_ns }, Request::Snapshot) => {
-                let mut intake = Intake::default();
-                let record = source.snapshot(&mut intake);
-                if record.is_ok() {
-                    // The final clocks are part of the record. Discard the copies, so that they are sent only once.
-                    source.take_finals();
-                }
-                send_record(record, intake, *cpu_before_ns, send)?
-            }
-            (Dialogue::Observing { source, cpu_before_ns }, Request::Finish) => {
-                let mut intake = Intake::default();
-                let outcome = send_record(source.finish(&mut intake), intake, *cpu_before_ns, send)?;
-                *self = Dialogue::Finished;
-                outcome
-            }
-            (Dialogue::Greeted, Request::Stands { children }) => match world.keep_stands(children) {
-                Ok(table) => {
-                    send(&Reply::Maps.encode(), &table.maps())?;
-                    *self = Dialogue::Standing(table);
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
-            (Dialogue::Standing(table), Request::Process(pid)) => allowed(world, pid).and_then(|()| table.enrol(pid)),
-            (Dialogue::Standing(table), Request::Sample { mean_ns, cpus }) => {
-                table.sample_on(&cpus, mean_ns.max(LEAST_SAMPLING_NS))
-            }
-            (Dialogue::Standing(table), Request::Tick) => match table.take_samples() {
-                Ok(samples) => {
-                    send_all(Part::Samples, &samples, send)?;
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
-            // cox doctor tries both kinds of eBPF programs in one helper process. When the second kind is requested,
-            // the kernel has already removed the first.
-            (Dialogue::Greeted | Dialogue::Finished, Request::Doorbells) => world.ring().map(|bells| {
-                *self = Dialogue::Ringing(Ringing::new(bells));
-            }),
-            (Dialogue::Ringing(ringing), Request::Give(pid)) => ringing.give(pid, world, send)?,
-            (Dialogue::Ringing(ringing), Request::Over(process)) => {
-                ringing.over(process)?;
-                Ok(())
-            }
-            (Dialogue::Ringing(ringing), Request::Gone(process)) => ringing.gone(process)?,
-            (Dialogue::Ringing(ringing), Request::Finish) => {
-                ringing.end();
-                *self = Dialogue::Finished;
-                Ok(())
-            }
-            _ => return Err(Broken::Malformed),
-        };
-        match outcome {
+    /// When the conversation cannot continue: the message is invalid or not allowed in this state, or cox cannot be
+    /// reached.
+    pub fn answer(&mut self, message: &[u8], world: &mut dyn World, send: Send<'_>) -> io::Result<()> {
+        match self.perform(Request::decode(message)?, world, send) {
             Ok(()) => send(&Reply::Done.encode(), &[])?,
-            Err(error) => {
+            Err(Failure::Refused(error)) => {
                 let (why, text) = match &error {
                     WatchError::Unavailable { why, .. } => (Why::Unavailable, why.clone()),
                     WatchError::NoTarget { why, .. } => (Why::NoTarget, why.clone()),
@@ -227,9 +142,87 @@ impl Dialogue {
                 };
                 send(&Reply::Refused(why, &text).encode(), &[])?;
             }
+            Err(Failure::Ended(error)) => return Err(error),
         }
         if let Dialogue::Ringing(ringing) = self {
             ringing.prepare();
+        }
+        Ok(())
+    }
+
+    /// Performs a request, and sends all of the answer but its last message.
+    fn perform(&mut self, request: Request, world: &mut dyn World, send: Send<'_>) -> Result<(), Failure> {
+        match (&mut *self, request) {
+            (Dialogue::New, Request::Hello { version, layout }) => {
+                agree(version, layout)?;
+                *self = Dialogue::Greeted;
+            }
+            (Dialogue::Greeted, Request::Observe(wanted)) => {
+                let source = world.observe(&wanted)?;
+                *self = Dialogue::Observing { source, cpu_before_ns: arch::clock::thread_cpu_ns() };
+            }
+            (Dialogue::Observing { source, .. }, Request::Launched(pid)) => {
+                allowed(world, pid)?;
+                source.enrol_launched(pid)?;
+            }
+            (Dialogue::Observing { source, .. }, Request::Process(pid)) => {
+                allowed(world, pid)?;
+                source.enrol(pid)?;
+            }
+            // A control group may also contain threads of other users: the eBPF programs skip them.
+            (Dialogue::Observing { source, .. }, Request::Threads(tids)) => {
+                source.enrol_threads(&tids)?;
+            }
+            (Dialogue::Observing { source, .. }, Request::Tick) => {
+                let mut intake = Intake::default();
+                let ticked = source.tick(&mut intake);
+                send_intake(intake, source.take_finals(), send)?;
+                ticked?;
+            }
+            (Dialogue::Observing { source, .. }, Request::Living) => {
+                let names: Vec<NameRow> = source.living()?.into_iter().map(name_row).collect();
+                send_all(Part::Names, &names, send)?;
+            }
+            (Dialogue::Observing { source, cpu_before_ns }, Request::Snapshot) => {
+                let mut intake = Intake::default();
+                let record = source.snapshot(&mut intake)?;
+                // The final clocks are part of the record. Discard the copies, so that they are sent only once.
+                source.take_finals();
+                send_record(record, intake, *cpu_before_ns, send)?;
+            }
+            (Dialogue::Observing { source, cpu_before_ns }, Request::Finish) => {
+                let mut intake = Intake::default();
+                let finished = source.finish(&mut intake);
+                let sent = finished.map(|record| send_record(record, intake, *cpu_before_ns, send));
+                *self = Dialogue::Finished;
+                sent??;
+            }
+            (Dialogue::Greeted, Request::Stands { children }) => {
+                let table = world.keep_stands(children)?;
+                send(&Reply::Maps.encode(), &table.maps())?;
+                *self = Dialogue::Standing(table);
+            }
+            (Dialogue::Standing(table), Request::Process(pid)) => {
+                allowed(world, pid)?;
+                table.enrol(pid)?;
+            }
+            (Dialogue::Standing(table), Request::Sample { mean_ns, cpus }) => {
+                table.sample_on(&cpus, mean_ns.max(LEAST_SAMPLING_NS))?;
+            }
+            (Dialogue::Standing(table), Request::Tick) => send_all(Part::Samples, &table.take_samples()?, send)?,
+            // cox doctor tries both kinds of eBPF programs in one helper process. When the second kind is requested,
+            // the kernel has already removed the first.
+            (Dialogue::Greeted | Dialogue::Finished, Request::Doorbells) => {
+                *self = Dialogue::Ringing(Ringing::new(world.ring()?));
+            }
+            (Dialogue::Ringing(ringing), Request::Give(pid)) => ringing.give(pid, world, send)?,
+            (Dialogue::Ringing(ringing), Request::Over(process)) => ringing.over(process)?,
+            (Dialogue::Ringing(ringing), Request::Gone(process)) => ringing.gone(process)?,
+            (Dialogue::Ringing(ringing), Request::Finish) => {
+                ringing.end();
+                *self = Dialogue::Finished;
+            }
+            _ => return Err(Failure::Ended(Malformed.into())),
         }
         Ok(())
     }
@@ -262,19 +255,9 @@ fn name_row((tgid, tid, name): (u32, u32, String)) -> NameRow {
     NameRow { tgid, tid, comm }
 }
 
-fn send_record(
-    record: Result<Record, WatchError>,
-    intake: Intake,
-    cpu_before_ns: u64,
-    send: Send<'_>,
-) -> io::Result<Result<(), WatchError>> {
-    let record = match record {
-        Ok(record) => record,
-        Err(error) => return Ok(Err(error)),
-    };
+fn send_record(record: Record, intake: Intake, cpu_before_ns: u64, send: Send<'_>) -> io::Result<()> {
     send_intake(intake, record.clocks, send)?;
-    let living = record.living.iter().map(|living| LivingRow { until_ns: living.until_ns, clock: living.clock });
-    send_all(Part::Living, &living.collect::<Vec<_>>(), send)?;
+    send_all(Part::Living, &record.living, send)?;
     send_all(Part::Cpus, &record.cpus, send)?;
     send_all(Part::Crew, &[record.crew], send)?;
     let takers = record.takers.iter().map(|(tid, taker)| TakerRow { tid: u64::from(*tid), taker: *taker });
@@ -290,10 +273,10 @@ fn send_record(
         kernel_cost_ns: record.kernel_cost_ns.unwrap_or(u64::MAX),
         cpu_ns: arch::clock::thread_cpu_ns().saturating_sub(cpu_before_ns),
         latencies_of_programs: record.latencies_of_programs.into(),
-        losses: losses_in_order(&record.losses),
+        losses: record.losses,
         unlisted: record.unlisted,
     };
-    send_all(Part::Summary, &[summary], send).map(Ok)
+    send_all(Part::Summary, &[summary], send)
 }
 
 #[cfg(test)]

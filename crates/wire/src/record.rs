@@ -1,5 +1,6 @@
 //! The result of an observation: plain data, in the same shape for all backends.
 
+use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Levels;
@@ -85,7 +86,8 @@ pub struct SampleSite {
 }
 
 /// What was lost, by kind. All zero in a good session.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Pod, Zeroable)]
+#[repr(C)]
 pub struct Losses {
     /// Scheduler events that were not handled (recursion in BPF, LOST records of perf).
     pub events: u64,
@@ -114,12 +116,13 @@ impl Losses {
 }
 
 /// A living thread's clock. Its open interval ends at `until_ns`, the time at which the clock was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
+#[repr(C)]
 pub struct Living {
-    /// The clock.
-    pub clock: Clock,
     /// Time at which the clock was read.
     pub until_ns: u64,
+    /// The clock.
+    pub clock: Clock,
 }
 
 /// Everything that an observer saw.

@@ -6,9 +6,9 @@ use std::os::fd::BorrowedFd;
 use watch::WatchError;
 use watch::umt::Doorbells;
 
-use super::{Broken, Send, World};
+use super::{Failure, Send, World};
 use crate::caller::Held;
-use crate::protocol::Reply;
+use crate::protocol::{Malformed, Reply};
 
 /// The eBPF programs that ring doorbells, and the processes that they serve.
 pub struct Ringing {
@@ -27,24 +27,13 @@ impl Ringing {
 
     /// Sends pages and doorbells for a process that may be observed. cox passes them on to the process, which thereby
     /// learns when its threads block.
-    pub(super) fn give(
-        &mut self,
-        pid: u32,
-        world: &dyn World,
-        send: Send<'_>,
-    ) -> Result<Result<(), WatchError>, Broken> {
+    pub(super) fn give(&mut self, pid: u32, world: &dyn World, send: Send<'_>) -> Result<(), Failure> {
         for (number, _) in self.refused.extract_if(.., |(_, held)| held.has_ended()) {
             self.bells.gone(number);
         }
         let no_target = |why| WatchError::NoTarget { pid, why };
-        let held = match world.hold(pid) {
-            Ok(held) => held,
-            Err(why) => return Ok(Err(no_target(why))),
-        };
-        let given = match self.bells.give(pid) {
-            Ok(given) => given,
-            Err(error) => return Ok(Err(error)),
-        };
+        let held = world.hold(pid).map_err(no_target)?;
+        let given = self.bells.give(pid)?;
         // Check again, because the process may have executed a program that may not be observed. `give` has visited all
         // threads of the process. If the process executes a program after that, eBPF stops tracking it. If it has executed
         // one before that, this check finds it. The pid may also belong to another process by now. That process would be
@@ -52,32 +41,34 @@ impl Ringing {
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
             self.refused.push((given.process, held));
-            return Ok(Err(no_target(why)));
+            return Err(no_target(why).into());
         }
         self.given.insert(given.process, held);
         let descriptors: Vec<BorrowedFd<'_>> = given.descriptors().collect();
         send(&Reply::Given(given.process).encode(), &descriptors)?;
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Called when a process with doorbells has closed its connection to cox.
-    pub(super) fn over(&mut self, process: u32) -> Result<(), Broken> {
-        if !self.given.contains_key(&process) {
-            return Err(Broken::Malformed);
-        }
+    pub(super) fn over(&mut self, process: u32) -> Result<(), Failure> {
+        self.held(process)?;
         self.bells.over(process);
         Ok(())
     }
 
     /// Handles cox's message that a process has ended. The number becomes free only if the process has really ended.
-    pub(super) fn gone(&mut self, process: u32) -> Result<Result<(), WatchError>, Broken> {
-        let held = self.given.get(&process).ok_or(Broken::Malformed)?;
-        if !held.has_ended() {
-            return Ok(Err(WatchError::NoTarget { pid: process, why: "the process has not ended".into() }));
+    pub(super) fn gone(&mut self, process: u32) -> Result<(), Failure> {
+        if !self.held(process)?.has_ended() {
+            return Err(WatchError::NoTarget { pid: process, why: "the process has not ended".into() }.into());
         }
         self.given.remove(&process);
         self.bells.gone(process);
-        Ok(Ok(()))
+        Ok(())
+    }
+
+    /// Returns the process with this number, which cox must have received.
+    fn held(&self, process: u32) -> Result<&Held, Failure> {
+        self.given.get(&process).ok_or(Failure::Ended(Malformed.into()))
     }
 
     /// Prepares for the next process while no request waits. If there are too many processes, the next `give` returns

@@ -166,7 +166,7 @@ const OBSERVE: Request = Request::Observe(Wanted {
 });
 
 /// All that is answered to one question.
-fn ask(dialogue: &mut Dialogue, message: &[u8]) -> Result<Vec<Vec<u8>>, Broken> {
+fn ask(dialogue: &mut Dialogue, message: &[u8]) -> io::Result<Vec<Vec<u8>>> {
     let mut sent = Vec::new();
     dialogue.answer(message, &mut Pretended, &mut |bytes, _| {
         sent.push(bytes.to_vec());
@@ -367,16 +367,21 @@ fn a_process_is_asked_again_behind_the_walk() {
             descriptors.push(sent.len());
             Ok(())
         });
-        match (outcome.unwrap(), refusal) {
+        match (outcome, refusal) {
             (Ok(()), None) => {
                 assert_eq!((descriptors, over.lock().unwrap().len()), (vec![2 + BELLS], 0));
                 assert!(matches!(ringing.over(0), Ok(())));
             }
-            (Err(WatchError::NoTarget { pid: of, why }), Some(refusal)) if of == pid && why.contains(refusal) => {
+            (Err(Failure::Refused(WatchError::NoTarget { pid: of, why })), Some(refusal))
+                if of == pid && why.contains(refusal) =>
+            {
                 assert_eq!(descriptors, [0; 0], "nobody gets its pages");
                 assert_eq!(*over.lock().unwrap(), [0], "none of its standbys is rung");
-                assert!(matches!(ringing.over(0), Err(Broken::Malformed)), "cox does not know its number");
-                let mut next = || ringing.give(std::process::id(), &world, &mut |_, _| Ok(())).unwrap().is_ok();
+                assert!(matches!(ringing.over(0), Err(Failure::Ended(_))), "cox does not know its number");
+                let mut next = || {
+                    let outcome = ringing.give(std::process::id(), &world, &mut |_, _| Ok(()));
+                    assert!(!matches!(outcome, Err(Failure::Ended(_))), "{outcome:?}");
+                };
                 if ends == Some(false) {
                     next();
                     assert_eq!(*gone.lock().unwrap(), [0; 0], "its threads carry the number while it lives");
