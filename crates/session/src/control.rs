@@ -13,7 +13,6 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
-use std::marker::PhantomData;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -47,10 +46,9 @@ enum Answer {
 }
 
 /// The session's side: the sockets on which it receives commands for one engine.
-pub(crate) struct Control<C> {
+pub(crate) struct Control {
     listeners: Vec<UnixListener>,
     waiting: Vec<Asking>,
-    commands: PhantomData<C>,
 }
 
 /// A client that has connected and not yet sent a complete command.
@@ -60,21 +58,12 @@ struct Asking {
     line: Vec<u8>,
 }
 
-/// A command, and the client that waits for the answer.
-pub(crate) struct Asked<C> {
-    pub(crate) command: C,
-    pub(crate) asker: Asker,
-}
-
-/// The connection to a client that has sent a command.
-pub(crate) struct Asker(UnixStream);
-
-impl<C: DeserializeOwned> Control<C> {
+impl Control {
     /// Listens for commands to the session that runs this engine for these processes.
     ///
     /// # Errors
     /// When a system call fails.
-    pub(crate) fn open(engine: &str, pids: &[u32]) -> io::Result<Control<C>> {
+    pub(crate) fn open(engine: &str, pids: &[u32]) -> io::Result<Control> {
         let listen = |pid: &u32| {
             let random = RandomState::new().build_hasher().finish();
             let name = format!("{}{random:016x}", beginning(engine, *pid)?);
@@ -83,26 +72,27 @@ impl<C: DeserializeOwned> Control<C> {
             Ok(listener)
         };
         let listeners = pids.iter().map(listen).collect::<io::Result<_>>()?;
-        Ok(Control { listeners, waiting: Vec::new(), commands: PhantomData })
+        Ok(Control { listeners, waiting: Vec::new() })
     }
 
-    /// Returns the commands that arrived since the last call. Only this user and root get an answer. Never waits.
-    pub(crate) fn asked(&mut self) -> Vec<Asked<C>> {
+    /// Executes the commands that arrived since the last call, and answers with the results, or with the reason why nothing has changed. Only this
+    /// user and root get an answer. Never waits for a client.
+    pub(crate) fn serve<C: DeserializeOwned>(&mut self, mut execute: impl FnMut(C) -> Result<String>) {
         let waiting = &mut self.waiting;
         for listener in &self.listeners {
             let new = std::iter::from_fn(|| listener.accept().ok()).take(WAITING.saturating_sub(waiting.len()));
             waiting.extend(new.filter_map(|(stream, _)| Asking::begin(stream).ok().flatten()));
         }
-        let mut asked = Vec::new();
         waiting.retain_mut(|asking| match asking.hear() {
             Ok(None) => asking.since.elapsed() < ASKING,
-            Ok(Some(question)) => {
-                asked.push(question);
+            Ok(Some(command)) => {
+                let answer = execute(command).map_or_else(|error| Answer::Refused(chain(&error)), Answer::Done);
+                // Errors are ignored: a client that has stopped waiting can repeat its command.
+                let _ = say(&mut asking.stream, &answer);
                 false
             }
             Err(_) => false,
         });
-        asked
     }
 }
 
@@ -117,7 +107,7 @@ impl Asking {
     }
 
     /// Reads the data that has arrived. Returns the command, or `None` while the line is incomplete.
-    fn hear<C: DeserializeOwned>(&mut self) -> Result<Option<Asked<C>>> {
+    fn hear<C: DeserializeOwned>(&mut self) -> Result<Option<C>> {
         let mut part = [0; 4096];
         while !self.line.ends_with(b"\n") {
             match self.stream.read(&mut part) {
@@ -128,20 +118,7 @@ impl Asking {
             }
             ensure!(self.line.len() <= LONGEST, "the command is too long");
         }
-        let command = serde_json::from_slice(&self.line)?;
-        Ok(Some(Asked { command, asker: Asker(self.stream.try_clone()?) }))
-    }
-}
-
-impl Asker {
-    /// Sends the result, or the reason why nothing has changed.
-    pub(crate) fn answer(mut self, done: &Result<String>) {
-        let answer = match done {
-            Ok(done) => Answer::Done(done.clone()),
-            Err(error) => Answer::Refused(chain(error)),
-        };
-        // Errors are ignored: a client that has stopped waiting can repeat its command.
-        let _ = say(&mut self.0, &answer);
+        Ok(Some(serde_json::from_slice(&self.line)?))
     }
 }
 
@@ -250,8 +227,18 @@ mod tests {
         ncpus: Option<usize>,
     }
 
-    fn open(pids: &[u32]) -> Control<Cpus> {
+    fn open(pids: &[u32]) -> Control {
         Control::open("test", pids).unwrap()
+    }
+
+    /// Serves once, with this answer to every command. Returns the commands.
+    fn heard(control: &mut Control, answer: Result<&str, &str>) -> Vec<Cpus> {
+        let mut heard = Vec::new();
+        control.serve(|command| {
+            heard.push(command);
+            answer.map(str::to_owned).map_err(|why| anyhow::anyhow!("{why}"))
+        });
+        heard
     }
 
     fn asks(pid: u32) -> Asks {
@@ -278,12 +265,10 @@ mod tests {
         ] {
             let question = wanted.clone();
             let asking = thread::spawn(move || ask(PID + 1, &question));
-            let asked = std::iter::repeat_with(|| control.asked().pop()).find_map(|asked| asked).unwrap();
-            assert_eq!(asked.command, wanted);
-            let cpus = "5,7".to_owned();
-            let done = refused.map_or_else(|| Ok(cpus.clone()), |why| Err(anyhow::anyhow!("{why}")));
-            asked.asker.answer(&done);
-            assert_eq!(asking.join().unwrap(), refused.map_or(Ok(cpus), |why| Err(why.to_owned())));
+            let answer = refused.map_or(Ok("5,7"), Err);
+            let asked = std::iter::repeat_with(|| heard(&mut control, answer).pop()).find_map(|asked| asked);
+            assert_eq!(asked, Some(wanted));
+            assert_eq!(asking.join().unwrap(), answer.map(str::to_owned).map_err(str::to_owned));
         }
     }
 
@@ -294,7 +279,7 @@ mod tests {
             let mut stream = connected(PID + 2);
             stream.write_all(line.as_bytes()).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();
-            assert_eq!(control.asked().len(), 0, "{line}");
+            assert!(heard(&mut control, Ok("")).is_empty(), "{line}");
         }
         assert!(matches!(session_of("test", PID + 3).unwrap(), Found::Nobody));
     }
@@ -311,17 +296,15 @@ mod tests {
                 let _ = stream.write_all(b"x");
             }
             let asked = Instant::now();
-            assert_eq!(control.asked().len(), 0);
+            assert!(heard(&mut control, Ok("")).is_empty());
             assert!(asked.elapsed() < ASKING / 4, "{:?}", asked.elapsed());
             assert!(control.waiting.len() <= WAITING);
             thread::sleep(ASKING / 40);
         }
         let asking = thread::spawn(|| ask(PID + 4, &Cpus { cpus: None, ncpus: Some(3) }));
-        let asked = std::iter::repeat_with(|| {
+        while heard(&mut control, Ok("5")).is_empty() {
             thread::sleep(ASKING / 40);
-            control.asked().pop()
-        });
-        asked.flatten().next().unwrap().asker.answer(&Ok("5".to_owned()));
+        }
         assert_eq!(asking.join().unwrap(), Ok("5".to_owned()));
     }
 
@@ -341,7 +324,7 @@ mod tests {
         let mut control = open(&[PID + 5]);
         let mut stream = connected(PID + 5);
         stream.write_all(b"{\"cpus\": null, \"ncpus\": 1}\n").unwrap();
-        assert_eq!(control.asked().len(), 1);
+        assert_eq!(heard(&mut control, Ok("")).len(), 1);
         drop(taken);
     }
 }

@@ -18,7 +18,7 @@ use crate::target::{Launch, Subject, Target};
 /// The engines, in the order in which they attach.
 #[derive(Default)]
 pub struct Engines {
-    parts: Vec<Box<dyn Part>>,
+    members: Vec<Member>,
 }
 
 /// Results and errors of the engines, by engine name.
@@ -62,15 +62,18 @@ trait Part {
     fn anything_alive(&mut self) -> Result<bool>;
     fn undo(&mut self) -> Result<()>;
     fn section(&mut self, ended: &Ended) -> Result<Box<dyn Any>>;
-    fn failed(&mut self) -> &mut Option<Error>;
-    fn has_failed(&self) -> bool;
 }
 
-/// An engine with its command socket and its error.
-struct One<E: Engine> {
-    engine: E,
-    control: Option<Control<E::Command>>,
+/// An engine of the list, and its error.
+struct Member {
+    part: Box<dyn Part>,
     failed: Option<Error>,
+}
+
+/// An engine with its command socket.
+struct One<E> {
+    engine: E,
+    control: Option<Control>,
 }
 
 impl<E: Engine> Part for One<E> {
@@ -105,8 +108,8 @@ impl<E: Engine> Part for One<E> {
             self.control = None;
             return Err(error);
         }
-        for asked in self.control.iter_mut().flat_map(Control::asked) {
-            asked.asker.answer(&self.engine.command(asked.command));
+        if let Some(control) = &mut self.control {
+            control.serve(|command| self.engine.command(command));
         }
         Ok(())
     }
@@ -127,14 +130,6 @@ impl<E: Engine> Part for One<E> {
     fn section(&mut self, ended: &Ended) -> Result<Box<dyn Any>> {
         Ok(Box::new(self.engine.section(ended)?))
     }
-
-    fn failed(&mut self) -> &mut Option<Error> {
-        &mut self.failed
-    }
-
-    fn has_failed(&self) -> bool {
-        self.failed.is_some()
-    }
 }
 
 impl Engines {
@@ -153,29 +148,29 @@ impl Engines {
     /// Adds an optional engine.
     #[must_use]
     pub fn and<E: Engine + 'static>(mut self, engine: Option<E>) -> Engines {
-        let part = engine.map(|engine| Box::new(One { engine, control: None, failed: None }) as Box<dyn Part>);
-        self.parts.extend(part);
+        let member = |engine| Member { part: Box::new(One { engine, control: None }), failed: None };
+        self.members.extend(engine.map(member));
         self
     }
 
     /// Checks whether all engines can work.
     pub(crate) fn probe(&mut self, target: &Target) -> Result<()> {
-        self.parts.iter_mut().rev().try_for_each(|part| part.probe(target))
+        self.members.iter_mut().rev().try_for_each(|member| member.part.probe(target))
     }
 
     /// Lets each engine add environment variables or the preload library to the program.
     pub(crate) fn prepare(&mut self, launch: &mut Launch) -> Result<()> {
-        self.parts.iter_mut().try_for_each(|part| part.prepare(launch))
+        self.members.iter_mut().try_for_each(|member| member.part.prepare(launch))
     }
 
     /// Attaches all engines, or none.
     pub(crate) fn apply(&mut self, subject: &Subject) -> Result<()> {
-        for at in 0..self.parts.len() {
-            if let Err(error) = self.parts[at].apply(subject) {
-                for earlier in self.parts[..at].iter_mut().rev() {
+        for at in 0..self.members.len() {
+            if let Err(error) = self.members[at].part.apply(subject) {
+                for earlier in self.members[..at].iter_mut().rev() {
                     // The first error is returned. Changes that cannot be undone here are undone when the engine is
                     // dropped.
-                    let _ = earlier.undo();
+                    let _ = earlier.part.undo();
                 }
                 return Err(error);
             }
@@ -185,13 +180,17 @@ impl Engines {
 
     /// Returns whether an engine is left that has not failed.
     pub(crate) fn any_works(&self) -> bool {
-        self.parts.iter().any(|part| !part.has_failed())
+        self.members.iter().any(|member| member.failed.is_none())
     }
 
     /// Returns the descriptors of the working engines. Those of failed engines are left out, because nothing would read
     /// them.
     pub(crate) fn readiness(&self) -> Vec<BorrowedFd<'_>> {
-        self.parts.iter().filter(|part| !part.has_failed()).flat_map(|part| part.readiness()).collect()
+        self.members
+            .iter()
+            .filter(|member| member.failed.is_none())
+            .flat_map(|member| member.part.readiness())
+            .collect()
     }
 
     pub(crate) fn tick(&mut self) {
@@ -220,35 +219,33 @@ impl Engines {
 
     /// Detaches all engines, including failed ones, which may still have changes to revert.
     pub(crate) fn undo(&mut self) {
-        for part in self.parts.iter_mut().rev() {
+        for Member { part, failed } in self.members.iter_mut().rev() {
             let undone = part.undo();
-            *part.failed() = part.failed().take().or(undone.err());
+            *failed = failed.take().or(undone.err());
         }
     }
 
     /// Takes all errors so far.
     pub(crate) fn failures(&mut self) -> Vec<Error> {
-        self.parts.iter_mut().filter_map(|part| part.failed().take()).collect()
+        self.members.iter_mut().filter_map(|member| member.failed.take()).collect()
     }
 
     /// Returns the results of all engines, after `undo`.
     pub(crate) fn into_findings(self, ended: &Ended) -> Findings {
-        let finding = |mut part: Box<dyn Part>| {
-            let section = part.section(ended);
-            let failure = part.failed().take();
-            let (section, failure) = match section {
-                Ok(section) => (Some(section), failure),
-                Err(error) => (None, failure.or(Some(error))),
+        let finding = |Member { mut part, failed }: Member| {
+            let (section, failure) = match part.section(ended) {
+                Ok(section) => (Some(section), failed),
+                Err(error) => (None, failed.or(Some(error))),
             };
             (part.name(), Finding { section, failure })
         };
-        Findings(self.parts.into_iter().map(finding).collect())
+        Findings(self.members.into_iter().map(finding).collect())
     }
 
     /// Calls `act` for each working engine.
     fn each(&mut self, mut act: impl FnMut(&mut dyn Part) -> Result<()>) {
-        for part in self.parts.iter_mut().filter(|part| !part.has_failed()) {
-            *part.failed() = act(part.as_mut()).err();
+        for Member { part, failed } in self.members.iter_mut().filter(|member| member.failed.is_none()) {
+            *failed = act(part.as_mut()).err();
         }
     }
 }

@@ -35,30 +35,28 @@ pub use rehearsal::{Rehearsed, rehearse};
 
 /// A program that could not be started.
 #[derive(Debug, thiserror::Error)]
-pub enum LaunchError {
-    /// The program does not exist.
-    #[error("cannot run '{0}': {1}")]
-    NotFound(String, String),
-    /// The program exists but cannot be executed.
-    #[error("cannot run '{0}': {1}")]
-    CannotExecute(String, String),
+#[error("cannot run '{program}': {why}")]
+pub struct LaunchError {
+    program: String,
+    why: String,
+    exit_code: i32,
 }
 
+/// Exit codes as in env(1) and shells: the program was not found, or it cannot be executed.
+const NOT_FOUND: i32 = 127;
+const CANNOT_EXECUTE: i32 = 126;
+
 impl LaunchError {
-    /// Returns cox's exit code for this error, as in env(1) and shells: 127 if the program was not found, 126 if it cannot be executed.
+    /// Returns cox's exit code for this error: 127 if the program was not found, 126 if it cannot be executed.
     #[must_use]
     pub fn exit_code(&self) -> i32 {
-        match self {
-            LaunchError::NotFound(..) => 127,
-            LaunchError::CannotExecute(..) => 126,
-        }
+        self.exit_code
     }
 }
 
 /// A forked child that waits at the gate.
 pub struct Child {
-    pid: Pid,
-    pidfd: OwnedFd,
+    process: Running,
     gate: OwnedFd,
     status: OwnedFd,
     program: OsString,
@@ -96,14 +94,14 @@ impl Child {
         }
         let pid = Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error).context("fork")?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("pidfd_open")?;
-        let child = Child { pid, pidfd, gate, status, program: prepared.program };
+        let child = Child { process: Running { pid, pidfd }, gate, status, program: prepared.program };
         child.wait_until_at_gate()?;
         Ok(child)
     }
 
     /// Returns the process id.
     pub fn pid(&self) -> u32 {
-        self.pid.as_raw_nonzero().get() as u32
+        self.process.pid()
     }
 
     /// Waits until the child sleeps at the gate. Observers may enrol it only then: they count its time from its next
@@ -129,10 +127,10 @@ impl Child {
         // Either a successful exec closes the other end, or the errno of a failed exec arrives.
         match fs::File::from(self.status).read_exact(&mut errno) {
             Ok(()) => {
-                waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")?;
+                waitpid(Some(self.process.pid), WaitOptions::empty()).context("waitpid")?;
                 Err(why_not(&self.program, i32::from_ne_bytes(errno)).into())
             }
-            Err(_) => Ok(Running { pid: self.pid, pidfd: self.pidfd }),
+            Err(_) => Ok(self.process),
         }
     }
 }
@@ -307,31 +305,29 @@ fn pointers(all: &[CString]) -> Vec<*const libc::c_char> {
     all.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Returns the error message for a failed exec.
+/// Returns the error for a failed exec.
 fn why_not(program: &OsStr, errno: i32) -> LaunchError {
-    let name = program.display().to_string();
+    let name = program.display();
     let path = Path::new(program);
-    match errno {
-        libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') && path.exists() => {
-            LaunchError::CannotExecute(
-                name,
-                "its interpreter does not exist (named by its #! line, or the dynamic loader of another system)".into(),
-            )
-        }
-        libc::ENOENT | libc::ENOTDIR if program.as_bytes().contains(&b'/') => {
-            LaunchError::NotFound(name, "no such file".into())
-        }
-        libc::ENOENT | libc::ENOTDIR => LaunchError::NotFound(name, "not found on PATH".into()),
-        libc::EACCES if path.is_dir() => LaunchError::CannotExecute(name, "it is a directory".into()),
-        libc::EACCES => LaunchError::CannotExecute(name, "permission denied (is it executable? chmod +x)".into()),
-        libc::ENOEXEC => LaunchError::CannotExecute(
-            name.clone(),
+    let has_slash = program.as_bytes().contains(&b'/');
+    let (exit_code, why) = match errno {
+        libc::ENOENT | libc::ENOTDIR if has_slash && path.exists() => (
+            CANNOT_EXECUTE,
+            "its interpreter does not exist (named by its #! line, or the dynamic loader of another system)".to_owned(),
+        ),
+        libc::ENOENT | libc::ENOTDIR if has_slash => (NOT_FOUND, "no such file".to_owned()),
+        libc::ENOENT | libc::ENOTDIR => (NOT_FOUND, "not found on PATH".to_owned()),
+        libc::EACCES if path.is_dir() => (CANNOT_EXECUTE, "it is a directory".to_owned()),
+        libc::EACCES => (CANNOT_EXECUTE, "permission denied (is it executable? chmod +x)".to_owned()),
+        libc::ENOEXEC => (
+            CANNOT_EXECUTE,
             format!(
                 "neither a binary for this machine nor a script with a #! line (for a shell script: cox run -- sh {name})"
             ),
         ),
-        other => LaunchError::CannotExecute(name, io::Error::from_raw_os_error(other).to_string()),
-    }
+        other => (CANNOT_EXECUTE, io::Error::from_raw_os_error(other).to_string()),
+    };
+    LaunchError { program: name.to_string(), why, exit_code }
 }
 
 #[cfg(test)]

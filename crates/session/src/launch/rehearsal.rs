@@ -24,7 +24,7 @@ use anyhow::{Context, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
-use super::{LaunchError, Prepared, become_program, child_signal, fail, why_not};
+use super::{CANNOT_EXECUTE, LaunchError, Prepared, become_program, child_signal, fail, why_not};
 use crate::target::Launch;
 
 /// The child sends this value instead of an errno if it may not be traced.
@@ -157,7 +157,7 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
         (End::Killed(signal), _) => {
             let why =
                 format!("the kernel ended its exec by signal {signal} (is the file complete? are limits too low?)");
-            Err(LaunchError::CannotExecute(name.to_string(), why).into())
+            Err(LaunchError { program: name.to_string(), why, exit_code: CANNOT_EXECUTE }.into())
         }
     }
 }
