@@ -339,6 +339,11 @@ pub enum Changes {
     },
 }
 
+/// Returns the name of an option's value on the command line.
+pub fn name_of(value: &impl clap::ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// Parses a scheduling period, from 20 us to 1 s.
 fn period(text: &str) -> Result<Duration, String> {
     let length = match text.strip_suffix("us") {

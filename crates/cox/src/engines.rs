@@ -1,5 +1,7 @@
 //! Creates the engines of a session from the options.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use broker::ebpf;
 use observe::{Observing, Recorder, backend};
@@ -55,7 +57,7 @@ fn scope(options: &cli::Run) -> Scope {
 pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
     let how = How {
         children: !options.no_children,
-        settings: settings(options),
+        settings: settings(options.period, options.always),
         sight: match options.backend {
             PackBackend::Auto => Sight::Best,
             PackBackend::Bpf => Sight::Traced,
@@ -78,10 +80,8 @@ fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
     Wanted::of(cpus.cpus.clone(), cpus.ncpus)
 }
 
-fn settings(options: &cli::Pack) -> Settings {
-    let mut settings = Settings { always: options.always, ..Settings::default() };
-    if let Some(length) = options.period {
-        settings.periods = Periods::Fixed(length.as_nanos() as u64);
-    }
-    settings
+/// Returns the settings of the packer, with this scheduling period if there is one.
+pub fn settings(period: Option<Duration>, always: bool) -> Settings {
+    let periods = period.map_or(Periods::Adapted, |length| Periods::Fixed(length.as_nanos() as u64));
+    Settings { periods, always, ..Settings::default() }
 }

@@ -132,6 +132,7 @@ impl Observing {
             record.latencies_of_programs = u32::from(record.backend != Backend::Proc);
             record.latencies_of_threads = self.asked.latencies.threads;
         }
+        record.levels = self.replay.levels().clone();
         record.events += self.replay.events();
         record.pairs.extend(self.replay.pairs());
         record.sample_sites = self.symboliser.sample_sites();
@@ -246,7 +247,6 @@ impl Engine for Observing {
         let mut record = self.ask(|observer, intake| observer.snapshot(intake))?;
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.snapshot(end_ns));
-        record.levels = self.replay.levels().clone();
         self.add_to(&mut record);
         Ok(Some(self.observed(record, None)?))
     }
@@ -259,7 +259,6 @@ impl Engine for Observing {
         let mut record = self.ask(|observer, intake| observer.finish(intake))?;
         let end_ns = record.end_ns;
         record.clocks.extend(self.replay.finish(end_ns));
-        record.levels = self.replay.levels().clone();
         self.add_to(&mut record);
         laps::done(Part::Reading);
         self.record = Some(record);

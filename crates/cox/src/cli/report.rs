@@ -17,16 +17,6 @@ pub enum Rule {
     Newer,
 }
 
-impl Rule {
-    /// Returns the name of the rule on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rule::Perf61 => "perf-6.1",
-            Rule::Newer => "newer",
-        }
-    }
-}
-
 impl From<Rule> for ledger::timehist::Rule {
     fn from(rule: Rule) -> Self {
         match rule {

@@ -11,14 +11,25 @@ use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
 use ::report::Style;
+use anyhow::Result;
 use outputs::Output;
 
+/// Writes a text to an output, if there is one. `text` makes the text in the style of the output.
+///
+/// # Errors
+/// When the text cannot be written.
+pub fn print(output: Option<Output>, all_threads: bool, text: impl FnOnce(&Style) -> String) -> Result<()> {
+    let Some(output) = output else { return Ok(()) };
+    let text = text(&style(&output, all_threads));
+    output.write(text.as_bytes())
+}
+
 /// Returns the style for the output's terminal. A file gets UTF-8 without colour.
-pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
+pub fn style(output: &Output, all_threads: bool) -> Style {
     let columns = match output {
-        Some(Output::Stderr) => terminal_columns(&std::io::stderr()),
-        Some(Output::Stdout) => terminal_columns(&std::io::stdout()),
-        _ => None,
+        Output::Stderr => terminal_columns(&std::io::stderr()),
+        Output::Stdout => terminal_columns(&std::io::stdout()),
+        Output::File(_) => None,
     };
     // The C library chooses a locale in the same way: the first of these variables that is set and not empty.
     let locale =
@@ -29,7 +40,7 @@ pub fn style(output: Option<&Output>, all_threads: bool) -> Style {
     });
     Style {
         color: columns.is_some() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-        unicode: utf8 || matches!(output, Some(Output::File(..))),
+        unicode: utf8 || matches!(output, Output::File(_)),
         all_threads,
         width: Style::default().width.min(columns.unwrap_or(usize::MAX)),
     }

@@ -15,7 +15,7 @@ use session::Findings;
 use trace::Recording;
 
 use super::document::{Session, document};
-use super::style;
+use super::print;
 use super::traces::{self, Traces};
 use crate::cli;
 
@@ -82,12 +82,8 @@ impl Outputs {
         observed: &Observed,
         all_threads: bool,
     ) -> Result<()> {
-        let text = self.text.map_or(Ok(()), |output| {
-            let style = style(Some(&output), all_threads);
-            let mut page = report::text::text(document, &style);
-            page.push_str(&afterwards(observed, &style));
-            output.write(page.as_bytes())
-        });
+        let text =
+            print(self.text, all_threads, |style| report::text::text(document, style) + &afterwards(observed, style));
         let json = self
             .json
             .map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
@@ -97,9 +93,7 @@ impl Outputs {
 
     /// Writes only the section on packing, if there is no other report.
     fn alone(self, packed: Option<PackReport>) -> Result<()> {
-        let Some((packed, output)) = packed.zip(self.text) else { return Ok(()) };
-        let text = packed.text(&style(Some(&output), false));
-        output.write(text.as_bytes())
+        packed.map_or(Ok(()), |packed| print(self.text, false, |style| packed.text(style)))
     }
 }
 

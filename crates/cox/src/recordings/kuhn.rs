@@ -116,7 +116,7 @@ fn page(
             writeln!(page, "  {name:<16}{:>9.1} %  {what}", percent(*ns))?;
         }
     }
-    let (twice, rule) = (percent(theirs.delay_ns), rule.name());
+    let (twice, rule) = (percent(theirs.delay_ns), cli::name_of(&rule));
     writeln!(
         page,
         "\nWait time contains sch delay, so Kuhn's context switch counts {twice:.1} % twice (rule {rule})."

@@ -16,7 +16,7 @@ use report::Document;
 use report::advice::Advice;
 use session::{Limits, Outcome, provenance};
 
-use crate::faces::style;
+use crate::faces::print;
 use crate::forecasts::{measured, modelled};
 use crate::run_context::RunContext;
 use crate::{cli, engines, exit, targets};
@@ -79,10 +79,7 @@ fn report(outcome: &mut Outcome, run_context: &RunContext, provenance: Provenanc
 impl Outputs {
     /// Writes all outputs; a failure of one does not stop the others.
     fn write(self, advice: &Advice) -> Result<()> {
-        let text = self.text.map_or(Ok(()), |output| {
-            let text = advice.text(&style(Some(&output), false));
-            output.write(text.as_bytes())
-        });
+        let text = print(self.text, false, |style| advice.text(style));
         let json = self.json.map_or(Ok(()), |output| output.write(&serde_json::to_vec_pretty(advice)?));
         text.and(json)
     }

@@ -11,7 +11,7 @@ use report::heat::Heat;
 use report::{Document, html};
 
 use crate::cli;
-use crate::faces::style;
+use crate::faces::print;
 use crate::groups::{Group, groups};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -50,10 +50,7 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
     let stdout_is_taken = [&json, &html, &csv, &csv_runs].iter().any(|output| matches!(output, Some(Output::Stdout)));
     let text = Output::wanted(options.output.as_deref())?.or((!stdout_is_taken).then_some(Output::Stdout));
     let comparison = Comparison::new(VERSION, groups);
-    let text = text.map_or(Ok(()), |output| {
-        let page = comparison.text(&style(Some(&output), false));
-        output.write(page.as_bytes())
-    });
+    let text = print(text, false, |style| comparison.text(style));
     let json =
         json.map_or(Ok(()), |output| output.write(comparison.to_json().context("cannot make the JSON")?.as_bytes()));
     let html = html.map_or(Ok(()), |output| output.write(html::compared(&comparison).as_bytes()));

@@ -17,7 +17,7 @@ use wire::latency::Scope;
 
 use crate::cli;
 use crate::faces::doctor::{as_json, text};
-use crate::faces::style;
+use crate::faces::print;
 
 /// Exit code if only a weaker backend can observe programs.
 const FINDING: u8 = 1;
@@ -28,11 +28,8 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
     let mut features = evaluate(&facts);
     try_out(&mut features);
-    let quiet = options.json.as_deref() == Some(Path::new("-"));
-    if !quiet {
-        let style = style(Some(&Output::Stdout), false);
-        Output::Stdout.write(text(&features, &style).as_bytes())?;
-    }
+    let text_output = (!matches!(json_output, Some(Output::Stdout))).then_some(Output::Stdout);
+    print(text_output, false, |style| text(&features, style))?;
     if let Some(output) = json_output {
         let features: Vec<_> = features.iter().map(as_json).collect();
         let provenance = provenance::here("cox", None);

@@ -20,7 +20,7 @@ pub fn explain(options: &cli::Explain) -> Result<u8> {
                 None => topic.text,
                 Some(id) => topic.section(id).with_context(|| format!("topic '{name}' has no section '{id}'"))?,
             };
-            guide::within(text, style(Some(&Output::Stdout), false).columns())
+            guide::within(text, style(&Output::Stdout, false).columns())
         }
     };
     to_stdout(|out| out.write_all(text.as_bytes()))?;

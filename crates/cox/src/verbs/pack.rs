@@ -9,7 +9,7 @@ use report::pack::{PackReport, cpus_of};
 use session::{Limits, provenance};
 
 use crate::faces::moves::moves;
-use crate::faces::style;
+use crate::faces::print;
 use crate::{cli, engines, exit, targets};
 
 /// Exit code for options that have moved to another command.
@@ -41,14 +41,11 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     let provenance = Provenance { command: packed.report.command.clone(), ..provenance };
     let report = PackReport { provenance: Some(provenance), ..packed.report };
     let written = [
-        text.map(|output| {
-            let text = report.text(&style(Some(&output), false));
-            output.write(text.as_bytes())
-        }),
-        json.map(|output| output.write(&serde_json::to_vec_pretty(&report)?)),
-        log.map(|output| output.write(moves(&packed.summary).as_bytes())),
+        print(text, false, |style| report.text(style)),
+        json.map_or(Ok(()), |output| output.write(&serde_json::to_vec_pretty(&report)?)),
+        log.map_or(Ok(()), |output| output.write(moves(&packed.summary).as_bytes())),
     ];
-    for error in written.into_iter().flatten().filter_map(Result::err) {
+    for error in written.into_iter().filter_map(Result::err) {
         say(&chain(&error));
     }
     Ok(code)

@@ -8,7 +8,7 @@ use outputs::{Output, refuse_same};
 use trace::session::FIRST_BYTE;
 
 use crate::cli;
-use crate::faces::style;
+use crate::faces::print;
 use crate::faces::traces::{self, Traces};
 use crate::recordings::{self, Around, PIECE, kuhn, perf, timehist};
 
@@ -68,10 +68,7 @@ pub(crate) fn report_on(
     if ledger::summary::is_empty(&document.account) {
         bail!("{}: it contains no thread", cannot());
     }
-    let text = text.map_or(Ok(()), |output| {
-        let page = report::text::text(&document, &style(Some(&output), options.threads));
-        output.write(page.as_bytes())
-    });
+    let text = print(text, options.threads, |style| report::text::text(&document, style));
     let json =
         json.map_or(Ok(()), |output| output.write(document.to_json().context("cannot make the JSON")?.as_bytes()));
     let traces = recording.map_or(Ok(()), |recording| traces.write(&recording, &document));

@@ -11,7 +11,7 @@ use report::comparison::{Comparison, Run};
 
 use super::once::once;
 use crate::cli;
-use crate::faces::style;
+use crate::faces::print;
 
 /// Runs the program repeatedly and reports. The exit code is the first one that is not 0.
 pub fn run(options: &cli::Run) -> Result<u8> {
@@ -36,9 +36,8 @@ pub fn run(options: &cli::Run) -> Result<u8> {
     if let Some(text) = text.filter(|_| !runs.is_empty()) {
         let words: Vec<_> = options.program.iter().map(|word| word.to_string_lossy()).collect();
         let comparison = Comparison::new(env!("CARGO_PKG_VERSION"), &[(words.join(" "), runs)]);
-        let page = comparison.text(&style(Some(&text), false));
         // The program has run, so a failure to write the report does not change the exit code.
-        if let Err(error) = text.write(page.as_bytes()) {
+        if let Err(error) = print(Some(text), false, |style| comparison.text(style)) {
             say(&chain(&error));
         }
     }

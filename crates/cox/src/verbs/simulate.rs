@@ -1,18 +1,15 @@
 //! `cox pack simulate`: the packer on a simulated machine.
 
-use std::path::Path;
-
 use anyhow::Result;
 use outputs::Output;
 use pack::policy::assignment::FULL_CAPACITY;
-use pack::policy::controller::Settings;
-use pack::policy::mode::Periods;
 use pack::sim::{Costs, Outcome, Program, Wait};
 use report::simulation::{How, SCHEMA_VERSION, Simulation, Way};
 use session::provenance;
 
 use crate::cli::{self, Waiting};
-use crate::faces::style;
+use crate::engines;
+use crate::faces::print;
 use crate::simulated::Scenario;
 
 /// Work of each thread, in ns, if the user gives no number of phases; the program has at least [`LEAST_PHASES`].
@@ -23,10 +20,8 @@ const LEAST_PHASES: u64 = 20;
 pub fn simulate(options: &cli::Simulate) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let simulation = simulation(options, &scenario(options));
-    if options.json.as_deref() != Some(Path::new("-")) {
-        let text = simulation.text(&style(Some(&Output::Stdout), false));
-        Output::Stdout.write(text.as_bytes())?;
-    }
+    let text = (!matches!(json, Some(Output::Stdout))).then_some(Output::Stdout);
+    print(text, false, |style| simulation.text(style))?;
     if let Some(json) = json {
         json.write(&serde_json::to_vec_pretty(&simulation)?)?;
     }
@@ -46,7 +41,6 @@ fn scenario(options: &cli::Simulate) -> Scenario {
         Waiting::None => Wait::Never,
     };
     let known = Costs::default();
-    let periods = options.period.map_or(Periods::Adapted, |length| Periods::Fixed(length.as_nanos() as u64));
     Scenario {
         program: Program {
             threads: options.threads,
@@ -63,7 +57,7 @@ fn scenario(options: &cli::Simulate) -> Scenario {
             move_ns: options.move_us.unwrap_or(known.move_ns),
             wake_ns: options.wake_us.unwrap_or(known.wake_ns),
         },
-        settings: Settings { periods, always: options.always, ..Settings::default() },
+        settings: engines::settings(options.period, options.always),
         seed: options.seed,
     }
 }
@@ -106,7 +100,7 @@ fn simulation(options: &cli::Simulate, scenario: &Scenario) -> Simulation {
         phases: program.rounds,
         work_ns: program.work_ns,
         spread: program.jitter,
-        wait: clap::ValueEnum::to_possible_value(&options.wait).map_or_else(String::new, |v| v.get_name().to_owned()),
+        wait: cli::name_of(&options.wait),
         spin_ns: (options.wait == Waiting::SpinFutex).then_some(options.spin_us * 1_000),
         seed: options.seed,
         ideal_ns: ideal_ns as u64,
