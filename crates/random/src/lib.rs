@@ -32,12 +32,6 @@ impl Random {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns a number of the standard normal distribution (Box and Muller 1958).
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.unit()).cos()
-    }
-
     /// Puts `items` into a random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -61,17 +55,6 @@ mod tests {
         }
         assert_eq!(seen.len(), 6);
         assert!(seen.values().all(|n| (850..1150).contains(n)), "{seen:?}");
-    }
-
-    #[test]
-    fn normal_numbers_have_the_tails_they_should() {
-        let mut random = Random::new(3);
-        let numbers: Vec<f64> = (0..20_000).map(|_| random.normal()).collect();
-        let within = |z: f64| numbers.iter().filter(|number| number.abs() < z).count();
-        // 68.27 % and 95.45 %, four standard deviations of the count to either side.
-        assert!((13_390..13_920).contains(&within(1.0)), "{}", within(1.0));
-        assert!((18_970..19_210).contains(&within(2.0)), "{}", within(2.0));
-        assert!(numbers.iter().filter(|number| **number > 0.0).count().abs_diff(10_000) < 300);
     }
 
     #[test]
