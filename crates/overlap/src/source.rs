@@ -159,7 +159,9 @@ impl Source {
     /// Returns `past` plus the sums of these processes.
     fn sums(&self, clients: &[Client]) -> Sums {
         let with_pages = clients.iter().filter_map(|client| client.pages.as_ref().map(|pages| (client, pages)));
-        with_pages.fold(self.past.clone(), |sums, (client, pages)| sums.add(pages.said(), pages.seen(), self.how, client.since.elapsed()))
+        with_pages.fold(self.past.clone(), |sums, (client, pages)| {
+            sums.add(pages.said(), pages.seen(), self.how, client.since.elapsed())
+        })
     }
 
     /// Ends counting: the session is over. Returns the sums of all processes.
@@ -243,8 +245,7 @@ mod tests {
     fn a_process_without_pages_keeps_its_number_until_it_has_ended() {
         let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let mut source =
-            Source::new(Some(Box::new(One { calls: Arc::clone(&calls), ..One::default() })), How::Bpf);
+        let mut source = Source::new(Some(Box::new(One { calls: Arc::clone(&calls), ..One::default() })), How::Bpf);
         let why = chain(&source.give_or_count(asks.id()).unwrap_err());
         assert!(why.contains("mapping a process's pages"), "{why}");
         assert_eq!(*calls.lock().unwrap(), ["over"], "none of its standbys can be rung");

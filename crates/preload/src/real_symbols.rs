@@ -260,7 +260,8 @@ fn other(handle: *mut c_void) -> Option<u32> {
     if library.contains(other as *const () as usize) {
         return None;
     }
-    let same = |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::GOMP_barrier) == barrier;
+    let same =
+        |other: &Library| !other.handle.load(Ordering::Relaxed).is_null() && other.get(Call::GOMP_barrier) == barrier;
     if let Some(known) = OTHERS.iter().position(same) {
         return Some(known as u32 + 1);
     }

@@ -28,10 +28,10 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
+use self::kept::{do_tasks_differ, hold, is_ever_set, keep, release, retain, tasks_will_differ};
 use crate::task::Task;
 use crate::team::Team;
 use crate::worker::Worker;
-use self::kept::{do_tasks_differ, hold, is_ever_set, keep, release, retain, tasks_will_differ};
 
 pub use self::kept::{Values, will_be_set};
 

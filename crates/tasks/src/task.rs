@@ -286,4 +286,3 @@ impl Edge {
         Box::new(Edge { by_itself: Cell::new(true), ..Edge::new() })
     }
 }
-

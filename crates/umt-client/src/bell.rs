@@ -149,9 +149,8 @@ pub(crate) fn write(event: RawFd) {
     let _errno = Errno::keep();
     // SAFETY: eight bytes. If the program has closed the descriptor and opened a file of its own under that high number, the write goes to that file;
     // that is the program's own doing.
-    let is_lost = unsafe {
-        libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN
-    };
+    let is_lost =
+        unsafe { libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN };
     if is_lost && let Some(lost) = LOST.get() {
         lost();
     }

@@ -49,7 +49,8 @@ impl WaitLoops {
     pub fn find(bytes: &[u8], start: u64, callee: &dyn Fn(CallTarget) -> Callee) -> WaitLoops {
         let code = Code::decode(bytes, start);
         let pauses = code.instructions.iter().any(|instruction| step::relaxes(instruction.mnemonic()));
-        let yields = code.instructions.iter().filter_map(step::call_target).any(|target| callee(target) == Callee::Yields);
+        let yields =
+            code.instructions.iter().filter_map(step::call_target).any(|target| callee(target) == Callee::Yields);
         let short_leaf = is_short_leaf(&code);
         let relaxes_only = short_leaf && pauses;
         let looks_only = short_leaf && !step::writes_memory(&code.instructions);

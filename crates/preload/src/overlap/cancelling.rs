@@ -9,9 +9,9 @@
 use std::ffi::c_int;
 use std::mem::transmute;
 
+use super::current::{real_fn, worker_in_region};
 use crate::calls::Call;
 use crate::real_symbols::Library;
-use super::current::{real_fn, worker_in_region};
 
 /// What is cancelled (gomp-constants.h).
 const PARALLEL: c_int = 1;

@@ -12,12 +12,12 @@ use tasks::making::New;
 use tasks::parts::Parts;
 use tasks::worker::Worker;
 
-use crate::real_symbols::Work;
 use super::chunks::{Division, divide};
 use super::clauses::{Clauses, NONE};
 use super::reductions::Block;
 use super::standbys::say;
 use super::{allowed_priority, worker_in_region};
+use crate::real_symbols::Work;
 
 /// Flags of tasks (gomp-constants.h).
 const FINAL: c_uint = 1 << 1;

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use tasks::icv::{self, Runtime, Values};
 use tasks::team::Team;
 
+use super::current::{real_fn, worker_in_region};
 use crate::calls::Call;
 use crate::real_symbols::Library;
-use super::current::{real_fn, worker_in_region};
 
 /// Kinds of schedules (omp.h).
 const STATIC: c_int = 1;
@@ -98,7 +98,8 @@ fn write(runtime: *mut c_void, values: &Values) {
     library.set(Call::omp_set_dynamic, values.dynamic);
     library.set(Call::omp_set_max_active_levels, values.levels);
     // SAFETY: null, or the function of this name, which has this type.
-    let schedule: Option<unsafe extern "C" fn(c_int, c_int)> = unsafe { transmute(library.get(Call::omp_set_schedule)) };
+    let schedule: Option<unsafe extern "C" fn(c_int, c_int)> =
+        unsafe { transmute(library.get(Call::omp_set_schedule)) };
     if let Some(set) = schedule {
         let (kind, chunk) = values.schedule;
         if kind & !MONOTONIC == AUTO {
@@ -116,7 +117,8 @@ fn write(runtime: *mut c_void, values: &Values) {
         library.set(Call::omp_set_default_device, device);
     }
     // SAFETY: null, or the function of this name, which has this type.
-    let allocator: Option<unsafe extern "C" fn(usize)> = unsafe { transmute(library.get(Call::omp_set_default_allocator)) };
+    let allocator: Option<unsafe extern "C" fn(usize)> =
+        unsafe { transmute(library.get(Call::omp_set_default_allocator)) };
     // SAFETY: the value was the default allocator before.
     allocator.into_iter().for_each(|set| unsafe { set(values.allocator) });
 }

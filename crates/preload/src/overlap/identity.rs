@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering;
 use tasks::nesting::{Common, Level};
 use tasks::worker::Worker;
 
+use super::current::{real_fn, worker_anywhere, worker_in_region};
 use crate::calls::Call;
 use crate::real_symbols::library;
-use super::current::{real_fn, worker_anywhere, worker_in_region};
 
 /// Returns the number of the calling thread in its team.
 pub extern "C" fn thread_num() -> c_int {

@@ -13,11 +13,11 @@ use tasks::nesting::Level;
 use tasks::team::Team;
 use tasks::worker::Worker;
 
-use crate::calls::Call;
-use crate::real_symbols::Library;
 use super::current::worker_anywhere;
 use super::identity;
 use super::wanted::is_wanted;
+use crate::calls::Call;
+use crate::real_symbols::Library;
 
 /// Numbers of threads by nesting level, for regions that do not request a number, if the user gives several (`OMP_NUM_THREADS=4,2`).
 static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();

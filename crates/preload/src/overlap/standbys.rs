@@ -25,9 +25,9 @@ use umt_client::slices::{self, Manners};
 use umt_client::{seen, standby};
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
-use crate::{start, thread};
 use super::teams;
 use super::workers::spare_worker;
+use crate::{start, thread};
 
 /// Free doorbells. The last one in the list is taken first: at the start, the one with the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());

@@ -5,10 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tasks::team::{HeldQueues, Team};
 
-use crate::real_symbols::Library;
 use super::icvs;
 use super::nested::{self, Inner};
 use super::workers::worker;
+use crate::real_symbols::Library;
 
 /// All teams that were ever created.
 pub struct Teams {

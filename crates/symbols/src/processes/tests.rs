@@ -15,11 +15,7 @@ const TGID: u32 = 77;
 impl Machine {
     fn new(maps: &str) -> Machine {
         let folder = tempfile::tempdir().expect("temporary folder");
-        let machine = Machine {
-            processes: Processes::new(Root::at(folder.path())),
-            folder,
-            start: Instant::now(),
-        };
+        let machine = Machine { processes: Processes::new(Root::at(folder.path())), folder, start: Instant::now() };
         fs::create_dir_all(machine.folder.path().join("proc/77")).expect("mkdir");
         machine.map(maps);
         machine

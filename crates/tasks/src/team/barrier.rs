@@ -18,9 +18,9 @@
 //! there, and no barrier is passed. So if the region was cancelled, the members that were released from its barrier stay counted until the
 //! next region begins, which clears the count.
 
+use super::{Slot, Team};
 use crate::fence;
 use crate::sync::{AtomicU64, Ordering, fence};
-use super::{Slot, Team};
 
 impl Team {
     /// Returns whether members leave the region as soon as no task is left, even if other members have not arrived at its end.

@@ -1,10 +1,10 @@
 //! Judges whether one loop only waits.
 
-use crate::wait_loop::{CallTarget, Callee, Verdict};
 use super::code::Code;
 use super::cycles::Cycle;
 use super::state::{FIRST_SLOT, MAX_LOCATIONS, State, Value};
 use super::step::{Effects, Stepper};
+use crate::wait_loop::{CallTarget, Callee, Verdict};
 
 /// Judges `cycle` by the rule in the documentation of the parent module.
 pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> Callee) -> Verdict {

@@ -2,8 +2,8 @@
 
 use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory};
 
-use crate::wait_loop::{CallTarget, Callee};
 use super::state::{FIRST_SLOT, FLAGS, MAX_LOCATIONS, Slot, State, Value};
+use crate::wait_loop::{CallTarget, Callee};
 
 /// The effects of one instruction in addition to the new state.
 #[derive(Default)]
