@@ -47,7 +47,7 @@ pub enum Part {
 }
 
 /// All parts and their names, in the order in which a session has them.
-const PARTS: [(Part, &str); 15] = [
+pub const PARTS: [(Part, &str); 15] = [
     (Part::Preparing, "reading options, opening outputs"),
     (Part::Types, "reading the kernel's types"),
     (Part::Opening, "opening the BPF object"),

@@ -318,12 +318,12 @@ fn who_has_nothing_to_do_sleeps_and_is_woken() {
     let first = std::sync::OnceLock::new();
     let body = |worker: &Worker| {
         std::thread::sleep(std::time::Duration::from_millis(1));
-        by_others.fetch_add(u32::from(worker.slot().unwrap() != *first.get().unwrap()), Ordering::Relaxed);
+        by_others.fetch_add(u32::from(worker.member() != *first.get().unwrap()), Ordering::Relaxed);
     };
     regions(3, if cfg!(miri) { 1 } else { 5 }, |worker, number| {
         CURRENT.set(worker);
         if number == 0 {
-            first.get_or_init(|| worker.slot().unwrap());
+            first.get_or_init(|| worker.member());
             // Long enough for the others to lie down.
             std::thread::sleep(std::time::Duration::from_millis(20));
             for _ in 0..30 {

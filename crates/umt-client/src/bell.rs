@@ -51,6 +51,8 @@ struct Ring {
 
 // SAFETY: the pointers lead to mappings of shared memory, which are accessed only as atomics.
 unsafe impl Send for Bell {}
+// SAFETY: as for `Send`. All methods take `&self`, and may run in several threads at a time.
+unsafe impl Sync for Bell {}
 
 impl Bell {
     /// Makes a doorbell from a ring buffer. Without a ring buffer, only this process can ring it. Returns `None` if the buffer cannot be mapped, or

@@ -1,7 +1,7 @@
 //! The parts of a session's time, measured by cox's own stopwatch (`arch::laps`).
 
 use anyhow::{Context, Result};
-use arch::laps::ALL;
+use arch::laps::PARTS;
 
 /// Name of the time before cox's first instruction.
 const EXEC: &str = "exec of cox";
@@ -12,7 +12,7 @@ const EXIT: &str = "exit of cox";
 #[derive(Clone, Debug)]
 pub struct Laps {
     before_ns: u64,
-    /// Times in the order of [`ALL`].
+    /// Times in the order of [`PARTS`].
     parts_ns: Vec<u64>,
     after_ns: u64,
 }
@@ -32,7 +32,7 @@ impl Laps {
         };
         Ok(Laps {
             before_ns: value("begin")?.saturating_sub(begin_ns),
-            parts_ns: ALL.iter().map(|part| value(part.name())).collect::<Result<_>>()?,
+            parts_ns: PARTS.iter().map(|(_, name)| value(name)).collect::<Result<_>>()?,
             after_ns: end_ns.saturating_sub(value("end")?),
         })
     }
@@ -41,7 +41,7 @@ impl Laps {
 /// Returns each part with its times by run. Parts that took no time in any run are left out.
 pub fn rows(all: &[Laps]) -> Vec<(&'static str, Vec<f64>)> {
     let of = |part: &dyn Fn(&Laps) -> u64| all.iter().map(|laps| part(laps) as f64).collect::<Vec<_>>();
-    let own = ALL.iter().enumerate().map(|(at, part)| (part.name(), of(&|laps| laps.parts_ns[at])));
+    let own = PARTS.iter().enumerate().map(|(at, (_, name))| (*name, of(&|laps| laps.parts_ns[at])));
     let rows = std::iter::once((EXEC, of(&|laps| laps.before_ns))).chain(own);
     let rows = rows.chain(std::iter::once((EXIT, of(&|laps| laps.after_ns))));
     rows.filter(|(_, times)| times.iter().any(|time| *time > 0.0)).collect()
@@ -54,8 +54,8 @@ mod tests {
     #[test]
     fn parts_and_what_is_before_and_after_are_the_whole() {
         let mut text = "begin\t1100\nend\t1900\n".to_owned();
-        for (at, part) in ALL.iter().enumerate() {
-            text.push_str(&format!("{}\t{}\n", part.name(), if at < 8 { 100 } else { 0 }));
+        for (at, (_, name)) in PARTS.iter().enumerate() {
+            text.push_str(&format!("{name}\t{}\n", if at < 8 { 100 } else { 0 }));
         }
         let laps = Laps::read(&text, 1000, 2000).unwrap();
         let rows = rows(&[laps.clone(), laps]);
