@@ -14,6 +14,7 @@
 mod debug_file;
 mod frames;
 mod inside;
+mod large;
 mod loader;
 mod names;
 mod table;
@@ -27,12 +28,13 @@ use std::path::Path;
 use arch::wait_loop::{CallTarget, Callee, MAX_LOOP, WaitLoops};
 use arch::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES};
 use machine::Root;
-use object::read::{ReadCache, ReadRef};
+use object::read::ReadRef;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, RelocationTarget};
 
 pub use inside::{Part, has_inside};
 pub use loader::Dynamic;
 
+use large::Large;
 use table::Table;
 
 /// The reason why a file yields no functions.
@@ -101,7 +103,7 @@ impl Image {
     pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
         match contents(&file)? {
             Some(bytes) => Image::parse(bytes.as_slice(), file, path, root),
-            None => Image::parse(&ReadCache::new(file.try_clone()?), file, path, root),
+            None => Image::parse(Large::of(&large::cache(&file)?), file, path, root),
         }
     }
 
@@ -132,7 +134,7 @@ impl Image {
         {
             match contents(&debug) {
                 Ok(Some(bytes)) => add_symbols(&mut symbols, bytes.as_slice()),
-                _ => add_symbols(&mut symbols, &ReadCache::new(&debug)),
+                _ => add_symbols(&mut symbols, Large::of(&large::cache(&debug)?)),
             }
         }
         symbols.add(elf.dynamic_symbols());

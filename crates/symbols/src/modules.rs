@@ -138,7 +138,7 @@ fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Mo
 }
 
 /// Opens a file if it is a regular file. Opening anything else could block or have side effects.
-fn open_regular(path: &Path) -> Option<File> {
+pub(crate) fn open_regular(path: &Path) -> Option<File> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     File::open(path).ok()
 }

@@ -48,18 +48,6 @@ pub struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether `address` lies in the mapping.
-    #[must_use]
-    pub fn contains(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
-    }
-
-    /// Returns the offset in the file that is mapped at `address`; `None` outside the mapping.
-    #[must_use]
-    pub fn file_offset(&self, address: u64) -> Option<u64> {
-        self.contains(address).then(|| self.offset_bytes.wrapping_add(address - self.start))
-    }
-
     /// Returns the name of the mapped file; `None` without a file, or if the name is not UTF-8.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {

@@ -10,6 +10,11 @@ use machine::Root;
 use object::Object;
 use object::read::ReadRef;
 
+use crate::modules::open_regular;
+
+/// Largest debug file that is looked up by its name. Its checksum requires reading all of it, and the program chooses the file.
+const MAX_LINKED: u64 = 2 << 30;
+
 const DEBUG: &str = "/usr/lib/debug";
 
 /// Returns the debug file of `elf`, which is at `path`: by its build id, or else by the name in `.gnu_debuglink`, whose checksum must
@@ -25,15 +30,28 @@ pub(super) fn find<'data>(elf: &object::File<'data, impl ReadRef<'data>>, path: 
     let folder = path.parent()?;
     let below_debug = PathBuf::from(DEBUG).join(folder.strip_prefix("/").unwrap_or(folder));
     [folder.join(name), folder.join(".debug").join(name), below_debug.join(name)].into_iter().find_map(|candidate| {
-        let mut file = File::open(root.path(&candidate)).ok()?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).ok()?;
-        (crc32fast::hash(&bytes) == checksum).then_some(file)
+        let file = open_regular(&root.path(&candidate))?;
+        (checksum_of(&file)? == checksum).then_some(file)
     })
+}
+
+/// Returns the checksum of a file; `None` if the file is too large or cannot be read. Reads the file in pieces.
+fn checksum_of(mut file: &File) -> Option<u32> {
+    if file.metadata().ok()?.len() > MAX_LINKED {
+        return None;
+    }
+    let mut hasher = crc32fast::Hasher::new();
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut piece).ok()? {
+            0 => return Some(hasher.finalize()),
+            len => hasher.update(&piece[..len]),
+        }
+    }
 }
 
 fn by_build_id(id: &[u8], root: &Root) -> Option<File> {
     let (first, rest) = id.split_first()?;
     let hex: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
-    File::open(root.path(format!("{DEBUG}/.build-id/{first:02x}/{hex}.debug"))).ok()
+    open_regular(&root.path(format!("{DEBUG}/.build-id/{first:02x}/{hex}.debug")))
 }

@@ -124,6 +124,22 @@ fn a_debug_file_is_found_by_its_link_if_the_checksum_fits() {
 }
 
 #[test]
+fn a_debug_link_leads_to_regular_files_of_bounded_length_only() {
+    let built = Built::new(&["-Wl,--build-id=none"]);
+    let (start, _) = built.symbol("hidden");
+    let (program, debug) = (built.at("a"), built.at("a.debug"));
+    built.tool("objcopy", &["--only-keep-debug", &program, &debug], &[]);
+    built.tool("strip", &[&program], &[]);
+    built.tool("objcopy", &[&format!("--add-gnu-debuglink={debug}"), &program], &[]);
+    assert_eq!(name(&built.image(), start).as_deref(), Some("hidden"));
+    File::options().write(true).open(&debug).expect("open").set_len(1 << 42).expect("sparse");
+    assert_eq!(name(&built.image(), start), None, "reading all of it would take an hour");
+    fs::remove_file(&debug).expect("remove");
+    built.tool("mkfifo", &[&debug], &[]);
+    assert_eq!(name(&built.image(), start), None, "opening a FIFO would wait for its writer");
+}
+
+#[test]
 fn a_debug_file_is_found_by_build_id() {
     let built = Built::new(&["-Wl,--build-id=0x1234abcd"]);
     let (start, _) = built.symbol("hidden");
