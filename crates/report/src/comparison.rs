@@ -127,24 +127,25 @@ fn compared() -> impl Iterator<Item = Figure> {
         .chain([Figure::Whole(Whole::ThrottledNs)])
 }
 
-/// Returns the names and values of the compared latency quantiles; none if the run has several programs.
+/// Returns the names and values of the latency quantiles; none if the run has several programs.
 fn latencies(document: &Document) -> Vec<(String, f64)> {
     let [program] = document.account.programs.as_slice() else { return Vec::new() };
-    let Some(Latencies { wake_delay, preempt_wait, .. }) = program.latencies else { return Vec::new() };
-    let waits = WAITS.into_iter().zip([wake_delay, preempt_wait]).filter_map(|(name, of)| Some((name, of?)));
-    let seen = waits.filter(|(_, of)| of.count > 0);
+    let Some(Latencies { wake_delay, preempt_wait, blocked, slice }) = program.latencies else { return Vec::new() };
+    let seen = INTERVALS.into_iter().zip([wake_delay, preempt_wait, blocked, slice]);
+    let seen = seen.filter_map(|(name, of)| Some((name, of.filter(|of| of.count > 0)?)));
     let value = |of: &Quantiles, figure: &Declared<Quantiles>| (figure.value)(of).unwrap_or(0) as f64;
-    seen.flat_map(|(wait, of)| QUANTILES.map(|figure| (latency(wait, &figure), value(&of, &figure)))).collect()
+    seen.flat_map(|(interval, of)| QUANTILES.map(|figure| (latency(interval, &figure), value(&of, &figure)))).collect()
 }
 
-/// The kinds of intervals whose quantiles are compared, as named in the JSON.
-const WAITS: [&str; 2] = ["wake_delay", "preempt_wait"];
-/// The quantiles that are compared.
-const QUANTILES: [Declared<Quantiles>; 2] = [quantile::p50_ns, quantile::p99_ns];
+/// The kinds of intervals, as named in the JSON.
+const INTERVALS: [&str; 4] = ["wake_delay", "preempt_wait", "blocked", "slice"];
+/// The figures of each kind of interval.
+const QUANTILES: [Declared<Quantiles>; 5] =
+    [quantile::count, quantile::p50_ns, quantile::p90_ns, quantile::p99_ns, quantile::max_ns];
 
-/// Returns the name of a quantile of a wait, such as `wake_delay.p50_ns`.
-fn latency(wait: &str, figure: &Declared<Quantiles>) -> String {
-    format!("{wait}.{}", figure.name)
+/// Returns the name of a quantile of a kind of interval, such as `wake_delay.p50_ns`.
+fn latency(interval: &str, figure: &Declared<Quantiles>) -> String {
+    format!("{interval}.{}", figure.name)
 }
 
 /// Figures that mean the same with every backend.
@@ -202,7 +203,8 @@ impl Comparison {
         let runs = || groups.iter().flat_map(|(_, runs)| runs);
         let one_backend = backends(groups).len() < 2;
         let (mut series, mut left_out) = (Vec::new(), Vec::new());
-        let quantiles = WAITS.into_iter().flat_map(|wait| QUANTILES.map(|figure| (latency(wait, &figure), false)));
+        let quantiles =
+            INTERVALS.into_iter().flat_map(|interval| QUANTILES.map(|figure| (latency(interval, &figure), false)));
         for (figure, adds_up) in compared().map(|known| (known.name(), known.unit() == Unit::Ns)).chain(quantiles) {
             let of = |runs: &Vec<Run>| runs.iter().map(|run| run.figure(&figure)).collect::<Option<Vec<f64>>>();
             let Some(values) = groups.iter().map(|(_, runs)| of(runs)).collect::<Option<Vec<_>>>() else { continue };

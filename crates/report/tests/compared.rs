@@ -60,7 +60,7 @@ fn the_page_says_what_the_text_says() {
 }
 
 #[test]
-fn quantiles_of_waits_are_compared_if_there_were_any() {
+fn quantiles_of_intervals_are_compared_if_there_were_any() {
     let run = |factor: u64| {
         let mut document = sample::timed();
         let wake_delay = document.account.programs[0].latencies.as_mut().unwrap().wake_delay.as_mut().unwrap();
@@ -76,6 +76,17 @@ fn quantiles_of_waits_are_compared_if_there_were_any() {
     assert_eq!(of("wake_delay.p50_ns"), Some(vec![vec![3_100.0; 8], vec![9_300.0; 8]]));
     assert_eq!(of("wake_delay.p99_ns"), Some(vec![vec![248_000.0; 8], vec![744_000.0; 8]]));
     assert_eq!(of("preempt_wait.p50_ns"), None);
+    let known = |figure: &str| run(1).figure(figure);
+    for interval in ["wake_delay", "blocked", "slice"] {
+        let [count, p50, p90, p99, max] =
+            ["count", "p50_ns", "p90_ns", "p99_ns", "max_ns"].map(|figure| known(&format!("{interval}.{figure}")));
+        assert!(
+            count > Some(0.0) && p50 < p90 && p90 < p99 && p99 < max,
+            "{interval}: {p50:?} {p90:?} {p99:?} {max:?}"
+        );
+        assert!(of(&format!("{interval}.count")).is_some(), "{interval}");
+    }
+    assert!(comparison.text(&Style::default()).contains("slice count  "), "{}", comparison.text(&Style::default()));
 }
 
 #[test]
