@@ -52,7 +52,7 @@ fn say_what_lacks(ending: &perfdata::Ending, around: &Around<'_>) {
         say(&format!("perf lost {lost} events while it recorded: times around them are wrong or unknown"));
     }
     if *unclear > 0 {
-        say(&format!("{unclear} lines about switches and wake-ups have a form that cox does not know"));
+        say(&format!("lines about switches and wake-ups in a form that cox does not know: {unclear}"));
     }
     if *switches == 0 {
         say("the recording has no switches (sched_switch): which thread ran when is unknown");
