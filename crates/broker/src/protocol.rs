@@ -18,7 +18,7 @@ use wire::{Clock, Cpu, Crew, LatencyCount, Living, Losses, Moment, Pair, PairSum
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
-/// Hash of struct sizes and of the number of a histogram's buckets. Distinguishes builds with different structs if the version was not changed.
+/// Hash of struct sizes (not of the order of their fields: whoever changes the order raises [`VERSION`]) and of the number of a histogram's buckets. Distinguishes builds with different structs if the version was not changed.
 pub const LAYOUT: u32 = {
     let sizes = [
         size_of::<Clock>(),

@@ -56,12 +56,12 @@ impl Client {
 
     /// Returns whether no thread of the process is left.
     fn is_gone(&self) -> bool {
-        let has_ended = match &self.handle {
+        let has_ended = || match &self.handle {
             Ok(handle) => handle.has_ended(),
             // After any other error the process may still live.
             Err(why) => *why == Errno::SRCH,
         };
-        has_ended && self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH)
+        self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH) && has_ended()
     }
 }
 

@@ -212,7 +212,8 @@ impl Called {
         resolve(self.call, self.first).map_or(libc::abort as Target, |(_, real_fn)| real_fn)
     }
 
-    /// For a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered the reductions.
+    /// For a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered
+    /// the reductions.
     fn end_reductions(self) -> Target {
         if overlap::worker_in_region().is_some() && entries::has_our_copies(self.first as *mut usize) {
             return entries::taskgroup_reduction_unregister as Target;
@@ -220,8 +221,8 @@ impl Called {
         self.to_libgomp()
     }
 
-    /// For a construct in which our tasks take part, or which is a task itself: libgomp's function or, if `overlap` runs the tasks, `ours`, which calls
-    /// libgomp's.
+    /// For a construct in which our tasks take part, or which is a task itself: libgomp's function or, if `overlap` runs the tasks, `ours`,
+    /// which calls libgomp's.
     fn in_our_regions(self, ours: Target) -> Target {
         let real_fn = self.to_libgomp();
         if real_fn == nothing as Target || overlap::worker_in_region().is_none() {
@@ -277,8 +278,9 @@ impl Called {
         if tasks::event::is_ours(self.first) { entries::fulfill_event as Target } else { self.to_libgomp() }
     }
 
-    /// For a query about the calling thread. If standbys may run tasks, `ours` answers the query on threads for which `is_ours` is true. For a thread
-    /// number these are all threads of our teams; for other queries, standbys and threads in nested regions. `ours` may call libgomp's function `real`.
+    /// For a query about the calling thread. If standbys may run tasks, `ours` answers the query on threads for which `is_ours` is true. For
+    /// a thread number these are all threads of our teams; for other queries, standbys and threads in nested regions. `ours` may call
+    /// libgomp's function `real`.
     fn about_thread(self, is_ours: fn(&Worker) -> bool, ours: Target, real: Call) -> Target {
         if umt_client::was_ever_live() && overlap::worker_anywhere().is_some_and(is_ours) {
             overlap::set_real_fn(libgomp_fn(real, self.caller));

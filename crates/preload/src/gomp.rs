@@ -193,9 +193,9 @@ fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> 
     result
 }
 
-/// Defines interposed functions that contain a barrier, and record the wait there. Each row has the function's result, the result in a program without
-/// libgomp, and whether the function has waited in a barrier. If `overlap` runs the tasks, `ours` is called first, and libgomp's function only if `ours`
-/// returns `None`.
+/// Defines interposed functions that contain a barrier, and record the wait there. Each row has the function's result, the result in a program
+/// without libgomp, and whether the function has waited in a barrier. If `overlap` runs the tasks, `ours` is called first, and libgomp's function
+/// only if `ours` returns `None`.
 macro_rules! meeting {
     ($(#[$doc:meta] $name:ident -> $result:ty = $alone:expr, $was_in_barrier:expr, ours $ours:expr;)*) => { $(
         const _: () = {

@@ -103,7 +103,7 @@ impl Image {
     pub fn open(file: File, path: &Path, root: &Root) -> Result<Image, ElfError> {
         match contents(&file)? {
             Some(bytes) => Image::parse(bytes.as_slice(), file, path, root),
-            None => Image::parse(Large::of(&large::cache(&file)?), file, path, root),
+            None => Image::parse(&Large::new(&file)?, file, path, root),
         }
     }
 
@@ -134,7 +134,7 @@ impl Image {
         {
             match contents(&debug) {
                 Ok(Some(bytes)) => add_symbols(&mut symbols, bytes.as_slice()),
-                _ => add_symbols(&mut symbols, Large::of(&large::cache(&debug)?)),
+                _ => Large::new(&debug).iter().for_each(|large| add_symbols(&mut symbols, large)),
             }
         }
         symbols.add(elf.dynamic_symbols());

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use machine::Root;
 use machine::process::{Backing, Mapping};
+use rustix::fs::OFlags;
 
 /// Largest number of files held open: half of the usual limit of 1024 descriptors. For further files, only the path is kept.
 const MAX_OPEN: usize = 512;
@@ -140,7 +141,10 @@ fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Mo
 /// Opens a file if it is a regular file. Opening anything else could block or have side effects.
 pub(crate) fn open_regular(path: &Path) -> Option<File> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    File::open(path).ok()
+    // It may have become a FIFO since: O_NONBLOCK opens that without waiting for a writer.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    file.metadata().ok()?.is_file().then_some(file)
 }
 
 #[cfg(test)]

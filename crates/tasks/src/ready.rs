@@ -82,15 +82,17 @@ impl Team {
         }
     }
 
-    /// Puts a task into the heap, which threads search before the deques; without memory for that, into the deque of the calling thread, which
-    /// is in `slot`.
+    /// Puts a task into the heap, which threads search before the deques. Called by the thread in `slot`. Returns false if there was no
+    /// memory for that: then the task is in this thread's deque.
     #[cold]
-    pub(crate) fn put_first(&self, slot: &Slot, task: NonNull<Task>) {
+    pub(crate) fn put_first(&self, slot: &Slot, task: NonNull<Task>) -> bool {
         // SAFETY: no other thread has the task yet.
-        if !self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task)) {
+        let is_first = self.put_urgent(unsafe { task.as_ref() }.priority.get().max(0), Ready(task));
+        if !is_first {
             self.put_behind(slot, task);
         }
         self.announce(task);
+        is_first
     }
 
     /// Moves the tasks of this slot's deque into the heap. Called when the slot's thread gives its CPU to another thread. Other tasks may
@@ -98,9 +100,9 @@ impl Team {
     /// is empty; all threads search the heap first.
     #[cold]
     pub(crate) fn leave_behind(&self, slot: &Slot) {
-        for _ in 0..slot.deque.len() {
-            if let Some(task) = slot.deque.pop().and_then(NonNull::new) {
-                self.put_first(slot, task);
+        while let Some(task) = slot.deque.pop().and_then(NonNull::new) {
+            if !self.put_first(slot, task) {
+                return;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The C transitions (`include/cox/clock.h`, `cells.h`) compiled natively: the oracle for tests of the Rust rules in `ledger`.
+//! The C transitions (`wire/include/cox/clock.h`, `cells.h`) compiled natively: the oracle for tests of the Rust rules in `ledger`.
 
 use wire::Clock;
 use wire::latency::INTERVALS;

@@ -51,7 +51,8 @@ struct Ring {
 
 // SAFETY: the pointers lead to mappings of shared memory, which are accessed only as atomics.
 unsafe impl Send for Bell {}
-// SAFETY: as for `Send`. All methods take `&self`, and may run in several threads at a time.
+// SAFETY: as for `Send`. If two threads hush the doorbell at a time, one may set the position back for a moment, but each repeats until the position
+// is the end.
 unsafe impl Sync for Bell {}
 
 impl Bell {
@@ -166,7 +167,7 @@ pub fn when_lost(lost: fn()) {
 
 pub(crate) fn event() -> Option<OwnedFd> {
     // SAFETY: only makes a descriptor.
-    owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).and_then(out_of_the_way).ok()
+    unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }.and_then(out_of_the_way).ok()
 }
 
 /// Maps a part of a descriptor's memory. It is never unmapped.

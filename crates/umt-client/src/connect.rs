@@ -95,7 +95,7 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     address.sun_path.iter_mut().zip(path).for_each(|(to, from)| *to = *from as libc::c_char);
     // SAFETY: only makes a descriptor.
-    let socket = owned(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) })?;
+    let socket = unsafe { owned(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0)) }?;
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: the address is valid, and has this length.
     if unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) } < 0 {

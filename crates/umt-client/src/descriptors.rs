@@ -19,14 +19,17 @@ pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     // SAFETY: only duplicates the descriptor.
-    owned(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int) })
+    unsafe { owned(libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int)) }
 }
 
 /// Returns the descriptor that a system call has just made.
 ///
 /// # Errors
 /// The call's error, if `fd` is negative.
-pub fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: not negative, so a descriptor that the kernel has just made, and that no other code owns.
+///
+/// # Safety
+/// `fd` is the result of a system call that makes a descriptor, and no other code owns this descriptor.
+pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: not negative, so a descriptor that no other code owns, as the caller promises.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }

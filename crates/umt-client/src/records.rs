@@ -353,7 +353,7 @@ fn open() -> io::Result<OwnedFd> {
     attr.set_exclude_kernel(1);
     attr.set_exclude_hv(1);
     // SAFETY: the attribute outlives the call. The event writes only to rings that are mapped for it.
-    owned(unsafe { perf_event_open(&raw mut attr, 0, -1, -1, abi::PERF_FLAG_FD_CLOEXEC.into()) })
+    unsafe { owned(perf_event_open(&raw mut attr, 0, -1, -1, abi::PERF_FLAG_FD_CLOEXEC.into())) }
 }
 
 /// Maps a log's ring into a place, or zeros if `log` is negative. Returns whether the mapping succeeded.

@@ -38,7 +38,7 @@ pub enum Why {
 /// Creates the epoll instance. Returns `None` if no descriptors are left.
 pub(crate) fn begin(session: RawFd) -> Option<()> {
     // SAFETY: only makes a descriptor.
-    let here = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).and_then(out_of_the_way).ok()?;
+    let here = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.and_then(out_of_the_way).ok()?;
     let calls = bell::event()?;
     // Edge-triggered: a call wakes one sleeper, and need not be read. The session's end wakes all.
     let added = add(here.as_raw_fd(), calls.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, CALL)

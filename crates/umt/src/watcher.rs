@@ -21,9 +21,9 @@ impl Watcher {
     /// Makes a watcher that is not ready, and watches no other descriptor yet.
     pub fn new() -> io::Result<Watcher> {
         // SAFETY: the call takes no pointers.
-        let epoll = owned(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let epoll = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }?;
         // SAFETY: the call takes no pointers.
-        let event = owned(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        let event = unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?;
         let watcher = Watcher { epoll, event, is_up: false };
         watcher.watch(watcher.event.as_raw_fd(), libc::EPOLLIN)?;
         Ok(watcher)

@@ -75,7 +75,7 @@ pub trait Observer {
         Ok(false)
     }
 
-    /// Returns the CPU time that observing took in processes other than the caller's, nanoseconds. Known after `finish`.
+    /// Returns the CPU time that observing took in processes other than the caller's, nanoseconds, up to the last record.
     fn cpu_elsewhere_ns(&self) -> u64 {
         0
     }

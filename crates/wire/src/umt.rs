@@ -52,7 +52,7 @@ pub struct Queue {
     pub end: Line,
 }
 
-/// A word that both BPF and threads write, on cache lines of its own.
+/// A word that several writers (threads, or BPF and threads) change, on two cache lines of its own, because processors prefetch lines in pairs.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub struct Apart<T>(pub T);

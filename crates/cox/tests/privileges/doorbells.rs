@@ -184,11 +184,11 @@ fn at_the_limit_the_next_backend_is_taken() {
     wait_for("the sessions", || (0..3).all(|number| own.join(format!("began.{number}")).exists()).then_some(()));
     let refused = users.run("--overlap=bpf", &[&users.program, "receives"]);
     assert_eq!((refused.code, refused.stderr.lines().count()), (125, 1), "{}", refused.stderr);
-    assert!(refused.stderr.contains("the limit of cox-observe is 512"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("cox-observe allows at most 512"), "{}", refused.stderr);
     let ran = users.run("--overlap", &[&users.program, "receives"]);
     assert_eq!(ran.code, 0, "{}", ran.stderr);
     let report = users.report();
     assert_ne!(report["backend"], "bpf");
-    assert!(diagnostics(&report).contains("the limit of cox-observe is 512"), "{report}");
+    assert!(diagnostics(&report).contains("cox-observe allows at most 512"), "{report}");
     drop(sessions);
 }

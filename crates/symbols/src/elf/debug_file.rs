@@ -12,7 +12,7 @@ use object::read::ReadRef;
 
 use crate::modules::open_regular;
 
-/// Largest debug file that is looked up by its name. Its checksum requires reading all of it, and the program chooses the file.
+/// Length of the largest debug file that is looked up by its name. The checksum requires reading all of it, and the program chooses the file.
 const MAX_LINKED: u64 = 2 << 30;
 
 const DEBUG: &str = "/usr/lib/debug";
@@ -29,17 +29,25 @@ pub(super) fn find<'data>(elf: &object::File<'data, impl ReadRef<'data>>, path: 
     let name = Path::new(std::str::from_utf8(name).ok()?);
     let folder = path.parent()?;
     let below_debug = PathBuf::from(DEBUG).join(folder.strip_prefix("/").unwrap_or(folder));
+    // A path, instead of a name, could lead to a file in /proc that is endless or waits for data.
+    if Path::new(name).file_name() != Some(name) {
+        return None;
+    }
     [folder.join(name), folder.join(".debug").join(name), below_debug.join(name)].into_iter().find_map(|candidate| {
         let file = open_regular(&root.path(&candidate))?;
         (checksum_of(&file)? == checksum).then_some(file)
     })
 }
 
-/// Returns the checksum of a file; `None` if the file is too large or cannot be read. Reads the file in pieces.
-fn checksum_of(mut file: &File) -> Option<u32> {
-    if file.metadata().ok()?.len() > MAX_LINKED {
+/// Returns the checksum of a file; `None` if the file is too large, cannot be read, or is one that the kernel makes up (its length is 0). Reads the
+/// file in pieces.
+fn checksum_of(file: &File) -> Option<u32> {
+    let len = file.metadata().ok()?.len();
+    if !(1..=MAX_LINKED).contains(&len) {
         return None;
     }
+    // A file that grows meanwhile ends here.
+    let mut file = file.take(len);
     let mut hasher = crc32fast::Hasher::new();
     let mut piece = vec![0; 1 << 16];
     loop {

@@ -1,10 +1,11 @@
 //! Libraries that are linked statically into a program.
 
-use std::fs::File;
 use std::path::Path;
 
-use object::read::ReadCache;
 use object::{Object, ObjectSection, ObjectSymbol};
+
+use super::large::Large;
+use crate::modules::open_regular;
 
 /// A library that can be linked statically, and how it is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,8 @@ pub struct Part<'a> {
 /// if the file cannot be read.
 #[must_use]
 pub fn has_inside(program: &Path, part: &Part<'_>) -> bool {
-    let Ok(file) = File::open(program) else { return false };
-    let data = &ReadCache::new(file);
+    let Some(Ok(data)) = open_regular(program).map(|file| Large::new(&file)) else { return false };
+    let data = &data;
     let Ok(elf) = object::File::parse(data) else { return false };
     let mut all = elf.symbols().chain(elf.dynamic_symbols());
     if all.any(|symbol| !symbol.is_undefined() && symbol.name() == Ok(part.function)) {

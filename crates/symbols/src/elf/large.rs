@@ -1,41 +1,50 @@
-//! Reads from a large file only the parts that are asked for, and refuses parts that are too long.
+//! Reads from a large file only the parts that are asked for, and no more than a limit in all.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::ops::Range;
 
 use object::read::{ReadCache, ReadRef};
 
-/// Longest part that is read. A sparse file costs nothing on the disk, but a section in its hole takes memory when it is read. A symbol table of this
-/// length has 22 million symbols.
-const MAX_PART: u64 = 512 << 20;
+/// Bytes that are read of a file in all. A sparse file costs nothing on the disk, but its sections take memory when they are read, and a file can have
+/// thousands of section headers.
+const MAX_BYTES: u64 = 1 << 30;
 
-/// A large file.
-#[derive(Clone, Copy)]
-pub(super) struct Large<'data>(&'data ReadCache<File>);
-
-/// Returns the cache that [`Large`] reads through.
-pub(super) fn cache(file: &File) -> std::io::Result<ReadCache<File>> {
-    Ok(ReadCache::new(file.try_clone()?))
+/// A large file. Reads fail once [`MAX_BYTES`] have been read.
+pub(super) struct Large {
+    cache: ReadCache<File>,
+    left: Cell<u64>,
 }
 
-impl<'data> Large<'data> {
-    /// Reads through `cache`.
-    pub fn of(cache: &'data ReadCache<File>) -> Large<'data> {
-        Large(cache)
+impl Large {
+    /// Reads from another descriptor of the open file.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn new(file: &File) -> std::io::Result<Large> {
+        Ok(Large { cache: ReadCache::new(file.try_clone()?), left: Cell::new(MAX_BYTES) })
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
+        Ok(())
     }
 }
 
-impl<'data> ReadRef<'data> for Large<'data> {
+impl<'data> ReadRef<'data> for &'data Large {
     fn len(self) -> Result<u64, ()> {
-        self.0.len()
+        self.cache.len()
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
-        if size > MAX_PART { Err(()) } else { self.0.read_bytes_at(offset, size) }
+        self.take(size)?;
+        self.cache.read_bytes_at(offset, size)
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
-        self.0.read_bytes_at_until(range, delimiter)
+        let bytes = self.cache.read_bytes_at_until(range, delimiter)?;
+        self.take(bytes.len() as u64)?;
+        Ok(bytes)
     }
 }
 
@@ -44,12 +53,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hole_is_not_read_into_memory() {
+    fn holes_are_not_read_into_memory_without_limit() {
         let file = tempfile::tempfile().unwrap();
-        file.set_len(4 * MAX_PART).unwrap();
-        let cache = cache(&file).unwrap();
-        let large = Large::of(&cache);
-        assert_eq!(large.read_bytes_at(MAX_PART, MAX_PART + 1), Err(()));
-        assert_eq!(large.read_bytes_at(MAX_PART, 3), Ok(&[0, 0, 0][..]));
+        file.set_len(4 * MAX_BYTES).unwrap();
+        let large = &Large::new(&file).unwrap();
+        assert_eq!(large.read_bytes_at(MAX_BYTES, MAX_BYTES + 1), Err(()));
+        assert_eq!(large.read_bytes_at(MAX_BYTES, 3), Ok(&[0, 0, 0][..]));
+        assert_eq!(large.read_bytes_at(0, MAX_BYTES - 2), Err(()), "the limit is for all reads together");
     }
 }

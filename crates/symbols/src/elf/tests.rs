@@ -137,6 +137,13 @@ fn a_debug_link_leads_to_regular_files_of_bounded_length_only() {
     fs::remove_file(&debug).expect("remove");
     built.tool("mkfifo", &[&debug], &[]);
     assert_eq!(name(&built.image(), start), None, "opening a FIFO would wait for its writer");
+    // The checksum would be right, but what the program names is not in its folder.
+    fs::remove_file(&debug).expect("remove");
+    let (elsewhere, link) = (built.at("elsewhere"), "/proc/self/pagemap");
+    fs::write(&elsewhere, link).expect("write");
+    let section = format!(".gnu_debuglink={elsewhere}");
+    built.tool("objcopy", &["--remove-section", ".gnu_debuglink", "--add-section", &section, &program], &[]);
+    assert_eq!(name(&built.image(), start), None, "this file has no end");
 }
 
 #[test]
