@@ -30,7 +30,7 @@ pub(super) fn find<'data>(elf: &object::File<'data, impl ReadRef<'data>>, path: 
     let folder = path.parent()?;
     let below_debug = PathBuf::from(DEBUG).join(folder.strip_prefix("/").unwrap_or(folder));
     // A path, instead of a name, could lead to a file in /proc that is endless or waits for data.
-    if Path::new(name).file_name() != Some(name) {
+    if name.file_name() != Some(name.as_os_str()) {
         return None;
     }
     [folder.join(name), folder.join(".debug").join(name), below_debug.join(name)].into_iter().find_map(|candidate| {
