@@ -67,9 +67,10 @@ impl Worker {
             // All members may be asleep at the barrier, and this may have been the last task.
             team.try_to_pass(team.generation());
         }
-        team.give_helper_slot_back(slot);
         self.swap_icvs_of_helper();
         self.come_back(before);
+        // Last, because `come_back` writes to the slot, which another helper may take from here on.
+        team.give_helper_slot_back(slot);
         ran
     }
 }
