@@ -14,7 +14,7 @@ use crate::stats::Bracket;
 pub struct Rounds<V> {
     /// The plain measurements, in order of time.
     pub plain: Vec<V>,
-    /// The brackets of each treatment, by round.
+    /// For each treatment, one bracket per round: its measurement, with the plain measurements just before and after it.
     pub treated: Vec<Vec<Bracket<V>>>,
 }
 

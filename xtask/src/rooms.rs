@@ -13,7 +13,7 @@ pub struct Floor {
     pub exceptions: bool,
 }
 
-/// The floors from top to bottom.
+/// The floors (layers of the workspace) from top to bottom. A crate may use only crates of lower floors.
 pub const FLOORS: &[Floor] = &[
     Floor { name: "front doors", exceptions: false },
     Floor { name: "engines", exceptions: false },

@@ -231,8 +231,9 @@ fn rows(ways: &[How], times: Vec<Vec<f64>>) -> Vec<Row> {
 }
 
 fn verdict(rows: &[Row]) -> Verdict {
-    let criterion =
-        format!("packed later, a region takes at most {TARGET} times as long as when packed from the start");
+    let criterion = format!(
+        "a region that is packed later takes at most {TARGET} times as long as one that is packed from the start"
+    );
     match rows.iter().find(|row| row.how == How::LaterPreloaded) {
         Some(row) => {
             let estimate = &row.to_from_start.estimate;

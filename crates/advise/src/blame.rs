@@ -42,8 +42,8 @@ pub struct Blame {
 }
 
 impl Blame {
-    /// Returns whether waits for CPUs that other tracked threads held explain most of the waiting that unequal work does not explain. If not, these
-    /// waits are incidental, and the threads wait for another reason: see the convoy rule.
+    /// Unequal work explains a part of the waiting. Returns whether most of the rest is explained by queueing, that is, by waits for a CPU that
+    /// another tracked thread held. If not, the queueing is incidental, and the threads wait for another reason: see the convoy rule.
     pub fn queues_explain(&self) -> bool {
         QUEUES.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns
     }

@@ -158,8 +158,8 @@ impl Test {
         let shift = Shift::between(first, second);
         let change = shift.as_ref().map(Shift::change);
         let within = |missed| shift.as_ref().and_then(|shift| shift.interval(&self.reach, missed));
-        // The largest difference that would not be significant if there were no change: half the interval at this
-        // level.
+        // The longer half of the confidence interval at this level. A change smaller than this would not have been
+        // detected.
         let half = |(low, high): (f64, f64)| change.map(|change| (high - change).max(change - low));
         let visible_from = within(self.needed).and_then(half);
         // The direction comes from the ranks that were tested. Medians may be equal, and a single run can shift a mean.

@@ -1,7 +1,8 @@
 //! Biased lock on a thread number: the number's own thread takes it without an atomic read-modify-write operation.
 //!
-//! A member takes its own number in every task that asks for one. Other threads take it rarely: helpers, in the first tasks of a function
-//! (`number`), and a member whose own number is taken. So the owner stores its claim, executes a fence that costs nearly nothing, and then
+//! A thread holds the lock on a number while it runs a task that asks for its thread number. A member nearly always takes its own number.
+//! Other threads take it rarely: a helper, which has no number of its own (see the module `number`), or a member whose own number is held by
+//! another thread. So the owner stores its claim, executes a fence that costs nearly nothing, and then
 //! checks whether another thread has stored a claim. Other threads do the same with the expensive fence ([`fence`](crate::fence)). If both
 //! come at the same time, at least one of them gives way.
 

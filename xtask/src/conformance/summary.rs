@@ -70,7 +70,9 @@ impl Summary {
         }
         for (backend, overlap) in &self.overlap {
             let Overlap { processes, ran } = overlap;
-            text += &format!("{backend}: {processes} processes asked for doorbells, standby threads ran {ran} tasks\n");
+            text += &format!(
+                "{backend}: {processes} processes requested doorbells, which wake standby threads; these threads ran {ran} tasks\n"
+            );
         }
         text
     }

@@ -1,4 +1,4 @@
-//! Doorbells that are rung by eBPF programs in the helper process.
+//! Doorbells (they wake standby threads) whose eBPF programs were loaded by the helper process.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;

@@ -43,7 +43,7 @@ pub enum Began {
     /// The processes have not started yet: they will start on the CPUs of this pack.
     #[default]
     Here,
-    /// The processes started on the CPUs that they are allowed now.
+    /// The processes started outside a pack, on all CPUs that they may use now.
     Outside,
     /// The processes started in another pack, which has this number of CPUs.
     Packed(usize),

@@ -12,7 +12,7 @@ arch::thread_local_word!();
 
 thread_local! {
     /// The libgomp function that the program has called on this thread.
-    /// `dispatch` sets it before it calls our function instead, because the call has no room for another argument.
+    /// `dispatch` sets this variable before it calls our function in place of libgomp's, because our function has the same parameters.
     static REAL_FN: Cell<*mut c_void> = const { Cell::new(ptr::null_mut()) };
 }
 

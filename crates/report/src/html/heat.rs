@@ -131,7 +131,7 @@ impl Heat<'_> {
                 plot::legend(out, &entries);
             }
             Kind::Count(_) => plot::shades(out, most, |first, next| match (first, next) {
-                (1, _) => format!("from 1 in a column ({column})"),
+                (1, _) => format!("at least 1 per column ({column})"),
                 (_, None) if first < most => format!("{} to {}", count(first), count(most)),
                 _ => count(first),
             }),

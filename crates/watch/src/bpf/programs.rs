@@ -45,7 +45,7 @@ const PACK_WORDS: usize = 16;
 struct Aligned<T: ?Sized>(T);
 static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/sense.o")));
 
-/// The programs in the kernel, with some parts. The kernel frees them when the last handle is dropped.
+/// A handle on the loaded BPF programs. The kernel frees the programs when the last handle is dropped.
 #[derive(Clone)]
 pub(crate) struct Programs(pub(super) Arc<Loaded>);
 
