@@ -196,7 +196,8 @@ fn registers_can_be_asked_of_the_helper() {
         return;
     }
     let settings = Settings { casts: false, ..settings() };
-    let (record, _) = observe(&settings, "sleep 0.02; head -c 3000000 /dev/zero | cat >/dev/null");
+    // The reader begins before the writer has written, so it blocks.
+    let (record, _) = observe(&settings, "{ sleep 0.02; head -c 3000000 /dev/zero; } | cat >/dev/null");
     let blocked = |name: &str, cause: Cause| named(&record, name)[0].blocked_ns[cause as usize];
     assert!(blocked("sleep", Cause::Sleep) > 15_000_000);
     assert!(blocked("cat", Cause::Pipe) > 0);
