@@ -14,15 +14,15 @@ pub fn quartiles(values: &[f64]) -> (f64, f64) {
     (quantile(&sorted, 0.25), quantile(&sorted, 0.75))
 }
 
-/// A treated measurement between two plain ones. A steady drift (clock frequency, temperature, other tenants) cancels in the comparison with the mean
-/// of the two.
+/// A measurement of a treatment (a way to run the program) between two plain ones, which are without the treatment. A steady drift (clock frequency,
+/// temperature, other tenants) cancels in the comparison with the mean of the plain ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket<V> {
-    /// Plain measurement just before.
+    /// Plain measurement (the baseline) just before the treated one.
     pub before: V,
     /// Measurement of the treatment.
     pub treated: V,
-    /// Plain measurement just after.
+    /// Plain measurement (the baseline) just after the treated one.
     pub after: V,
 }
 

@@ -1,5 +1,4 @@
-//! How long it takes to read a recording of `perf sched record`: `cox report` compared with `perf sched timehist`, which is the plain measurement
-//! here.
+//! How long it takes to read a recording of `perf sched record`: `cox report` compared with `perf sched timehist`, which is the baseline.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -13,14 +13,14 @@ mod skeleton {
 }
 use skeleton::{FloorSkel, FloorSkelBuilder};
 
-/// The two programs, attached.
+/// The two BPF programs, attached.
 pub struct Floor {
     _links: [Link; 2],
     skel: FloorSkel<'static>,
 }
 
 impl Floor {
-    /// Loads and attaches both programs.
+    /// Loads and attaches the two BPF programs.
     pub fn begin(reads_clock: bool) -> Result<Floor> {
         // The skeleton borrows its object. One small leak per slice avoids a self-referential struct.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));

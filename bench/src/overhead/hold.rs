@@ -27,7 +27,7 @@ const TICK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Keep parts of cox's BPF programs loaded until standard input ends.
 #[derive(Debug, clap::Args)]
 pub struct Options {
-    /// Parts to load
+    /// Parts of cox's BPF programs to load
     #[arg(long, value_enum, value_delimiter = ',', required = true)]
     parts: Vec<Part>,
     /// Processes that each part observes

@@ -27,7 +27,7 @@ struct Subject {
     program: &'static [&'static str],
     /// Ways to start the program with cox. The limit applies to the first one.
     ours: &'static [Way],
-    /// Largest permitted added time, as a multiple of what the cheapest perf adds.
+    /// Largest permitted added time, as a multiple of the time that the cheapest perf command adds.
     limit: f64,
 }
 

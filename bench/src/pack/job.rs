@@ -81,7 +81,7 @@ impl Sample {
 /// A benchmark kernel with its amount of work.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    /// The kernel.
+    /// The benchmark kernel.
     pub kernel: &'static Kernel,
     /// Value of `--steps`.
     pub steps: u64,
@@ -90,7 +90,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Calibrates the amount of work, so that the kernel takes the target duration on `ratio.cpus` CPUs.
+    /// Chooses the amount of work such that the benchmark kernel runs for the target duration on `ratio.cpus` CPUs.
     pub fn calibrated(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio) -> Result<Job> {
         let tried = (kernel.steps / 4).max(kernel.least_steps);
         let trial = Job { kernel, steps: tried, ratio: Ratio { threads: 1, cpus: 1 } };
@@ -108,7 +108,7 @@ impl Job {
         Sample::of(&field.run(self.ratio.cpus, confined, &program, limit)?)
     }
 
-    /// Runs the benchmark kernel in the way `with`; `best_ms` is the best fixed period.
+    /// Runs the benchmark kernel as `with` says: with fewer threads, for example. `best_ms` is the fixed period with which it was fastest.
     pub fn run_with(&self, field: &Field<'_>, with: With, best_ms: f64, limit: Duration) -> Result<Sample> {
         let (threads, confined) = match with {
             With::Taskset => (self.ratio.threads, Confined::Taskset),

@@ -59,7 +59,7 @@ fn decided(is_known: bool, is_met: bool) -> Outcome {
     }
 }
 
-/// Combines the outcomes of several targets of one line: the worst one counts.
+/// Combines the outcomes of several targets that one result must meet: the worst outcome counts.
 pub fn all(outcomes: &[Outcome]) -> Outcome {
     let worst = [Outcome::Fail, Outcome::NotMeasured, Outcome::Undecided];
     worst.into_iter().find(|outcome| outcomes.contains(outcome)).unwrap_or(Outcome::Pass)

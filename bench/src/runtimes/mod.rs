@@ -1,4 +1,4 @@
-//! Compares OpenMP runtimes, on programs that measure themselves how long their tasks took.
+//! Compares OpenMP runtimes. The test programs themselves measure how long their tasks took.
 
 mod leftovers;
 pub mod network;

@@ -72,7 +72,7 @@ fn missing() -> Option<(String, String)> {
 /// Replaces the kernel's reason in an error by the missing feature and its fix.
 #[must_use]
 pub fn explained(error: WatchError) -> WatchError {
-    // An error from the helper already has its reason.
+    // The helper's error message already says why it failed.
     if helping().is_some() {
         return error;
     }

@@ -27,7 +27,7 @@ pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
 /// Memory of an observation without the ring buffers for final clocks and trace events, MiB: tables per thread and per
 /// CPU, samples, programs, and histograms of interval lengths up to [`HISTOGRAMS_BYTES`].
 const OTHER_MIB: u32 = 24;
-/// Size of the histograms of interval lengths that [`OTHER_MIB`] contains, bytes: one program on 23 CPUs.
+/// Bytes that [`OTHER_MIB`] reserves for histograms of interval lengths: enough for one program on 23 CPUs.
 const HISTOGRAMS_BYTES: u64 = 1 << 20;
 /// Memory for thread snapshots, MiB: the table, samples, programs.
 const STANDS_MIB: u32 = 8;

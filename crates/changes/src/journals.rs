@@ -26,9 +26,10 @@ use crate::rights::{self, Right};
 use crate::settling::{left_behind, put_back_all, settle_one};
 use crate::undo::Undone;
 
-/// How many times, and at which interval, cox tries again to take a right that another process has. While a guardian is
-/// started, its process has a copy of the right for a short time, between fork and exec.
+/// How often cox tries to lock a process (to take the exclusive right to change it) while another process has the lock.
+/// While a guardian is started, its process has a copy of the lock for a short time, between fork and exec.
 const ASKS: usize = 10;
+/// Time between two of these attempts.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// A folder of journals.

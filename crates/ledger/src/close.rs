@@ -21,9 +21,10 @@ use wire::{Clock, State};
 
 use crate::transition::{book_block, book_preempt, book_run, is_woken};
 
-/// Returns the clock with its time up to `end_ns` booked. If `clock` was [whole](Clock::is_whole), the result is, too. A clock that was read later
-/// than `end_ns` stays as it is. The state is kept, so `Dead` still marks the threads that had ended. No events may be applied afterwards; closing
-/// again at the same time changes nothing.
+/// Returns the thread's clock (its account) with all time until `end_ns` added. If all time in `clock` was
+/// [booked exactly once](Clock::is_whole), this is true of the result, too. If `clock` already contains time after `end_ns`, no time is added. The
+/// thread's state is kept, so `Dead` still marks the threads that had ended. No events may be applied afterwards; closing again at the same time
+/// changes nothing.
 #[must_use]
 pub fn closed(clock: &Clock, end_ns: u64) -> Clock {
     let mut clock = *clock;

@@ -23,7 +23,7 @@ pub enum Backend {
     Auto,
     /// eBPF rings a doorbell when a thread blocks while tasks are pending.
     Bpf,
-    /// The kernel's records of context switches wake a standby at each switch-out. Needs no privileges.
+    /// The kernel writes a perf record at each switch-out, and that wakes a standby (a sleeping worker). Needs no privileges.
     Perf,
     /// On each CPU, a thread of the idle class runs when no other thread wants the CPU, and wakes a standby. Needs no privileges.
     StandbyIdle,

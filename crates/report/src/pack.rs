@@ -104,9 +104,9 @@ pub struct PackReport {
 /// CPU time on the pack's CPUs of all other programs with one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherProgram {
-    /// The programs' name.
+    /// The name that the programs have in common.
     pub comm: String,
-    /// The programs' run time, nanoseconds.
+    /// Run time of all these programs together, nanoseconds.
     pub run_ns: u64,
 }
 

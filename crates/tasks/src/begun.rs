@@ -12,9 +12,9 @@
 //! a region there is no late member, because the thread that begins a region has waited until all threads have left the previous one.
 //!
 //! Rule: such tasks belong to groups that are [for members](crate::group::Group::is_for_members). Only members run them. A member that
-//! waits at a barrier runs them only if no thread has passed this barrier: until then, all tasks belong to constructs that all members have
-//! begun, because these constructs end with a barrier. If a thread has taken a task that it must not run, it puts the task into the
-//! members' queue.
+//! waits at a barrier may run them as long as no thread has passed this barrier. Until then, it has begun the constructs of all such tasks:
+//! each construct ends with a barrier, and no thread is in the next construct yet. If a thread has taken a task that it must not run, it
+//! puts the task into the members' queue.
 
 use crate::sync::{AtomicU32, Ordering};
 

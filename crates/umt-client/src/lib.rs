@@ -119,7 +119,7 @@ pub fn wants_more() -> bool {
     })
 }
 
-/// Calls `sleep` (usually [`futex::wait`]) because the thread has no work. The kernel wakes no standby for this sleep.
+/// Calls `sleep` (usually [`futex::wait`]) because the thread has no work. The kernel does not wake a standby when this sleep begins.
 pub fn rest(sleep: impl FnOnce()) {
     if how() == How::Records && is_live() { rest::rest(sleep) } else { sleep() }
 }

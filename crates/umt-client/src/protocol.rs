@@ -80,7 +80,8 @@ mod model {
             self.runnable.load(Ordering::Relaxed) < CPUS
         }
 
-        /// Returns whether some CPU is crowded. The model does not know on which CPU a thread is, so this may be the caller's CPU.
+        /// Returns whether more threads are runnable than there are CPUs. The model does not know which CPU each thread uses, so it
+        /// assumes that one of them wants the caller's CPU.
         fn is_crowded(&self) -> bool {
             self.runnable.load(Ordering::Relaxed) > CPUS
         }

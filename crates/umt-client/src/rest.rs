@@ -8,8 +8,8 @@ use crate::records::Resting;
 use crate::shared::{said, seen};
 use crate::together;
 
-/// Calls `sleep` because the thread has no work. Meanwhile the thread counts as neither running nor blocked, and the kernel wakes no standby for this
-/// sleep.
+/// Calls `sleep` because the thread has no work. Meanwhile the thread counts as neither running nor blocked, and the kernel does not wake a standby
+/// when the sleep begins.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();
     // If another thread queued a task and did not see this mark, it queued the task before the mark was set. So `look_before_rest` finds the task.

@@ -12,12 +12,12 @@ pub fn count(cell: u64) -> u64 {
     cell & COUNT
 }
 
-/// Returns the thread-time integral W(t), modulo 2^44 ns.
+/// Returns W(t), the integral over time of the cell's count, modulo 2^44 ns: the thread time of the counted threads.
 pub fn thread_time_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(count(cell).wrapping_mul(t_ns)) & SUM
 }
 
-/// Returns the presence integral I(t), modulo 2^44 ns.
+/// Returns I(t), the time for which the cell's count was not 0, modulo 2^44 ns.
 pub fn presence_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(if count(cell) > 0 { t_ns } else { 0 }) & SUM
 }

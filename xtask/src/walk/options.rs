@@ -52,7 +52,7 @@ pub enum Part {
     User,
     /// A container without privileges
     Container,
-    /// `nohup make test` in a clone called coxswain, with Open MPI beside MPICH
+    /// Run `nohup make test` in a git clone called coxswain, on a system with both Open MPI and MPICH
     Test,
 }
 

@@ -3,7 +3,7 @@
 /// The amount of work and of blocking in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Size {
-    /// Repeats of the arithmetic.
+    /// Value of the application's option `--work`: how many times its arithmetic is repeated.
     pub work: u64,
     /// Steps from one snapshot to the next; 0: no snapshots.
     pub every: u32,

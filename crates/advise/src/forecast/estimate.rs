@@ -36,7 +36,7 @@ impl Estimate {
 
 /// Returns one standard error of the part `p`, if it was estimated from `samples` samples.
 pub(super) fn sampling_error(p: f64, samples: u64) -> f64 {
-    // The rule of succession: a part of 0 among few samples is not certain either.
+    // Laplace's rule of succession: even if none of a few samples is a hit, the true part may be above 0.
     let n = samples as f64 + 2.0;
     let p = (p * samples as f64 + 1.0) / n;
     (p * (1.0 - p) / n).sqrt()

@@ -18,19 +18,19 @@ macro_rules! refusing {
     )* };
 }
 
-/// Defines placeholders of interposed functions. (On x86-64, these functions pass on their argument and their return address.)
+/// Defines interposed functions that only end the process on aarch64. (On x86-64, they pass on their argument and their return address.)
 #[macro_export]
 macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// Defines placeholders of interposed functions. (On x86-64, these functions ask another function where to continue.)
+/// Defines interposed functions that only end the process on aarch64. (On x86-64, they ask another function where to continue.)
 #[macro_export]
 macro_rules! dispatched {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// Defines a placeholder of a function that is not interposed. (On x86-64, it asks another function where to continue.)
+/// Defines a function that is not interposed, and only ends the process on aarch64. (On x86-64, it asks another function where to continue.)
 #[macro_export]
 macro_rules! dispatched_inside {
     ($name:ident => $inner:path) => {
@@ -41,7 +41,7 @@ macro_rules! dispatched_inside {
     };
 }
 
-/// Defines placeholders of interposed functions. (On x86-64, these functions continue at one of two other functions.)
+/// Defines interposed functions that only end the process on aarch64. (On x86-64, they continue at one of two other functions.)
 #[macro_export]
 macro_rules! ours_or_dispatched {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
@@ -49,7 +49,7 @@ macro_rules! ours_or_dispatched {
     };
 }
 
-/// Defines placeholders of interposed functions. (On x86-64, these functions continue at the address in a variable.)
+/// Defines interposed functions that only end the process on aarch64. (On x86-64, they continue at the address in a variable.)
 #[macro_export]
 macro_rules! by_pointer {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $place;)* } };

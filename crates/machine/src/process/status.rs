@@ -67,8 +67,8 @@ pub(super) fn switches(text: &str) -> Option<Switches> {
     Some(Switches { voluntary: number("voluntary_ctxt_switches")?, involuntary: number("nonvoluntary_ctxt_switches")? })
 }
 
-/// Reads a status text. Lines that a kernel does not print leave the default, except for the process id, which every
-/// kernel prints.
+/// Parses a status text. If the kernel does not print a line, its field keeps the default value. Only the process id
+/// is required, because every kernel prints it.
 pub(super) fn parse(text: &str) -> Result<Status, String> {
     let value = |name: &str| value(text, name);
     let wrong = |name: &str, value: &str| format!("{name}: {value:?} does not have the form that proc(5) describes");

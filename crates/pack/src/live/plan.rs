@@ -36,7 +36,7 @@ impl Default for How {
     }
 }
 
-/// Where the processes started. An OpenMP runtime counts its allowed CPUs when it starts, and this number decides
+/// On which CPUs a process started. An OpenMP runtime counts its allowed CPUs when it starts, and this number decides
 /// whether its threads spin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Began {
@@ -54,7 +54,7 @@ pub enum Began {
 pub struct Plan {
     /// The processes; with [`How::children`], also the processes that they start.
     pub pids: Vec<u32>,
-    /// Where the processes started.
+    /// On which CPUs the processes started.
     pub began: Began,
     /// The CPUs on which the threads are packed.
     pub cpus: Vec<u32>,

@@ -35,7 +35,8 @@ struct Tally {
     /// found it spinning.
     looks: u64,
     spinning: u64,
-    /// The highest number of barriers that any thread of the process had passed when this thread's CPU time last grew.
+    /// Number of barriers that the most advanced thread of the process had passed at the last poll that found more CPU
+    /// time for this thread.
     latest: u64,
 }
 

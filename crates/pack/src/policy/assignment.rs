@@ -309,8 +309,8 @@ impl Arrange for Assignment {
         }
     }
 
-    /// Ends rotation: the kernel places all threads. They are spread evenly first, because the kernel leaves threads
-    /// that keep their CPUs busy where they are for a long time.
+    /// Ends rotation; from now on, the kernel places the threads. They are spread evenly first, because the kernel may
+    /// take long to move threads if all CPUs are busy.
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>) {
         let counts = counts(&self.capacities, self.assigned());
         let surplus = |slots: &[Vec<Member>], slot: Slot| slots[slot].len() > counts[slot];

@@ -112,7 +112,7 @@ unsafe fn copy_firstprivate(
         let align = 1usize << (kind >> 8);
         let mut room = vec![0u8; bytes + align];
         let shift = room.as_ptr().align_offset(align);
-        // SAFETY: the buffer has `align` more bytes than are copied, and the shift is smaller.
+        // SAFETY: the buffer is `align` bytes larger than the copy, and the shift is less than `align`.
         let copy = unsafe { room.as_mut_ptr().add(shift) };
         // SAFETY: the variable has that many bytes.
         unsafe { ptr::copy_nonoverlapping(address.cast::<u8>(), copy, bytes) };

@@ -1,4 +1,4 @@
-//! Builds and writes packets of a trace, and defines the numbers in them.
+//! Builds and writes the packets of a trace, and defines their numeric values: ids, flags and event types.
 
 use std::io::{self, Write};
 

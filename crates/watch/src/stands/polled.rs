@@ -229,7 +229,7 @@ impl Row {
     fn read(&mut self, now_ns: u64) -> Stand {
         match self.look(now_ns) {
             Err(error) if error.is_gone() => self.end(),
-            // If the look fails, an old snapshot is better than none.
+            // If reading the files in /proc fails, the old snapshot is better than none.
             Ok(()) | Err(_) => {}
         }
         self.stand

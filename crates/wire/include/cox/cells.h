@@ -34,13 +34,13 @@ COX_INLINE __u64 cox_cell_count(__u64 cell)
 	return cell & COX_CELL_COUNT;
 }
 
-/* Returns the thread-time integral W(t), modulo 2^44 ns. */
+/* Returns W(t), the integral over time of the cell's count, modulo 2^44 ns: the thread time of the counted threads. */
 COX_INLINE __u64 cox_cell_thread_time(__u64 cell, __u64 t)
 {
 	return ((cell >> COX_CELL_SHIFT) + cox_cell_count(cell) * t) & COX_CELL_SUM;
 }
 
-/* Returns the presence integral I(t), modulo 2^44 ns. */
+/* Returns I(t), the time for which the cell's count was not 0, modulo 2^44 ns. */
 COX_INLINE __u64 cox_cell_presence(__u64 cell, __u64 t)
 {
 	return ((cell >> COX_CELL_SHIFT) + (cox_cell_count(cell) ? t : 0)) & COX_CELL_SUM;

@@ -163,7 +163,10 @@ struct cox_clock {
 #define COX_PROGRAM_MASK 0xff00u
 #define COX_PLACE_SHIFT 16
 
-/* Record of a walk over living threads: one thread, followed by its clock. Has the values that the clock itself gets only when the thread ends. */
+/*
+ * Record of one living thread, from a walk over all of them. The thread's struct cox_clock follows. This record has the values that are stored in the
+ * clock only when the thread ends.
+ */
 struct cox_living {
 	__u64 t_ns;
 	__u64 kernel_cpu_ns;

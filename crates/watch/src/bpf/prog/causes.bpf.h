@@ -75,7 +75,10 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 	return cause_of_file((u64)BPF_CORE_READ(p, files), fd);
 }
 
-/* Blocks shorter than this may reuse the result for the same call on the same descriptor number. */
+/*
+ * If a thread blocks for less than this time, the cause may be taken from its last block in the same system call on the same descriptor number, and
+ * the descriptor's file is not looked up again.
+ */
 #define FD_REUSE_NS 20000
 
 /*

@@ -252,7 +252,7 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 	m->process = process + 1;
 }
 
-/* Stops tracking the thread until its process asks again. Rings no standby. */
+/* Stops tracking the thread until its process asks again. Does not itself ring a doorbell to wake a standby. */
 COX_INLINE void let_go(struct cox_monitored *m)
 {
 	struct cox_umt_said *said = said_by(m->process - 1);
