@@ -12,7 +12,7 @@ use crate::stats::Bracket;
 /// All measurements of one experiment.
 #[derive(Debug)]
 pub struct Rounds<V> {
-    /// The plain measurements, in order of time.
+    /// The plain measurements (without a treatment), in order of time.
     pub plain: Vec<V>,
     /// For each treatment, one bracket per round: its measurement, with the plain measurements just before and after it.
     pub treated: Vec<Vec<Bracket<V>>>,

@@ -37,7 +37,7 @@ pub fn by_helper(wanted: Wanted) -> Result<Box<dyn Observer>, WatchError> {
 /// helper.
 ///
 /// # Errors
-/// The reason why neither process can.
+/// The reason why neither this process nor the helper can provide them.
 pub fn doorbells() -> Result<Box<dyn Doorbells>, WatchError> {
     if may_itself() {
         return Ok(Box::new(Umt::new(None).map_err(explained)?));

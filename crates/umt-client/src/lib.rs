@@ -25,7 +25,7 @@
 //!    block like any other, so step 2 applies to it.
 //!
 //! With records, the thread that the kernel wakes at a switch-out does step 2. The kernel has written the record before it wakes the thread, and the
-//! thread reads the queues after a full fence (`records::left`). The sleep of a standby, and of a tracked thread without work, wakes no thread.
+//! thread reads the queues after a full fence (`records::left`). If a standby, or a tracked thread without work, begins to sleep, no thread is woken.
 //! Therefore such a thread looks at the queues itself, in the kernel's place: it first marks itself as resting, and then reads the queues after a
 //! full fence ([`rest`]).
 //!

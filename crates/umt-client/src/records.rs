@@ -196,7 +196,7 @@ impl Resting {
         resting
     }
 
-    /// Stops the thread's log, so that its sleep wakes no standby.
+    /// Stops the thread's log of switches, so that the kernel does not wake a standby when the thread begins to sleep.
     pub(crate) fn stop_log(&self) {
         self.tell(DISABLE);
     }

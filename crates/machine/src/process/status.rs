@@ -17,7 +17,7 @@ impl Capabilities {
     /// Allows privileged BPF operations (Linux 5.8).
     pub const BPF: u32 = 39;
 
-    /// Returns whether the capability of that number (include/uapi/linux/capability.h) is in the set.
+    /// Returns whether the set contains the capability with this number (include/uapi/linux/capability.h).
     #[must_use]
     pub fn has(self, capability: u32) -> bool {
         self.0.checked_shr(capability).is_some_and(|bits| bits & 1 == 1)

@@ -24,7 +24,7 @@ use crate::proc::{check, failed, suspended_ns};
 const PAUSE_PER_POLL: u64 = 50;
 /// Longest pause, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
-/// Assumed time between a thread's block and the look that finds it blocked, nanoseconds. In that time another thread had its CPU.
+/// Assumed time between a thread's block and the poll that finds it blocked, nanoseconds. In that time another thread had its CPU.
 const SLEPT_BEFORE_NS: u64 = 50_000;
 
 /// Number of threads whose files stay open. A process may usually have 1024 descriptors.
@@ -74,7 +74,7 @@ impl Drop for Open {
     }
 }
 
-/// A thread as it was at the last look.
+/// A thread as it was when its files were last read.
 struct Row {
     files: TaskFiles,
     /// Set if the thread's files stay open.
@@ -260,7 +260,7 @@ impl Row {
             self.counted_ns = now_ns;
         }
         if sums != self.sums {
-            // The thread left its CPU at some time since the last look. If the caller has just taken over the CPU, the thread left it just now.
+            // The thread left its CPU at some time since the last reading. If the caller has just taken over the CPU, the thread left it just now.
             self.stand.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
         (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);

@@ -189,7 +189,7 @@ __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 		what |= COX_UMT_TELL_IDLE;
 	bell = said->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
 	now = bpf_ktime_get_ns();
-	/* A full ring buffer wakes no reader. That is right: the reader was woken by an earlier ring that it has not read yet. */
+	/* If the ring buffer is full, its reader is not woken. That is right: an earlier entry, which it has not read yet, has woken it. */
 	if (bell)
 		bpf_ringbuf_output(bell, &now, sizeof(now), 0);
 	return 0;
