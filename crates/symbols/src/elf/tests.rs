@@ -132,18 +132,22 @@ fn a_debug_link_leads_to_regular_files_of_bounded_length_only() {
     built.tool("strip", &[&program], &[]);
     built.tool("objcopy", &[&format!("--add-gnu-debuglink={debug}"), &program], &[]);
     assert_eq!(name(&built.image(), start).as_deref(), Some("hidden"));
+    let contents = fs::read(&debug).expect("read");
     File::options().write(true).open(&debug).expect("open").set_len(1 << 42).expect("sparse");
     assert_eq!(name(&built.image(), start), None, "reading all of it would take an hour");
     fs::remove_file(&debug).expect("remove");
     built.tool("mkfifo", &[&debug], &[]);
     assert_eq!(name(&built.image(), start), None, "opening a FIFO would wait for its writer");
-    // The checksum would be right, but what the program names is not in its folder.
-    fs::remove_file(&debug).expect("remove");
-    let (elsewhere, link) = (built.at("elsewhere"), "/proc/self/pagemap");
-    fs::write(&elsewhere, link).expect("write");
-    let section = format!(".gnu_debuglink={elsewhere}");
+    // The file and its checksum are right, but the link is a path: such a link could also lead into /proc.
+    let (elsewhere, link) = (built.at("elsewhere.debug"), built.at("link"));
+    fs::write(&elsewhere, &contents).expect("write");
+    let mut text = elsewhere.into_bytes();
+    text.resize((text.len() + 4) & !3, 0);
+    text.extend(crc32fast::hash(&contents).to_le_bytes());
+    fs::write(&link, text).expect("write");
+    let section = format!(".gnu_debuglink={link}");
     built.tool("objcopy", &["--remove-section", ".gnu_debuglink", "--add-section", &section, &program], &[]);
-    assert_eq!(name(&built.image(), start), None, "this file has no end");
+    assert_eq!(name(&built.image(), start), None, "a debug link is a file name");
 }
 
 #[test]
