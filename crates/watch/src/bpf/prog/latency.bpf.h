@@ -23,28 +23,37 @@ struct {
 	__uint(value_size, sizeof(struct cox_latencies));
 } latencies SEC(".maps");
 
-COX_INLINE void cox_interval_closed(const struct cox_clock *c, u64 interval, u64 ns)
+/* A global function, so that the verifier checks it once and not again at each call. `flags`: those of the thread's clock. */
+__attribute__((noinline)) int count_interval(u32 flags, u32 interval, u64 ns)
 {
-	u32 at = c->flags >> COX_PLACE_SHIFT;
+	u32 at = flags >> COX_PLACE_SHIFT;
 	struct cox_latencies *l;
 	u64 word;
 
+	if (!has_clocks || interval >= COX_INTERVALS)
+		return 0;
 	if (latency_threads && at) {
 		at += latency_shared - 1;
 	} else {
-		at = (c->flags & COX_PROGRAM_MASK) / (1 << COX_PROGRAM_SHIFT) * latency_cpus + bpf_get_smp_processor_id();
+		at = (flags & COX_PROGRAM_MASK) / (1 << COX_PROGRAM_SHIFT) * latency_cpus + bpf_get_smp_processor_id();
 		/* Programs with numbers above the limit have no histograms. */
 		if (at >= latency_shared)
-			return;
+			return 0;
 	}
 	l = bpf_map_lookup_elem(&latencies, &at);
 	if (!l)
-		return;
+		return 0;
 	word = cox_latency_bucket(ns);
 	if (word < COX_LATENCY_BUCKETS)
 		l->of[interval][word]++;
 	if (l->of[interval][COX_LATENCY_BUCKETS] < ns)
 		l->of[interval][COX_LATENCY_BUCKETS] = ns;
+	return 0;
+}
+
+COX_INLINE void cox_interval_closed(const struct cox_clock *c, u64 interval, u64 ns)
+{
+	count_interval(c->flags, interval, ns);
 }
 
 /* Returns the place of a new thread as bits of its flags, 0 if all places are taken. `number`: how many threads were tracked before it. */
