@@ -217,8 +217,7 @@ impl Trial {
     }
 }
 
-/// Returns how many of `samples` would be waiting if the fraction of waiting were the one that the slots' ticks
-/// observed.
+/// Returns `samples` times the fraction of waiting that the slots' ticks observed.
 fn by_ticks(window: &Window, samples: u64) -> u64 {
     (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
 }

@@ -49,7 +49,7 @@ pub struct Packed {
 pub struct Repack {
     /// The CPUs.
     pub cpus: Option<CpuSet>,
-    /// How many of the allowed CPUs.
+    /// Number of CPUs. cox chooses them from those that the program may use.
     pub ncpus: Option<usize>,
 }
 
@@ -145,8 +145,8 @@ impl Packing {
     }
 }
 
-/// Returns the busy time of `cpus` since the times in `before_ns` that neither the packed program nor cox used, ns; `None` if
-/// it cannot be read.
+/// Returns for how long other programs used `cpus`, ns: the growth of the CPUs' busy time since `before_ns`, less the
+/// CPU time of the packed program and of cox. Returns `None` if the busy time cannot be read.
 fn others_ns(before_ns: &BTreeMap<u32, u64>, cpus: &CpuSet, summary: &Summary) -> Option<u64> {
     let now_ns = busy_ns(&Root::live()).ok()?;
     let since_ns = cpus.iter().filter_map(|cpu| Some(now_ns.get(&cpu)?.saturating_sub(*before_ns.get(&cpu)?)));

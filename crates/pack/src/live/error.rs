@@ -9,7 +9,7 @@ pub enum Error {
     /// Affinity masks cannot be changed, or another session has changed them.
     #[error(transparent)]
     Changes(#[from] changes::Error),
-    /// The process is packed already. Two controllers would undo each other's orders.
+    /// The process is packed already. Two controllers would undo each other's changes of affinity masks.
     #[error("process {0} is packed already")]
     PackedAlready(u32),
     /// One of the threads cannot be moved.

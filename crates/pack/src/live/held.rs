@@ -36,8 +36,8 @@ pub struct Held {
 }
 
 impl Held {
-    /// Carries out an order, unless the program has changed the thread's mask meanwhile: the program's mask has
-    /// priority. Reading the mask costs little compared with the move.
+    /// Carries out an order of the policy (a new affinity mask), unless the program has changed the thread's mask
+    /// meanwhile: the program's mask has priority. Reading the mask costs little compared with the move.
     ///
     /// # Errors
     /// [`changes::Error::Gone`] if the thread has ended; else the kernel's error.
@@ -66,15 +66,15 @@ pub struct Holder<'h> {
     knob_io: &'h LiveKnobIo,
     session: Session<'h>,
     cpus: CpuSet,
-    /// The first thread of each process that was adopted (see `adopt`), with the exclusive right to pack the process.
-    /// For processes that the user named, the right is in `alone`.
+    /// For each process that was adopted (see `adopt`): its first thread, and a lock that keeps other sessions from
+    /// packing the process. `None`: the user named the process, so its lock is in `alone`.
     adopted: BTreeMap<u32, (Thread, Option<Right>)>,
     /// For each thread by id: the thread itself if the session has changed it, else its nearest changed ancestor. A
     /// thread that ended before cox saw it may have children that inherited cox's masks through it.
     origin: BTreeMap<u32, Thread>,
-    /// The exclusive right to pack each process that the user named.
+    /// For each process that the user named: a lock that keeps other sessions from packing it.
     alone: BTreeMap<u32, Right>,
-    /// Threads that are not moved.
+    /// Threads that cox could not take control of; they are not moved.
     left: Failures,
 }
 
@@ -184,8 +184,8 @@ impl<'h> Holder<'h> {
         }
     }
 
-    /// Forgets a thread that has ended. If it was the first thread of its process, the process may have ended too,
-    /// and another session may pack a new process with the same id.
+    /// Forgets a thread that has ended. If it was the first thread of its process, also releases the lock on the
+    /// process: the process may have ended too, and another session may then pack a new process with the same id.
     pub fn forget(&mut self, tid: u32) {
         self.origin.remove(&tid);
         self.adopted.remove(&tid);
@@ -226,7 +226,7 @@ impl<'h> Holder<'h> {
             return Ok(());
         }
         // If the first thread has ended, it cannot be found by the process's id. Then the process is not adopted, and
-        // its other threads are taken one by one.
+        // cox takes control of its other threads one by one.
         let Ok(leader) = self.knob_io.thread(pid) else { return Ok(()) };
         let right = match self.alone.contains_key(&pid) {
             true => None,

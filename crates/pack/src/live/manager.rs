@@ -1,4 +1,5 @@
-//! The manager: notices new and ended threads, checks whether their code spins, and ends windows.
+//! The manager: notices new and ended threads, and checks whether their code spins. At the end of each window (an
+//! interval of observation), it lets the policy decide what to do next.
 
 mod ending;
 
@@ -149,8 +150,9 @@ struct Newcomer {
 }
 
 struct Living {
-    /// `None`: the thread is not a member, or not yet. Helpers of the preload library never become members. They are
-    /// managed only so that their masks are restored.
+    /// The thread's number in the policy. `None`: the policy does not assign the thread to slots, or not yet. The
+    /// preload library's own threads (helpers) never get a number; they are managed only so that their masks are
+    /// restored.
     member: Option<Member>,
     stand: usize,
     tgid: u32,
@@ -182,7 +184,8 @@ impl Manager<'_> {
         if let Ok(mut core) = self.shared.core.lock() {
             core.controller.start(start_ns, own_before_ns);
         }
-        // This comes before any measurement, because a program whose libgomp stops spinning behaves differently.
+        // Look at the preload libraries before any measurement: they may make libgomp stop spinning, which changes how
+        // the program behaves.
         self.preload_pages.look(start_ns, &self.shared.sensors.preload_pages);
         while !self.shared.over.load(Ordering::Acquire) {
             let looked = self.look().and_then(|steering| {
@@ -202,7 +205,7 @@ impl Manager<'_> {
         self.finish(start_ns, own_before_ns)
     }
 
-    /// Returns the time until the next look.
+    /// Returns the time until the manager's next pass over the threads.
     fn pause(&self, steering: bool) -> Duration {
         match self.polls.as_ref().and_then(|polls| polls.pause(LOOK.1)) {
             Some(pause) => pause,
@@ -215,8 +218,8 @@ impl Manager<'_> {
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.stands.take_samples()?;
         if !samples.is_empty() {
-            // Look up all samples once before the code is judged: the first look-up of an unknown address only puts the
-            // address into the queue of code to judge.
+            // Look up all samples once before it is judged which code spins: the first look-up of an unknown address
+            // only puts the address into the queue of code to judge.
             for sample in &samples {
                 self.shared.sensors.spins.waited_in(sample);
             }
@@ -311,7 +314,8 @@ impl Manager<'_> {
         let given = table.given();
         let (mut new, mut passed_ns) = (Vec::new(), 0);
         while self.known < given {
-            // A snapshot that is just being written is read at the next look, to keep the order.
+            // If a snapshot is just being written, stop here. The next pass reads it and all later ones, in the order
+            // of their creation.
             let Some(stand) = table.read(self.known) else { break };
             if has_ended(&stand) {
                 self.holder.passed(&stand);
@@ -327,7 +331,8 @@ impl Manager<'_> {
         new
     }
 
-    /// Lets managed threads join, and removes members that have ended.
+    /// Adds newly managed threads to the policy's members. Removes members that have ended, that are helpers of the
+    /// preload library, or whose affinity mask was changed by the program or by another process than cox.
     fn keep(&mut self, held: Vec<(usize, Held)>) -> Result<(), super::Error> {
         let table = self.stands.table();
         for (stand_number, held) in held {

@@ -43,7 +43,7 @@ pub enum Began {
     /// The processes have not started yet: they will start on the CPUs of this pack.
     #[default]
     Here,
-    /// The processes started outside a pack, on all CPUs that they may use now.
+    /// The processes started outside a pack, on the CPUs that they are allowed to use until they are packed.
     Outside,
     /// The processes started in another pack, which has this number of CPUs.
     Packed(usize),
@@ -54,7 +54,7 @@ pub enum Began {
 pub struct Plan {
     /// The processes; with [`How::children`], also the processes that they start.
     pub pids: Vec<u32>,
-    /// On which CPUs the processes started.
+    /// The CPUs on which the processes started: those of this pack, of another pack, or of no pack.
     pub began: Began,
     /// The CPUs on which the threads are packed.
     pub cpus: Vec<u32>,
@@ -62,7 +62,7 @@ pub struct Plan {
     pub capacities: Vec<u64>,
     /// The options.
     pub how: How,
-    /// The helper that traces threads if this process may not.
+    /// Starts BPF programs in a helper process, in case this process may not load them.
     pub helping: Option<Helping>,
     /// cox's command line, for the journal.
     pub command: String,

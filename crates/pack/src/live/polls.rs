@@ -35,8 +35,8 @@ struct Tally {
     /// found it spinning.
     looks: u64,
     spinning: u64,
-    /// Number of barriers that the most advanced thread of the process had passed at the last poll that found more CPU
-    /// time for this thread.
+    /// Number of barriers that the most advanced thread of the process had passed. Updated by each poll that finds that
+    /// this thread has used CPU time since the poll before.
     latest: u64,
 }
 

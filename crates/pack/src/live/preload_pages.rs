@@ -13,9 +13,10 @@ use machine::process::{Mapping, Task};
 use watch::preload_page::{BarrierState, Page, SpinThrottle, is_page};
 use wire::Stand;
 
-/// Validity of orders that cox does not renew, ns. Orders expire, because a killed cox cannot cancel them.
+/// How long orders to a preload library (the number of CPUs of the pack) stay valid unless cox renews them, ns. They
+/// expire, because a killed cox cannot cancel them.
 const ORDERS_NS: u64 = 1_000_000_000;
-/// Remaining validity at which cox renews orders, ns.
+/// cox renews orders that stay valid for less than this time, ns.
 const RENEW_NS: u64 = 600_000_000;
 /// Time between two searches of a process's maps for a page, ns: the first pause, which doubles each time, and the
 /// longest pause.
@@ -108,8 +109,8 @@ struct Process {
     pause_ns: u64,
     /// True once the library has reported whether it throttles spinning.
     judged: bool,
-    /// CPUs that the process was allowed before it was packed. `None` unless these were more than the pack's, and the
-    /// environment does not tell libgomp how to wait.
+    /// Number of CPUs that the process was allowed before it was packed. Set only if these were more than the pack has,
+    /// and no environment variable tells libgomp how to wait: then libgomp may spin.
     wide: Option<u64>,
 }
 
@@ -142,7 +143,7 @@ impl PreloadPages {
         leave(pid, places);
     }
 
-    /// Returns whether a thread is a helper of the preload library, which does none of the program's work.
+    /// Returns whether a thread belongs to the preload library (is a helper), and does none of the program's work.
     pub fn is_helper(&self, tgid: u32, tid: u32, creator_tid: u32) -> bool {
         let page = self.processes.get(&tgid).and_then(|process| process.page.as_ref());
         page.is_some_and(|page| page.is_helper(tid, creator_tid))
@@ -166,7 +167,8 @@ impl PreloadPages {
         }
     }
 
-    /// Cancels all orders, because the program is not packed any more. Returns what the preload libraries did.
+    /// Cancels the orders to all preload libraries, because the program is not packed any more. Returns what the
+    /// libraries did.
     pub fn end(&mut self) -> PreloadSummary {
         for page in self.processes.values().filter_map(|process| process.page.as_ref()) {
             page.order(0, 0);
@@ -177,7 +179,7 @@ impl PreloadPages {
 }
 
 impl Drop for PreloadPages {
-    /// Cancels all orders even after a failure elsewhere.
+    /// Cancels the orders to all preload libraries, even after a failure elsewhere.
     fn drop(&mut self) {
         self.end();
     }
@@ -188,8 +190,9 @@ impl Process {
         Process { pid, pause_ns: PAUSE_NS.0, ..Process::default() }
     }
 
-    /// Opens the page if a library has been loaded, or the program has been replaced by exec. Without a library, records
-    /// that a libgomp spins, because nothing can stop it.
+    /// Searches the process's maps for the page of a preload library, and opens the page if it is new (after the
+    /// library was loaded, or after an exec). If there is no library but libgomp spins, records this, because nothing
+    /// can stop it.
     fn look_at_maps(&mut self, root: &Root, cpus: u32, places: &Places, preloads: &mut PreloadSummary) {
         let task = Task::process(root, self.pid);
         // The process is ending, or cox may not read its maps, or its first thread has ended, which hides the maps.

@@ -15,7 +15,7 @@ use crate::policy::{Doing, Member, Observation, Order, Sense};
 
 /// State that the tickers and the manager share: the policy and the members under a lock, all other fields without one.
 pub struct Shared {
-    /// Policy and members.
+    /// The policy, and the threads that it places (members).
     pub core: Mutex<Core>,
     /// Sensors of the program's threads.
     pub sensors: Sensors,
@@ -27,17 +27,17 @@ pub struct Shared {
     pub without_ticker: AtomicU32,
 }
 
-/// Policy and members.
+/// The policy, and the threads that it places (members).
 pub struct Core {
     /// The controller, which contains the policy.
     pub controller: Controller,
     /// Managed threads, by member number.
     pub members: Vec<Held>,
-    /// Orders that could not be carried out. Orders for threads that had ended are not counted.
+    /// Orders of the policy that could not be carried out. Orders for threads that had ended are not counted.
     pub failures: Failures,
     /// The log of orders, if one is wanted.
     pub log: Option<Vec<Placed>>,
-    /// Buffer that is kept so that a period allocates no memory.
+    /// Buffer for orders. It is kept so that the end of a period allocates no memory.
     orders: Vec<Order>,
 }
 

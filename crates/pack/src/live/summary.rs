@@ -21,7 +21,7 @@ pub struct Summary {
     pub threads: usize,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
-    /// The policy's sums.
+    /// Sums that the policy kept over the session: observations, CPU time, and how long threads were rotated.
     pub totals: Totals,
     /// Efficiency of the pack without rotation.
     pub without: Option<f64>,
@@ -51,7 +51,7 @@ pub struct Summary {
     pub trial: Option<Seen>,
 }
 
-/// An order that was carried out.
+/// An order of the policy (a new affinity mask for a thread) that was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// Time on CLOCK_MONOTONIC, ns.

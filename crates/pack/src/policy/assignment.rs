@@ -206,13 +206,14 @@ impl Assignment {
         self.seen.spun_ns += ran_ns - useful_ns;
         let yielded = std::mem::replace(&mut thread.yields, observation.yields);
         let mut slept = false;
-        // A sleeping thread has not passed the barrier yet.
+        // A thread that still sleeps has not passed the barrier yet. Its block counts only once it is runnable again.
         if thread.runnable {
             slept = std::mem::replace(&mut thread.blocks, observation.blocks) != observation.blocks;
         }
         let was_let_go = thread.spins && !spins;
         if was_let_go {
-            // The thread was working when it was switched out, so the others had been released by then.
+            // The thread was working when it was switched out, so by then the threads that waited with it had been
+            // released.
             self.let_go_ns = self.let_go_ns.max(observation.out_ns);
             self.let_go();
         }
@@ -337,7 +338,8 @@ impl Arrange for Assignment {
         }
     }
 
-    /// Ends a slot's period: divides its threads and those of the least served thread's slot anew.
+    /// Ends a slot's period: takes the threads of this slot and of the slot that has the least served thread, and
+    /// divides them anew between the two slots.
     fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.look_at(slot, now_ns, sense);
         let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[slot], now_ns));

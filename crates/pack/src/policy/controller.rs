@@ -98,7 +98,7 @@ impl Controller {
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
     }
 
-    /// Returns what the slots do now. They rest until the first [`Controller::look`].
+    /// Returns what the slots do now: rest, measure or rotate. They rest until the first [`Controller::look`].
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
@@ -160,8 +160,8 @@ impl Controller {
         seen.yielding += yielding;
     }
 
-    /// Decides what comes next if a window is over. To be called every 10 to 20 ms. Returns true if the action
-    /// changed.
+    /// If a window is over, chooses the next action (rest, measure or rotate). Must be called every 10 to 20 ms.
+    /// Returns true if the action changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.mode.until_ns() {
             let window = self.close_window(now_ns, own_ns, sense);
@@ -170,7 +170,7 @@ impl Controller {
         self.take_up(self.mode.action(), now_ns, sense, orders)
     }
 
-    /// Makes the slots do `is` from now on, whatever the mode has decided. Returns true if that is a change.
+    /// Starts the action `is` on all slots, whatever the mode has decided. Returns true if the action changed.
     pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let was = self.action;
         if was == is {

@@ -79,14 +79,14 @@ impl Order {
 /// The reason why a thread gets another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A rule that assigns all threads at the same time.
+    /// All threads were assigned anew at the same time (by other rules, for comparison).
     Rules,
-    /// Among the threads on the two CPUs, the progress of the most served and of the least served one differs by this
-    /// time, ns.
+    /// Progress is unequal: on the two CPUs whose threads were divided anew, this much progress lies between the most
+    /// and the least served thread, ns.
     Behind(u64),
-    /// A thread on one of the two CPUs spins: it waits for other threads in a loop.
+    /// A thread spins (waits for other threads in a loop) on one of the two CPUs whose threads were divided anew.
     Spins,
-    /// One of the two CPUs had no runnable thread.
+    /// One of the two CPUs whose threads were divided anew had no runnable thread.
     SlotFree,
     /// The thread has just joined.
     Joined,

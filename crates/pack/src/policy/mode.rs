@@ -43,8 +43,9 @@ const LOOK_SELDOM_NS: u64 = 4_000_000;
 /// How long the kernel needs to spread threads again after rotation ends: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
 
-/// The settling time is cut short if spinning takes more than 1 - `NO_DOUBT` of the slots' time: the gain is then
-/// beyond doubt, and the program should not suffer up to 13 times slower barriers only to make the figure exact.
+/// If spinning takes more than 1 - `NO_DOUBT` of the slots' time, cox does not wait for the end of the settling time
+/// ([`SETTLE_NS`]): the gain is then beyond doubt, and the program should not suffer up to 13 times slower barriers
+/// only to make the figure exact.
 const NO_DOUBT: f64 = 0.75;
 
 /// The value of `NO_DOUBT` for the first half of the settling time.
@@ -190,7 +191,7 @@ pub struct Mode {
     settled: bool,
     /// True during the first half of the settling time.
     soon: bool,
-    /// True until something is known about the program.
+    /// True until it is judged for the first time whether rotation helps. Until then, the program may only be starting.
     starting: bool,
     /// Efficiency without rotation at the last measurement.
     without: Option<f64>,
@@ -244,8 +245,8 @@ impl Mode {
         self.until_ns
     }
 
-    /// Returns the efficiencies without and with rotation. The first is `None` if the kernel had no time to spread the
-    /// threads while it was measured; the second is that of the period in use.
+    /// Returns the efficiencies without and with rotation. The first is `None` if it was measured before the kernel had
+    /// time to spread the threads; the second is that of the period in use.
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
         (self.without.filter(|_| self.settled), self.search.efficiency())

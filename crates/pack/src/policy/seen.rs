@@ -2,7 +2,7 @@
 
 use super::observation::{Doing, Observation, Slot};
 
-/// A thread that was switched out at most this long before a tick was switched out by the tick.
+/// If a thread was switched out at most this long before a tick, the tick counts as the cause.
 const JUST_NOW_NS: u64 = 100_000;
 
 /// Sums of what was observed on the slots since the last reset.

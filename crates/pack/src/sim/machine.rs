@@ -66,7 +66,7 @@ pub struct Outcome {
     pub run_ns: Vec<u64>,
     /// CPU time of the controller, ns.
     pub own_ns: u64,
-    /// The policy's sums.
+    /// Sums that the policy kept: observations, CPU time, and how long threads were rotated.
     pub totals: Totals,
     /// The longest time for which a runnable thread did not run, ns.
     pub longest_wait_ns: u64,

@@ -36,7 +36,7 @@ impl Manager<'_> {
         self.shared.over.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();
-            // A ticker that panicked has no more periods to end.
+            // A panic of the ticker does not matter any more: no period has to be ended.
             let _ = ticker.join();
         }
         self.complain();

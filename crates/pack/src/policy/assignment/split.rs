@@ -45,7 +45,7 @@ impl Side {
 /// A runnable thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The CPU it is on.
+    /// The CPU that the thread is on.
     pub side: Side,
     /// True if the thread spins.
     pub spins: bool,
