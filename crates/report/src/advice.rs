@@ -27,7 +27,7 @@ pub struct Advice {
     pub cpu_list: Option<String>,
     /// The run on which the advice is based.
     pub run: Run,
-    /// Where and when that run was measured.
+    /// Where and when the run on which the advice is based was measured.
     #[serde(default)]
     pub provenance: Option<Provenance>,
     /// The forecast for each way to run the program.
@@ -83,7 +83,7 @@ impl Advice {
         lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Formats the line above the forecasts: what they are based on.
+    /// Formats the line above the forecasts, which names the run on which they are based.
     fn now(&self) -> String {
         let (threads, now) = (counted(self.forecast.threads, "thread"), &self.run);
         let on = counted(self.forecast.cpus, "CPU");

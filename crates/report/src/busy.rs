@@ -39,7 +39,7 @@ pub(crate) fn bars(program: &Program) -> Vec<Bar> {
     ranges.iter().zip(permille(&sums)).map(|(range, permille)| Bar { cpus: name(range), permille }).collect()
 }
 
-/// Returns `CPUs in use: 0 for 1.2 % of the time, 1 for 98.8 %`, without what would be printed as 0.0 %.
+/// Returns `CPUs in use: 0 for 1.2 % of the time, 1 for 98.8 %`. Numbers of CPUs whose part would be printed as 0.0 % are left out.
 pub(crate) fn in_use(program: &Program) -> Option<String> {
     let bars = bars(program).into_iter().filter(|bar| bar.permille > 0);
     let words: Vec<String> = bars.map(|bar| format!("{} for {}", bar.cpus, percent(bar.permille))).collect();

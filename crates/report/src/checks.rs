@@ -26,22 +26,22 @@ pub struct Checks {
     pub worst_gap: f64,
     /// The thread with the worst gap; 0 if every thread's states sum to its wall time.
     pub worst_gap_tid: u32,
-    /// |ours − kernel| / kernel, for Σ (wake delay + preempt wait) against `run_delay`. Absent if `run_delay` was not read, or if the kernel's
-    /// sum is below its minimum.
+    /// Relative difference |ours − kernel| / kernel between cox's Σ (wake delay + preempt wait) and the kernel's Σ `run_delay`. Absent if
+    /// `run_delay` was not read, or if the kernel's sum is below `run_delay.minimum_ns`.
     pub run_delay_difference: Option<f64>,
     /// The two sums of `run_delay_difference`; absent if `run_delay` was not read.
     #[serde(default)]
     pub run_delay: Option<Compared>,
-    /// |ours − kernel| / kernel, for Σ (run − steal − interrupts) against the kernel's CPU clocks. Absent if the clocks were not read, or if the
-    /// kernel's sum is below its minimum.
+    /// Relative difference |ours − kernel| / kernel between cox's Σ (run − steal − interrupts) and the sum of the kernel's CPU clocks. Absent if
+    /// the clocks were not read, or if the kernel's sum is below `cpu_time.minimum_ns`.
     pub cpu_time_difference: Option<f64>,
     /// The two sums of `cpu_time_difference`; absent if the clocks were not read.
     #[serde(default)]
     pub cpu_time: Option<Compared>,
-    /// Σ run of all threads. If it exceeds `capacity_ns`, the account is wrong.
+    /// Run time of all threads together. If it exceeds `capacity_ns`, the time of all CPUs, the account is wrong.
     #[serde(default)]
     pub run_ns: u64,
-    /// CPUs × window; absent if the number of CPUs is unknown.
+    /// Time of all CPUs: number of CPUs × length of the window; absent if the number of CPUs is unknown.
     #[serde(default)]
     pub capacity_ns: Option<u64>,
     /// True if the threads' run time exceeds the time of the CPUs, in sum or on one CPU. The account is then unreliable.

@@ -116,8 +116,8 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// Like [`plain`], with lines broken at `columns`: in paragraphs, quotations and list items, and in table rows that are longer. Code and headings
-/// stay unchanged.
+/// Like [`plain`], but breaks lines at `columns`: the lines of paragraphs, quotations and list items, and table rows that are longer than
+/// `columns`. Code and headings stay unchanged.
 #[must_use]
 pub fn within(text: &str, columns: usize) -> String {
     let mut out = Vec::new();
@@ -186,7 +186,7 @@ fn marker(line: &str) -> Option<usize> {
     line[mark..].starts_with(' ').then_some(mark + 1)
 }
 
-/// Lines that are broken together: a paragraph, a quotation or a list item.
+/// A paragraph, a quotation, a list item or a table row: its words are collected, and then broken into lines anew.
 #[derive(Default)]
 struct Block {
     first: String,

@@ -32,7 +32,7 @@ struct Cell {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Median(f64),
-    /// The figure is a quotient whose divisor is 0 in `runs` of the `of` runs.
+    /// The figure is a quotient whose divisor is 0 in some of the cell's runs: in `runs` out of `of` runs.
     Undefined {
         runs: usize,
         of: usize,

@@ -14,7 +14,8 @@ ledger::figures! {
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct OverlapCounts {}
     figures of counts {
-        /// Processes that asked for doorbells. A process does so when it has a parallel region with tasks that gcc compiled.
+        /// Processes that asked cox for doorbells, which wake parked standbys.
+        /// A process does so when it has a parallel region with tasks that gcc compiled.
         processes: u64, sum;
         /// Standby threads that were created.
         standbys: u64, sum;
@@ -22,11 +23,11 @@ ledger::figures! {
         tasks: u64, sum;
         /// Number of times that a thread of the runtime (one of the program's own, or a standby) blocked.
         blocks: u64, sum;
-        /// Doorbells that were rung. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
+        /// Number of times that a doorbell was rung to wake a standby. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
         rings: u64, sum;
-        /// Doorbells that the program's own threads rang, because they created tasks while CPUs were idle. `rings` includes them.
+        /// Number of rings by the program's own threads, because they created tasks while CPUs were idle. `rings` includes them.
         own_rings: u64, sum;
-        /// Doorbells after which the woken standby found no task. `rings` includes them.
+        /// Number of rings after which the woken standby found no task. `rings` includes them.
         empty_rings: u64, sum;
         /// Number of times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
         surrenders: u64, sum;
@@ -69,8 +70,8 @@ pub struct OverlapReport {
     /// Blocked time of all threads together (`ns`), by `cause`. Not included are futexes (threads that wait for tasks), and poll, select and epoll in
     /// standbys: these are waits for doorbells, but also waits of the tasks that standbys run.
     pub blocked_by: Vec<Blocked>,
-    /// Time from BPF's or the sentinel's ring (`perf`, `leader`: from the block) to the standby's first task, in microseconds: median and 99th
-    /// percentile, within 9 %. Times above 0.86 ms count as 0.94 ms.
+    /// How long a woken standby takes to start its first task, in microseconds: median and 99th percentile, within 9 %. The time begins when BPF
+    /// or a sentinel rings the doorbell; with `perf` and `leader`, when the other thread blocks. Times above 0.86 ms count as 0.94 ms.
     pub delay_us: Option<(f64, f64)>,
     /// Why there were no doorbells, or no standbys, as sentences.
     #[serde(alias = "complaints")]
@@ -81,11 +82,11 @@ pub struct OverlapReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Noticed {
-    /// eBPF noticed them and rang doorbells.
+    /// eBPF programs noticed blocked threads and rang doorbells, which wake standbys.
     Bpf,
-    /// The kernel's records of switches showed them; a record wakes a standby.
+    /// The kernel's records of context switches showed blocked threads; a record wakes a standby.
     Perf,
-    /// The kernel's records of switches showed them; a record wakes one leader thread, which rings the standbys' doorbells.
+    /// The kernel's records of context switches showed blocked threads; a record wakes one leader thread, which rings the standbys' doorbells.
     Leader,
     /// Threads of the idle class noticed that a CPU was idle.
     StandbyIdle,

@@ -160,7 +160,8 @@ const MOST_OTHERS: f64 = 0.3;
 /// Shortest run for which the other programs' share is given, nanoseconds.
 const LEAST_WALL_NS: u64 = 100_000_000;
 
-/// Returns the part of the pack's CPU time, `slots_ns` within `wall_ns`, that other programs had. Returns `None` if the run was too short.
+/// Returns the part of the pack's CPU time that other programs had. `slots_ns`: CPU time that the pack offered in the wall time `wall_ns`. Returns
+/// `None` if the run was too short.
 #[must_use]
 pub fn others_share(others_ns: u64, slots_ns: u64, wall_ns: u64) -> Option<f64> {
     (wall_ns >= LEAST_WALL_NS && slots_ns > 0).then(|| (others_ns as f64 / slots_ns as f64).min(1.0))
@@ -177,7 +178,7 @@ pub fn confidence_beside(others: f64) -> Confidence {
 }
 
 impl PackReport {
-    /// Returns a lower bound on the wall time of any packing: the time that the pack's CPUs need for the useful CPU time.
+    /// Returns a lower bound on the wall time, however the threads are packed: the time that the pack's CPUs need for the useful work.
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
         let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));

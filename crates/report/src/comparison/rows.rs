@@ -10,7 +10,7 @@ use crate::table::{Align, Table};
 
 /// The comparison of one group with the first one.
 pub(crate) struct Beside<'s> {
-    /// The answer on wall time, as a sentence.
+    /// How wall time changed, as a sentence.
     pub answer: Option<String>,
     /// The figures, ordered by verdict.
     pub table: Table<'s>,

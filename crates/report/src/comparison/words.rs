@@ -6,7 +6,7 @@ use compare::{Verdict, stats::Estimate};
 
 use super::{Row, is_a_time};
 
-/// Formats the numbers of runs: `15 runs`, or both numbers if they differ.
+/// Formats the numbers of runs of two groups: `15 runs` if they are equal, otherwise `15 and 12 runs`.
 pub(super) fn number([a, b]: [u64; 2]) -> String {
     if a == b { counted(a, "run") } else { format!("{a} and {b} runs") }
 }

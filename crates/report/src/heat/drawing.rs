@@ -137,7 +137,7 @@ impl Place {
         (dashed.to_owned(), self.plain().to_owned())
     }
 
-    /// Returns the attributes of a cell, from pale to dark, and of text that is readable on it.
+    /// Returns the attributes of a cell whose colour shows `heat` (0 is the palest, 1 the darkest), and of text that is readable on this colour.
     fn colour(self, heat: f64) -> (String, String) {
         if self == Place::Page {
             let shade = 1 + (heat * (SHADES - 1) as f64).round() as u64;

@@ -14,7 +14,7 @@ use crate::round::{percent, permille};
 /// A thread counts as one that slept all the time if it was blocked for at least this part of its life, tenths of a percent.
 pub(super) const ALL_THE_TIME: u64 = 995;
 
-/// If fewer threads than this slept all the time, they keep rows of their own.
+/// If fewer rows than this slept all the time, they are not folded up.
 const MANY: usize = 2;
 
 /// Returns whether the threads of `sums` slept all the time.
@@ -22,8 +22,8 @@ pub(super) fn slept(sums: &Sums) -> bool {
     sums.wall_ns > 0 && u128::from(sums.blocked_ns) * 1000 >= u128::from(sums.wall_ns) * u128::from(ALL_THE_TIME)
 }
 
-/// Returns the rows that are folded up, of rows with these threads. Returns no rows if only few threads slept all the time, or if no other row would
-/// be left.
+/// Returns the rows whose threads slept all the time; the page folds them up. `lives`: the threads of each row. Returns no rows if fewer than
+/// [`MANY`] rows slept all the time, or if no other row would be left.
 pub(super) fn rows(lives: &HashMap<Option<u32>, Vec<&Thread>>) -> HashSet<Option<u32>> {
     let asleep = lives.iter().filter(|(_, lives)| slept(&Sums::over(lives.iter().copied())));
     let asleep: HashSet<Option<u32>> = asleep.map(|(row, _)| *row).collect();

@@ -15,13 +15,13 @@ use crate::text::cpus;
 /// Number of threads with a colour of their own: as many as readers with colour blindness can distinguish.
 const COLOURS: usize = 7;
 
-/// If there are more CPUs than this, a column shows only the holder that had the CPU for most of its time.
+/// If there are more CPUs than this, a column (a time interval of one CPU) shows only the thread that had the CPU longest, and not all threads.
 const DIVIDED: usize = 32;
 
-/// The holders that are distinguished, in the order in which a column is stacked.
+/// What had a CPU, as far as colours distinguish it. A column is stacked in the order of the variants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
-    /// One of the threads that ran longest.
+    /// One of the threads that ran longest: they have colours of their own.
     Thread(usize),
     Ours,
     Stranger,
@@ -67,7 +67,7 @@ fn who(holder: Holder, coloured: &[usize]) -> Who {
     }
 }
 
-/// Divides a column of a CPU into one part for each holder, in the order in which the parts are stacked.
+/// Divides a column (a time interval of one CPU) into parts, in the order in which they are stacked. Returns the time of each part.
 fn column(cell: &[(Holder, u64)], coloured: &[usize]) -> BTreeMap<Who, u64> {
     let mut parts = BTreeMap::new();
     for (holder, ns) in cell {
@@ -154,7 +154,7 @@ fn legend(out: &mut Markup, view: &View, coloured: &[usize], paths: &Paths) {
     plot::legend(out, &entries);
 }
 
-/// Draws each column as a stack with one part for each holder, from below. Idle time is left blank.
+/// Draws each column (a time interval of one CPU) as a stack of its parts, from below. Idle time is left blank.
 fn divided(paths: &mut Paths, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     for (x, cell) in lane.cells.iter().enumerate() {
         let parts = column(cell, coloured);
@@ -170,7 +170,8 @@ fn divided(paths: &mut Paths, lane: &Lane, coloured: &[usize], top: u64, height:
     }
 }
 
-/// Draws each column in the colour of the holder that had the CPU for most of its time. Neighbours of one colour are joined in one rectangle.
+/// Draws each column (a time interval of one CPU) in one colour: that of its longest part. Neighbouring columns of one colour are joined in one
+/// rectangle.
 fn dominated(paths: &mut Paths, lane: &Lane, coloured: &[usize], top: u64, height: u64) {
     let most =
         |cell: &Vec<(Holder, u64)>| column(cell, coloured).into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who);

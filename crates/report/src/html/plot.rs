@@ -134,8 +134,8 @@ pub(super) fn legend<C: AsRef<str>, W: AsRef<str>>(out: &mut Markup, entries: &[
     out.push_str("</ul>\n");
 }
 
-/// Writes a legend of the shades of counts up to `most`. `words` gets the smallest number of a shade, which is 1 for the palest, and that of the
-/// next shade.
+/// Writes a legend of the shades of counts up to `most`. For each shade, `words` gets the smallest count that has this shade (1 for the palest one)
+/// and the smallest count that has the next darker shade.
 pub(super) fn shades(out: &mut Markup, most: u64, words: impl Fn(u64, Option<u64>) -> String) {
     let shades = scale::counts(most);
     let nexts = shades.iter().skip(1).map(|(_, first)| Some(*first)).chain([None]);

@@ -25,7 +25,8 @@ struct Part {
     ns: u64,
 }
 
-/// Returns all states in the order of bars, including those of 0 ns. They sum to the wall time, or to the booked time if that is longer.
+/// Returns all states in the order of bars, including those of 0 ns. If the times of all states add up to less than the wall time, the difference is
+/// added to the unknown time.
 fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
     let part = |state, label, ns| Part { class: colours::class(state), label, ns };
     let blocked = |cause| part(State::Blocked(cause), wording(cause).label, sums.blocked_by[cause]);

@@ -16,11 +16,12 @@ pub(super) struct View<'d> {
     pub(super) timeline: &'d Timeline,
     /// Threads by id. If an id was reused, the entry is the later thread.
     pub(super) threads: HashMap<u32, &'d Thread>,
-    /// Threads by the row in which they are; `None`: the row of all threads without a row of their own. A row has several threads if an id was reused.
+    /// The threads of each row. The key is the row's thread id; `None` is the row of all threads that have no row of their own. Any other row has
+    /// several threads if a thread id was reused.
     pub(super) lives: HashMap<Option<u32>, Vec<&'d Thread>>,
     /// Number of threads without a row of their own.
     pub(super) others: u64,
-    /// Rows of threads that slept all the time and are folded up; `None`: the row of all other threads.
+    /// Rows that are folded up because their threads slept all the time; `None` is the row of all threads that have no row of their own.
     pub(super) asleep: HashSet<Option<u32>>,
 }
 

@@ -53,9 +53,9 @@ pub(super) fn write(out: &mut Markup, view: &View) {
     tabled(out, &edges, all_ns, &names);
 }
 
-/// This bit is set in the key of a thread outside the container.
+/// A thread's key is normally its thread id. This bit is set in the key of a thread outside the container.
 const OUTSIDE: u32 = 1 << 31;
-/// The key of all threads of other users, which have a name and no id.
+/// The common key of all threads of other users: cox knows a name for them, but no thread ids.
 const ANOTHER_USERS: u32 = u32::MAX;
 
 /// Returns all pairs, the longest wait first, and the names of their threads.
@@ -88,7 +88,7 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     (edges, names)
 }
 
-/// The threads with the longest waits, in the order of their ids, and their pairs.
+/// The threads of the pairs with the longest waits, in the order of their ids, and all pairs among these threads.
 struct Matrix<'e> {
     sleepers: Vec<u32>,
     wakers: Vec<u32>,

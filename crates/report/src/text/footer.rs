@@ -52,7 +52,7 @@ fn changed_users(page: &mut Page) {
     ));
 }
 
-/// Names processes or threads by id and name; of more than [`LEFT`], only the number of the others.
+/// Returns the ids and names of processes or threads. If there are more than [`LEFT`], the others are only counted.
 fn named<'n>(all: impl ExactSizeIterator<Item = (u32, &'n str)>) -> String {
     let more = if all.len() > LEFT { format!(" and {} more", all.len() - LEFT) } else { String::new() };
     let named: Vec<String> = all.take(LEFT).map(|(id, name)| format!("{id} {name}")).collect();

@@ -91,7 +91,8 @@ pub(crate) fn table<'s>(document: &Document, style: &'s Style, program: &Program
     (!rows.is_empty()).then_some(table)
 }
 
-/// Returns sentences about the error of the quantiles, and about what the backend does not see or the memory does not hold.
+/// Returns sentences on the error of the quantiles, on what the backend does not see, and on quantiles that are missing because the memory for
+/// histograms is full.
 pub(crate) fn notes(document: &Document, program: &Program) -> String {
     let sees = document.account.sees();
     if !sees.latencies {

@@ -120,7 +120,7 @@ impl Share {
         detail.trim_start_matches(", ").to_owned()
     }
 
-    /// Formats the remarks, as they continue the text of the parts.
+    /// Formats the remarks such that they can follow the text of the parts: a comma precedes each remark that is not in parentheses.
     pub fn remarks(&self) -> String {
         self.more.iter().map(|more| format!("{}{more}", if more.starts_with('(') { " " } else { ", " })).collect()
     }
