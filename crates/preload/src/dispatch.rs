@@ -15,7 +15,7 @@ use crate::real_symbols::{is_one_for_all, resolve, resolve_without_caller};
 /// Address of a function that handles a call.
 type Target = *mut c_void;
 
-/// Defines `target`, which returns the target of a call of `$name`; `$target` finds it.
+/// Defines a function `target`, which calls `$target` to find the function that handles a call of `$name`.
 macro_rules! target {
     ($name:ident, $target:expr) => {
         extern "C" fn target(first: usize, caller: usize) -> Target {
@@ -25,7 +25,7 @@ macro_rules! target {
     };
 }
 
-/// Defines interposed functions. Each row has their names, and a function that finds the target of a call.
+/// Defines interposed functions. Each row has their names, and a function that returns the target of a call (the function that handles it).
 macro_rules! interposed {
     ($(#[doc = $doc:literal] $($name:ident),+ => $target:expr;)*) => { $($(
         const _: () = {
@@ -35,7 +35,8 @@ macro_rules! interposed {
     )+)* };
 }
 
-/// Defines interposed functions. In a region whose tasks `overlap` runs, the target is `$ours`. Otherwise, the function behind `else` finds it.
+/// Defines interposed functions. In a region whose tasks `overlap` runs, `$ours` handles the call. In other regions, the function after `else`
+/// returns the address of the function that handles it.
 macro_rules! interposed_by_ours {
     ($(#[doc = $doc:literal] $($name:ident),+ => $ours:path, else $target:expr;)*) => { $($(
         const _: () = {
@@ -45,7 +46,7 @@ macro_rules! interposed_by_ours {
     )+)* };
 }
 
-// Names that end in `_` are those of Fortran, which passes arguments by reference; the integers of those that end in `_8_` have eight bytes.
+// Names that end in `_` are Fortran's, which passes arguments by reference. Functions whose names end in `_8_` take integers of eight bytes.
 interposed_by_ours! {
     /// Creates a task, and records that the program has tasks.
     GOMP_task => entries::task, else Called::create_tasks;
@@ -55,11 +56,11 @@ interposed_by_ours! {
     GOMP_taskloop_ull => entries::taskloop_ull, else Called::create_tasks;
     /// Waits for the task's children.
     GOMP_taskwait => entries::taskwait, else Called::to_libgomp;
-    /// Waits for the children to which the dependences refer.
+    /// Waits for the current task's children whose `depend` clauses match these dependences.
     GOMP_taskwait_depend => entries::taskwait_depend, else Called::to_libgomp;
-    /// Makes later tasks wait for the children to which the dependences refer.
+    /// Makes later children of the current task wait for its earlier children, if their `depend` clauses match these dependences.
     GOMP_taskwait_depend_nowait => entries::taskwait_depend_nowait, else Called::to_libgomp;
-    /// Lets other tasks run first.
+    /// Lets another task run before the current task continues.
     GOMP_taskyield => entries::taskyield, else Called::to_libgomp;
     /// Begins a taskgroup.
     GOMP_taskgroup_start => entries::taskgroup_start, else Called::to_libgomp;
@@ -76,7 +77,7 @@ interposed_by_ours! {
 arch::by_pointer! {
     /// Returns the number of the calling thread in its team.
     omp_get_thread_num => THREAD_NUM;
-    /// Fortran's name of the function.
+    /// Fortran's name of `omp_get_thread_num`.
     omp_get_thread_num_ => THREAD_NUM;
 }
 
@@ -89,7 +90,7 @@ interposed! {
     GOMP_cancel => Called::cancel;
     /// Returns whether the construct was cancelled.
     GOMP_cancellation_point => Called::cancellation_point;
-    /// Begins a loop, and registers the reductions in which tasks take part, if there are any. The functions below that begin a loop do so, too.
+    /// Begins a loop. Like the other functions that begin a loop, also registers the reductions in which tasks take part, if there are any.
     GOMP_loop_start => |called| called.in_our_regions(worksharing::loop_start as Target);
     /// Begins an ordered loop.
     GOMP_loop_ordered_start => |called| called.in_our_regions(worksharing::loop_start as Target);
@@ -181,7 +182,7 @@ interposed! {
 /// Returns libgomp's function for a call from the address `caller`.
 fn libgomp_fn(call: Call, caller: usize) -> Target {
     let real_fn = resolve(call, caller).map_or_else(|| resolve_without_caller(call), |(_, real_fn)| real_fn);
-    // If no library is known, no task has been created.
+    // If no OpenMP library is known, the program has created no task, and the call has nothing to do.
     if real_fn.is_null() { nothing as Target } else { real_fn }
 }
 
@@ -189,7 +190,7 @@ extern "C" fn nothing() -> usize {
     0
 }
 
-/// A call of an interposed function. Its methods return the call's target.
+/// A call of an interposed function. The methods return the call's target: the function that handles the call.
 #[derive(Clone, Copy)]
 struct Called {
     call: Call,
@@ -200,20 +201,20 @@ struct Called {
 }
 
 impl Called {
-    /// For a call that libgomp answers: its function.
+    /// Returns the target of a call that libgomp handles: libgomp's own function.
     fn to_libgomp(self) -> Target {
         libgomp_fn(self.call, self.caller)
     }
 
-    /// For a call that creates tasks, if libgomp runs the tasks. The first argument is the tasks' function.
+    /// Returns the target of a call that creates tasks which libgomp runs. The call's first argument is the function of these tasks.
     fn create_tasks(self) -> Target {
         note_seen(TASKS);
         // If the program has no libgomp, abort: without this library, the dynamic loader would also end such a program at this call.
         resolve(self.call, self.first).map_or(libc::abort as Target, |(_, real_fn)| real_fn)
     }
 
-    /// For a call that ends the reductions of a taskgroup. In a region that began within one of our tasks, libgomp may have registered
-    /// the reductions.
+    /// Returns the target of a call that ends the reductions of a taskgroup: our function if we have registered them, otherwise libgomp's.
+    /// libgomp may have registered them if the region began within one of our tasks.
     fn end_reductions(self) -> Target {
         if overlap::worker_in_region().is_some() && entries::has_our_copies(self.first as *mut usize) {
             return entries::taskgroup_reduction_unregister as Target;
@@ -221,8 +222,8 @@ impl Called {
         self.to_libgomp()
     }
 
-    /// For a construct in which our tasks take part, or which is a task itself: libgomp's function or, if `overlap` runs the tasks, `ours`,
-    /// which calls libgomp's.
+    /// Returns the target of a call of a construct in which our tasks take part, or which is a task itself. If `overlap` runs the region's
+    /// tasks, the target is `ours`, which calls libgomp's function. Otherwise it is libgomp's function.
     fn in_our_regions(self, ours: Target) -> Target {
         let real_fn = self.to_libgomp();
         if real_fn == nothing as Target || overlap::worker_in_region().is_none() {
@@ -232,7 +233,8 @@ impl Called {
         ours
     }
 
-    /// For a call that sets a control variable: libgomp's function or, in our tasks, [`icvs::set`], which calls libgomp's function.
+    /// Returns the target of a call that sets a control variable. In our tasks, this is [`icvs::set`], which calls libgomp's function.
+    /// Elsewhere, it is libgomp's function.
     fn set_icv(self) -> Target {
         let real_fn = self.to_libgomp();
         tasks::icv::will_be_set();
@@ -243,7 +245,8 @@ impl Called {
         icvs::set as Target
     }
 
-    /// For a nestable lock: libgomp's function or, in our tasks, `ours`, which calls libgomp's function `simple` for the simple lock inside.
+    /// Returns the target of a call for a nestable lock. In our tasks, this is `ours`, which calls libgomp's function `simple` for the simple
+    /// lock inside the nestable one. Elsewhere, it is libgomp's function.
     fn nest_lock(self, ours: Target, simple: Call) -> Target {
         if overlap::worker_in_region().is_some() {
             let simple = libgomp_fn(simple, self.caller);
@@ -255,7 +258,7 @@ impl Called {
         self.to_libgomp()
     }
 
-    /// For a cancel construct.
+    /// Returns the target of a call of a cancel construct.
     fn cancel(self) -> Target {
         let is_allowed = || resolve(self.call, self.caller).is_some_and(|(library, _)| cancelling::is_allowed(library));
         if overlap::worker_in_region().is_none() || !is_allowed() {
@@ -265,7 +268,7 @@ impl Called {
         cancelling::cancel as Target
     }
 
-    /// For a cancellation point. The first argument tells what may have been cancelled.
+    /// Returns the target of a call of a cancellation point. The call's first argument is the kind of construct that may have been cancelled.
     fn cancellation_point(self) -> Target {
         if overlap::worker_in_region().is_some() && cancelling::is_of_taskgroup(self.first as c_int) {
             return cancelling::taskgroup_cancellation_point as Target;
@@ -273,14 +276,14 @@ impl Called {
         self.to_libgomp()
     }
 
-    /// For a call about a task's event. The handle's value shows, on any thread, whether the event belongs to a task of cox's runtime.
+    /// Returns the target of a call about a task's event. The value of the event's handle shows, on any thread, whether the event belongs to a
+    /// task that `overlap` runs.
     fn about_event(self) -> Target {
         if tasks::event::is_ours(self.first) { entries::fulfill_event as Target } else { self.to_libgomp() }
     }
 
-    /// For a query about the calling thread. If standbys may run tasks, `ours` answers the query on threads for which `is_ours` is true. For
-    /// a thread number these are all threads of our teams; for other queries, standbys and threads in nested regions. `ours` may call
-    /// libgomp's function `real`.
+    /// Returns the target of a query about the calling thread. If standbys (additional threads of this library) may run tasks and `is_ours`
+    /// returns true for this thread, the target is `ours`, which may call libgomp's function `real`. Otherwise, libgomp answers.
     fn about_thread(self, is_ours: fn(&Worker) -> bool, ours: Target, real: Call) -> Target {
         if umt_client::was_ever_live() && overlap::worker_anywhere().is_some_and(is_ours) {
             overlap::set_real_fn(libgomp_fn(real, self.caller));
@@ -289,12 +292,12 @@ impl Called {
         self.to_libgomp()
     }
 
-    /// For a query about the enclosing regions.
+    /// Returns the target of a query about the enclosing regions.
     fn about_levels(self, ours: Target, real: Call) -> Target {
         self.about_thread(identity::has_own_levels, ours, real)
     }
 
-    /// For a query for the thread's number in an enclosing region.
+    /// Returns the target of a query for the thread number that this thread or its ancestor has in an enclosing region.
     fn about_ancestors(self, ours: Target) -> Target {
         self.about_thread(is_numbered, ours, Call::omp_get_ancestor_thread_num)
     }
@@ -305,7 +308,8 @@ fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }
 
-/// Target of `omp_get_thread_num`, which programs call in every task: first a resolver, replaced once every caller gets the same answer.
+/// Address of the function that handles `omp_get_thread_num`, which programs call in every task. At first it is a function that finds the
+/// handler at each call. Once all callers get the same handler, that handler's address is stored here.
 static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as Target);
 
 arch::dispatched_inside!(first_thread_num => thread_num);

@@ -3,8 +3,8 @@
 //! gcc's code makes no call at the end of a region: threads return from the region's function into libgomp, which keeps all but the first thread in
 //! its barrier until the next region. Therefore this module wraps the region's function. A thread's *share* of a region is the thread's call of that
 //! function. A thread counts as *in a barrier* from its return until it begins its share of the next region. The first thread counts as in a barrier
-//! until all threads have returned. The last thread that returns clears the flag in the first thread's slot, because the first thread may have no CPU
-//! to do so.
+//! until all threads have returned. The last thread that returns clears the flag in the first thread's slot (its entry in the shared memory),
+//! because the first thread may have no CPU to do so.
 //!
 //! A *phase* begins with a region, and after each barrier within the region. A waiting thread is thus released exactly when another thread of its
 //! team has begun more phases. The end of a region does not begin a phase: the other threads continue to wait while the first thread works alone.
@@ -120,7 +120,7 @@ unsafe fn around<R>(
     // program's function: it may be null or any pointer, and is not read here.
     let first_word = if matches!(call, Call::GOMP_parallel_reductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
-    // SAFETY: `inner` is ended after the region.
+    // SAFETY: `inner` lives until the region is over.
     let tasks = unsafe { overlap::team(library, work, threads, inner.as_ref()) };
     let group = (first_word != 0).then(|| overlap::group(first_word as *mut usize));
     let group = group.as_ref();
@@ -175,7 +175,8 @@ parallel! {
         threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
 }
 
-/// Runs a barrier called from `caller`: `go` calls the real function. It returns the result of the call, and whether the call waited in a barrier.
+/// Runs a barrier that was called from the address `caller`. `go` calls the real function, and returns its result and whether it waited in a
+/// barrier.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real_fn)) = resolve(call, caller) else { return alone };
@@ -210,7 +211,7 @@ macro_rules! meeting {
                 meet(Call::$name, caller, $alone, |real_fn| {
                     type RealFn = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
                     // SAFETY: the real function of this name, called with the program's arguments: it has this type, or it has no argument and
-                    // ignores ours.
+                    // ignores the one that is passed here.
                     let result = unsafe { transmute::<*mut c_void, RealFn>(real_fn)(argument) };
                     let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
                     let was_in_barrier = was_in_barrier(&result);
@@ -258,8 +259,9 @@ fn is_enough(library: &Library) -> bool {
     !cancelling::is_allowed(library)
 }
 
-/// Ends a construct whose tasks `overlap` runs: libgomp's end without a barrier comes first, then the barrier of `overlap`. If the construct may have
-/// been cancelled, the barrier comes first, then libgomp's whole end, where no thread has to wait for tasks.
+/// Ends a construct whose tasks `overlap` runs: calls `without_barrier`, libgomp's function that ends it without a barrier, and then `barrier`, the
+/// barrier of `overlap`. If the program may cancel constructs, calls only `barrier`, and returns `None`. The caller then calls libgomp's function
+/// that ends the construct with a barrier; no thread has to wait for tasks there.
 fn end<R>(library: &Library, without_barrier: Call, barrier: impl FnOnce() -> R) -> Option<R> {
     if !is_enough(library) {
         barrier();

@@ -70,8 +70,8 @@ pub fn page() -> Option<&'static PreloadPage> {
 #[inline]
 pub fn orders() -> Option<&'static Orders> {
     let base = BASE.load(Ordering::Acquire);
-    // SAFETY: the orders have a page of their own in the memory, which stays mapped as long as BASE is set. (It is only unmapped in a
-    // forked child, whose single thread is inside fork.)
+    // SAFETY: this page is a part of the memory, which stays mapped as long as BASE is set. (The memory is only unmapped in a forked
+    // child, whose single thread is inside fork.)
     (!base.is_null()).then(|| unsafe { &*base.add(ORDERS_AT).cast() })
 }
 
@@ -100,7 +100,8 @@ pub fn leave(slot: &Slot) {
     let_go(slot);
 }
 
-/// Begins a phase of the thread, which releases the threads that wait for it. Returns the number of phases begun.
+/// Adds one to the number of phases that the thread has begun (a phase begins with a region, and after each barrier). From then on, cox regards
+/// waiting threads of the team with smaller numbers as released. Returns the new number.
 #[inline]
 pub fn next_phase(slot: &Slot) -> u64 {
     let phases = slot.phases.load(Ordering::Relaxed).wrapping_add(1);
@@ -114,7 +115,8 @@ pub fn let_go(slot: &Slot) {
     slot.in_barrier.store(0, Ordering::Release);
 }
 
-/// Called when the thread begins its part of a parallel region. The region is the phase number `phases` of the team.
+/// Called when the thread begins its share of a parallel region. `phases` is the number of the team's phase that begins with the region (a phase
+/// begins with a region, and after each barrier).
 #[inline]
 pub fn begin_share(slot: &Slot, phases: u64) {
     if slot.phases.load(Ordering::Relaxed) < phases {
@@ -221,7 +223,7 @@ fn make() -> Option<*mut u8> {
     base
 }
 
-/// Keeps a second descriptor of the memory if cox may not open the mapping.
+/// Keeps a second descriptor of the memory, for cox, unless the program runs as root: without root privileges, cox cannot open the mapping.
 fn keep(fd: i32) {
     // SAFETY: the function takes no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;

@@ -95,8 +95,8 @@ unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_in
 
 unsafe extern "C" fn finalize(_: *mut Data) {}
 
-/// Called when a region begins. Sets the region's word to the number of its phase, as in `gomp`. For a team of one thread, which never waits at a
-/// barrier, `implicit_task` sets the word to 0.
+/// Called when a region begins. Stores the number of the phase that begins with the region (see `gomp`) in the word that the runtime keeps for the
+/// tool in each region. For a team of one thread, which never waits at a barrier, `implicit_task` sets the word to 0.
 unsafe extern "C" fn parallel_begin(
     _task: *mut Data,
     _frame: *const c_void,
@@ -145,7 +145,7 @@ unsafe extern "C" fn sync_region_wait(
     }
     let Some(slot) = memory::thread_slot() else { return };
     match endpoint {
-        // SAFETY: null or a region's word.
+        // SAFETY: null, or the word of the region that is reserved for the tool. The word is 0 if the region has one thread.
         BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
         // Does nothing if the arrival at the barrier was not recorded.
         END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}

@@ -164,7 +164,8 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     futex::wake(&hold.over, c_int::MAX as u32);
 }
 
-/// If the word of cox's page has the value `value`, sleeps until a wake-up or the timeout. May also return without a reason.
+/// If `word`, which lies in the page that cox writes, has the value `value`: sleeps until cox changes it and wakes this thread, or until the timeout.
+/// May also return without a wake-up.
 fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: u64) {
     let time = libc::timespec {
         tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,

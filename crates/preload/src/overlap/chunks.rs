@@ -1,6 +1,6 @@
-//! How a taskloop is divided: OpenMP 5.2, section 12.6. Pure.
+//! How the iterations of a taskloop are divided among tasks (OpenMP 5.2, section 12.6).
 
-/// How a taskloop is divided.
+/// How the iterations of a taskloop are divided among tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Division {
     /// A number of tasks (`num_tasks`), whose sizes differ by at most one iteration.

@@ -124,7 +124,7 @@ fn without_memory() -> ! {
     std::process::abort()
 }
 
-/// Defines the taskloops of both number types, with the function that counts their iterations.
+/// Defines the functions that begin a taskloop, one for each type of the loop counter. `$count` returns the number of iterations.
 macro_rules! loops {
     ($($(#[$doc:meta])* $name:ident($number:ty) by $count:path;)*) => { $(
         $(#[$doc])*
@@ -174,7 +174,7 @@ fn unsigned(start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, flags: c_ui
     }
 }
 
-/// Arguments that both kinds of loops have.
+/// The arguments of a taskloop that do not depend on the type of the loop counter.
 struct Loop {
     work: Work,
     data: *mut c_void,
@@ -200,7 +200,7 @@ impl Loop {
         let grouped = self.flags & NOGROUP == 0;
         let reduces = grouped && self.flags & REDUCTION != 0;
         if reduces && n == 0 {
-            // The compiler's code reads the address of the copies here; 0 means that there are none.
+            // The compiler's code reads the address of the copies of the reduction variables here; 0 means that there are none.
             //
             // SAFETY: the loop has reductions, so the block exists.
             unsafe { *self.reductions().add(2) = 0 };
@@ -226,10 +226,10 @@ impl Loop {
                 step,
                 sizes,
             };
-            // SAFETY: the arguments are as the compiler describes them; the data begin with a part's bounds.
+            // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of the iterations that a task runs.
             unsafe { worker.make_parts(&parts) };
         } else {
-            // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of a part.
+            // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of the iterations that a task runs.
             unsafe { self.make_each(worker, start, step, sizes) };
         }
         if grouped {
@@ -237,7 +237,7 @@ impl Loop {
         }
     }
 
-    /// Creates one task for each part.
+    /// Creates all tasks of the loop. `sizes`: for the first tasks and for the remaining ones, their number and the iterations in each.
     unsafe fn make_each(&self, worker: &Worker, start: u64, step: u64, sizes: [(u64, u64); 2]) {
         let mut first = start;
         for (count, iterations) in sizes {
@@ -256,7 +256,7 @@ impl Loop {
                     accesses: NONE,
                     event: None,
                 };
-                // SAFETY: the arguments are as the compiler describes them; the data begin with the chunk's bounds.
+                // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of the task's iterations.
                 unsafe { make(worker, &new) };
                 first = end;
             }
@@ -291,31 +291,32 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     }
 }
 
-/// Restricts the group's tasks to members of the team, because the tasks use copies of variables that belong to members.
+/// Restricts the group's tasks to members of the team, because the tasks use the members' copies of the reduction variables.
 pub fn leave_to_members(worker: &Worker, group: &Group) {
     group.is_for_members.set(true);
     worker.team().inspect(|team| team.need_members());
 }
 
-/// Returns whether [`taskgroup_reduction_register`] created the copies of this block.
+/// Returns whether [`taskgroup_reduction_register`] (and not libgomp) allocated the copies of the reduction variables in this block.
 pub fn has_our_copies(data: *mut usize) -> bool {
     // SAFETY: the compiler's block, which has been registered.
     unsafe { Block::new(data) }.is_some_and(Block::is_ours)
 }
 
-/// Ends the reductions of a taskgroup: the copies have been combined.
+/// Ends the reductions of a taskgroup: frees the threads' copies of the variables, which the compiler's code has combined.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize) {
     // SAFETY: the compiler's block, which has been registered.
     unsafe { Block::new(data) }.into_iter().for_each(Block::unregister);
 }
 
-/// Replaces `count` addresses by those of this thread's copies. Appends, for the first `originals` of them, the addresses of the variables.
+/// Replaces `count` addresses of reduction variables by the addresses of this thread's copies. After them, stores the addresses of the first
+/// `originals` variables themselves.
 pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
     let Some(worker) = worker_in_region() else { return };
     // The thread number is held until the task ends, because the copies are used until then.
     let by_number = || worker.thread_number().unwrap_or(0);
     let whose = |by_place: bool| if by_place { worker.member() } else { None }.unwrap_or_else(by_number) as usize;
-    // SAFETY: the innermost group lasts until its end, and has the compiler's block.
+    // SAFETY: the innermost group is valid until it ends. It has the address of the compiler's block, or null.
     let block = unsafe { worker.group().as_ref().and_then(|group| Block::new(group.kept.get())) };
     for at in 0..count {
         // SAFETY: the compiler's array: `count` addresses, followed by space for `originals`.
@@ -350,7 +351,7 @@ pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
     unsafe { depend_on(depend, false) };
 }
 
-/// Creates an empty task that depends on the given accesses.
+/// Creates an empty task with the given dependences. With `at_once`, also waits until the task has run.
 unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe extern "C-unwind" fn nothing(_: *mut c_void) {}
     let Some(worker) = worker_in_region() else { return };
@@ -387,7 +388,7 @@ pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
     if let Some(worker) = worker_in_region() {
         // SAFETY: the enclosing group lives longer.
         let group = Box::into_raw(Box::new(unsafe { new(worker.group()) }));
-        // SAFETY: freed by `taskgroup_end`, which gcc calls for each.
+        // SAFETY: the group lives until `taskgroup_end` frees it; gcc's code calls `taskgroup_end` once for each group.
         unsafe { worker.begin_group(&*group) };
     }
 }

@@ -1,8 +1,9 @@
-//! fork(2) while standbys work: the child has only the thread that forks, and copies of all data that other threads were using.
+//! fork(2) while standbys (additional threads of this library, which run tasks) work: the child has only the thread that forks, and copies of all
+//! data that other threads were using.
 //!
 //! 1. Before the fork, take all locks that standbys take, so that no other thread is inside a critical section.
 //! 2. After the fork, release them in the parent and in the child.
-//! 3. In the child, forget the teams before the locks are released: the teams in use belong to regions that the child does not run.
+//! 3. In the child, empty the list of teams before the locks are released: threads that do not exist in the child were using some of the teams.
 
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
@@ -28,7 +29,7 @@ unsafe impl Sync for Place {}
 
 static LOCKS: Place = Place(UnsafeCell::new(None));
 
-/// Registers the handlers; called before standbys exist.
+/// Registers the functions to call before and after fork(2). Called before this library has created any standby thread.
 pub fn begin() {
     // SAFETY: the functions stay loaded, because this library does.
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };

@@ -1,7 +1,7 @@
 //! Control variables of tasks (`tasks::icv`): how they are read from libgomp and written to it.
 //!
-//! The program's calls go to libgomp's functions, which interpret the values. If the task is ours, the task's variables are updated after the call.
-//! Therefore the arguments of the Fortran functions need not be parsed.
+//! When the program sets a variable, libgomp's function interprets the arguments and stores the value. If the calling task is ours, we then read
+//! the new value from libgomp into the task's own variables. Therefore this module need not parse the arguments of the Fortran functions.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;

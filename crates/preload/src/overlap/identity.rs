@@ -1,4 +1,5 @@
-//! Answers to a task's queries about its thread and its regions: on a standby, libgomp would answer that there is no team.
+//! Answers to a task's queries about its thread and its regions. On a standby (an additional thread of this library, which runs tasks), libgomp would
+//! answer that there is no team.
 //!
 //! This works only for queries that return a number. It does not work for a program's own thread-local data: a task on a standby would access the
 //! standby's copy. Therefore, the tasks of a program with such data ([`has_own_thread_data`]) run only on threads of the team.
@@ -44,12 +45,13 @@ pub fn has_own_levels(worker: &Worker) -> bool {
     worker.is_helper() || worker.nesting().is_some()
 }
 
-/// Returns the number of enclosing regions, of which libgomp knows `ask()`.
+/// Returns the number of enclosing regions. `ask` is libgomp's function, which counts only the regions that libgomp knows on this thread.
 pub fn level_of(worker: &Worker, ask: impl FnOnce() -> c_int) -> c_int {
     hidden(worker) + if worker.is_helper() { 0 } else { ask() }
 }
 
-/// Returns the number of threads of the region at a level. `ask` is libgomp's function, which counts only the levels that libgomp knows.
+/// Returns the number of threads of the region at the nesting level `at`. `ask` is libgomp's function, which counts only the levels that libgomp
+/// knows on this thread.
 pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = around(worker);
     match usize::try_from(at) {
@@ -62,7 +64,8 @@ pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int
     }
 }
 
-/// Returns the number of this thread, or of its ancestor, in the region at a level.
+/// Returns the thread number that this thread or its ancestor has in the region at the nesting level `at`. `ask` is libgomp's function, which counts
+/// only the levels that libgomp knows on this thread.
 pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = around(worker);
     match usize::try_from(at) {
@@ -131,17 +134,17 @@ pub extern "C" fn nested() -> c_int {
     (levels > 1 && levels > active).into()
 }
 
-/// Returns the number of threads of the region at a level.
+/// Returns the number of threads of the region at the nesting level `at`.
 pub extern "C" fn team_size(at: c_int) -> c_int {
     worker_anywhere().map_or(-1, |worker| team_size_of(worker, at, ask_libgomp_at))
 }
 
-/// Returns the number of this thread, or of its ancestor, in the region at a level.
+/// Returns the thread number that this thread or its ancestor has in the region at the nesting level `at`.
 pub extern "C" fn ancestor_thread_num(at: c_int) -> c_int {
     worker_anywhere().map_or(-1, |worker| ancestor_of(worker, at, ask_libgomp_at))
 }
 
-/// Returns the values that the enclosing regions share.
+/// Returns the values that the outermost region and all regions within it share, such as the thread limit. `None` if this thread is in no region.
 fn common() -> Option<&'static Common> {
     let worker = worker_anywhere()?;
     let team = worker.nesting().map(|nesting| nesting.outermost).or_else(|| worker.team());

@@ -30,8 +30,8 @@ fn me() -> usize {
     worker_in_region().map_or(0, tasks::worker::Worker::present)
 }
 
-/// Takes a lock for the present task, which may have it already. `take_simple` takes the simple lock inside, and returns whether it has. Returns the
-/// lock's new count, or 0 if another task owns the lock.
+/// Takes a lock for the present task, which may own it already. `take_simple` takes the simple lock inside, and returns whether it succeeded.
+/// Returns the lock's new count, or 0 if another task owns the lock.
 ///
 /// # Safety
 /// `lock` is the program's lock.
@@ -53,7 +53,7 @@ unsafe fn take(lock: *mut NestLock, take_simple: impl FnOnce(*mut c_int) -> bool
     }
 }
 
-/// Takes a lock; if the task has it already, increments its count.
+/// Takes a lock. If the task owns the lock already, only increments the lock's count.
 ///
 /// # Safety
 /// `lock` is the program's lock, and `omp_set_lock` was passed to [`set_real_fn`](super::set_real_fn).

@@ -10,7 +10,7 @@
 //! Code outside of regions is left to libgomp, where tasks run immediately. The same holds for a region of one thread, unless it is an outermost one
 //! and there are standbys.
 //!
-//! - this file, `wanted`: whether overlap is active; `current`, `workers`: each thread's worker, and libgomp's function for its call.
+//! - this file, `wanted`: whether overlap is active; `current`, `workers`: each thread's worker, and the libgomp function that the thread has called.
 //! - `teams`: the teams of regions; `standbys`: additional threads, which work while members are blocked; `forks`: fork(2), whose child has no
 //!   standbys.
 //! - `entries`: entry points that the compiler's code calls; `identity`: a task's queries about its thread; `nested`: nested regions.
@@ -58,11 +58,11 @@ pub use nested::Inner;
 pub use standbys::forked;
 pub use wanted::is_wanted;
 
-/// Environment variable that activates overlap. `off`: blocked threads are not noticed; `on,PATH,NONCE`: the session at PATH decides how they are
-/// noticed.
+/// Environment variable that activates overlap. With the value `off`, this library does not notice blocked threads. With `on,PATH,NONCE`, the session
+/// of cox at PATH decides how they are noticed.
 const VARIABLE: &CStr = c"COX_OVERLAP";
 
-/// Path and nonce of the session.
+/// Path of the session's socket, and the nonce that the session has issued.
 static SESSION: std::sync::OnceLock<(Vec<u8>, [u8; 16])> = std::sync::OnceLock::new();
 static CONNECTED: Once = Once::new();
 /// Highest task priority that the user allows (`OMP_MAX_TASK_PRIORITY`).
@@ -85,7 +85,7 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     }
 }
 
-/// Returns whether it has been decided, for the rest of the program, if standbys may run tasks.
+/// Returns whether it has been decided, for the rest of the program, if standbys (additional threads of this library) may run tasks.
 pub fn is_decided() -> bool {
     !is_wanted() || CONNECTED.is_completed()
 }
@@ -102,7 +102,7 @@ fn connect(library: &Library) {
     // Without a session, we run the tasks nevertheless, and blocked threads go unnoticed, as with libgomp.
     let session = match umt_client::connect::connect(path, *nonce) {
         Ok(session) => session,
-        // The session has reached its limit, and reports that itself.
+        // The session has refused this process, and reports the reason itself.
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => return,
         Err(why) => {
             return standbys::say(format!("cox: no overlap: cannot get doorbells from cox: {why}\n").as_bytes());
@@ -118,7 +118,7 @@ fn connect(library: &Library) {
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)
     } else if library.number(Call::omp_get_num_procs) as u32 != umt_client::cpus() {
-        // Threads are bound to places: a standby would inherit the place of the thread that creates it.
+        // Threads are bound to places (OMP_PLACES): a standby would inherit the place of the thread that creates it.
         Some(&counts.bound)
     } else {
         (!is_noticed()).then_some(&counts.unseen)

@@ -1,4 +1,4 @@
-//! Nested regions, where standbys may run the tasks that begin them.
+//! Nested regions. The task that begins a nested region may run on a standby (an additional thread of this library).
 //!
 //! libgomp does not know any region on a standby. If a task begins a region there, libgomp treats it as an outermost region, with a whole team and
 //! wrong answers about levels. Therefore the enclosing regions of each inner region are recorded when it begins ([`Nesting`]). They determine how
@@ -29,8 +29,8 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     numbers.filter(|numbers: &Vec<c_int>| numbers.len() > 1).into_iter().for_each(|numbers| _ = BY_LEVEL.set(numbers));
 }
 
-/// Begins a thread's share of a region with the enclosing regions `around`. If the user gives a number of threads for each level, sets it again:
-/// libgomp has set the number for the level that it knows, which is wrong if it does not know all levels.
+/// Called when a thread begins its share of a region; `around` are the enclosing regions. If OMP_NUM_THREADS has a number of threads for each nesting
+/// level and libgomp does not know all enclosing regions on this thread, libgomp has set the number of a wrong level. Then sets the right number.
 #[inline]
 pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden > 0), BY_LEVEL.get()) {
@@ -43,13 +43,14 @@ pub fn begin_share(library: &Library, around: Option<&Nesting>) {
 pub struct Inner {
     /// The enclosing regions.
     pub nesting: Nesting,
-    /// Number of threads that count against the limit of the outermost region, without the thread that begins the nested one.
+    /// Number of threads of this region that count against the thread limit of the outermost region. The thread that begins this region does not
+    /// count.
     taken: u32,
 }
 
 impl Inner {
     /// Returns the enclosing regions of a region that the calling thread is about to begin. `None` if there are none, or
-    /// if there never was a standby, so that libgomp's answers are right.
+    /// if standbys (additional threads of this library) have never been active, so that libgomp's answers are right.
     #[inline]
     pub fn begin(library: &Library) -> Option<Inner> {
         if !is_wanted() || !umt_client::was_ever_live() {
@@ -78,9 +79,9 @@ impl Inner {
         Some(Inner { nesting: Nesting::of(worker, levels, threads)?, taken: 0 })
     }
 
-    /// Returns how many threads the region may request if the program requests `threads`; 0 stands for no particular number. Computed as in
-    /// `gomp_resolve_num_threads` of libgomp, because on a standby libgomp knows neither the enclosing regions nor how many threads they take from
-    /// the limit.
+    /// Returns how many threads the region may request from libgomp if the program requests `threads`; 0 stands for no particular number. Computed
+    /// as in libgomp's `gomp_resolve_num_threads`. On a standby, libgomp cannot compute it: it does not know the enclosing regions there, nor how
+    /// many of their threads count against the thread limit.
     #[cold]
     pub fn threads_allowed(&mut self, library: &Library, threads: c_uint) -> c_uint {
         let active = self.nesting.levels.iter().filter(|level| level.size > 1).count();
@@ -101,7 +102,7 @@ impl Inner {
         self.taken + 1
     }
 
-    /// Ends the region.
+    /// Called when the nested region is over: its threads no longer count against the thread limit.
     pub fn end(self) {
         if self.taken > 0 {
             self.nesting.outermost.common.taken_inside.fetch_sub(self.taken, Ordering::AcqRel);
@@ -110,7 +111,7 @@ impl Inner {
     }
 }
 
-/// Records the limits for an outermost region that is about to begin.
+/// Records, for an outermost region that is about to begin, the thread limit and the region's team in the league.
 pub fn begin_outermost(library: &Library, team: &Team) {
     let common = &team.common;
     let [number, size] = &common.league;

@@ -26,8 +26,8 @@ const COPIES: usize = 2;
 const NEXT: usize = 4;
 /// This word is not 0 in the first block of a registration.
 const FIRST: usize = 5;
-/// Values of the word `FIRST` in our blocks: a task finds its copy by its place in the team, or by its thread number. In libgomp's blocks the word is
-/// an address, and copies are found by place.
+/// Values of the word `FIRST` in our blocks: a task finds its copy by its place (member number) in the team, or by its thread number. In libgomp's
+/// blocks the word is an address, and a task finds its copy by its place.
 const OURS_BY_PLACE: usize = 1;
 const OURS_BY_NUMBER: usize = 2;
 const END: usize = 6;
@@ -65,12 +65,12 @@ impl Block {
         self.chain().last().unwrap_or(self)
     }
 
-    /// Appends the blocks of the enclosing groups to this block, which is the last of its registration.
+    /// Appends `around`, the blocks of the enclosing groups, to this block. This block is the last of those that were registered together.
     pub fn append(self, around: *mut usize) {
         self.set(NEXT, around as usize);
     }
 
-    /// Returns whether [`register`](Block::register) allocated its copies: libgomp stores an address where we store a mark.
+    /// Returns whether [`register`](Block::register) (and not libgomp) allocated the block's copies: libgomp stores an address where we store a mark.
     pub fn is_ours(self) -> bool {
         matches!(self.get(FIRST), OURS_BY_PLACE | OURS_BY_NUMBER)
     }
@@ -80,8 +80,9 @@ impl Block {
         std::iter::successors(Some(self), |block| block.next())
     }
 
-    /// Allocates the copies of `threads` threads, all zero, in this block and those that follow; `around` are the blocks of the enclosing groups.
-    /// `by_place`: a task finds its copy by its place in the team, otherwise by its thread number. Returns false if there is no memory.
+    /// Allocates copies of the variables for `threads` threads, all zero, and stores their addresses in this block and those that follow. Appends
+    /// `around`, the blocks of the enclosing groups. With `by_place`, a task finds its copy by its place (member number) in the team, otherwise by
+    /// its thread number. Returns false if there is no memory.
     pub fn register(self, around: *mut usize, threads: usize, by_place: bool) -> bool {
         let first = if by_place { OURS_BY_PLACE } else { OURS_BY_NUMBER };
         for block in self.chain() {
@@ -102,7 +103,7 @@ impl Block {
         true
     }
 
-    /// Frees the copies of one registration.
+    /// Frees the copies that one call of [`register`](Block::register) allocated.
     pub fn unregister(self) {
         let mut block = Some(self);
         while let Some(this) = block {
@@ -113,7 +114,7 @@ impl Block {
     }
 
     /// Returns the address of the copy that a task uses, and that of the variable. `address` is the address of the variable or of any thread's copy.
-    /// `whose` returns the number of the copy: the task's place in the team if called with true, otherwise its thread number.
+    /// `whose` returns the number of the copy: if called with true, the task's place (member number) in the team, otherwise its thread number.
     pub fn find(self, address: usize, whose: impl Fn(bool) -> usize) -> Option<(usize, usize)> {
         let entries = |block: Block| {
             (0..block.get(VARIABLES)).map(move |at| {

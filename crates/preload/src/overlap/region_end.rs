@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::real_symbols::Work;
 
-/// Number of remembered functions. Two functions with the same entry displace each other, which only costs additional barriers.
+/// Number of entries for remembered functions. Two functions that share an entry overwrite each other's value, which only costs additional barriers.
 const PLACES: usize = 512;
-/// Flag in the lowest bit of an entry. The other bits are the function's address, which fits because addresses in programs have 47 bits.
+/// Flag in the lowest bit of an entry: the function has had tasks. The other bits are the function's address, which fits because addresses in
+/// programs have 47 bits.
 const HAD_TASKS: usize = 1;
 
 /// True if the user wants waiting threads to spin.
@@ -35,14 +36,14 @@ pub fn members_sleep_soon() -> bool {
     !WAITS_IN_LOOPS.load(Ordering::Relaxed)
 }
 
-/// Returns the entry of a function, and its value for a function without tasks.
+/// Returns the entry of a region's function, and the value that the entry has if the function has run and never had tasks.
 fn place(work: Work) -> (&'static AtomicUsize, usize) {
     let address = work as usize;
     // Compilers align functions to 16 bytes.
     (&FUNCTIONS[(address >> 4) % PLACES], address << 1)
 }
 
-/// Returns whether regions of this function have run, and none has had a task.
+/// Returns whether regions of this function have run, and none of these regions has had a task.
 pub fn has_never_had_tasks(work: Work) -> bool {
     let (place, without) = place(work);
     place.load(Ordering::Relaxed) == without

@@ -29,20 +29,21 @@ use super::teams;
 use super::workers::spare_worker;
 use crate::{start, thread};
 
-/// Free doorbells. The last one in the list is taken first: at the start, the one with the lowest number.
+/// Free doorbells (a standby that waits on a doorbell is woken by ringing it). The last one in the list is taken first: at the start, the one with
+/// the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
 /// Wakes standbys that sleep without a doorbell, when a doorbell is free.
 static BELL_IS_FREE: Condvar = Condvar::new();
-/// The connection to the session, which stays open.
+/// The socket that connects this process to the session of cox. It stays open.
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// For each doorbell, the time of BPF's latest ring that a standby has noticed, nanoseconds.
+/// For each doorbell, the time at which BPF last rang it to wake a standby, as far as a standby has noticed, nanoseconds.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
-/// Signal mask of the thread that began overlap.
+/// Signal mask of the program's thread that activated overlap; standbys use the same mask.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
-/// Stores the session's data, and creates as many standbys as there are CPUs, because that many may have to be rung at the same time.
+/// Stores the session's data, and creates one standby for each CPU, because so many standbys may have to be woken at the same time.
 pub fn begin(session: Session) {
     let cpus = start::cpus().clamp(1, BELLS as u32);
     SESSION.store(session.socket.into_raw_fd(), Ordering::Release);
@@ -66,7 +67,7 @@ pub fn begin(session: Session) {
     }
 }
 
-/// Returns whether there are standbys that may be rung.
+/// Returns whether there are standby threads, which may be woken to run tasks.
 pub fn are_there() -> bool {
     umt_client::is_live() && STANDBYS.load(Ordering::Relaxed) > 0
 }
@@ -77,7 +78,7 @@ fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut
     }
 }
 
-/// Counts a thread that could not be created, with the error as an errno. `None`: the largest number of standbys is reached.
+/// Counts a thread that could not be created. `why` is the error (errno), or `None` if the process has the largest number of standbys already.
 fn count_failed(why: Option<c_int>) {
     let counts = &umt_client::said().counts.0;
     match why {
@@ -87,7 +88,7 @@ fn count_failed(why: Option<c_int>) {
     counts.failed.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the CPUs that this process may use, as it has told its session.
+/// Returns the CPUs that this process may use, as it has reported them to the session of cox.
 fn allowed_cpus() -> impl Iterator<Item = usize> {
     let words = umt_client::said().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
     words.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit))
@@ -195,14 +196,14 @@ fn lost() {
     end(b"cox: overlap has ended: the program has closed cox's descriptors; blocked threads are no longer noticed\n");
 }
 
-/// What a standby has done since it was rung.
+/// What a standby has done since it was last woken.
 struct Helped<'s> {
-    /// Number of the doorbell.
+    /// Number of the doorbell at which the standby was woken.
     bell: u32,
     /// The kernel's counter of the standby's blocks, and its value before the present task.
     blocks: Option<&'static AtomicU32>,
     before: u32,
-    /// The standby's scheduling; `None` if its scheduling does not depend on what its tasks wait for.
+    /// How the standby adapts its scheduling to what its tasks wait for; `None` if it does not adapt.
     manners: Option<&'s mut Manners>,
     ran: u64,
     is_crowded: bool,
@@ -248,7 +249,8 @@ impl Helped<'_> {
 }
 
 /// Sets the program's signal mask, so that tasks receive the signals that the program's threads receive. The mask is set once, at the thread's
-/// start: changing it at each ring would cost two system calls. So sleeping standbys receive signals, too, as libgomp's sleeping threads do.
+/// start: changing it each time the standby is woken would cost two system calls. So sleeping standbys receive signals, too, as libgomp's sleeping
+/// threads do.
 fn take_signals() {
     // SAFETY: the mask was read before; the previous mask is not needed.
     MASK.get().into_iter().for_each(|mask| unsafe {
@@ -256,7 +258,7 @@ fn take_signals() {
     });
 }
 
-/// Makes members that left their work to standbys resume it.
+/// Wakes the team members that left their tasks to standbys, so that they run the tasks themselves.
 fn alarm() {
     let mut at = 0;
     while let Some(team) = teams::known(at) {
@@ -271,7 +273,7 @@ pub fn say(line: &[u8]) {
     unsafe { libc::write(2, line.as_ptr().cast(), line.len()) };
 }
 
-/// Records the delay from BPF's ring to the first task.
+/// Records the time from BPF's ring of the doorbell `bell` to the start of the first task that the woken standby runs.
 fn heard(bell: u32) {
     let Some(kernel_page) = seen() else { return };
     let rung_ns = kernel_page.rung_ns[bell as usize].load(Ordering::Relaxed);
@@ -307,7 +309,8 @@ fn wait_for_bell() -> Bell {
     }
 }
 
-/// Makes sure that a standby is parked. A dormant standby is not woken while another one is parked, because that costs as much as a ring.
+/// Makes sure that a standby is parked at a doorbell. If none is parked and a doorbell is free, wakes a dormant standby (one that sleeps without a
+/// doorbell) or creates a standby. If one is parked, does nothing, because waking a dormant standby costs as much as ringing a doorbell.
 fn see_to_it_that_one_is_parked() {
     if umt_client::said().parked.0.load(Ordering::Acquire) != 0 {
         return;

@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn target(
 ) {
     // SAFETY: libgomp's function, set by the dispatch function for this call.
     let real_fn: Target = unsafe { transmute(real_fn()) };
-    // Copied before the construct waits for its dependences, because the copies must have the values from that time.
+    // Copied before the construct waits for its dependences, because the copies must have the values that the variables have now.
     //
     // SAFETY: the arguments are the compiler's three arrays.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
@@ -92,7 +92,8 @@ fn aside(call: impl FnOnce()) {
     worker.come_back(before);
 }
 
-/// Copies the construct's firstprivate variables and enters the addresses of the copies, which live as long as the result.
+/// Copies the construct's firstprivate variables, and replaces the variables' addresses in `addresses` by those of the copies. The copies live as
+/// long as the result.
 ///
 /// # Safety
 /// The arrays are the compiler's, and have `count` elements.

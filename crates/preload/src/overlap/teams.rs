@@ -18,8 +18,8 @@ pub struct Teams {
 static TEAMS: Mutex<Teams> = Mutex::new(Teams { all: Vec::new() });
 
 impl Teams {
-    /// Takes the locks on the queues of all teams, for a fork: a child goes on with the tasks of its parent's team, and a lock that another thread
-    /// held would never be released there. Takes none if there is no memory for the list.
+    /// Takes the locks on the queues of all teams, before a fork. The child continues the tasks of the forking thread's team. If another thread held
+    /// one of these locks during the fork, it would never be released in the child. Takes no lock if there is no memory for the list of locks.
     pub fn hold_queues(&self) -> Vec<HeldQueues> {
         let mut held = Vec::new();
         if held.try_reserve_exact(self.all.len()).is_ok() {
@@ -68,7 +68,7 @@ fn find(threads: c_uint) -> &'static Team {
     loop {
         let fits = teams.all.iter().copied().filter(|team| team.slots() >= threads && !team.is_in_use());
         let Some(smallest) = fits.min_by_key(|team| team.slots()) else { break };
-        // A thread may have claimed it meanwhile, without the lock, because it is the team of its last region.
+        // Another thread may have claimed this team meanwhile: a thread claims the team of its last region without the lock.
         if smallest.claim() {
             return smallest;
         }

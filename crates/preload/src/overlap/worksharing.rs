@@ -19,13 +19,13 @@ use super::current::{real_fn, worker_in_region};
 use super::entries::{self, taskgroup_end};
 use super::reductions::Block;
 
-/// Data of a construct that libgomp needs to register its reductions.
+/// The blocks that describe a construct's reductions in which tasks take part: the first and the last one.
 struct Begun {
     block: *mut usize,
     last: Block,
 }
 
-/// Returns the data of the construct; `None` if it has no reductions.
+/// Returns the blocks that describe the construct's reductions, of which `block` is the first; `None` if it has no reductions.
 fn begin(block: *mut usize) -> Option<Begun> {
     // SAFETY: the compiler's block, or null.
     let last = unsafe { Block::new(block) }?.last();
@@ -45,7 +45,7 @@ impl Begun {
     }
 }
 
-/// Defines the functions that begin such constructs. They have the same arguments as libgomp's functions.
+/// Defines the functions that begin a loop, sections or a scope. They have the same arguments as libgomp's functions.
 macro_rules! worksharing {
     ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) reduces $block:ident $(-> $result:ty)?;)*) => { $(
         $(#[$doc])*
