@@ -1,7 +1,7 @@
 //! Reads the packed time integrals of `include/cox/cells.h` from a snapshot.
 //!
-//! Only BPF changes cells. When user space reads a cell, it only adds the interval that is still open. For backends that report events, [`Levels`] is
-//! computed here.
+//! Only BPF changes cells. When user space reads a cell, it only adds the interval that is still open. For backends that report events, user space
+//! computes [`Levels`] itself, here.
 
 const SHIFT: u32 = 20;
 const COUNT: u64 = (1 << SHIFT) - 1;
@@ -12,7 +12,7 @@ pub fn count(cell: u64) -> u64 {
     cell & COUNT
 }
 
-/// Returns W(t), the integral over time of the cell's count, modulo 2^44 ns: the thread time of the counted threads.
+/// Returns W(t), modulo 2^44 ns: the integral over time of the number of threads that the cell counts, that is, their thread time.
 pub fn thread_time_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(count(cell).wrapping_mul(t_ns)) & SUM
 }
@@ -22,7 +22,7 @@ pub fn presence_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(if count(cell) > 0 { t_ns } else { 0 }) & SUM
 }
 
-/// Reduces a sum of readings to the range of a reading, modulo 2^44 ns.
+/// Reduces a sum of readings to the range of a single reading, that is, modulo 2^44 ns.
 pub fn reduced_ns(sum: u64) -> u64 {
     sum & SUM
 }
@@ -34,7 +34,8 @@ pub fn since_ns(later: u64, earlier: u64) -> u64 {
     if since > SUM / 2 { 0 } else { since }
 }
 
-/// Tolerance of a level, nanoseconds: levels are read while CPUs go on switching, so a level can be wrong by the time that the reading takes.
+/// Tolerance of the time in a level word (see `cells.h`), nanoseconds. The words are read while CPUs go on switching, so such a time can be wrong by
+/// the time that the reading takes.
 const LEVEL_SLACK_NS: i64 = 100_000_000;
 
 /// The times for which 1, 2, 3, … CPUs were busy: see `cells.h`.
@@ -42,7 +43,7 @@ const LEVEL_SLACK_NS: i64 = 100_000_000;
 pub struct Levels {
     /// The present number of busy CPUs.
     pub busy: usize,
-    /// For each k, the level word of "more than k CPUs are busy".
+    /// For each k, a word that sums the time for which more than k CPUs were busy (a level word in `cells.h`).
     pub words: Vec<u64>,
 }
 

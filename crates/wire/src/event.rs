@@ -23,7 +23,7 @@ pub enum EventKind {
         /// The creator's process.
         parent_tgid: u32,
     },
-    /// The thread existed before it was enrolled; what it did before is unknown.
+    /// The thread existed before cox began to track (enrolled) it. What it did before is unknown.
     Enrolled {
         /// The thread's process.
         tgid: u32,

@@ -1,7 +1,7 @@
 //! Layout of the histograms of interval lengths, in the kernel (`include/cox/latency.h`) and in a record.
 //!
-//! An interval is one wake delay, preempt wait, block or time slice. A thread with histograms of its own has a *place*, the number of these histograms
-//! (from 1 on). The intervals of other threads are in histograms of their program. `ledger` computes buckets and quantiles.
+//! An interval is one wake delay, preempt wait, block or time slice. A thread with histograms of its own has a *place*, the number of these
+//! histograms (from 1 on). The intervals of other threads are in histograms of their program. `ledger` computes buckets and quantiles.
 
 use bytemuck::{Pod, Zeroable};
 

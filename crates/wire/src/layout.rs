@@ -102,7 +102,7 @@ pub const CAUSE_BY_FD: u8 = 0xff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// The thread existed before it was enrolled; no event of it has occurred since.
+    /// The thread existed before cox began to track (enrolled) it; no event of it has occurred since.
     Unseen = 0,
     /// The thread was created and not yet switched in.
     Born,
@@ -210,7 +210,7 @@ pub struct Clock {
     pub kernel_delay_ns: u64,
 }
 
-/// [`Clock::flags`]: the thread existed before it was enrolled.
+/// [`Clock::flags`]: the thread existed before cox began to track (enrolled) it.
 pub const ENROLLED_ALIVE: u32 = 1;
 /// [`Clock::flags`]: the thread has called exec during the session.
 pub const EXECED: u32 = 2;
@@ -225,8 +225,8 @@ impl Clock {
         self.blocked_ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Returns whether every nanosecond from birth to `since_ns` is booked exactly once. A copy that was torn by a concurrent update violates this
-    /// and is read again.
+    /// Returns whether the sums contain every nanosecond from birth to `since_ns` exactly once. A copy that was torn by a concurrent update violates
+    /// this and is read again.
     pub fn is_whole(&self) -> bool {
         let booked = [self.run_ns, self.wake_delay_ns, self.preempt_wait_ns, self.unknown_ns]
             .iter()
@@ -246,7 +246,7 @@ pub fn comm_text(comm: &[u8]) -> String {
     String::from_utf8_lossy(&comm[..end]).into_owned()
 }
 
-/// One thread in a walk over the living threads: `struct cox_living`, then its clock.
+/// One thread in a walk over the living threads: the fields of `struct cox_living`, then the thread's clock (its account of times).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 pub struct LivingEntry {
@@ -260,7 +260,7 @@ pub struct LivingEntry {
     pub cause: u64,
     /// The thread's present name.
     pub comm: [u8; 16],
-    /// The thread's clock.
+    /// The thread's clock: its account of times.
     pub clock: Clock,
 }
 
@@ -313,7 +313,7 @@ pub struct CellLine {
     pub pad: [u64; 7],
 }
 
-/// The state of all tracked threads together, and the loss counters; see `struct cox_crew` for each field.
+/// The state of all tracked threads together, and the counters of what was lost; see `struct cox_crew` for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -369,7 +369,7 @@ pub struct Stand {
     pub tid: u32,
     /// The thread's process.
     pub tgid: u32,
-    /// The thread that created this one; 0 if this thread existed before it was enrolled.
+    /// The thread that created this one; 0 if this thread existed before cox began to track it.
     pub creator_tid: u32,
     /// Time on CPUs up to the last switch-out.
     pub run_ns: u64,

@@ -107,7 +107,7 @@ pub enum What {
         /// The creating thread's process.
         parent_tgid: u32,
     },
-    /// A thread is enrolled that existed before.
+    /// cox begins to track (enrols) a thread that existed before.
     Enrolled {
         /// The thread.
         tid: u32,

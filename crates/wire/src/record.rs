@@ -91,7 +91,7 @@ pub struct SampleSite {
 pub struct Losses {
     /// Scheduler events that were not handled (recursion in BPF, LOST records of perf).
     pub events: u64,
-    /// Threads that could not be enrolled.
+    /// Threads that cox could not begin to track (enrol).
     pub members: u64,
     /// Threads whose final account was lost because the ring was full; their times are in [`Record::unlisted`].
     pub finals: u64,
@@ -115,7 +115,8 @@ impl Losses {
     }
 }
 
-/// A living thread's clock. Its open interval ends at `until_ns`, the time at which the clock was read.
+/// The clock (account of times) of a living thread. Its last interval is still open; it is counted up to `until_ns`, the time at which the clock was
+/// read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Living {
@@ -134,13 +135,14 @@ pub struct Record {
     pub start_ns: u64,
     /// End of the window, nanoseconds on CLOCK_MONOTONIC.
     pub end_ns: u64,
-    /// Clocks without an open interval: those of threads that died, and those that the backend itself has brought up to `end_ns`.
+    /// Complete clocks (accounts of threads, without an open interval): those of threads that died, and those that the backend itself has brought up
+    /// to `end_ns`.
     pub clocks: Vec<Clock>,
     /// Clocks of living threads, each with an open interval, and the time at which it was read.
     pub living: Vec<Living>,
     /// The accounts of CPUs, by number; empty if the backend does not see CPUs.
     pub cpus: Vec<Cpu>,
-    /// The state of all tracked threads together at `end_ns`: cells and loss counters.
+    /// The state of all tracked threads together at `end_ns`: time integrals, and counters of what was lost.
     pub crew: Crew,
     /// For each number of CPUs, the time for which more CPUs than that were busy with tracked threads. Filled by backends that report events but
     /// have no accounts of CPUs; for the others, `cpus` and `crew` contain these times.
@@ -149,7 +151,7 @@ pub struct Record {
     pub takers: Vec<(u32, Taker)>,
     /// Which thread woke which.
     pub pairs: Vec<(Pair, PairSum)>,
-    /// Sum of the final clocks that did not fit into the ring (see [`Losses::finals`]).
+    /// Sum of the clocks of threads that ended while the ring buffer was full (see [`Losses::finals`]).
     pub unlisted: Clock,
     /// Histograms of interval lengths: one set for each thread with a [place](Clock::place), and for all other threads one set for each program.
     pub latencies: Vec<LatencyCount>,

@@ -13,11 +13,11 @@ use bytemuck::{Pod, Zeroable};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"coxumt\0\0");
 /// Version of this layout, and of [`Hello`] and [`Welcome`].
 pub const VERSION: u32 = 4;
-/// Number of doorbells of a process.
+/// Number of doorbells of a process. A doorbell is a descriptor on which one parked standby thread waits.
 pub const BELLS: usize = 16;
-/// Size of the table of threads.
+/// Number of places in the hash table of threads.
 pub const TABLE: usize = 2048;
-/// Number of consecutive places in the table in which a thread may be (linear probing).
+/// Number of consecutive places of the hash table in which a thread may be (linear probing).
 pub const PROBES: u32 = 16;
 /// Number of queues of ready tasks.
 pub const QUEUES: usize = 192;
@@ -27,11 +27,11 @@ pub const DELAYS: usize = 40;
 pub const CPU_WORDS: usize = 16;
 /// Number of CPUs that can be distinguished.
 pub const CPUS: usize = 64 * CPU_WORDS;
-/// Bit of [`Said::tells`]; see `COX_UMT_TELL_BLOCKS`.
+/// Bit of [`Said::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU is no longer ready (`COX_UMT_TELL_BLOCKS`).
 pub const TELL_BLOCKS: u32 = 1;
-/// Bit of [`Said::tells`]; see `COX_UMT_TELL_UNBLOCKS`.
+/// Bit of [`Said::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU becomes ready (`COX_UMT_TELL_UNBLOCKS`).
 pub const TELL_UNBLOCKS: u32 = 2;
-/// Bit of [`Said::tells`]; see `COX_UMT_TELL_IDLE`.
+/// Bit of [`Said::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when the CPU has no ready thread any more (`COX_UMT_TELL_IDLE`).
 pub const TELL_IDLE: u32 = 4;
 /// Maximum number of standbys: as many as a team has helper slots. If more tasks than this block forever, the process has no standbys left.
 pub const STANDBYS_AT_MOST: u32 = 64;
@@ -168,7 +168,7 @@ pub struct Hello {
     pub nonce: [u8; 16],
 }
 
-/// The answer to a [`Hello`]. It comes with descriptors of the process's two pages and of its doorbells.
+/// The answer to a [`Hello`]. It comes with descriptors of the process's two pages and of its doorbells (on which standby threads wait).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -179,17 +179,18 @@ pub struct Welcome {
     pub how: u32,
 }
 
-/// How blocked threads are noticed.
+/// Who notices that a thread has blocked, and wakes a standby thread to use its CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum How {
-    /// BPF notices them, and rings the standbys.
+    /// BPF notices the block, and wakes a standby thread.
     Bpf,
-    /// Sentinels notice them: threads of the idle class, which run when no other thread wants their CPU, and then ring the standbys.
+    /// A sentinel notices the block, and wakes a standby thread. A sentinel is a thread of the idle class, which runs when no other thread wants its
+    /// CPU.
     Sentinels,
-    /// The kernel's records of switches show them: each record of a switch-out wakes a parked standby directly.
+    /// The kernel writes a record of each context switch. Each record of a switch-out wakes a parked standby thread directly.
     Records,
-    /// The kernel's records of switches show them: each record wakes one leader thread, and the leader rings the standbys.
+    /// The kernel writes a record of each context switch. Each record wakes one leader thread, and the leader wakes standby threads.
     Leader,
 }
 
@@ -214,7 +215,7 @@ impl How {
     }
 }
 
-/// Returns the n-th place of the table in which the thread `tid` may be.
+/// Returns the n-th place of the hash table in which the thread `tid` may be (linear probing).
 #[must_use]
 pub const fn place(tid: u32, n: u32) -> usize {
     ((tid.wrapping_mul(2_654_435_761) >> 16).wrapping_add(n)) as usize & (TABLE - 1)

@@ -34,7 +34,7 @@ COX_INLINE __u64 cox_cell_count(__u64 cell)
 	return cell & COX_CELL_COUNT;
 }
 
-/* Returns W(t), the integral over time of the cell's count, modulo 2^44 ns: the thread time of the counted threads. */
+/* Returns W(t), modulo 2^44 ns: the integral over time of the number of threads that the cell counts, that is, their thread time. */
 COX_INLINE __u64 cox_cell_thread_time(__u64 cell, __u64 t)
 {
 	return ((cell >> COX_CELL_SHIFT) + cox_cell_count(cell) * t) & COX_CELL_SUM;

@@ -9,7 +9,7 @@
  * 1. Switch-in and switch-out of a thread happen under its run queue's lock, so there is one writer for the state words `since_ns`, `in_ns` and
  *    `state`, and for all sums.
  * 2. The handler of a waking may run on another CPU at the same time as the handler of the switch-out that the waking undoes, or even *before* it.
- *    It therefore only stores the time of the waking in `wake_ns`, and books nothing.
+ *    It therefore only stores the time of the waking in `wake_ns`, and changes no sum.
  * 3. The next switch-in knows the times of the switch-out, the waking and the switch-in. It splits the time off the CPU: blocked until the waking,
  *    wake delay after it. A waking between the last switch-in and the switch-out ("early") means that the thread was runnable again as soon as it
  *    was off the CPU: blocked 0. If an early waking was consumed before the thread blocked, a real one follows, and its time replaces that of the
@@ -27,7 +27,7 @@
 
 #ifdef __bpf__
 #define COX_INLINE static __attribute__((always_inline)) inline
-/* A global function: the verifier checks it once, and not again for each state of each caller. */
+/* A global function: the BPF verifier checks it once, and not again for each state of each caller. */
 #define COX_RARE __attribute__((noinline))
 /* Keeps the compiler from changing a bounds check into a form that the verifier cannot follow. */
 #define COX_OPAQUE(x) __asm__ volatile("" : "+r"(x))
@@ -38,9 +38,9 @@
 #endif
 
 /*
- * Counts an interval of `ns` nanoseconds; called where the clock books an interval that an event has ended. The file that includes this header
- * defines the function. There is no call for unknown time, for a block that began before the thread was enrolled, nor for an interval that is open
- * when the window ends.
+ * Counts an interval that an event has ended, and that lasted `ns` nanoseconds; called when the clock adds the interval to its sums. The file that
+ * includes this header defines the function. It is not called for unknown time, nor for a block that began before cox tracked the thread, nor for an
+ * interval that is still open at the end of the observation.
  */
 COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns);
 
@@ -71,7 +71,10 @@ COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
 	return now;
 }
 
-/* Finds the slot for `cpu`, or takes a free one. Out of line, because a thread changes its CPU much less often than its state. */
+/*
+ * Finds the slot that sums the thread's run time on `cpu`, or takes a free slot. Out of line, because a thread changes its CPU much less often than
+ * its state.
+ */
 COX_RARE int cox_clock_seat_anew(struct cox_clock *c, __u16 cpu)
 {
 	__u16 i;
@@ -79,7 +82,7 @@ COX_RARE int cox_clock_seat_anew(struct cox_clock *c, __u16 cpu)
 	if (!c)
 		return 0; /* for the verifier, which checks this function by itself */
 	for (i = 0; i < COX_CPU_SLOTS; i++) {
-		/* Slots are filled in order, so an unused one ends the search. It has no run time yet. */
+		/* Slots are filled in order, so the first unused slot ends the search. */
 		if (c->cpu_id[i] == cpu + 1 || c->cpu_id[i] == 0) {
 			c->cpu_id[i] = cpu + 1;
 			break;
@@ -116,7 +119,7 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 		c->blocked_ns[cause] += wake - c->since_ns;
 		c->wake_delay_ns += now - wake;
 		c->wakeups++;
-		/* A block that began before the thread was enrolled has an unknown length. */
+		/* A block that began before cox tracked the thread has an unknown length. */
 		if (c->switches_voluntary)
 			cox_interval_closed(c, COX_INTERVAL_BLOCKED, wake - c->since_ns);
 		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, now - wake);
@@ -148,7 +151,7 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 	cox_clock_seat(c, cpu);
 }
 
-/* Books run time up to `now`. Time that the hypervisor or interrupts took is a part of run time. */
+/* Adds the run time up to `now` to the thread's account. Time that the hypervisor or interrupts took is a part of run time. */
 COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64 irq)
 {
 	__u64 stint = now - c->since_ns;
@@ -171,8 +174,8 @@ COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64
 }
 
 /*
- * Books a switch-out. `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` is true if the thread called sched_yield. A yield
- * counts as an involuntary switch, as in the kernel.
+ * Accounts for a switch-out. `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` is true if the thread called sched_yield. A
+ * yield counts as an involuntary switch, as in the kernel.
  */
 COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded,
 			      __u64 steal, __u64 irq)
@@ -183,7 +186,7 @@ COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cau
 		cox_interval_closed(c, COX_INTERVAL_SLICE, now - c->since_ns);
 		cox_clock_ran(c, now, steal, irq);
 	} else {
-		/* The thread was running when it was enrolled, or a switch-in was lost. The time is unknown, not guessed. */
+		/* The thread was running when cox began to track it, or a switch-in was lost. The time counts as unknown; cox does not guess. */
 		c->unknown_ns += now - c->since_ns;
 		if (c->state != COX_UNSEEN)
 			c->impossible++;
@@ -216,8 +219,8 @@ COX_INLINE void cox_clock_migrate(struct cox_clock *c, __u16 cpu, __u32 kind)
 }
 
 /*
- * Adds a final clock to a sum of clocks. In the sum, `since_ns` is the sum of lifetimes, and `elsewhere_run_ns` is the sum of all run times,
- * because the sum does not keep run times by CPU.
+ * Adds the clock of a thread that has ended to a sum of clocks. In the sum, `since_ns` is the sum of lifetimes, and `elsewhere_run_ns` is the sum
+ * of all run times, because the sum does not keep run times by CPU.
  */
 COX_RARE int cox_clock_add(struct cox_clock *sum, const struct cox_clock *c)
 {

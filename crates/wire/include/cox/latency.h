@@ -30,8 +30,8 @@ static const __u8 cox_log2[256] = {
 };
 
 /*
- * Returns the bucket of a length. BPF has no instruction that finds the highest set bit, so the loop shifts by 8 bits at a time and the table does the
- * rest. An interval shorter than 2 ms needs at most one shift.
+ * Returns the bucket of a length. BPF has no instruction that finds the highest set bit, so the loop shifts by 8 bits at a time and the table does
+ * the rest. An interval shorter than 2 ms needs at most one shift.
  */
 COX_INLINE __u64 cox_latency_bucket(__u64 ns)
 {

@@ -23,7 +23,7 @@
 #define COX_PRELOAD_PAGE 4096
 #define COX_PRELOAD_SLOTS 1024
 #define COX_PRELOAD_HELPERS 4
-/* The library keeps the memory open for a cox of the same user, through a descriptor with this number or a larger one. */
+/* The library keeps the memory open for a cox process of the same user, through a descriptor with this number or a larger one. */
 #define COX_PRELOAD_KEPT_FROM 1000
 #define COX_PRELOAD_BYTES (2 * COX_PRELOAD_PAGE + COX_PRELOAD_SLOTS * 64)
 

@@ -29,7 +29,10 @@
 #define COX_UMT_CPUS (64 * COX_UMT_CPU_WORDS)
 #define COX_UMT_PROCESSES 128 /* maximum number of processes of a session at the same time */
 
-/* Bits of `tells`: events on a CPU for which BPF rings doorbell `cpu % COX_UMT_BELLS`. Such a ring leaves `parked` unchanged. */
+/*
+ * Bits of `tells`: the events on a CPU at which BPF rings doorbell `cpu % COX_UMT_BELLS`, that is, wakes the standby thread that waits there. Such a
+ * ring leaves `parked` unchanged.
+ */
 #define COX_UMT_TELL_BLOCKS 1	/* a thread is no longer ready */
 #define COX_UMT_TELL_UNBLOCKS 2 /* a thread becomes ready */
 #define COX_UMT_TELL_IDLE 4	/* the last ready thread is no longer ready */
@@ -80,8 +83,9 @@ struct cox_umt_said {
  * Blocks and unblocks of tracked threads on a CPU. As a signed number, unblocked - blocked is the number of threads that are ready there, running
  * or queued. A reader loads both halves as one aligned word; both wrap around.
  *
- * A thread that is enlisted counts as unblocked. A thread that ends or is discharged counts as blocked. A ready thread that is moved to another
- * CPU counts as blocked on the old CPU and as unblocked on the new one. So the difference always is the number of ready threads.
+ * A thread counts as unblocked when it is enlisted (BPF begins to count it), and as blocked when it ends or is discharged. A ready thread
+ * that is moved to another CPU counts as blocked on the old CPU and as unblocked on the new one. So the difference always is the number of ready
+ * threads.
  */
 struct cox_umt_cpu {
 	__u32 blocked;
@@ -102,7 +106,7 @@ struct cox_umt_seen {
 	__u32 thread_blocks[COX_UMT_TABLE]; /* voluntary blocks of the thread in each place of `tids`; wraps around */
 };
 
-/* Returns the n-th place of the table in which the thread `tid` may be. */
+/* Returns the n-th place of the hash table in which the thread `tid` may be (linear probing). */
 static inline __u32 cox_umt_place(__u32 tid, __u32 n)
 {
 	return ((tid * 2654435761u >> 16) + n) & (COX_UMT_TABLE - 1);

@@ -90,8 +90,8 @@ enum cox_interval {
  * touches come first, because the cost of an event depends mainly on the number of cache lines that it touches.
  */
 struct cox_clock {
-	/* The state words are authoritative. The sums below only grow by differences of these times. */
-	__u64 since_ns; /* the present state began at this time, and everything before is booked */
+	/* The thread's present state. At each event, the time sums below grow by differences of these times. */
+	__u64 since_ns; /* the present state began at this time; the sums contain all time before */
 	__u64 in_ns;	/* last switch-in */
 	__u64 wake_ns;	/* last waking; may be before the switch-out that it undoes */
 	__u8 state;	/* enum cox_state */
@@ -156,16 +156,16 @@ struct cox_clock {
 /* The thread's account has ended, because the thread changed to another user, or got capabilities by exec. */
 #define COX_LEFT 16u
 /*
- * Bits above the flags: the number of the thread's program, and the thread's place. The place is the number of the thread's own histograms, from 1 on; 0
- * means that the thread has none.
+ * Bits above the flags: the number of the thread's program, and the thread's place. The place is the number of the thread's own histograms, from 1 on;
+ * 0 means that the thread has none.
  */
 #define COX_PROGRAM_SHIFT 8
 #define COX_PROGRAM_MASK 0xff00u
 #define COX_PLACE_SHIFT 16
 
 /*
- * Record of one living thread, from a walk over all of them. The thread's struct cox_clock follows. This record has the values that are stored in the
- * clock only when the thread ends.
+ * Record of one living thread, from a walk over all of them. The thread's struct cox_clock (its account of times) follows. This record has the
+ * values that are stored in struct cox_clock only when the thread ends.
  */
 struct cox_living {
 	__u64 t_ns;
@@ -201,7 +201,7 @@ struct cox_cpu {
 	__u64 pad2[5];
 };
 
-/* A cell (cells.h) on a cache line of its own. */
+/* A cell (a thread count and its time integral in one word, cells.h) on a cache line of its own. */
 struct cox_cell_line {
 	__u64 cell;
 	__u64 pad[7];
