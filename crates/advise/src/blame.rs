@@ -27,7 +27,7 @@ pub enum Delay {
     FileLock,
 }
 
-/// Delays that are queues behind siblings, as far as they are known.
+/// Delays in which a thread queues for a CPU that another tracked thread holds. `Unseen` is included, because such a delay may be one of them.
 pub(crate) const QUEUES: [Delay; 3] = [Delay::Sibling, Delay::Squeezed, Delay::Unseen];
 
 /// Thread time spent waiting, by cause.

@@ -91,8 +91,8 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 }
 
 /// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: a delay of one
-/// second can make each other thread wait for at most one second. If threads wait for CPUs that tracked threads hold, the limit is how long this can
-/// make the other threads sleep.
+/// second can make each other thread wait for at most one second. If threads queue for CPUs that tracked threads hold, and sleep while they wait for
+/// one another, the limit can be lower: see [`sleep_per_queue`].
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
     // If threads queue while CPUs are idle, they were on the wrong CPU for a moment only, and do not hold up other threads for long.
@@ -113,9 +113,9 @@ fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> 
 
 /// Returns how long threads sleep at a barrier, divided by how long they queue for a CPU.
 ///
-/// The model: `threads` threads with equal work run to the barrier `cpus` at a time and sleep there. With q full turns and r threads in the last
-/// turn, the threads of turn k queue for k − 1 turns and sleep during the turns after theirs. The ratio is `cpus (q + 1) / (cpus (q − 1) + 2 r)`, and
-/// 1 when r = 0. Threads that share CPUs by time slices sleep less.
+/// The model: `threads` threads with equal work run to the barrier in turns, `cpus` threads in each turn, and sleep there until the last turn has
+/// ended. There are q full turns, and r threads in the last turn. A thread of turn k queues for k − 1 turns and sleeps during all later turns. The
+/// ratio is `cpus (q + 1) / (cpus (q − 1) + 2 r)`, and 1 when r = 0. Threads that share CPUs by time slices sleep less.
 fn sleep_per_queue(threads: usize, cpus: f64) -> f64 {
     let cpus = cpus.max(1.0);
     let full = (threads as f64 / cpus).floor();

@@ -6,8 +6,8 @@
 //!
 //! - load balance = mean work / largest work;
 //! - serialisation = largest work / wall time. POP calls this communication efficiency, and divides it into serialisation and the transfer of
-//!   messages, because threads of one machine transfer none. If the program's processes exchange messages, waiting for them lowers this metric. So
-//!   does waiting for a CPU;
+//!   messages. Threads of one machine transfer no messages, so only serialisation is left. If the program's processes exchange messages, waiting for
+//!   them lowers this metric. So does waiting for a CPU;
 //! - parallel efficiency = load balance × serialisation = work of the worker threads / (worker threads × wall time).
 //!
 //! If there are more worker threads than CPUs, not all can be useful at the same time. Then parallel efficiency is the work of all threads / (CPUs ×
@@ -42,14 +42,14 @@ pub enum Base {
 }
 
 impl Efficiency {
-    /// Computes the metrics of an account's program; `None` if POP's premises do not hold.
+    /// Computes the metrics of an account's program; `None` if there are no metrics (see the module), for example for one worker thread.
     pub fn of(evidence: &Evidence<'_>) -> Option<Efficiency> {
         let is_one = evidence.account.programs.len() == 1;
         let (threads, cpus) = (evidence.workers.len(), evidence.cpus);
         if !is_one || !evidence.sees.spin || threads < 2 || evidence.concurrency.wall_ns == 0 {
             return None;
         }
-        // If there was no space for some threads' final accounts, these threads are missing here, and some of them may have been workers.
+        // If there was no space for some threads' final accounts, some worker threads may be missing here. The metrics then relate to CPUs.
         if threads as f64 > cpus || evidence.account.lost.finals > 0 {
             let parallel = (evidence.sums.work_ns() as f64 / (cpus * evidence.wall_ns)).min(1.0);
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });

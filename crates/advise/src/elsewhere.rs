@@ -5,7 +5,7 @@ use ledger::CpuAccount;
 use crate::evidence::Evidence;
 use crate::thresholds::{IDLE_CPU_SHARE, UNUSED_CPU_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
-/// CPUs that the program could have used but did not.
+/// The CPUs that the program used, and the free CPUs that it could have used but did not.
 pub(crate) struct Elsewhere {
     /// CPUs that the program used.
     pub(crate) used: Vec<u32>,

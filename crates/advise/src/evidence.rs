@@ -74,7 +74,7 @@ impl<'a> Evidence<'a> {
         self.sums.work_ns() as f64 / self.parallelism(cpus)
     }
 
-    /// Returns the work bound on `cpus` CPUs as a factor: no schedule of the same work and the same fixed waits is faster.
+    /// Returns the work bound on `cpus` CPUs as a speed-up factor: no schedule of the same work and the same fixed waits is faster.
     pub fn work_bound_on(&self, cpus: f64) -> f64 {
         self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
     }
@@ -95,7 +95,7 @@ impl<'a> Evidence<'a> {
         alone.within(self.work_bound_on(self.cpus_left()))
     }
 
-    /// Returns the thread bound as a factor: the bound if no work moves between threads.
+    /// Returns the thread bound as a speed-up factor: the largest speed-up if no work moves between threads.
     pub fn thread_bound(&self) -> f64 {
         self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
     }

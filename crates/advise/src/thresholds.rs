@@ -4,7 +4,7 @@
 /// demonstrated.
 pub const WORTH_SHARE: f64 = 0.05;
 
-/// Least factor of a forecast, for the same reason.
+/// Least speed-up factor of a forecast: as with [`WORTH_SHARE`], a smaller gain could not be demonstrated.
 pub const WORTH_FACTOR: f64 = 1.05;
 
 /// Least share of thread time for a secondary finding; a smaller one is not mentioned at all.

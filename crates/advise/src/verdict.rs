@@ -76,9 +76,9 @@ impl fmt::Display for Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// One of several possible explanations.
+    /// The verdict is only one of several possible explanations.
     Low,
-    /// The most likely explanation; something was not seen or is estimated.
+    /// The verdict is the most likely explanation, but a part of it was not seen or is estimated.
     Medium,
     /// Every part of the verdict was measured.
     High,

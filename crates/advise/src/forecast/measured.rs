@@ -128,7 +128,7 @@ struct Sums {
     cpus: f64,
     /// Average number of CPUs that other programs leave free.
     left: f64,
-    /// Time in which there were no more threads than CPUs, as in serial parts. Packing does not change it.
+    /// Time in which the program had a CPU for each thread that wanted to run, as in serial parts. Packing does not change this time.
     alone_ns: f64,
     /// Useful CPU time of the windows with more threads than CPUs.
     work_ns: f64,
@@ -141,7 +141,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Returns the sums; `None` if one of the ways to run the program that were tried has fewer than two windows.
+    /// Returns the sums; `None` if the kernel or, if it was tried, the packer placed the threads in fewer than two windows.
     fn of(trial: &Trial) -> Option<Sums> {
         let oversubscribed: Vec<&Window> = trial.windows.iter().filter(|window| window.oversubscribed).collect();
         let of = |placing| oversubscribed.iter().copied().filter(move |window| window.placing == placing);

@@ -42,7 +42,7 @@ pub struct Sketch {
     pub phases_ns: Vec<u64>,
     /// True if an OpenMP runtime was mapped.
     pub openmp: bool,
-    /// True if the environment tells waiting threads to sleep already, or they hardly spin in the runtime's loops.
+    /// True if the environment already tells waiting threads to sleep, or if waiting threads hardly spin in the runtime's loops.
     pub passive_already: bool,
     /// Whether the number of threads can be set: the program uses an OpenMP runtime or was given OMP_NUM_THREADS.
     pub accepts: bool,

@@ -135,8 +135,8 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
 /// Returns a finding of intended waiting, which saves no time: its `back_ns` only ranks it among such findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // The accounts of child processes explain the waits for these processes. When the share of another kind of waiting is computed, the time of these
-    // waits is therefore subtracted from the threads' lifetimes.
+    // A wait for a child process is explained by the child's own account. For any other kind of waiting, such waits are therefore subtracted from the
+    // threads' lifetimes before the share is computed.
     let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
     let of_workers = workers.blocked_by.of(causes);

@@ -6,7 +6,8 @@
 //!
 //! The rule does not apply to a packed program: cox sets its masks, on CPUs that its user chose.
 //!
-//! Bound: the work bound on what other programs left of all these CPUs, and at most the ratio of these CPUs to those used.
+//! Bound: the work bound on the used and the free CPUs together, but at most their number divided by the number of used CPUs. Of each CPU, only the
+//! part counts that other programs left.
 
 use ledger::account::{cpu, thread};
 

@@ -3,7 +3,8 @@
 //! A quota of q CPUs lets a control group use q × period of CPU time in each period; then the kernel stops the whole group until the next period.
 //! The kernel counts how long the group was stopped (`cpu.stat`). In the account, this time shows as waiting on CPUs that run no thread.
 //!
-//! Bound: `CPUs that the worker threads could use / q`, the work bound, and the time waited.
+//! Bound: the smallest of three: `CPUs that the worker threads could use / q`; the thread bound (see `expected`); the speed-up if no thread waited
+//! because of the quota.
 
 use ledger::account::thread;
 

@@ -4,8 +4,8 @@
 //! delays other threads only if threads also wait for one another, by spinning, yielding or sleeping. Then the number of threads is the cause.
 //!
 //! Bound: the work bound. With one thread per CPU no thread queues and no thread spins for a queued one, so `wall / (Σ work / CPUs)` can be reached.
-//! For n threads that wait only by spinning, this is n / CPUs if all threads run equally long at a time. If the step gains nothing, the rule reports
-//! nothing.
+//! For n threads that wait only by spinning, this bound is n / CPUs, provided that all time slices are equally long. If the step gains nothing, the
+//! rule reports nothing.
 //!
 //! If the backend does not see spinning, it is enough for this rule that threads are alive at the same time and queue, because most such threads
 //! wait for one another at some point. How they wait is then unknown, and the step has no forecast.
@@ -35,7 +35,7 @@ pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
     let asleep = workers.blocked_by[Cause::Futex].saturating_add(unspecified);
     let oversubscribed =
         evidence.workers.len() as f64 > evidence.cpus && evidence.workers_alive() >= THREADS_PER_CPU * evidence.cpus;
-    // The share of spinning is relative to run time: with a queue, it is only a small part of all thread time.
+    // The share of spinning is relative to run time: if many threads queue for CPUs, spinning is only a small part of all thread time.
     let spun_part = summary::share(workers.spin_ns, workers.run_ns);
     let met = evidence.worker_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
     let meet = if evidence.sees.spin { met } else { side_by_side(evidence) };
@@ -72,7 +72,7 @@ pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
 }
 
-/// Returns whether the threads run side by side rather than one after another: on average half of them are alive.
+/// Returns whether the threads run side by side rather than one after another: on average, at least half of them are alive.
 fn side_by_side(evidence: &Evidence) -> bool {
     evidence.workers_alive() >= TEAM_ALIVE * evidence.workers.len() as f64
 }
