@@ -41,8 +41,8 @@ fn cpu_model(root: &Root) -> Option<String> {
     value("model name").or_else(|| value("Processor")).or_else(by_numbers)
 }
 
-/// Returns the kind of container this process is in, judged by traces that container engines leave; `None` if there are
-/// none.
+/// Returns the kind of container this process is in, judged by files and variables that container engines leave; `None`
+/// if there are none.
 ///
 /// `is_set` returns whether an environment variable is set.
 ///

@@ -55,7 +55,7 @@ impl ThrottleCounts {
     }
 }
 
-/// Throttle counts of one cgroup in a lineage.
+/// Throttle counts of a cgroup, or of one of its ancestors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Throttling {
@@ -65,8 +65,9 @@ pub struct Throttling {
     pub counts: ThrottleCounts,
 }
 
-/// Returns the level that was throttled for the longest time; `None` if no level was throttled. Several levels may be
-/// throttled at the same time, so the counts of this level are a lower bound of what a process lost.
+/// Returns the cgroup of `levels` (a cgroup and its ancestors) that was throttled for the longest time; `None` if none
+/// was throttled. Several of them may be throttled at the same time, so the counts of one are a lower bound of what a
+/// process lost.
 #[must_use]
 pub fn most_throttled(levels: &[Throttling]) -> Option<&Throttling> {
     levels
@@ -97,8 +98,8 @@ impl Cgroup {
         Ok(tightest)
     }
 
-    /// Returns the throttle counts of this cgroup and its ancestors, its own first. Levels without counts are left out.
-    /// Meaningful only for the cgroup of the `cpu` controller.
+    /// Returns the throttle counts of this cgroup and its ancestors, its own first. Cgroups without counts are left
+    /// out. Meaningful only for the cgroup of the `cpu` controller.
     ///
     /// # Errors
     /// When a `cpu.stat` exists and cannot be read or is malformed.

@@ -49,11 +49,11 @@ pub struct Facts {
     pub perf_event_paranoid: Option<i32>,
     /// `kernel.perf_event_max_sample_rate`, samples per second.
     pub perf_max_sample_rate_hz: Option<u64>,
-    /// Scheduler clocks of this process; `None` without the file.
+    /// Scheduler clocks of this process; `None` if the kernel has no /proc/PID/schedstat.
     pub schedstat: Option<SchedStat>,
     /// Whether the kernel was booted with `nodelayacct`; `None` if its command line cannot be read.
     pub nodelayacct: Option<bool>,
-    /// `kernel.sched_schedstats`; `None` without the sysctl.
+    /// `kernel.sched_schedstats`; `None` if the kernel has no such sysctl.
     pub schedstats_sysctl: Option<u32>,
     /// CPUs in nohz_full mode; `None` if the kernel does not support it.
     pub nohz_full: Option<CpuSet>,

@@ -186,8 +186,8 @@ pub(super) fn sched_statistics(facts: &Facts) -> Available {
 pub(super) fn nohz_full(facts: &Facts) -> Available {
     match &facts.nohz_full {
         Some(cpus) if !cpus.is_empty() => Available::yes(format!("CPUs {cpus} run without a tick")),
-        // The file exists only with the option. If the configuration is unknown, the existing file shows that the
-        // option is set.
+        // The kernel has the file /sys/devices/system/cpu/nohz_full only if the option is set. If the configuration is
+        // unknown, the existing file shows that the option is set.
         Some(_) if facts.config.as_ref().is_none_or(|config| config.is_set("NO_HZ_FULL")) => Available::no(
             "the kernel supports it, but it was not enabled at boot",
             "boot with nohz_full=LIST for the CPUs that compute",
