@@ -70,8 +70,8 @@ impl Asked {
         })
     }
 
-    /// Loads the next weaker backend after `failed`, if the choice is `auto` and eBPF is not required. Otherwise returns the error `why`. `why`: the
-    /// reason why `failed` cannot observe this target; it is added to `passed_over`.
+    /// Loads the next weaker backend after `failed`, if the choice is `auto` and eBPF is not required; otherwise returns the error `why`. `why` is
+    /// the reason why `failed` cannot observe this target; it is added to `passed_over`.
     ///
     /// # Errors
     /// `why`, or the reason why no weaker backend can be used.

@@ -54,8 +54,8 @@ pub struct Observed {
     pub waits: Vec<Option<Waiting>>,
     /// The recorder, with the trace events.
     pub recorder: Option<Recorder>,
-    /// The CPUs that the threads of each program's main process were allowed to use when last read. A program may narrow its own affinity mask, or be
-    /// started by taskset(1). In the order in which the user named the programs.
+    /// For each program, in the order in which the user named them: the CPUs that the threads of its main process were allowed to use when last read.
+    /// A program may narrow its own affinity mask, or be started by taskset(1).
     pub allowed: Vec<Option<CpuSet>>,
     /// The OpenMP runtime that a sampled process had mapped.
     pub openmp_runtime: Option<String>,
@@ -88,7 +88,8 @@ impl Observing {
         loaded(&mut self.observer)
     }
 
-    /// Calls `ask` with the observer, and then hands on the events and samples that the observer delivered during the call.
+    /// Calls `ask` with the observer. Then passes the events and samples that the observer delivered during the call to the ledger and to the
+    /// symboliser.
     fn ask<T>(&mut self, ask: impl FnOnce(&mut dyn Observer, &mut Intake) -> Result<T, WatchError>) -> Result<T> {
         let answer = ask(loaded(&mut self.observer)?.as_mut(), &mut self.intake)?;
         self.hand_on();
@@ -111,7 +112,7 @@ impl Observing {
         }
     }
 
-    /// Hands on what has arrived: events to the ledger, samples to the symboliser. This is done while the sampled process probably still
+    /// Passes the events that have arrived to the ledger, and the samples to the symboliser. This is done while the sampled process probably still
     /// lives, so that its maps can be read.
     fn hand_on(&mut self) {
         for event in self.intake.events.drain(..) {
