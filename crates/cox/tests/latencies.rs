@@ -207,8 +207,8 @@ fn by_perf_wake_delays_are_in_blocks_and_by_proc_nothing_is_seen() {
     assert_eq!(count(all.preempt_wait), sum(|thread| thread.switches_involuntary));
     let own: u64 = threads.filter_map(|thread| thread.latencies.as_deref()).map(|own| count(own.slice)).sum();
     assert!(count(all.slice) >= 2_000 && own == count(all.slice), "{own} of {all:?}");
-    assert!(report.contains("Wake delay is in blocked"), "{report}");
+    assert!(report.contains("Wake delay counts as blocked time"), "{report}");
     let (account, report) = run("proc");
     assert!(account.programs[0].latencies.is_none() && !account.sees().latencies);
-    assert!(report.contains("the proc backend does not see single waits"), "{report}");
+    assert!(report.contains("the proc backend does not see individual waits"), "{report}");
 }

@@ -161,7 +161,7 @@ fn what_a_recording_has_none_of_is_said() {
     assert_eq!((longest_ns, place), (Some(200_000), Delays::Apart));
     let (longest_ns, place, report) = delays(&[came, switch, back]);
     assert_eq!((longest_ns, place), (None, Delays::InBlocked));
-    assert!(report.contains("Wake delay is in blocked: the recording has no wake-ups."), "{report}");
+    assert!(report.contains("Wake delay counts as blocked time: the recording has no wake-ups."), "{report}");
     let no_switch = said(&[waking]);
     assert!(no_switch.contains("no switches") && no_switch.lines().count() == 1, "{no_switch}");
 }

@@ -57,7 +57,7 @@ fn losses_left_behind_and_hostile_names() {
                                             ±0.2)
         17.1 %  waited for a CPU            preempted 15.8 %, after wake-up 1.3 %
          1.2 %  blocked on disk
-         0.3 %  not known                   before the first and after the last event (not guessed)
+         0.3 %  not known                   time before the first and after the last event
       2,000 of 814,440 events were lost, 0 threads could not be tracked, and 3 are included only in
       totals: that is too much for a verdict.
       According to the events, threads ran 31.99 s in 12.41 s on 2 CPUs, which is impossible: these
@@ -109,7 +109,7 @@ fn perf_on_a_terminal_without_utf8() {
                                             (sampled, +/-0.3)
         32.7 %  waited for a CPU            preempted
          2.5 %  blocked, cause not seen
-         0.3 %  not known                   before the first and after the last event (not guessed)
+         0.3 %  not known                   time before the first and after the last event
       The perf backend sees neither why a thread blocked nor who held a CPU that others waited for, and
       wake-up delay is part of blocked time.
       3 threads share 2 CPUs: running threads spin, waiting for threads that were preempted (21 % of

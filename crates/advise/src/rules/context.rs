@@ -45,7 +45,7 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     if evidence.sums.work_ns() == 0 {
         return say(
             evidence,
-            "cox saw no work in this run, so there is none that scheduling could finish sooner.".to_owned(),
+            "cox saw no work in this run, so there is no work that scheduling could finish sooner.".to_owned(),
             &figures,
         );
     }

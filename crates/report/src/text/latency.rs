@@ -97,7 +97,7 @@ pub(crate) fn notes(document: &Document, program: &Program) -> String {
     let sees = document.account.sees();
     if !sees.latencies {
         return format!(
-            "latency: the {} backend does not see single waits and time slices.",
+            "latency: the {} backend does not see individual waits and time slices.",
             document.account.backend.name()
         );
     }
@@ -107,7 +107,7 @@ pub(crate) fn notes(document: &Document, program: &Program) -> String {
             Backend::PerfData => "the recording has no wake-ups",
             _ => "this backend does not see wake-ups",
         };
-        notes += &format!(" Wake delay is in blocked: {who}.");
+        notes += &format!(" Wake delay counts as blocked time: {who}.");
     }
     if program.latencies.is_none() {
         let program = program.command.join(" ");

@@ -167,7 +167,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     }
     let mut cpu = Class::new(State::Preempted, "waited for a CPU", sums.waiting_for_cpu_ns());
     if document.account.sees().delays == Delays::InPreemptWait {
-        cpu.note = "not divided by this backend".to_owned();
+        cpu.note = "wake delay and preempt wait together".to_owned();
     } else {
         cpu.parts = vec![
             (State::Preempted, "preempted".to_owned(), division.preempted_ns),
@@ -181,7 +181,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
     // Time that belongs to no state counts as unknown: it lies between events that contradict one another.
     let unknown = division.unknown_ns.saturating_add(sums.wall_ns.saturating_sub(division.total_ns()));
     let mut outside = Class::new(State::Unknown, "not known", unknown);
-    outside.note = "before the first and after the last event (not guessed)".to_owned();
+    outside.note = "time before the first and after the last event".to_owned();
     classes.push(outside);
     classes
 }
