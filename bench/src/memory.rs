@@ -10,7 +10,7 @@ use machine::Root;
 /// Polling interval. Polling is necessary because the kernel keeps no high-water mark of anonymous memory.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// Runs `command`. Returns its exit status and the largest `RssAnon` seen: the size of the memory without a file behind it, in bytes.
+/// Runs `command`. Returns its exit status and the largest `RssAnon` seen (resident anonymous memory), in bytes.
 ///
 /// # Errors
 /// When the command cannot be started.
@@ -21,7 +21,7 @@ pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
         if let Some(status) = child.try_wait()? {
             return Ok((status, most));
         }
-        // The status of a process that has just ended cannot be read: it counts as 0.
+        // If the process has just ended, its status cannot be read, and its memory counts as 0 bytes.
         let status = Root::live().read_text(format!("/proc/{}/status", child.id())).unwrap_or_default();
         most = most.max(anonymous_bytes(&status).unwrap_or(0));
         thread::sleep(LOOK);

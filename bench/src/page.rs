@@ -46,8 +46,8 @@ const MS_LIMIT: f64 = 2_000.0;
 /// Time limit for a browser that does not open a page at all.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SAID: &str = "opened after ms: ";
-/// Reports the time from the navigation until the page is open, in ms. The page counts as open when the second frame after the load event begins: the
-/// first frame has then been laid out and submitted for drawing.
+/// A script that reports the time from the navigation until the page is open, in ms. The page counts as open when the second frame after the load
+/// event begins: the first frame has then been laid out and submitted for drawing.
 const PROBE: &str = r#"<script>
 addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => console.log("opened after ms: " + performance.now()))));
 </script></body>"#;
@@ -89,7 +89,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         (format!("{threads} threads, {seconds} s"), bench.record("many", threads, seconds)?),
     ];
     let opened = in_turns(pages.len(), options.runs.into(), |at| {
-        // A page that did not open counts with the time limit, which is a lower bound.
+        // If a page did not open, its time counts as the time limit, which is a lower bound.
         Ok(bench.open(&pages[at].1.file)?.unwrap_or(PATIENCE.as_secs_f64() * 1e3))
     })?;
     let rows = pages.into_iter().zip(opened);
@@ -100,7 +100,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     Ok(u8::from(report.rows.iter().any(Row::is_too_much)))
 }
 
-/// A page that contains the probe.
+/// A file with an HTML page to which the probe (the script that reports the opening time) was added.
 struct Kept {
     file: PathBuf,
     /// Size without the probe.
@@ -133,7 +133,8 @@ impl Bench<'_> {
         }
         let account = fs::read(&json).context("cannot read cox's JSON account")?;
         let document: Document = serde_json::from_slice(&account).context("cannot parse cox's JSON account")?;
-        // Lost wake-up pairs are tolerated: thousands of threads make millions of pairs, more than the table holds.
+        // Tolerate that some pairs of a waking and a woken thread are missing: thousands of threads make millions of such pairs, more than the table
+        // holds.
         let (seen, lost) = (summary::threads(&document.account).count(), &document.account.lost);
         if seen != threads as usize || lost.moments > 0 || lost.spoil_accounts() {
             bail!("the page is incomplete: {seen} of {threads} threads, losses: {lost:?}");

@@ -36,7 +36,7 @@ pub fn run(command: &mut Command) -> io::Result<(ExitStatus, Cost)> {
 pub struct Ended {
     /// Exit status, also if the process was killed at the time limit.
     pub status: ExitStatus,
-    /// Cost until the end.
+    /// Wall and CPU time of the run.
     pub cost: Cost,
     /// True if the time limit was reached or `stop` returned true, so that we ended the process group.
     pub cut_short: bool,

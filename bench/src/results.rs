@@ -66,7 +66,7 @@ pub struct Figure {
     pub name: &'static str,
     /// Printed unit.
     pub shown: Shown,
-    /// One row per treatment; plain comes first.
+    /// One row per treatment, after the row of the plain program (without a treatment).
     pub rows: Vec<Row>,
     #[serde(skip)]
     rounds: Rounds<f64>,
@@ -92,10 +92,10 @@ pub struct Measured {
     pub median_ns: f64,
     /// First and third quartile of the values.
     pub quartiles_ns: (f64, f64),
-    /// Median of the ratios to the plain neighbours; absent for plain itself.
+    /// Median of measurement ÷ mean of the plain measurements just before and after it; absent for the plain measurements themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Estimate>,
-    /// Median of the differences from the plain neighbours; absent for plain itself.
+    /// Median of measurement − mean of the plain measurements just before and after it; absent for the plain measurements themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_ns: Option<Estimate>,
     /// All values in order of time.
@@ -112,7 +112,7 @@ pub struct Column {
 }
 
 impl Figure {
-    /// Summarises `rounds`, which have one treatment for each column that could be measured, in the order of `columns`.
+    /// Summarises `rounds`. They contain the treatments of those columns that could be measured, in the order of `columns`.
     pub fn new(name: &'static str, shown: Shown, columns: &[Column], rounds: Rounds<f64>) -> Figure {
         let plain = Measured::new(rounds.plain.clone(), None);
         let mut rows = vec![Row { with: "plain", measured: Some(plain), impossible: None }];
@@ -131,7 +131,7 @@ impl Figure {
         Figure { name, shown, rows, rounds }
     }
 
-    /// Makes a figure of parts, each with its values. Parts have no plain measurement to compare with.
+    /// Makes a figure with one row for each part and its values. Parts have no plain measurement to compare with.
     pub fn parts(name: &'static str, shown: Shown, parts: Vec<(&'static str, Vec<f64>)>) -> Figure {
         let row = |(with, values): (&'static str, Vec<f64>)| Row {
             with,
@@ -147,7 +147,8 @@ impl Figure {
         self.rows.iter().find(|row| row.with == name)?.measured.as_ref()
     }
 
-    /// Returns the brackets of this treatment by round, or `None` if it was not possible.
+    /// Returns the measurements of this treatment by round, each with the plain measurements just before and after it; `None` if the treatment was
+    /// not possible.
     pub fn brackets(&self, name: &str) -> Option<&[Bracket<f64>]> {
         let possible = self.rows.iter().skip(1).filter(|row| row.measured.is_some());
         let place = possible.map(|row| row.with).position(|with| with == name)?;

@@ -19,7 +19,7 @@ pub struct Rounds<V> {
 }
 
 impl<V> Rounds<V> {
-    /// Returns the same rounds reduced to one figure of each measurement.
+    /// Returns the same rounds with each measurement reduced to one figure.
     pub fn figure(&self, figure: impl Fn(&V) -> f64) -> Rounds<f64> {
         Rounds {
             plain: self.plain.iter().map(&figure).collect(),
@@ -28,8 +28,8 @@ impl<V> Rounds<V> {
     }
 }
 
-/// Measures `treatments` treatments in `rounds` rounds. `measure` gets the index of the treatment, or `None` for plain. The first error of `measure`
-/// ends the experiment.
+/// Measures `treatments` treatments in `rounds` rounds. `measure` gets the index of the treatment, or `None` for a plain measurement (without a
+/// treatment). The first error of `measure` ends the experiment.
 pub fn interleave<V: Clone>(
     treatments: usize,
     rounds: usize,

@@ -38,20 +38,20 @@ impl Bracket<f64> {
         f64::midpoint(self.before, self.after)
     }
 
-    /// Returns treated ÷ plain.
+    /// Returns the measurement of the treatment ÷ the mean of the two plain measurements.
     pub fn ratio(&self) -> f64 {
         self.treated / self.plain()
     }
 
-    /// Returns treated − plain, in the unit of the values.
+    /// Returns the measurement of the treatment − the mean of the two plain measurements, in the unit of the values.
     pub fn added(&self) -> f64 {
         self.treated - self.plain()
     }
 }
 
-/// Returns what treatment `ours` adds, divided by what `theirs` adds: the quotient of the two median additions. Both lists are from the same rounds.
-/// The interval is found by resampling whole rounds (percentile bootstrap), so that disturbances that both share stay paired. Returns `None` unless
-/// `theirs` significantly adds something, since the quotient has no meaning then.
+/// Returns the median time that treatment `ours` adds ÷ the median time that `theirs` adds. Both lists are from the same rounds. The interval is
+/// found by resampling whole rounds (percentile bootstrap), so that disturbances that both share stay paired. Returns `None` if `theirs` adds no
+/// significant time, because the quotient has no meaning then.
 pub fn quotient_of_additions(ours: &[Bracket<f64>], theirs: &[Bracket<f64>]) -> Option<Estimate> {
     let rounds = ours.len().min(theirs.len());
     let ours: Vec<f64> = ours[..rounds].iter().map(Bracket::added).collect();

@@ -7,8 +7,8 @@ use crate::named::by_name;
 pub struct Kernel {
     /// Name without `kernel-`: the program is `kernel-NAME`.
     pub name: &'static str,
-    /// Value of `--steps`. If it is run in the fastest way, the kernel then takes two to four seconds on two CPUs: long enough for `cox advise` to
-    /// try each way in several windows. Kernels that take ten times as long with taskset have fewer steps.
+    /// Value of `--steps`. With this value, the benchmark kernel takes two to four seconds on two CPUs if it is run in the fastest way. This is long
+    /// enough for `cox advise` to try each way to run it in several time windows. Kernels that take ten times as long with taskset have fewer steps.
     pub steps: u64,
 }
 

@@ -1,7 +1,8 @@
 //! Compares the forecasts of `cox advise` with measured times: twelve kernels with more threads than CPUs.
 //!
-//! In each round, `cox advise` forecasts the kernel's time in several ways to run it, and the kernel then runs in each of these ways, in an order
-//! that changes from round to round. A forecast is compared with the run of the same round, because a machine's speed changes over hours.
+//! In each round, `cox advise` forecasts how long the kernel takes in each of several ways to run it (such as packed, or with fewer threads). In the
+//! same round, the kernel runs in each of these ways, in an order that changes from round to round. A forecast is compared with the run of the same
+//! round, because a machine's speed changes over hours.
 
 mod kernels;
 mod order;
@@ -53,7 +54,7 @@ struct Advice {
     choices: Vec<Choice>,
 }
 
-/// The forecast for one way to run.
+/// The forecast for one way to run the program, such as packed or with fewer threads.
 #[derive(Debug, Deserialize)]
 struct Choice {
     way: Way,
@@ -72,7 +73,7 @@ enum Way {
     Packing,
 }
 
-/// One way to run: its forecasts and measured times.
+/// The forecasts and the measured times for one way to run the program.
 #[derive(Debug, Serialize)]
 struct Row {
     way: Way,
@@ -106,7 +107,7 @@ struct Report {
     cases: Vec<Case>,
 }
 
-/// Target: the order must be right for this many kernels out of twelve.
+/// Target: for this many kernels out of twelve, the ways to run the kernel must be predicted in the right order, from fastest to slowest.
 const RIGHT: (usize, usize) = (10, 12);
 /// Largest relative error with which a predicted time counts as right.
 const NEAR: f64 = 0.15;
@@ -164,11 +165,12 @@ fn stay_on(count: usize) -> Result<String> {
 impl Bench<'_> {
     fn case(&self, kernel: &'static Kernel) -> Result<Case> {
         self.interrupt.check()?;
-        // The set of ways is the same in each round. The first forecast, made here to learn that set, is used in the first round.
+        // `cox advise` names the same ways to run the kernel in each round. The first forecast is made here to learn these ways, and is used in the
+        // first round.
         let mut first = Some(self.advice(kernel)?);
         let ways = first.iter().flat_map(|advice| &advice.choices).map(|choice| choice.way);
         let mut rows: Vec<Row> = ways.map(|way| Row { way, rounds: Vec::new() }).collect();
-        // `order` has one index more than there are ways. This index stands for the forecast, which is made at a random place among the runs.
+        // `order` has one index for each way to run the kernel, and one more for the forecast, which is made at a random place among the runs.
         let mut order: Vec<usize> = (0..=rows.len()).collect();
         let mut random = Random::new(kernel.steps);
         for _ in 0..if self.options.quick { 1 } else { self.options.runs } {
@@ -337,7 +339,7 @@ fn verdict(report: &Report) -> (String, u8) {
     let near = errors.iter().filter(|error| **error <= NEAR).count();
     let inside = measured.iter().flat_map(|case| &case.rows).filter(|row| row.is_in_range());
     let word = |passed| if passed { "PASS" } else { "FAIL" };
-    // If fewer than twelve kernels were measured, the target is scaled to the same share.
+    // If fewer than twelve kernels were measured, the same share of them must be right: 10 of 12.
     let order = right * RIGHT.1 >= RIGHT.0 * report.cases.len();
     let times = near == errors.len() && !errors.is_empty();
     let told = format!(

@@ -1,13 +1,14 @@
-//! Decides whether the predicted order of ways is right.
+//! Decides whether `cox advise` predicted the ways to run a program in the right order, from fastest to slowest.
 
 use crate::stats::median;
 
-/// Measured times that differ by less than this share count as equal.
+/// Two measured times that differ by less than this share count as equal.
 const SAME: f64 = 0.05;
-/// Two ways that are predicted to take the same time are in the right order if their measured times differ by less than this share.
+/// If two ways to run a program are predicted to take the same time, the prediction counts as right if their measured times differ by less than
+/// this share.
 const PREDICTED_SAME: f64 = 0.15;
 
-/// Predicted and measured time of one way to run.
+/// Predicted and measured times of one way to run a program.
 #[derive(Debug)]
 pub struct Times {
     /// Predicted time.
@@ -17,13 +18,13 @@ pub struct Times {
 }
 
 impl Times {
-    /// Returns the median over the rounds of this time ÷ the other way's time.
+    /// Returns the median, over the rounds, of the measured time of `self` ÷ the measured time of `other`.
     fn of(&self, other: &Times) -> f64 {
         median(&self.measured.iter().zip(&other.measured).map(|(own, other)| own / other).collect::<Vec<_>>())
     }
 }
 
-/// Returns whether no pair of ways is predicted in the wrong order.
+/// Returns whether every two ways to run a program are predicted in the right order.
 pub fn is_right(ways: &[Times]) -> bool {
     let wrong = |fast: &Times, slow: &Times| {
         let same = (fast.predicted / slow.predicted - 1.0).abs() < 0.01;

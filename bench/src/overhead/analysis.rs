@@ -19,7 +19,7 @@ const RATIO_LIMIT: f64 = 1.0;
 const SECONDS: &str = "20";
 const QUICK_SECONDS: &str = "1";
 
-/// Measures the case.
+/// Measures the case `analysis`: how long it takes to read a recording of perf.
 pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let perf = bench.tools.perf.as_ref().map_err(|why| anyhow!("{why}"))?;
     let cox = bench.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;

@@ -1,4 +1,4 @@
-//! What all cases share: names of treatments, rounds, and the noise check.
+//! What all cases share: the names of the treatments (the tools that observe the program), the rounds, and the noise check.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -10,7 +10,7 @@ use crate::results::Figure;
 use crate::table;
 use crate::tools::Tools;
 
-/// Name of the control: plain, measured as a treatment.
+/// Name of the control: the plain program (without an observer), measured once more as if it were a treatment.
 pub const CONTROL: &str = "plain again";
 pub const COX: &str = "cox";
 pub const PERF: &str = "perf sched record";
@@ -46,7 +46,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns a warning if the control differs from plain so much that a ratio of `limit` cannot be judged on this machine.
+/// Returns a warning if the control (a second plain measurement) differs so much from the plain measurements that a ratio of `limit` cannot be judged
+/// on this machine.
 pub fn noise(figure: &Figure, limit: f64) -> Option<String> {
     let control = figure.with(CONTROL)?.ratio?;
     let (low, high) = control.interval?;

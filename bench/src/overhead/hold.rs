@@ -46,13 +46,13 @@ pub enum Part {
     Pack,
 }
 
-/// A process that is registered with the overlap part, and the pages that both share.
+/// A process that is registered with the BPF programs for overlap, and the memory pages that it shares with them.
 struct Counted {
     pages: Pages,
     _given: Given,
 }
 
-/// Loads and holds the parts until standard input ends.
+/// Loads the chosen parts of cox's BPF programs, and keeps them loaded until standard input ends.
 ///
 /// # Errors
 /// When a part cannot be loaded, or has not observed a target.
@@ -111,7 +111,7 @@ pub fn hold(options: &Options) -> Result<u8> {
     Ok(0)
 }
 
-/// Registers the first thread of a process with the overlap part, as the process itself would do.
+/// Registers the first thread of a process with the BPF programs for overlap, as the process itself would do.
 fn count(given: Given, pid: u32) -> Result<Counted> {
     let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never unmapped; its words are atomics.
@@ -138,15 +138,15 @@ fn has_ended() -> Result<bool> {
     }
 }
 
-/// The parent's handle of a child process that holds parts.
+/// The parent's handle of a child process that keeps parts of cox's BPF programs loaded.
 pub struct Holder {
     child: std::process::Child,
-    /// Time in which the process loaded its parts.
+    /// How long the child process took to load its parts of cox's BPF programs.
     pub loaded_ns: u64,
 }
 
 impl Holder {
-    /// Starts `program`, a cox-bench, and waits until it has loaded the parts.
+    /// Starts `program`, which is a build of cox-bench, and waits until it has loaded these parts of cox's BPF programs.
     pub fn start(program: &std::path::Path, parts: &str, players: &[u32]) -> Result<Holder> {
         use std::process::{Command, Stdio};
         let mut child = Command::new(program)
@@ -165,7 +165,7 @@ impl Holder {
         }
     }
 
-    /// Ends the process. Fails unless the parts have observed both ping-pong processes.
+    /// Ends the child process. Fails unless its BPF programs have observed both ping-pong processes.
     pub fn end(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;

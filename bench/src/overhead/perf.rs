@@ -1,7 +1,7 @@
 //! `perf sched record`, enabled for one slice.
 //!
-//! perf is started and ended for each slice: its events cost a little even while they are disabled, and this cost would fall on the plain slices.
-//! perf starts disabled and confirms through its control pipe that all events are enabled.
+//! perf is started and ended for each slice: its events cost a little even while they are disabled, and would slow down the plain slices (those
+//! without an observer). perf starts with its events disabled, and confirms through its control pipe when all of them are enabled.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

@@ -39,7 +39,7 @@ const ADDED_LIMIT_NS: f64 = 250.0;
 const SHARE_OF_PERF_LIMIT: f64 = 0.25;
 const TRACE_SHARE_OF_PERF_LIMIT: f64 = 0.5;
 
-/// Measures the case; if `parts` is set, also parts of cox, each alone.
+/// Measures the case `pingpong`. If `parts` is set, also measures each part of cox's observer alone, and empty BPF programs.
 pub fn measure(bench: &Bench<'_>, parts: bool) -> Result<Case> {
     let mut treatments = vec![Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Perf];
     if parts {
@@ -49,7 +49,7 @@ pub fn measure(bench: &Bench<'_>, parts: bool) -> Result<Case> {
     measure_with(bench, &treatments, |wall| vec![cost(wall), beside_perf(wall, COX, SHARE_OF_PERF_LIMIT)])
 }
 
-/// Measures the case with tracing: a cox trace compared with perf's.
+/// Measures the case `pingpong` with tracing: cox that writes a trace, compared with `perf sched record`.
 pub fn measure_tracing(bench: &Bench<'_>) -> Result<Case> {
     let treatments = [Treatment::Control, Treatment::Cox(Part::Whole), Treatment::Cox(Part::Trace), Treatment::Perf];
     measure_with(bench, &treatments, |wall| vec![beside_perf(wall, TRACE, TRACE_SHARE_OF_PERF_LIMIT)])
@@ -65,7 +65,7 @@ fn measure_with(
     let cpu = last_allowed_cpu()?;
     let limit_s = (rounds + 2) * 2 * treatments.len() * SLICE_LIMIT_S;
     let mut game = Game::start(bench, cpu, limit_s)?;
-    // Only after the start of the workload, which inherits this thread's affinity mask.
+    // Change this thread's affinity mask only now, because the workload inherited the old one at its start.
     let elsewhere = Elsewhere::than(cpu)?;
     let mut columns = Vec::new();
     let mut possible = Vec::new();
@@ -133,7 +133,7 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) wall_ns: f64,
-    /// CPU time of both processes. The time that other programs use on that CPU is not in it.
+    /// CPU time of the two ping-pong processes, without the time that other programs use on the same CPU.
     cpu_ns: f64,
 }
 
@@ -190,7 +190,7 @@ impl Game {
         self.slice_under(active, length)
     }
 
-    /// Waits for the length of a slice, then ends the active treatment.
+    /// Measures a slice of this length under the treatment that is active, then ends the treatment.
     pub(super) fn slice_under(&mut self, mut active: Active, length: Duration) -> Result<Slice> {
         active.hold(SETTLE)?;
         let begin = self.read()?;
@@ -207,7 +207,7 @@ impl Game {
     }
 
     fn read(&self) -> Result<Reading> {
-        // Counter and clock match unless this thread is preempted between the two reads: use the quickest of five tries.
+        // The counter and the clock match only if this thread is not preempted between the two reads. Therefore, use the quickest of five tries.
         let tries = (0..5).map(|_| {
             let before_ns = arch::monotonic_ns();
             let round_trips = self.counter.get();

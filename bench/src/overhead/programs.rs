@@ -14,8 +14,8 @@ pub fn allowed_cpus() -> usize {
     sched_getaffinity(None).map_or(1, |set| set.count() as usize)
 }
 
-/// Returns the workload `barriers`: one thread per CPU, with a futex barrier every 100 us: about one block and
-/// one wake-up per thread and round.
+/// Returns the workload `barriers`: one thread per CPU, with a futex barrier every 100 us. At each barrier, each thread blocks and is woken about
+/// once.
 pub fn barriers<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let threads = allowed_cpus().max(2);
     // Calibrate only once: each run would find a slightly different speed.

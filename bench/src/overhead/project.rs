@@ -14,8 +14,7 @@ use crate::tools::in_path;
 
 const FUNCTIONS_PER_FILE: usize = 8;
 
-/// Returns the workload `make`: `make -B` of as many files as are needed for the running time, at least
-/// sixty.
+/// Returns the workload `make`: it runs `make -B` in a project with at least sixty files, and with more if they are needed to reach the running time.
 pub fn make<'a>(bench: &'a Bench<'_>) -> Program<'a> {
     let jobs = allowed_cpus();
     Program {

@@ -1,5 +1,5 @@
-//! How quickly `cox report` turns a recording of `perf sched record` into an account, compared with `perf sched timehist -s`, which is the plain
-//! measurement here: it adds up times as well, but does not distinguish thread states.
+//! How quickly `cox report` turns a recording of `perf sched record` into an account, compared with `perf sched timehist -s`. The latter is the
+//! baseline (the plain measurement): it adds up times as well, but does not distinguish thread states.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,7 +23,7 @@ const MEMORY_LIMIT: u64 = 32 << 20;
 const SECONDS: &str = "2.8";
 const QUICK_SECONDS: &str = "0.5";
 
-/// Measures the case.
+/// Measures the case `reading`: `cox report` compared with `perf sched timehist -s`.
 pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let perf = bench.tools.perf.as_ref().map_err(|why| anyhow!("{why}"))?;
     let cox = bench.tools.cox.as_ref().map_err(|why| anyhow!("{why}"))?;

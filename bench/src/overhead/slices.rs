@@ -1,4 +1,4 @@
-//! The treatments of ping-pong slices. Each checks at its end that it was really active.
+//! The treatments of ping-pong slices: the observers that are active during a slice. Each checks at its end that it was really active.
 
 use std::path::Path;
 use std::time::Duration;
@@ -36,16 +36,16 @@ pub enum Treatment {
     },
 }
 
-/// A part of the observer.
+/// How much of cox's observer is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The whole observer.
     Whole,
-    /// The scheduler programs, without sampling instruction pointers.
+    /// Only the BPF programs for scheduler events, without the sampling of instruction pointers.
     Programs,
-    /// The sampling, without the scheduler programs.
+    /// Only the sampling of instruction pointers, without the BPF programs for scheduler events.
     Sampling,
-    /// The whole observer, which tracks neither of the two processes: what cox costs other programs.
+    /// The whole observer, but it tracks neither of the two ping-pong processes. This shows what cox costs programs that it does not observe.
     Strangers,
     /// The whole observer, which also keeps trace events, as with `--trace`.
     Trace,
@@ -67,7 +67,7 @@ impl Treatment {
         }
     }
 
-    /// Activates the treatment for the processes `players`.
+    /// Activates the treatment. `players` are the two ping-pong processes, which it observes.
     pub fn begin(self, bench: &Bench<'_>, players: &[u32]) -> Result<Active> {
         match self {
             Treatment::Control => Ok(Active::Nothing),
@@ -91,11 +91,11 @@ pub enum Active {
     Perf(Recording),
     /// BPF programs that do almost nothing.
     Floor(Box<Floor>),
-    /// Parts of cox that another process has loaded and keeps active.
+    /// Parts of cox's BPF programs that another process has loaded and keeps active.
     Held(Holder),
 }
 
-/// An observer and what it has delivered.
+/// A running observer, and the records that it has delivered.
 pub struct Observation {
     part: Part,
     observer: BpfObserver,
@@ -124,7 +124,7 @@ impl Observation {
         Ok(Observation { part, observer, intake: Intake::default(), kept })
     }
 
-    /// Takes delivered records and keeps trace events, as a session does.
+    /// Takes the records that the observer has delivered and, if a trace is wanted, stores the trace events, as a session of cox does.
     fn tick(&mut self) -> Result<()> {
         self.observer.tick(&mut self.intake)?;
         self.keep()
@@ -188,7 +188,7 @@ impl Active {
         }
     }
 
-    /// Ends the treatment, and checks that it has seen the `round_trips` of the slice.
+    /// Ends the treatment, and checks that it was active during the slice, in which ping-pong made `round_trips` round trips.
     pub fn end(self, players: &[u32], round_trips: u64) -> Result<()> {
         match self {
             Active::Nothing => Ok(()),

@@ -1,4 +1,5 @@
-//! The fixed cost of starting and ending an observation, compared with `perf record`, and its parts. A short program pays as much as a long one.
+//! The fixed cost of starting and ending an observation, as a total compared with `perf record`, and divided into parts. This cost does not depend on
+//! how long the program runs.
 //!
 //! perf's own fixed cost depends on its options and on the user: as root it describes all BPF programs and reads the kernel's symbols, as an ordinary
 //! user it does not. Several ways to run perf are measured in the same rounds, and the limit refers to the cheapest of them.
@@ -19,7 +20,7 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 21;
 
-/// A program to start, the ways to start it, and their limit.
+/// A program to start, the cox commands that start it, and the limit for the time that cox adds.
 struct Subject {
     name: &'static str,
     /// Heading of the figure that divides the time of the first command in `ours` into parts.
@@ -36,7 +37,7 @@ const RUN: Subject =
 const PACK: Subject =
     Subject { name: "true", by_part: "cox pack by part", program: &["true"], ours: &ways::PACK, limit: 1.0 };
 
-/// Measures the case.
+/// Measures the case `start`: the fixed cost of `cox run` and `cox pack`.
 pub fn measure(bench: &Bench<'_>) -> Result<Case> {
     let rounds = bench.rounds(ROUNDS);
     let mut case = Case {
@@ -85,7 +86,7 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
     Ok(())
 }
 
-/// Compares the time that the first way to start the program with cox adds, with the time that the cheapest way with perf adds.
+/// Compares two added times: of the first cox command in `subject.ours`, and of the cheapest perf command.
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
     let criterion =

@@ -21,14 +21,14 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 30;
 
-/// Limit for the time that observing adds to another part (overlap or packing): this build's ÷ the other build's.
+/// Observing adds time to a run with overlap or packing. Limit for this added time: added time in this build ÷ added time in the other build.
 const SHARE_LIMIT: f64 = 0.75;
-/// Limit for the loading time: this build's ÷ the other build's.
+/// Limit for the time to load the BPF programs: time in this build ÷ time in the other build.
 const LOAD_LIMIT: f64 = 1.2;
-/// Limit for the time that observing alone adds: this build's ÷ the other build's.
+/// Limit for the time that observing alone adds: added time in this build ÷ added time in the other build.
 const ALONE_LIMIT: f64 = 1.0;
 
-/// Parts that are loaded at the same time, and their column names for this build and for the other one.
+/// Parts of cox's BPF programs that are loaded at the same time, and the names of their two table columns: for this build, and for the other build.
 struct Held {
     parts: &'static str,
     names: [&'static str; 2],
@@ -41,17 +41,17 @@ static HELD: [Held; 5] = [
     Held { parts: "pack", names: ["packing", "other: packing"] },
     Held { parts: "observe,pack", names: ["packing, observed", "other: packing, observed"] },
 ];
-/// Pairs of indices into [`HELD`]: a part alone, and the same part with observing.
+/// Pairs of indices into [`HELD`]: overlap or packing alone, and the same with the observer in addition.
 static PAIRS: [(&str, usize, usize); 2] = [("overlap", 1, 2), ("packing", 3, 4)];
 
-/// Time of a round trip, and the time that loading took.
+/// Time of a round trip of ping-pong, and the time to load the BPF programs.
 #[derive(Clone, Copy)]
 struct Measured {
     wall_ns: f64,
     loaded_ns: f64,
 }
 
-/// Measures the case. `beside` is a cox-bench of another build to compare with.
+/// Measures the case `together`. `beside` is a cox-bench of another build, to compare this build with.
 pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     let slice = Duration::from_millis(if bench.options.quick { 50 } else { 150 });
     let rounds = bench.rounds(ROUNDS);
@@ -99,7 +99,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     })
 }
 
-/// Returns the time that observing adds to another part, by round.
+/// Returns, for each round, by how much observing lengthens a round trip in addition to overlap or packing (one pair of [`PAIRS`]).
 fn additions(wall: &Figure, (_, alone, both): &(&str, usize, usize), build: usize) -> Option<Vec<Bracket<f64>>> {
     let of = |held: usize| wall.brackets(HELD[held].names[build]);
     let pair = of(*alone)?.iter().zip(of(*both)?);
@@ -145,7 +145,7 @@ fn loaded(loading: &Figure, [ours, other]: [&'static str; 2]) -> Verdict {
     judged(criterion, brackets(ours).zip(brackets(other)), LOAD_LIMIT)
 }
 
-/// Brackets of this build and of the other one, by round.
+/// The measurements of this build and of the other one, by round; each has the plain measurements just before and after it.
 type Both = (Vec<Bracket<f64>>, Vec<Bracket<f64>>);
 
 fn judged(criterion: String, both: Option<Both>, limit: f64) -> Verdict {

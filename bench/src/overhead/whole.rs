@@ -26,11 +26,11 @@ const RATIO_LIMIT: f64 = 1.01;
 pub struct Program<'a> {
     /// Name on the command line.
     pub name: &'static str,
-    /// Describes the run with this amount of work.
+    /// Returns a description of the run with the given amount of work.
     pub about: Box<dyn Fn(u64) -> String + 'a>,
     /// Amount of work with which the search begins.
     pub least_work: u64,
-    /// Returns the command that does this amount of work.
+    /// Returns the command that does the given amount of work.
     pub command: Box<dyn Fn(u64) -> Result<Vec<OsString>> + 'a>,
 }
 
@@ -51,14 +51,14 @@ impl Treatment {
     }
 }
 
-/// Costs of one run.
+/// Costs of one run: of the program alone, and of the whole command with the observer.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     program: Cost,
     command: Cost,
 }
 
-/// Measures the case.
+/// Measures the case of this program by whole runs: alone, under cox, under perf.
 pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
     let target_ns = if bench.options.quick { 300_000_000 } else { 1_300_000_000 };
     let work = enough_work(program.least_work, target_ns, |work| {
@@ -163,8 +163,8 @@ fn run_once(bench: &Bench<'_>, program: &[OsString], treatment: Option<Treatment
     Ok(Run { program: stopwatch::take(&time)?, command: cost })
 }
 
-/// Returns a command that runs cox-bench under the observer, and the file that the observer must write. The caller appends the arguments of
-/// cox-bench. Without an observer, the command is cox-bench alone, and there is no file.
+/// Returns a command that runs cox-bench (which then times the program) under the observer, and the file that the observer must write. The caller
+/// appends the arguments of cox-bench. Without an observer, the command is cox-bench alone, and there is no file.
 fn observer(bench: &Bench<'_>, treatment: Option<Treatment>, scratch: &Path) -> Result<(Command, Option<PathBuf>)> {
     let own = &bench.tools.own;
     let (tool, arguments, file) = match treatment {

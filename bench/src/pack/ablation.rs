@@ -18,7 +18,7 @@ use crate::verdict::Verdict;
 
 /// The parts of PALM, as `cox-bench pack palm --without` names them.
 const PARTS: [&str; 3] = ["progress", "locality", "period"];
-/// Time limit of a run, as a multiple of a run with all of PALM.
+/// Time limit of a run, as a multiple of the time that a run with all parts of PALM takes.
 const LIMIT: f64 = 20.0;
 
 /// The results of one benchmark kernel with one set of PALM's parts.
@@ -82,13 +82,13 @@ fn measure(field: &Field<'_>, kernel: &'static Kernel, ratio: Ratio, rounds: usi
     Ok(rows(&job, &samples))
 }
 
-/// Returns the expected duration, s.
+/// Returns the expected duration of the part `ablation` of the experiment, s.
 pub fn expected_s(kernels: &[&Kernel], rounds: usize, scale: f64) -> f64 {
     let kernels = kernels.iter().filter(|kernel| !kernel.parts.is_empty()).count();
     kernels as f64 * (rounds as f64 * treatments().len() as f64 * (2.0 * scale + 0.3) + 5.0 * scale)
 }
 
-/// Measures and reports this part of the experiment.
+/// Measures and reports the part `ablation` of the experiment.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds: usize) -> Result<Part> {
     let about = format!("the policy palm, complete and without one of its parts, threads/CPUs = {ratio}");
     let kernels: Vec<&'static Kernel> = kernels.iter().copied().filter(|kernel| !kernel.parts.is_empty()).collect();

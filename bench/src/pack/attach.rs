@@ -1,7 +1,7 @@
 //! Packing after the start: two threads run OpenMP regions of 200 us and are moved to one CPU while they run.
 //!
 //! libgomp counts the CPUs once, at its start. If the program is packed later, its threads continue to spin for milliseconds at the end of each
-//! region. cox tells the preload library inside the program, which stops the spinning.
+//! region. Therefore, cox tells the preload library inside the program that it is packed, and the preload library stops the spinning.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ use crate::verdict::Verdict;
 
 /// File name of the preload library, in the same folder as cox.
 const PRELOAD: &str = "libcox_preload.so";
-/// Target: largest ratio of the time when packed later to the time when packed from the start.
+/// Target: a region of a program that is packed later takes at most this many times as long as one of a program that is packed from the start.
 const TARGET: f64 = 1.3;
 const REGION_US: f64 = 200.0;
 const THREADS: usize = 2;
@@ -58,7 +58,7 @@ impl How {
         }
     }
 
-    /// Returns the number of regions in a run: fewer if a region takes longer than when packed from the start.
+    /// Returns the number of OpenMP regions in a run. The number is smaller for ways to move the program in which a region takes longer.
     fn regions(self, scale: f64) -> u64 {
         let usual = match self {
             How::FromStart | How::LaterPreloaded => 5_000.0,
@@ -68,7 +68,7 @@ impl How {
         ((usual * scale) as u64).max(10)
     }
 
-    /// Returns the expected duration of a run, s.
+    /// Returns the expected duration of a run that is moved to one CPU in this way, s.
     fn expected_s(self, scale: f64) -> f64 {
         let slowdown = match self {
             How::FromStart | How::LaterPreloaded => 1.3,
@@ -79,7 +79,7 @@ impl How {
     }
 }
 
-/// Returns the time in which one CPU does both threads' work of a region, us.
+/// Returns the time that one CPU needs for the work of both threads in a region, us.
 fn ideal_us() -> f64 {
     REGION_US * THREADS as f64
 }
@@ -87,7 +87,7 @@ fn ideal_us() -> f64 {
 #[derive(Debug, Serialize)]
 struct Row {
     how: How,
-    /// Time of a region, us.
+    /// Time of an OpenMP region, us.
     region_us: Series,
     /// Region time ÷ region time when packed from the start, by round.
     to_from_start: Series,
@@ -214,7 +214,7 @@ fn ways(preload: bool) -> Vec<How> {
     all.into_iter().filter(|how| preload || *how != How::LaterPreloaded).collect()
 }
 
-/// Returns the expected duration, s.
+/// Returns the expected duration of the part `attach` of the experiment, s.
 pub fn expected_s(rounds: usize, scale: f64) -> f64 {
     ways(true).iter().map(|how| how.expected_s(scale)).sum::<f64>() * rounds as f64
 }
@@ -244,7 +244,7 @@ fn verdict(rows: &[Row]) -> Verdict {
     }
 }
 
-/// Measures and reports this part of the experiment.
+/// Measures and reports the part `attach` of the experiment.
 pub fn part(field: &Field<'_>, rounds: usize) -> Result<Part> {
     let ways = ways(field.beside_cox(PRELOAD).is_some());
     progress(&format!("attach: {} ways, {rounds} rounds", ways.len()));

@@ -15,15 +15,15 @@ use crate::named::by_name;
 use crate::rounds::in_turns;
 use crate::verdict::{Outcome, Verdict};
 
-/// With spin-futex: time for which a waiting thread spins before it sleeps, us.
+/// If threads wait by `spin-futex`: time for which a waiting thread spins before it sleeps, us.
 pub const SPIN_US: u64 = 350;
 /// Rounds of the control measurement.
 const CONTROL_ROUNDS: usize = 7;
 /// Time limit of a run, as a multiple of its ideal time.
 const LIMIT: f64 = 60.0;
-/// Length of the run that measures the ideal time, as a share of the length of the line's other runs.
+/// Length of the run that measures the ideal time, as a share of the length of the other runs of the same table row.
 const IDEAL_PART: f64 = 0.25;
-/// If taskset's elapsed ÷ ideal is above this, cox must be clearly better.
+/// If elapsed time ÷ ideal time with taskset is above this, taskset counts as bad, and cox must be clearly better.
 const TASKSET_BAD: f64 = 1.5;
 /// Smallest ratio of taskset's time to cox's time for which cox counts as clearly better.
 const CLEARLY_BETTER: f64 = 1.5;
@@ -80,7 +80,7 @@ pub struct Line {
     pub phase_us: u64,
     /// The target.
     pub target: Target,
-    /// taskset's elapsed ÷ ideal when the target was set; 0 if unknown.
+    /// Elapsed time ÷ ideal time with taskset, as measured when the target was set; 0 if unknown.
     pub taskset_then: f64,
 }
 
@@ -191,7 +191,7 @@ pub struct Measured {
     pub taskset: Series,
     /// Elapsed ÷ ideal with cox.
     pub cox: Series,
-    /// cox ÷ taskset, by round.
+    /// Elapsed time with cox ÷ elapsed time with taskset, by round.
     pub ratio: Series,
     /// CPU time of cox, in percent of one CPU.
     pub controller_percent: Series,
@@ -251,7 +251,7 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
 /// Results of one run: elapsed ÷ ideal, cox's CPU time in percent of one CPU, and whether the run was cut short.
 pub type Once = (f64, f64, bool);
 
-/// Runs the line once. The returned elapsed ÷ ideal uses the ideal time that is computed from the speed of one CPU, not the measured one.
+/// Runs the workload of this table row once. In the returned elapsed ÷ ideal, the ideal time is computed from the speed of one CPU, not measured.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
@@ -262,8 +262,8 @@ pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<O
     Ok((elapsed_s / ideal_s, own, run.cut_short))
 }
 
-/// Measures the treatments and the ideal in the same rounds. Returns the runs of each treatment, relative to the measured ideal, and the measured
-/// ideal relative to the ideal computed from the speed of one CPU.
+/// Measures the treatments and the ideal time in the same rounds. Returns two results. The first has the runs of each treatment, with elapsed ÷
+/// measured ideal time. The second is the measured ideal time ÷ the ideal time that is computed from the speed of one CPU.
 fn against_ideal(
     field: &Field<'_>,
     line: &Line,
@@ -276,12 +276,12 @@ fn against_ideal(
     })?;
     let ideals = all.pop().unwrap_or_default();
     let ideal = Series::of(ideals.into_iter().map(|(ideal, ..)| ideal).collect());
-    // Divide by the median ideal of all rounds: the ideal of a single round is as noisy as the value it would correct.
+    // Divide by the median of the ideal times of all rounds, because the ideal time of a single round is as noisy as the value that is divided by it.
     all.iter_mut().flatten().for_each(|(slowdown, ..)| *slowdown /= ideal.estimate.median);
     Ok((all, ideal))
 }
 
-/// Measures one line.
+/// Measures one line of the table.
 pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Measured> {
     let (all, ideal_to_one_cpu) = against_ideal(field, line, &[Confined::Taskset, Confined::packed("")], rounds)?;
     let slowdowns = |index: usize| Series::of(all[index].iter().map(|(slowdown, ..)| *slowdown).collect());
@@ -297,7 +297,7 @@ pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Mea
     })
 }
 
-/// The results of several lines.
+/// The results of several lines of the table.
 #[derive(Debug)]
 pub struct Found {
     /// Lines that were measured.
@@ -306,7 +306,7 @@ pub struct Found {
     pub failed: Vec<(Line, String)>,
 }
 
-/// Measures lines, and reports the ones that fail.
+/// Measures these lines of the table. The result also lists the lines that could not be measured, with the reason.
 pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> Result<Found> {
     let (mut measured, mut failed) = (Vec::new(), Vec::new());
     for (place, line) in lines.iter().enumerate() {
@@ -337,7 +337,7 @@ pub fn named(name: &str) -> Result<Line, String> {
     by_name(LINES, Line::name, name, "known lines:")
 }
 
-/// Measures and reports this part of the experiment, or some of its lines.
+/// Measures and reports the part `barriers` of the experiment: these lines of its table.
 pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, Vec<Measured>)> {
     let Found { measured, failed } = measure(field, "barriers", lines, rounds)?;
     let control = control(field, rounds.min(CONTROL_ROUNDS))?;

@@ -20,7 +20,7 @@ pub struct Kernel {
     pub wants_no_harm: bool,
     /// How the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end.
     pub wait: Option<Wait>,
-    /// Parts of PALM for which the paper's ablation names this benchmark kernel (slide 25 of its presentation).
+    /// Parts of PALM, such as `progress`. For each of them, the paper shows this benchmark kernel without the part (slide 25 of its presentation).
     pub parts: &'static [&'static str],
 }
 

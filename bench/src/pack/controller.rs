@@ -13,7 +13,7 @@ use crate::rounds::in_turns;
 use crate::verdict::Verdict;
 
 const PHASES_US: [u64; 4] = [5_000, 10_000, 20_000, 50_000];
-/// Limit, in percent of one CPU.
+/// Largest permitted CPU time of cox, in percent of one CPU.
 const LIMIT_PERCENT: f64 = 5.0;
 
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ fn lines(ratio: Ratio) -> Vec<Line> {
     Wait::ALL.iter().flat_map(|&wait| PHASES_US.map(|phase_us| line(wait, phase_us))).collect()
 }
 
-/// Returns the expected duration, s.
+/// Returns the expected duration of the part `controller` of the experiment, s.
 pub fn expected_s(ratio: Ratio, rounds: usize, scale: f64) -> f64 {
     lines(ratio).iter().map(|line| line.ideal_s(scale) * 1.2 + 0.4).sum::<f64>() * rounds as f64
 }
@@ -43,7 +43,7 @@ fn verdict(line: &Line, percent: &Series) -> Verdict {
     Verdict { outcome, text: format!("{}: cox uses at most {LIMIT_PERCENT} % of one CPU: {found} %", line.name()) }
 }
 
-/// Measures and reports this part of the experiment.
+/// Measures and reports the part `controller` of the experiment.
 pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
     let lines = lines(ratio);
     let (mut rows, mut verdicts) = (Vec::new(), Vec::new());

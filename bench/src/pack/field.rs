@@ -99,7 +99,7 @@ impl<'a> Field<'a> {
             diagnostics: RefCell::default(),
             tools,
         };
-        // Try packing first, so that missing privileges are reported once and not for every line.
+        // Try packing before anything is measured, so that missing privileges are reported once and not for every measurement.
         field
             .run(1, &Confined::packed(""), &["true".into()], Duration::from_secs(20))
             .context("cox cannot pack here")?;
@@ -107,7 +107,7 @@ impl<'a> Field<'a> {
         Ok(field)
     }
 
-    /// Returns the highest speed of several tries, because disturbances only slow a try down.
+    /// Returns the speed of the work loop: the highest of several tries, because disturbances only slow a try down.
     fn calibrate(&self) -> Result<f64> {
         let program = self.program("barriers", &["--threads".into(), "1".into(), "--rounds".into(), "1".into()])?;
         let mut best = 0.0_f64;

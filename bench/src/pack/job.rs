@@ -1,4 +1,4 @@
-//! One benchmark kernel with a given amount of work, run in one way.
+//! Runs of one benchmark kernel with a given amount of work, in one of several ways (with taskset, packed by cox, ...).
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum With {
     Taskset,
     /// As many threads as CPUs: TR in the paper.
     FewerThreads,
-    /// All threads, packed with the best fixed period.
+    /// All threads, packed with the fixed scheduling period with which the benchmark kernel was fastest.
     StaticBest,
     /// All threads, packed by the PALM paper's rules.
     Palm,
@@ -32,7 +32,7 @@ pub enum With {
 }
 
 impl With {
-    /// All ways in the order of the table.
+    /// All ways to run a benchmark kernel, in the order of the table.
     pub const ALL: [With; 5] = [With::Taskset, With::FewerThreads, With::StaticBest, With::Palm, With::Ours];
 
     /// Returns the printed name.
@@ -95,7 +95,7 @@ impl Job {
         let tried = (kernel.steps / 4).max(kernel.least_steps);
         let trial = Job { kernel, steps: tried, ratio: Ratio { threads: 1, cpus: 1 } };
         let sample = trial.run(field, 1, &Confined::Taskset, FIRST_LIMIT)?;
-        // Take the smaller one: CPU time includes the start and the end, elapsed time includes disturbance by other programs.
+        // Take the smaller one of the two times: CPU time includes the start and the end, elapsed time includes disturbance by other programs.
         let work_s = sample.elapsed_s.min(sample.cpu_s);
         let wanted_s = USUAL_S * field.scale * ratio.cpus as f64;
         Ok(Job { kernel, steps: steps_for(tried, work_s, wanted_s).max(kernel.least_steps), ratio })
@@ -121,7 +121,7 @@ impl Job {
     }
 }
 
-/// Returns `cox pack` with a fixed period, always active.
+/// Returns the options for `cox pack` with a fixed scheduling period; packing is always active.
 fn fixed(period_ms: f64) -> Confined {
     Confined::packed(&format!("--always --period {period_ms}ms"))
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::stats::{Estimate, median_estimate};
 use crate::verdict::{Outcome, Verdict};
 
-/// Largest ratio to taskset that counts as no worse.
+/// Largest ratio of a time to the time with taskset that counts as no worse than taskset.
 pub const NO_WORSE: f64 = 1.02;
 
 /// The values of one treatment, by round.
@@ -43,7 +43,7 @@ pub fn median_at_least(estimate: &Estimate, target: f64) -> Outcome {
     decided(!estimate.median.is_nan(), estimate.median >= target)
 }
 
-/// Returns whether a ratio to taskset counts as no worse.
+/// Returns whether this ratio of a time to the time with taskset counts as no worse than taskset.
 pub fn no_worse(ratio: &Estimate) -> Outcome {
     match ratio.interval {
         Some((low, _)) => decided(true, low <= NO_WORSE),

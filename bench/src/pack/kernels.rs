@@ -21,15 +21,16 @@ use crate::rounds::in_turns;
 use crate::stats::{Estimate, median};
 use crate::verdict::Verdict;
 
-/// Fixed periods to choose the static best from, ms.
+/// Fixed scheduling periods that are tried, ms. The fastest one is the *static best*.
 pub const PERIODS_MS: [f64; 6] = [0.125, 0.25, 0.5, 1.0, 2.0, 4.0];
-/// Runs of each fixed period in the first pass.
+/// Number of runs with each fixed scheduling period to find the fastest period.
 const FIRST_PASS: usize = 2;
-/// A period is given up when its run takes this many times as long as the shortest run so far.
+/// While the fastest fixed period is searched for, a run is ended when it takes this many times as long as the shortest run so far.
 const HOPELESS: f64 = 3.0;
-/// Time limit of a run, as a multiple of the time with as many threads as CPUs. The longer of this limit and the one from [`LIMIT_OURS`] applies.
+/// Time limit of a run, as a multiple of the benchmark kernel's time with as many threads as CPUs. [`LIMIT_OURS`] gives another limit; the longer one
+/// applies.
 const LIMIT_REDUCED: f64 = 20.0;
-/// Time limit of a run, as a multiple of cox's time: more than ten, so that a factor of ten can be measured.
+/// Time limit of a run, as a multiple of the benchmark kernel's time with cox. It is more than ten, so that a factor of ten can be measured.
 const LIMIT_OURS: f64 = 12.0;
 /// Target for kernels whose threads spin in the program's own loops: cox is this many times faster than taskset.
 const MUCH_FASTER: f64 = 10.0;
@@ -43,9 +44,9 @@ pub struct Row {
     pub elapsed_s: Series,
     /// CPU time of the program and cox, s.
     pub cpu_s: Series,
-    /// Elapsed time ÷ taskset's, by round.
+    /// Elapsed time ÷ elapsed time with taskset, by round.
     pub to_taskset: Series,
-    /// Elapsed time with fewer threads ÷ this elapsed time, by round: 1 means that the CPUs are fully used.
+    /// Elapsed time with fewer threads ÷ elapsed time with this treatment, by round: 1 means that the CPUs are fully used.
     pub efficiency: Series,
     /// Number of runs that were ended at the time limit: their times are lower bounds.
     pub cut_short: usize,
@@ -56,7 +57,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns whether the median is only a lower bound.
+    /// Returns whether the median of the elapsed times is only a lower bound, because most runs were ended at the time limit.
     pub fn is_bound(&self) -> bool {
         self.cut_short * 2 > self.elapsed_s.values.len()
     }
@@ -73,7 +74,7 @@ pub struct Table {
     pub steps: u64,
     /// Number of times in a run that all threads synchronised.
     pub phases: u64,
-    /// The best fixed period.
+    /// The fixed scheduling period with which the benchmark kernel was fastest.
     pub static_best_ms: f64,
     /// One row per treatment.
     pub rows: Vec<Row>,
@@ -162,7 +163,7 @@ pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Re
     })
 }
 
-/// Returns the period with the shortest run.
+/// Returns the fixed scheduling period with the shortest run, ms. `tried` has the times of the runs with each period.
 fn best(tried: &[Vec<f64>]) -> f64 {
     let shortest = |runs: &[f64]| runs.iter().copied().fold(f64::INFINITY, f64::min);
     let by_time = |a: &usize, b: &usize| shortest(&tried[*a]).total_cmp(&shortest(&tried[*b]));
@@ -189,7 +190,7 @@ fn rows(samples: &BTreeMap<With, Vec<Sample>>) -> Vec<Row> {
     samples.iter().map(row).collect()
 }
 
-/// Returns the expected duration, s.
+/// Returns the expected duration of the part `kernels` of the experiment, s.
 pub fn expected_s(kernels: &[&Kernel], ratios: usize, rounds: usize, scale: f64) -> f64 {
     let each = |kernel: &Kernel| {
         let taskset = if kernel.spins_itself { LIMIT_REDUCED * 1.5 } else { 1.5 };
@@ -200,7 +201,7 @@ pub fn expected_s(kernels: &[&Kernel], ratios: usize, rounds: usize, scale: f64)
     kernels.iter().map(|kernel| each(kernel)).sum::<f64>() * ratios as f64
 }
 
-/// Measures and reports this part of the experiment.
+/// Measures and reports the part `kernels` of the experiment.
 pub fn part(
     field: &Field<'_>,
     kernels: &[&'static Kernel],

@@ -170,7 +170,8 @@ impl Options {
         self.ratio.first().copied().unwrap_or(simulated::RATIO)
     }
 
-    /// Returns whether the other parts measure the live figures that the simulator needs.
+    /// Returns whether other parts of the experiment measure the *live* figures (those of real runs on this machine) that the simulator is compared
+    /// with.
     fn has_live_side(&self) -> bool {
         let parts = self.parts();
         parts.contains(&PartName::Barriers)

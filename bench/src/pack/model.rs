@@ -1,4 +1,4 @@
-//! Models of barrier lines and benchmark kernels for the simulator.
+//! Models of programs for the simulator: of the workload `barriers`, and of the benchmark kernels.
 
 use pack::policy::assignment::FULL_CAPACITY;
 use pack::policy::controller::Settings;
@@ -13,7 +13,7 @@ use super::ratio::Ratio;
 
 /// Relative jitter of the work: kernels share work equally, but caches and memory make the threads slightly unequal.
 const JITTER: f64 = 0.05;
-/// Number of pieces of work for threads that synchronise only at the end.
+/// If a benchmark kernel's threads synchronise only at the end, the model divides their work into this many pieces.
 const PIECES: f64 = 100.0;
 /// Upper limit of simulated rounds: more rounds do not improve the figures of microsecond phases, and would take minutes.
 const MOST_ROUNDS: u64 = 100_000;
@@ -51,7 +51,7 @@ impl Cpus {
         ]
     }
 
-    /// Returns the total capacity, in CPUs of full capacity.
+    /// Returns the total capacity of these CPUs, as a number of CPUs of full capacity.
     fn worth(&self) -> f64 {
         self.capacities.iter().sum::<u64>() as f64 / FULL_CAPACITY as f64
     }
@@ -87,7 +87,7 @@ fn sim_wait(wait: Wait) -> SimWait {
 }
 
 impl Model {
-    /// Models a line of the part `barriers`.
+    /// Makes the model for a line of the table of the part `barriers`.
     pub fn of_line(line: &Line, scale: f64) -> Model {
         Model {
             work: Work::PerThread(line.phase_us as f64 * 1e3),
@@ -97,8 +97,8 @@ impl Model {
         }
     }
 
-    /// Models a benchmark kernel by its measured figures: the mean phase of its run with as many threads as CPUs. The work per CPU stays the same on
-    /// larger machines, because users of larger machines have larger problems.
+    /// Makes the model for a benchmark kernel from its measured figures: each phase is as long as the mean phase of the run with as many threads as
+    /// CPUs. The work per CPU stays the same on larger machines, because users of larger machines have larger problems.
     pub fn of_kernel(table: &Table) -> Option<Model> {
         let elapsed_ns = table.row(With::FewerThreads)?.elapsed_s.estimate.median * 1e9;
         let (phases, wait) = match table.wait() {
@@ -117,7 +117,7 @@ impl Model {
         }
     }
 
-    /// Returns the program for these CPUs. Each of the `threads` threads does the same work.
+    /// Returns the program to simulate on these CPUs. Each of the `threads` threads does the same work.
     fn program(&self, cpus: &Cpus, threads: usize) -> Program {
         let work_ns = (self.phase_ns(cpus) / threads as f64).round().max(1.0) as u64;
         Program { threads, rounds: self.rounds, work_ns, jitter: self.jitter, wait: self.wait }
@@ -163,7 +163,7 @@ impl How {
 /// The results of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// Elapsed ÷ the time that the CPUs need for the work if none is ever idle.
+    /// Elapsed time ÷ the time that the CPUs need for the work if no CPU is ever idle.
     pub slowdown: f64,
     /// CPU time of the controller, in percent of one CPU.
     pub own_percent: f64,
@@ -182,8 +182,8 @@ impl Simulated {
     }
 }
 
-/// Returns the cost of a tick in ns, from the controller's CPU time (in percent of one CPU) with two different periods. In the difference of the two
-/// CPU times, the part that does not depend on the number of ticks cancels.
+/// Returns the cost of a tick (the work of the controller at the end of a CPU's scheduling period), ns. It is computed from the controller's CPU
+/// times with two different periods, in percent of one CPU. The difference of these times contains only the cost that depends on the number of ticks.
 pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
     let ticks_per_s = |period_ns: u64| cpus as f64 * 1e9 / period_ns as f64;
     let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;
@@ -191,7 +191,8 @@ pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)
         / (ticks_per_s(periods_ns.0) - ticks_per_s(periods_ns.1))
 }
 
-/// Returns the tick cost with which the simulator's total cost per tick equals the measured one. Both totals include the moves that a tick orders.
+/// Returns the tick cost to set in the simulator, ns, so that the simulator's total cost per tick equals the measured one. Both totals include the
+/// moves of threads that a tick orders.
 pub fn fitted_tick_ns(default_ns: u64, live_ns: f64, simulated_ns: f64) -> u64 {
     (default_ns as f64 + live_ns - simulated_ns).clamp(1_000.0, 200_000.0) as u64
 }

@@ -55,7 +55,7 @@ struct Row {
     taskset_s: Series,
     /// Wall time of the program with cox, s.
     cox_s: Series,
-    /// cox ÷ taskset, by round.
+    /// Wall time of the program with cox ÷ its wall time with taskset, by round.
     program_ratio: Series,
     /// Wall time of the whole command, including cox's start and end, ÷ wall time of the command with taskset, by round.
     command_ratio: Series,
@@ -210,12 +210,12 @@ fn verdict(row: &Row) -> Verdict {
     Verdict { outcome, text }
 }
 
-/// Returns the expected duration, s.
+/// Returns the expected duration of the part `packages` of the experiment, s.
 pub fn expected_s(rounds: usize, scale: f64) -> f64 {
     PACKAGES.len() as f64 * rounds as f64 * 2.0 * (3.0 * scale + 0.3)
 }
 
-/// Measures and reports this part of the experiment.
+/// Measures and reports the part `packages` of the experiment.
 pub fn part(field: &Field<'_>, ratio: Ratio, rounds: usize) -> Result<Part> {
     let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
     for package in &PACKAGES {

@@ -20,14 +20,14 @@ use pack::policy::{Arrange, Member, Observation, Order, Sense, Slot, Why};
 /// The fixed period of the paper's ablation.
 const ABLATION_PERIOD_NS: u64 = 250_000;
 
-/// The parts of the paper that are used.
+/// The parts of the PALM paper's rules that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
-    /// True: threads that received least are placed first. False: all threads take turns.
+    /// True: the threads that have received the least CPU time are placed first. False: all threads take turns.
     pub progress: bool,
     /// True: threads with neighbouring numbers share a CPU.
     pub locality: bool,
-    /// True: the period is doubled and halved. False: the period is fixed.
+    /// True: the scheduling period is adapted by doubling and halving it. False: the period is fixed.
     pub period: bool,
 }
 
@@ -38,7 +38,8 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// Returns settings for `cox`: packing is always active, and the paper's search for the period is used unless period control is left out.
+    /// Returns the settings for cox's packing, which is always active. The scheduling period is searched for as in the paper, or is fixed if period
+    /// control is left out.
     pub fn settings(self) -> Settings {
         let arrange: fn(Vec<u64>) -> Box<dyn Arrange> = match (self.progress, self.locality) {
             (true, true) => |capacities| Palm::boxed(true, true, capacities),
@@ -96,7 +97,7 @@ impl Palm {
         }
     }
 
-    /// Returns the order in which threads are placed.
+    /// Returns the threads in the order in which they are assigned to CPUs.
     fn order(&mut self) -> Vec<Member> {
         let mut order = self.living();
         if self.parts.progress {
@@ -123,9 +124,9 @@ impl Palm {
     }
 }
 
-/// Returns the number of threads per group by the PALM paper (slides 13-17): one thread each, then each remaining thread to the group with the
-/// largest *current* share, `capacity / count`. This is not optimal: in a third of all cases with three groups, the smallest share is below the best
-/// possible one. If there are more groups than threads, the surplus groups get none.
+/// Returns the number of threads of each group of CPUs by the rule of the PALM paper (slides 13-17). Each group gets one thread. Then each remaining
+/// thread goes to the group with the largest *current* share, `capacity / count`. This is not optimal: in a third of all cases with three groups, the
+/// smallest share is below the best possible one. If there are more groups than threads, the surplus groups get none.
 fn palm_counts(capacities: &[u64], threads: usize) -> Vec<usize> {
     let mut counts = vec![0; capacities.len()];
     for place in 0..threads {
@@ -209,7 +210,7 @@ impl Arrange for Palm {
     /// Does nothing: the caller controls the period.
     fn set_period(&mut self, _: u64) {}
 
-    /// Returns 0: the paper decides for all CPUs at the end of each period, so no slot can go without a decision.
+    /// Returns 0, because the paper's rules decide for all CPUs at the end of each period: no CPU can go without a decision for longer.
     fn calm_ns(&self, _: u64) -> u64 {
         0
     }

@@ -23,7 +23,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes an empty part.
+    /// Makes a part of the experiment without results.
     pub fn new(name: &'static str, about: &str) -> Part {
         Part {
             name,
@@ -35,7 +35,7 @@ impl Part {
         }
     }
 
-    /// Sets the table for people.
+    /// Sets the table that is printed.
     pub fn with_table(self, table: String) -> Part {
         Part { table, ..self }
     }
@@ -84,7 +84,7 @@ impl Part {
     }
 }
 
-/// Prints progress to stderr: the experiment takes hours, and its log should show where it is.
+/// Prints progress to stderr: the experiment takes hours, and its log should show how far it is.
 pub fn progress(text: &str) {
     use std::io::Write;
     // A failure to print progress must not stop the measurement.

@@ -19,16 +19,16 @@ use crate::rounds::in_turns;
 use crate::stats::median;
 use crate::verdict::{Outcome, Verdict};
 
-/// The ratio at which live and simulated figures are compared.
+/// The ratio of threads to CPUs at which simulated figures are compared with *live* ones (of real runs on this machine).
 pub const RATIO: Ratio = Ratio { threads: 3, cpus: 2 };
-/// Rounds of live measurement if no other part of the experiment has measured the live figures.
+/// Number of rounds of real runs on this machine (for the *live* figures), if no other part of the experiment has measured these figures.
 const LIVE_ROUNDS: usize = 3;
-/// The two periods at which the controller's CPU time is compared, ns.
+/// The two scheduling periods with which the controller's CPU time is measured, to compute what one tick costs, ns.
 const FIT_PERIODS_NS: (u64, u64) = (250_000, 1_000_000);
-/// Largest relative deviation of a simulated figure from the live one.
+/// Largest permitted relative deviation of a simulated figure from the figure that was measured on this machine.
 const NEAR: f64 = 0.20;
 
-/// A live figure and its simulated counterpart.
+/// A live figure (measured in real runs on this machine) and the corresponding simulated one.
 #[derive(Clone, Debug, Serialize)]
 struct Pair {
     what: String,
@@ -43,7 +43,7 @@ impl Pair {
     }
 }
 
-/// A simulated figure without a live counterpart.
+/// A simulated figure of a configuration that cannot be measured on this machine.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     /// Always true: nothing in this row was measured.
@@ -63,7 +63,7 @@ struct Lines {
     rows: Vec<Row>,
 }
 
-/// Live figures from the other parts of the experiment.
+/// Live figures (of real runs on this machine) that other parts of the experiment have measured.
 #[derive(Debug, Default)]
 pub struct Live {
     /// Figures that the part `barriers` has measured.
@@ -76,7 +76,8 @@ fn lines_here() -> Vec<Line> {
     LINES.iter().copied().filter(|line| line.ratio == RATIO).collect()
 }
 
-/// Returns the expected duration, s. `measured`: other parts of the experiment measure the live figures, so they take no time here.
+/// Returns the expected duration of the part `simulated` of the experiment, s. If `measured` is set, other parts measure the live figures (those of
+/// real runs), so that these take no time here.
 pub fn expected_s(kernels: &[&Kernel], measured: bool, scale: f64) -> f64 {
     let live = barriers::expected_s(&lines_here(), LIVE_ROUNDS, scale)
         + kernels.len() as f64 * LIVE_ROUNDS as f64 * (5.0 * scale + 0.5);
@@ -111,7 +112,8 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     Ok((Live { lines, tables }, failed))
 }
 
-/// Fits the cost of a simulated tick to the tick cost of the live controller. Returns the simulator's costs, and the live cost of a tick in ns.
+/// Measures what a tick (the controller's work at the end of a CPU's scheduling period) costs on this machine, and fits the simulator's tick cost to
+/// it. Returns the simulator's costs, and the measured cost of a tick in ns.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
         anyhow::bail!("the measurement '3/2 spin 10 ms' of the barriers, needed for calibration, does not exist");
@@ -193,7 +195,7 @@ fn static_best(run: impl Fn(f64) -> Simulated) -> (f64, Simulated) {
     all.into_iter().reduce(|a, b| if b.1.slowdown < a.1.slowdown { b } else { a }).unwrap_or(all[0])
 }
 
-/// Judges whether all simulated figures of this treatment are within [`NEAR`] of the live ones.
+/// Judges whether all simulated figures of this treatment are within [`NEAR`] of the measured ones.
 fn near(pairs: &[Pair], with: &str) -> Verdict {
     let all: Vec<&Pair> = pairs.iter().filter(|pair| pair.with == with).collect();
     let far: Vec<String> = all
@@ -218,7 +220,7 @@ fn near(pairs: &[Pair], with: &str) -> Verdict {
     Verdict { outcome, text }
 }
 
-/// Measures and reports this part of the experiment.
+/// Measures and reports the part `simulated` of the experiment.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> Result<Part> {
     let (live, failed) = live_figures(field, kernels, live)?;
     progress("simulated: calibration");

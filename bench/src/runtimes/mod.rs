@@ -38,7 +38,7 @@ pub struct Field<'a> {
     interrupt: &'a Interrupt,
 }
 
-/// Time limit of a run. A run that takes longer is taken for a hang.
+/// Time limit of a run. A run that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Versions of LLVM whose libomp is looked for (in Debian's folders), newest first.
 const LLVM: std::ops::RangeInclusive<u32> = 14..=22;
@@ -80,11 +80,11 @@ impl<'a> Field<'a> {
         &self.cpus
     }
 
-    /// Returns why this way cannot be measured here, or `None` if it can.
+    /// Returns why this runtime (with its settings) cannot be measured on this machine, or `None` if it can.
     pub fn lacks(&self, way: Way) -> Option<String> {
         match way {
             Way::Omp(_) if self.libomp.is_none() => Some("LLVM's libomp is not installed (libomp-19-dev)".into()),
-            // Try these ways: an older cox does not know them, and not every user may use them.
+            // Try to run cox with these settings: an older cox does not know them, and not every user may use them.
             Way::Leader | Way::Perf => self.refused(way),
             _ => None,
         }
@@ -187,14 +187,14 @@ pub struct Line<'a> {
     pub arguments: Vec<String>,
     /// How many processes run at the same time.
     pub processes: Processes<'a>,
-    /// Words that precede the command.
+    /// Words of a command that runs the workload, for example in a control group; they precede the workload's name.
     pub within: Vec<OsString>,
     /// The file for cox's report.
     pub report: Option<PathBuf>,
 }
 
 impl Line<'_> {
-    /// One process of a workload.
+    /// Makes a line that runs one process of a workload.
     pub fn new(program: &'static str, arguments: Vec<String>) -> Line<'static> {
         Line { program, arguments, processes: Processes::Alone, within: Vec::new(), report: None }
     }

@@ -79,7 +79,7 @@ impl Network {
         Ok([of(&self.names[0])?, of(&self.names[1])?])
     }
 
-    /// Returns the words that precede the command of a rank.
+    /// Returns the command prefix that runs a rank in its network namespace.
     pub fn enter(&self, rank: usize) -> String {
         format!("nsenter --net={}", self.file(rank).display())
     }

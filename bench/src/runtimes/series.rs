@@ -56,7 +56,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Starts sampling the disk with this number ("254:0") and the device in this network namespace.
+    /// Starts sampling the CPUs, the disk with this device number (such as "254:0") and, if `namespace` is given, the devices of this network
+    /// namespace.
     pub fn begin(disk: &str, namespace: Option<PathBuf>) -> Series {
         let stop = Arc::new(AtomicBool::new(false));
         let (until, disk) = (Arc::clone(&stop), disk.to_owned());

@@ -27,7 +27,7 @@ pub struct Options {
     common: Common,
 }
 
-/// The rows, and how many constructs of each are timed.
+/// The rows of `workloads/taskcost`: the name of each, and how many OpenMP constructs are timed for it.
 const ROWS: [(&str, u32); 16] = [
     ("by-one", 100_000),
     ("by-all", 100_000),
@@ -54,7 +54,7 @@ const ROW_LIMIT: (f64, f64) = (1.15, 5.0);
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    /// Nanoseconds per construct, by way and round; empty if the way cannot be measured here.
+    /// Nanoseconds per construct, by runtime (in the order of [`WAYS`]) and round; empty if the runtime cannot be measured here.
     ns: Vec<Vec<f64>>,
 }
 
@@ -71,7 +71,7 @@ impl Row {
         (!self.ns[way].is_empty()).then(|| median(&self.ns[way]))
     }
 
-    /// Returns the median of the faster peer (libgomp or libomp).
+    /// Returns the median time per construct of libgomp or libomp, whichever is faster.
     fn better(&self) -> Option<f64> {
         self.median(0).into_iter().chain(self.median(1)).reduce(f64::min)
     }
@@ -148,7 +148,8 @@ fn line(row: &Row) -> String {
     text
 }
 
-/// Returns the geometric means over the rows, the rows beyond their limit, and the outcome.
+/// Returns the text of the verdicts on our runtime, and the outcome. The text has the geometric mean over the rows, and names the rows beyond their
+/// limit.
 fn judge(rows: &[Row]) -> (String, Outcome) {
     let mut text = String::new();
     let mut outcome = Outcome::Pass;

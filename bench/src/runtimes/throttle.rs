@@ -68,7 +68,7 @@ impl Throttle {
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        // All processes of the group have ended; otherwise a later experiment removes it.
+        // This succeeds if all processes of the group have ended. Otherwise, a later experiment removes the group.
         let _ = std::fs::remove_dir(&self.group);
     }
 }

@@ -25,7 +25,7 @@ pub struct Options {
     common: Common,
 }
 
-/// The backends that must keep the limit, and the leader for comparison.
+/// The backends that must keep the limit, and last the leader (one thread that gets all block events), for comparison only.
 const WAYS: [Way; 4] = [Way::Bpf, Way::Perf, Way::StandbyIdle, Way::Leader];
 /// Number of blocks in each run.
 const COUNT: &str = "500";
@@ -51,7 +51,7 @@ struct Report {
 }
 
 impl Row {
-    /// Returns the delay of the first task ÷ the delay of the eventfd, each pair from the same run.
+    /// Returns the median of: time from a block to the start of a ready task ÷ time to wake a thread by an eventfd, both from the same run.
     fn ratio(&self) -> Estimate {
         median_estimate(&self.runs.iter().map(|run| run.task_us / run.eventfd_us).collect::<Vec<f64>>())
     }

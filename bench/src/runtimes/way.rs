@@ -7,7 +7,7 @@ pub enum Way {
     Gomp(u32),
     /// LLVM's libomp with this many threads per CPU; with more than one, waiting threads sleep.
     Omp(u32),
-    /// Our runtime without overlap: blocked threads go unnoticed.
+    /// Our runtime without overlap: nothing detects that a thread has blocked.
     Off,
     /// Our runtime; a leader, which may run on any CPU, gets all block and unblock events: the layout of the UMT paper.
     Leader,
@@ -15,7 +15,7 @@ pub enum Way {
     Perf,
     /// Our runtime; sentinels (threads of scheduling class SCHED_IDLE) detect which CPUs are idle.
     StandbyIdle,
-    /// Our runtime; BPF programs ring the doorbells of standbys.
+    /// Our runtime; if a thread blocks, BPF programs wake a standby thread in its place.
     Bpf,
 }
 
@@ -29,7 +29,8 @@ impl Way {
     /// Names of all runtimes, in the order of [`Way::runtime`].
     pub const NAMES: [&str; 7] = ["libgomp", "libomp", "off", "leader", "perf", "standby-idle", "bpf"];
 
-    /// Returns all ways: libgomp and libomp with each number of threads in [`MANUAL`], and our runtime with each of its settings.
+    /// Returns all runtimes with their settings: libgomp and libomp with each number of threads in [`MANUAL`], and our runtime with each of its
+    /// settings.
     pub fn all() -> impl Iterator<Item = Way> {
         MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
     }
@@ -69,7 +70,7 @@ impl Way {
     }
 }
 
-/// Serializes a way as its name.
+/// Serializes a runtime with its settings as its name.
 ///
 /// # Errors
 /// The serializer's errors.

@@ -5,10 +5,10 @@ use arch::laps::PARTS;
 
 /// Name of the time before cox's first instruction.
 const EXEC: &str = "exec of cox";
-/// Name of the time after cox's last instruction, in which the kernel frees maps and programs.
+/// Name of the time after cox's last instruction, in which the kernel frees BPF maps and programs.
 const EXIT: &str = "exit of cox";
 
-/// The parts of one run, ns.
+/// How long each part of one run of cox took, ns.
 #[derive(Clone, Debug)]
 pub struct Laps {
     before_ns: u64,
@@ -38,7 +38,7 @@ impl Laps {
     }
 }
 
-/// Returns each part with its times by run. Parts that took no time in any run are left out.
+/// Returns the name of each part of a session with its times, one per run. Parts that took no time in any run are left out.
 pub fn rows(all: &[Laps]) -> Vec<(&'static str, Vec<f64>)> {
     let of = |part: &dyn Fn(&Laps) -> u64| all.iter().map(|laps| part(laps) as f64).collect::<Vec<_>>();
     let own = PARTS.iter().enumerate().map(|(at, (_, name))| (*name, of(&|laps| laps.parts_ns[at])));

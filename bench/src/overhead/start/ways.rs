@@ -1,4 +1,4 @@
-//! The commands to start, and one run of one of them.
+//! The commands that start a program (alone, with cox, with perf), and a function that runs one of them once.
 
 use std::fs::File;
 use std::os::unix::fs::chown;
@@ -22,7 +22,7 @@ enum Tool {
     Perf,
 }
 
-/// A way to start a program.
+/// A way to start a program: alone, or with certain options of cox or perf.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
     /// Printed name.
@@ -59,7 +59,7 @@ pub const PACK: [Way; 2] = [
     Way::cox("cox pack (proc)", &["pack", "--ncpus", "1", "--backend", "proc", "--output"]),
 ];
 
-/// `perf record` in three ways: with its defaults; with minimal options, without everything that costs time; with minimal options, run by an
+/// `perf record` in three ways: with its defaults; with minimal options, which leave out everything that costs time; with minimal options, run by an
 /// ordinary user.
 pub const PERF: [Way; 3] = [
     Way::perf("perf record", &["record", "-q", "-o"], false),
@@ -67,7 +67,8 @@ pub const PERF: [Way; 3] = [
     Way::perf("perf, minimal, user", &["record", "-q", "-B", "-N", "--no-bpf-event", "-e", "cpu-clock:u", "-o"], true),
 ];
 
-/// Runs the command once. Returns its wall time in ns. If `laps` is given, cox's stopwatch is on, and the run's parts are appended.
+/// Runs the command once. Returns its wall time in ns. If `laps` is given, cox's stopwatch is on, and the times of the run's parts are appended to
+/// `laps`.
 pub fn once(bench: &Bench<'_>, way: &Way, program: &[&str], laps: Option<&mut Vec<Laps>>) -> Result<f64> {
     // Each run has a folder of its own, because perf would keep the file of the previous run under another name. The folder is not in the
     // experiment's folder, which other users cannot enter.

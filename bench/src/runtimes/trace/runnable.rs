@@ -38,7 +38,7 @@ pub struct Event {
 /// How a program used the CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// Length of the window.
+    /// Length of the time window for which the usage was computed.
     pub elapsed_ns: u64,
     /// Time in which two or more threads were runnable on a CPU (running or queued), summed over the CPUs.
     pub oversubscribed_ns: u64,

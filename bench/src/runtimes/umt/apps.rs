@@ -22,7 +22,8 @@ pub struct App {
     /// The option for the number of steps per snapshot, and the bytes that each snapshot moves (bytes written, plus bytes read if the program reads
     /// snapshots).
     pub every: (&'static str, f64),
-    /// Speed of the throttled disk if it is the bottleneck, bytes/s. Most machines reach it with transfers of this size.
+    /// Speed to which the disk is throttled if it is to be the bottleneck, bytes/s. The disks of most machines reach this speed with transfers of the
+    /// application's size.
     pub disk_speed: f64,
     /// Bytes of messages that a rank sends in a run.
     pub sent: f64,

@@ -20,7 +20,7 @@ const BY_HAND: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Number of calibration runs, which find the amount of work that takes 1 us; the fastest one counts.
 const CALIBRATIONS: usize = 3;
 
-/// One kind of `workloads/blocked` with its sizes.
+/// One program to measure: `workloads/blocked` with certain arguments.
 struct Case {
     name: &'static str,
     arguments: &'static str,
@@ -34,7 +34,7 @@ const CASES: [Case; 5] = [
     Case { name: "short", arguments: "--kind sleepers --items 600 --sleep-us 1500 --work-us 500" },
 ];
 
-/// The times of one program, run in every way.
+/// The times of one program, run with every runtime and its settings.
 #[derive(Debug, Serialize)]
 pub struct Blocked {
     name: &'static str,

@@ -9,7 +9,7 @@ use super::super::series::{Sample, sparkline};
 use super::super::trace::runnable::Usage;
 use super::super::way::{Way, serialize_name};
 
-/// Width of a line over time, in columns.
+/// Width of a bar chart over time, in columns of text.
 const SPARKS: usize = 80;
 /// Heading of the CSV rows.
 pub const ROWS: &str = "app,blocking,ratio,way,at_s,cpu,disk_bytes_per_s,network_bytes_per_s\n";
@@ -25,7 +25,8 @@ pub struct Detail {
     pub oversubscribed: f64,
     /// CPU time that a block costs, us: (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run.
     pub cost_us: f64,
-    /// Time from a doorbell to the standby's first task, median and 99th percentile, us; only with our runtime.
+    /// Time from the ring of a doorbell, which wakes a standby thread, to this thread's first task: median and 99th percentile, us; only with our
+    /// runtime.
     pub delay_us: Option<(f64, f64)>,
     /// Use of CPUs, disk and network over time.
     #[serde(skip)]
@@ -67,7 +68,7 @@ impl Detail {
         self.samples.iter().map(row).collect()
     }
 
-    /// Returns the line about this runtime that is printed below the line of the measured point.
+    /// Returns the line about this runtime that is printed below the table line of the application.
     pub fn line(&self) -> String {
         let second = |count: u64| count as f64 * 1e9 / self.usage.elapsed_ns.max(1) as f64;
         let mut text = format!(

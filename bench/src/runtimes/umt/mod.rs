@@ -179,7 +179,8 @@ pub fn umt(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     Ok(0)
 }
 
-/// Returns the points that were asked for, in the order of the table.
+/// Returns the points of an application that were asked for: what blocks its threads, and the ratio of work to waiting. They are in the order of the
+/// table.
 fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64))> {
     let asked = |ratio: &str| match app.chosen {
         Some(chosen) if options.ratios.is_empty() => ratio == chosen,
@@ -230,8 +231,8 @@ impl Bench<'_> {
         Cost::new(works.into_iter().zip(least).collect(), snapshot_s)
     }
 
-    /// Returns the CPU seconds per CPU of a run with one thread per process, because a single thread does not spin. Of two ranks, the busier one
-    /// counts. Disk and network are not limited. The time includes the kernel's work for transfers and messages.
+    /// Measures the work: runs the application with one thread per process, because a single thread does not spin, and returns the CPU seconds per
+    /// CPU. Of two ranks, the busier one counts. Disk and network are not limited. The time includes the kernel's work for transfers and messages.
     fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
         let mut line = self.line(app, size)?;
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);
@@ -263,8 +264,9 @@ impl Bench<'_> {
         // The work is measured in the same rounds as the runtimes, because a machine's speed changes over time.
         let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
             let Some(way) = ways.get(at) else {
-                // Measure the work without snapshots, and add their cost. A single thread that waits for each snapshot leaves its CPU idle, and
-                // computes more slowly afterwards (on virtual machines by a fifth). A runtime that overlaps has no such loss.
+                // Measure the work without snapshots, and add the cost of the snapshots. If a single thread waited for each snapshot, its CPU would
+                // be idle meanwhile, and the thread would compute more slowly afterwards (on virtual machines by a fifth). A runtime that overlaps
+                // has no such loss.
                 let snapshots_s = size.snapshots(app) * cost.snapshot_s;
                 work_s.push(self.work_s(app, &Size::of_work(size.work))? + snapshots_s);
                 return Ok((0.0, 0.0));
@@ -296,7 +298,7 @@ impl Bench<'_> {
 
     /// Runs the program once more, traced and not timed.
     fn traced(&self, line: &Line<'_>, runs: &Runs, bound: &Bound) -> Result<Detail> {
-        // No report if two instances of cox run, because both would write into the same file.
+        // If two instances of cox run, do not ask for a report, because both would write into the same file.
         let report = (runs.way.by_cox() && !matches!(line.processes, Processes::Twice))
             .then(|| self.field.scratch.path().join("report.json"));
         let line = Line { report: report.clone(), ..line.clone() };

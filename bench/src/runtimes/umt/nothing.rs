@@ -42,7 +42,7 @@ const CASES: [Case; 8] = [
     Case { name: "sync, region", arguments: "--row region --count 20000 --repeats 3", ..SYNC },
 ];
 
-/// The times of one program, run in every way.
+/// The times of one program, run with every runtime and its settings.
 #[derive(Debug, Serialize)]
 pub struct Nothing {
     name: &'static str,

@@ -13,7 +13,7 @@ pub struct Size {
 }
 
 impl Size {
-    /// Makes a size without blocking.
+    /// Returns the size of a run that does this amount of work and never blocks.
     pub fn of_work(work: u64) -> Size {
         Size { work, every: 0, disk_speed: None, network_speed: None }
     }

@@ -1,4 +1,4 @@
-//! The printed table: one line per point.
+//! The printed table: one line per point (an application, what blocks it, and a ratio of work to waiting).
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::bound::Bound;
 use super::detail::Detail;
 use crate::stats::{median, median_estimate};
 
-/// The results of one application at one ratio of work to waiting, run in every way.
+/// The results of one application at one ratio of work to waiting, run with every runtime and its settings.
 #[derive(Debug, Serialize)]
 pub struct Point {
     pub app: &'static str,
@@ -64,7 +64,7 @@ impl Point {
         }
     }
 
-    /// Returns the speed-up of BPF doorbells over `other`: the median of the ratios of two runs of the same round.
+    /// Returns the speed-up of our runtime with BPF programs ([`Way::Bpf`]) over `other`: the median of the ratios of two runs of the same round.
     fn faster_than(&self, other: Option<&Runs>) -> String {
         let Some((ours, other)) = self.of(Way::Bpf).zip(other) else { return "–".to_owned() };
         let faster: Vec<f64> = other.seconds.iter().zip(&ours.seconds).map(|(other, ours)| other / ours).collect();
@@ -91,7 +91,7 @@ pub fn heading(runs: u16, manual: bool) -> String {
     text
 }
 
-/// Returns the line of a point.
+/// Returns the table line of a point, that is, of one application at one ratio of work to waiting.
 pub fn line(point: &Point, manual: bool) -> String {
     let (name, bound) = (format!("{} {}", point.app, point.blocking), &point.bound);
     let mut text = format!("{name:19}{:8}{:7.2}{:7.2}{:7.2}", point.ratio, bound.work_s, bound.disk_s, bound.network_s);
