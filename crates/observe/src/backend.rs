@@ -42,7 +42,7 @@ pub(crate) struct Asked {
 
 /// The error if a trace is wanted without eBPF.
 const NEEDS_BPF: &str =
-    "traces, pages and --co-run need eBPF (--backend bpf): other backends do not record when each event happened";
+    "traces, HTML pages and --co-run need eBPF (--backend bpf): other backends do not record when each event happened";
 
 impl Asked {
     /// Loads a backend. `auto` takes the best that works, and adds to `passed_over` why better ones did not work. A named backend must

@@ -22,7 +22,7 @@ pub(super) fn btf(facts: &Facts) -> Available {
 pub(super) fn bpf_record(facts: &Facts) -> Available {
     if !facts.release.has_task_registers() && !facts.bpf_backported {
         let reason = format!("Linux {} is older than 5.15", facts.release);
-        return Available::no(reason, format!("a newer kernel, or {OTHER_BACKEND}"));
+        return Available::no(reason, format!("use a newer kernel, or {OTHER_BACKEND}"));
     }
     if !facts.btf {
         return Available::no("the kernel has no type information (CONFIG_DEBUG_INFO_BTF)", OTHER_BACKEND);

@@ -62,7 +62,7 @@ pub fn repack(pid: u32, wanted: &Repack) -> Result<CpuSet> {
     match control::session_of(Packing::NAME, pid)? {
         Found::Session(asks) => {
             let cpus = asks.ask(wanted, whom)?;
-            cpus.parse().with_context(|| format!("invalid answer of {whom}"))
+            cpus.parse().with_context(|| format!("invalid answer from {whom}"))
         }
         Found::Stranger => bail!("process {pid} is packed by another user"),
         Found::Nobody if is_packed(pid)? => bail!("the session that packs process {pid} cannot be reached"),
@@ -126,7 +126,7 @@ impl Packing {
                 Ok(cpus)
             }
             Err(error) => {
-                self.packer = Some(Packer::start(self.plan.clone()).context("packing on the previous CPUs again")?);
+                self.packer = Some(Packer::start(self.plan.clone()).context("cannot pack on the previous CPUs again")?);
                 Err(error.into())
             }
         }
