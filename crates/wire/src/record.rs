@@ -101,8 +101,8 @@ pub struct Losses {
     pub pairs: u64,
     /// Thread time spent waiting for untracked threads that are missing in [`Record::takers`] because the table was full, nanoseconds.
     pub takers_ns: u64,
-    /// Updates of the split of CPUs' idle time (idle while a tracked thread waited, or blocked) that were given up, because of contention or
-    /// because there were too many distinct affinity masks.
+    /// How often an update of CPUs' idle times was given up, because of contention or because there were too many distinct affinity masks. (Idle time
+    /// is divided into idle while a tracked thread waited, idle while one was blocked, and the rest.)
     pub idle_split: u64,
     /// Trace events that were lost, because the ring was full.
     pub moments: u64,

@@ -21,7 +21,7 @@ pub const TABLE: usize = 2048;
 pub const PROBES: u32 = 16;
 /// Number of queues of ready tasks.
 pub const QUEUES: usize = 192;
-/// Number of classes in the histogram of delays: four for each factor of two, beginning at 1 us.
+/// Number of classes in the histogram of delays (from a doorbell's ring to the first task): four for each factor of two, beginning at 1 us.
 pub const DELAYS: usize = 40;
 /// Number of words in a mask of CPUs.
 pub const CPU_WORDS: usize = 16;

@@ -260,7 +260,7 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
-    /// Returns how many samples the polls since the last call amount to, and how many of these samples are spinning.
+    /// Returns how many samples the polls since the last call are worth, and in how many of these the thread spins.
     /// Both are 0 if the backend takes samples itself.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };

@@ -26,7 +26,7 @@ const REFUSALS: u32 = 5;
 /// File name of the library.
 const LIBRARY: &str = "libcox_preload.so";
 
-/// The page and slot of each thread, by process and thread id. All methods take a short lock.
+/// For each thread, by process and thread id: its preload page and its slot there. All methods take a short lock.
 #[derive(Default)]
 pub struct Places {
     by_thread: Mutex<HashMap<(u32, u32), Place>>,

@@ -189,7 +189,7 @@ pub struct Mode {
     until_ns: u64,
     /// True once the kernel has had time to spread the threads, so that the present measurement counts.
     settled: bool,
-    /// True during the first half of the settling time.
+    /// True during the first half of the settling time, in which the kernel spreads the threads.
     soon: bool,
     /// True until it is judged for the first time whether rotation helps. Until then, the program may only be starting.
     starting: bool,
@@ -276,7 +276,7 @@ impl Mode {
                 self.until_ns = now_ns + MEASURE_NS;
             }
             Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, slots) == Kind::Spinning => {
-                // Threads have begun to spin: the samples are too few.
+                // Threads have begun to spin: take more samples, and measure again.
                 self.action = Action::Measure { look_ns: LOOK_NS };
                 self.until_ns = now_ns + MEASURE_NS;
             }

@@ -25,7 +25,7 @@ enum cox_moment_kind {
 	COX_M_SAMPLE,	  /* written by cox: a sample found `tid` working, or spinning for reason `detail` (0: working) */
 };
 
-/* `more` of a switch holds two causes, in one byte each: why `tid` blocks, and why `other` was blocked until this switch. */
+/* The field `more` of a switch event holds two causes, in one byte each: why `tid` blocks, and why `other` was blocked until this switch. */
 #define COX_M_CAUSE_OUT(cause) ((__u32)(__u8)(cause))
 #define COX_M_CAUSE_IN(cause) ((__u32)(__u8)(cause) << 8)
 #define COX_M_MEMBER_OUT (1u << 16) /* `tid` is tracked */
