@@ -114,8 +114,9 @@ fn since(now: &[Throttling], before: &[Throttling]) -> Option<ThrottleCounts> {
 
 /// Returns the environment variables that control waiting and placement, as the program sees them.
 fn environment(root: &Root, pid: Option<u32>) -> BTreeMap<String, String> {
-    let value = |name: &str| match pid {
-        Some(pid) => Task::process(root, pid).variable(name).ok().flatten(),
+    let of_process = pid.map(|pid| Task::process(root, pid).environment().unwrap_or_default());
+    let value = |name: &str| match &of_process {
+        Some(environment) => environment.variable(name),
         None => env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
     };
     Facts::VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?))).collect()

@@ -36,6 +36,20 @@ pub struct Task {
     folder: String,
 }
 
+/// A copy of a program's environment. It was read at one time, so all values are of the same program, even if the process calls exec later.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment(Vec<u8>);
+
+impl Environment {
+    /// Returns the value of a variable. Bytes that are not UTF-8 become U+FFFD.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        let mut values = self.0.split(|byte| *byte == 0).filter_map(|pair| pair.strip_prefix(name.as_bytes()));
+        let value = values.find_map(|value| value.strip_prefix(b"="))?;
+        Some(String::from_utf8_lossy(value).into_owned())
+    }
+}
+
 /// Cumulative scheduler clocks of one thread (`schedstat`). If the thread is on a CPU, `run_ns` ends at the last timer
 /// tick. If the thread is waiting for a CPU, `run_delay_ns` does not yet include that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,15 +149,12 @@ impl Task {
         Ok(parse_cmdline(&bytes))
     }
 
-    /// Returns a variable of the environment that the program was started with. Bytes that are not UTF-8 become U+FFFD.
+    /// Reads the environment that the program was started with.
     ///
     /// # Errors
     /// When the file cannot be read (needs the right to trace the process).
-    pub fn variable(&self, name: &str) -> Result<Option<String>, Error> {
-        let bytes = self.root.read(self.file("environ"))?;
-        let mut values = bytes.split(|byte| *byte == 0).filter_map(|pair| pair.strip_prefix(name.as_bytes()));
-        let value = values.find_map(|value| value.strip_prefix(b"="));
-        Ok(value.map(|value| String::from_utf8_lossy(value).into_owned()))
+    pub fn environment(&self) -> Result<Environment, Error> {
+        Ok(Environment(self.root.read(self.file("environ"))?))
     }
 
     /// Returns the current working directory.
@@ -243,10 +254,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir_all(folder.path().join("proc/5")).expect("a folder");
         std::fs::write(folder.path().join("proc/5/environ"), "AB=1\0A=x=y\0B=\0").expect("a file");
-        let process = Task::process(&Root::at(folder.path()), 5);
-        let variable = |name: &str| process.variable(name).expect("readable");
+        let environment = Task::process(&Root::at(folder.path()), 5).environment().expect("readable");
+        let variable = |name: &str| environment.variable(name);
         assert_eq!((variable("A"), variable("B")), (Some("x=y".into()), Some(String::new())));
         assert_eq!((variable("C"), variable("")), (None, None));
-        assert!(Task::process(&Root::at(folder.path()), 6).variable("A").is_err());
+        assert!(Task::process(&Root::at(folder.path()), 6).environment().is_err());
     }
 }

@@ -278,9 +278,10 @@ fn leave(pid: u32, places: &Places) {
 
 /// Returns whether libgomp's threads spin before they sleep, judging by the environment.
 fn may_spin(task: &Task) -> bool {
-    let variable = |name: &str| task.variable(name).ok().flatten();
-    let passive = variable("OMP_WAIT_POLICY").is_some_and(|policy| policy.trim().eq_ignore_ascii_case("passive"));
-    !passive && variable("GOMP_SPINCOUNT").is_none()
+    let environment = task.environment().unwrap_or_default();
+    let policy = environment.variable("OMP_WAIT_POLICY");
+    let passive = policy.is_some_and(|policy| policy.trim().eq_ignore_ascii_case("passive"));
+    !passive && environment.variable("GOMP_SPINCOUNT").is_none()
 }
 
 #[cfg(test)]
