@@ -56,7 +56,7 @@ pub enum Left {
         /// Whether the thread called sched_yield.
         yielded: bool,
     },
-    /// The thread is not runnable. `None`: the cause is not known yet; the switch that ends the block has it.
+    /// The thread is not runnable. `None`: the cause is not known yet; the event of the switch that ends the block contains it.
     Blocked(Option<Cause>),
     /// The thread has ended.
     Dead,

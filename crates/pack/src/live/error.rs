@@ -6,7 +6,7 @@ pub enum Error {
     /// The sensors do not work on this system.
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
-    /// Affinity masks cannot be changed, or another session has changed them.
+    /// cox cannot change affinity masks, or another session has already changed those of the program.
     #[error(transparent)]
     Changes(#[from] changes::Error),
     /// The process is packed already. Two controllers would undo each other's changes of affinity masks.
