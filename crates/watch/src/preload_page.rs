@@ -42,7 +42,7 @@ pub struct Page {
     pub inode: u64,
 }
 
-/// The contents of a slot: a thread's barrier state.
+/// The barrier state of one thread of the program: what the thread's slot (entry) in the shared memory contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierState {
     /// The thread's id in the PID namespace of its program.
@@ -125,13 +125,13 @@ impl Page {
         Ok(page)
     }
 
-    /// Returns the number of slots that have been given out.
+    /// Returns the number of slots that the library has assigned to threads of the program.
     #[must_use]
     pub fn given(&self) -> usize {
         (self.words().given.load(Ordering::Acquire) as usize).min(SLOTS)
     }
 
-    /// Returns the contents of the slot with a number below [`Page::given`]; `None` while it is being given out.
+    /// Returns what the slot with this number, below [`Page::given`], says about its thread; `None` while the slot is being assigned.
     #[must_use]
     pub fn slot(&self, number: usize) -> Option<BarrierState> {
         if number >= SLOTS {

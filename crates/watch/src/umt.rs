@@ -1,5 +1,6 @@
-//! The kernel side of user-monitored threads (UMT): the BPF programs that count a process's runnable threads and ring its standbys
-//! (`bpf/prog/overlap.bpf.h`), and the pages and doorbells of each process. The program's side is the crate `umt-client`.
+//! The kernel side of user-monitored threads (UMT): the BPF programs that count a process's runnable threads and wake its standby threads
+//! (`bpf/prog/overlap.bpf.h`), and each process's shared pages and doorbells. A doorbell is a ring buffer on which one standby thread waits. The
+//! program's side is the crate `umt-client`.
 
 mod pages;
 mod slots;
@@ -25,8 +26,8 @@ pub const PROCESS_BYTES: usize =
 /// The action that an error message names if a map cannot be created.
 const MAKING: &str = "creating the shared memory and doorbells of a process";
 
-/// The doorbells of a session: counts the runnable threads of each process that has asked for doorbells, and rings its standbys. The programs that do
-/// this are loaded in this process ([`Umt`]) or in another one.
+/// The doorbells of a session, on which standby threads wait. Counts the runnable threads of each process that has asked for doorbells, and wakes its
+/// standby threads. The programs that do this are loaded in this process ([`Umt`]) or in another one.
 pub trait Doorbells: Send {
     /// Tracks all threads of a process that asks for doorbells, and gives it pages and doorbells of its own.
     ///
@@ -41,7 +42,7 @@ pub trait Doorbells: Send {
     /// As [`give`](Doorbells::give).
     fn prepare(&mut self) -> Result<(), WatchError>;
 
-    /// Marks a process that has closed its connection. Its standbys are no longer rung, but its threads are still counted.
+    /// Marks a process that has closed its connection. Its standby threads are no longer woken, but its threads are still counted.
     fn over(&mut self, process: u32);
 
     /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and doorbells.
@@ -141,14 +142,15 @@ impl Umt {
 impl Doorbells for Umt {
     fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
         self.prepare()?;
-        // If the walk over the threads fails half-way, some threads already have this number, so it is not given to another process.
+        // Takes the pages and their process number. If the walk over the threads fails half-way, some threads already have this number, so no other
+        // process may get it.
         let given = self.prepared.take().ok_or_else(too_many)?;
         self.mark(given.process, false);
-        // Stored before the walk, because the programs count no thread while this is 0.
+        // Stored before the walk, because the BPF programs count no threads while `processes` is 0.
         self.given = self.given.max(given.process + 1);
         self.programs.processes().store(self.given, Ordering::Release);
         if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {
-            // No thread has this number, so it can be used again.
+            // No thread has this process number, so the next process can get it.
             self.prepared = Some(given);
             let rights = if self.programs.is_owned() { ", or it has more rights than its user" } else { "" };
             let why = format!("there is no such process, or it has just ended{rights}");

@@ -150,8 +150,8 @@ impl<'a> Writer<'a> {
         bytes
     }
 
-    /// Writes a type of the kernel, unless it was written before. Returns its new id. `unnamed` is the list of members to keep of an unnamed
-    /// struct.
+    /// Writes a type of the kernel, unless it was written before. Returns its new id. If the type is an unnamed struct, only its members in `unnamed`
+    /// are kept (all if `None`).
     fn put(&mut self, id: u32, unnamed: Members) -> u32 {
         let id = self.kernel.plain(id);
         let Some(of) = self.kernel.get(id) else { return 0 };

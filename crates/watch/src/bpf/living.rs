@@ -1,4 +1,4 @@
-//! Reads the clocks of living threads, by a walk over all tasks.
+//! Reads the clocks (accounts of time) of living threads, by a walk over all tasks.
 
 use wire::Living;
 use wire::layout::LivingEntry;
@@ -6,11 +6,11 @@ use wire::layout::LivingEntry;
 use super::programs::Programs;
 use crate::observer::WatchError;
 
-/// Maximum number of walks, if a walk meets a clock that is being changed.
+/// Maximum number of walks over the tasks. A walk is repeated if it copied the clock of a thread while the thread's CPU was changing it.
 pub(super) const RETRIES: usize = 4;
 
-/// Reads the clocks of all living tracked threads. A clock that its CPU was changing during the copy violates the invariant [`Clock::is_whole`],
-/// and the walk is then repeated. A clock that still violates it after the last walk is returned as it is.
+/// Reads the clocks of all living tracked threads. If a CPU was changing a thread's clock during the copy, the copy violates the invariant
+/// [`Clock::is_whole`], and the walk is repeated. After the last walk, even such copies are returned.
 pub(super) fn read(programs: &Programs) -> Result<Vec<Living>, WatchError> {
     let mut living = Vec::new();
     for _ in 0..RETRIES {

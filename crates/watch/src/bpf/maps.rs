@@ -17,7 +17,7 @@ pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchEr
     entries(&programs.map("pairs")?)
 }
 
-/// Returns the sum, over all CPUs, of final clocks that did not fit into the ring.
+/// Returns the sum of the clocks (accounts of time) of all threads that ended while the ring buffer for the clocks of ended threads was full.
 pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
     let per_cpu = programs.map("unlisted")?.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY).map_err(unreadable)?;
     let mut sum = Clock::default();
@@ -29,7 +29,7 @@ pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
     Ok(sum)
 }
 
-/// Adds one CPU's sums to another's. The meaning of each field is defined by `cox_clock_add`.
+/// Adds the clock `c` to `sum`, field by field, by the same rules as `cox_clock_add` in C.
 fn add(sum: &mut Clock, c: &Clock) {
     sum.since_ns += c.since_ns;
     sum.run_ns += c.run_ns;
@@ -73,7 +73,8 @@ pub(super) fn latencies(programs: &Programs) -> Result<Vec<LatencyCount>, WatchE
     Ok(all)
 }
 
-/// Returns the loss counters of the programs, including the events that the kernel did not deliver to them.
+/// Returns how many events and records were lost, as counted by the BPF programs. `missed_events` are the events for which the kernel did not call a
+/// program.
 pub(super) fn losses(crew: &Crew, missed_events: u64) -> Losses {
     Losses {
         events: missed_events + crew.lost_cpus,

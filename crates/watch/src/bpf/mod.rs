@@ -1,5 +1,5 @@
-//! The `bpf` backend. The kernel keeps the clock of each tracked thread in task storage, and hands it over when the thread dies. The clocks of
-//! living threads are read by a walk over all tasks.
+//! The `bpf` backend. The kernel keeps a clock (an account of time) for each tracked thread in task storage. When the thread dies, the BPF programs
+//! write its final clock into a ring buffer. The clocks of living threads are read by a walk over all tasks.
 //!
 //! The life cycle of an observation, and the reasons for its order:
 //! 1. load: the verifier accepts the programs; otherwise this kernel or user cannot use the backend.

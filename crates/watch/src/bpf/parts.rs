@@ -1,4 +1,4 @@
-//! The parts of the BPF programs: their settings, and the programs and maps that each part needs.
+//! The three parts of the BPF object (clocks, snapshots and overlap): their settings, and the BPF programs and maps that each part needs.
 
 use std::ffi::OsStr;
 
@@ -8,7 +8,7 @@ use wire::latency::Scope;
 use super::libbpf::kernel_casts;
 use crate::sampling;
 
-/// Settings of the clocks.
+/// Settings of the part that keeps clocks: one account of time for each thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Whether child processes of tracked processes are tracked.
@@ -21,7 +21,8 @@ pub struct Settings {
     pub cpu_limit: u32,
     /// Whether to use `bpf_rdonly_cast`, which Linux has since 6.2 (`verifier.bpf.h`).
     pub casts: bool,
-    /// Size of the ring for final clocks, bytes. Must hold the clocks of threads that die between two ticks. A power of two, and at least a page.
+    /// Size of the ring buffer for the clocks of dead threads, bytes. It must hold the clocks of all threads that die between two ticks. A power of
+    /// two, and at least a page.
     pub finals_bytes: u32,
     /// Size of the ring for trace events, bytes. A power of two, and at least a page. `None`: no trace.
     pub moments_bytes: Option<u32>,
@@ -30,7 +31,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Room for the final clocks of 15,000 threads that die between two ticks.
+    /// Room for the clocks of 15,000 threads that die between two ticks.
     pub const FINALS_BYTES: u32 = 8 << 20;
 
     /// Returns the usual settings for a machine with these CPUs.
@@ -48,10 +49,10 @@ impl Settings {
     }
 }
 
-/// Maximum number of threads that get a snapshot during a session. Also in snapshots.bpf.h.
+/// Maximum number of threads that get a snapshot during a session. The same number is in snapshots.bpf.h.
 pub(crate) const PLACES: usize = 65536;
 
-/// Settings of the snapshots.
+/// Settings of the part that keeps thread snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshots {
     /// Whether child processes of tracked processes are tracked.
@@ -80,7 +81,8 @@ impl Parts {
         }
     }
 
-    /// Returns whether programs with these parts do the same for `part` as programs that have only this part, with the settings in `alone`.
+    /// Returns whether a handle for `part` can use programs that are loaded with these parts. `alone` has the settings that the handle wants; they
+    /// must be the same here.
     pub(super) fn fits(&self, part: Part, alone: &Parts) -> bool {
         let fits = match part {
             Clocks => self.clocks == alone.clocks,
@@ -90,7 +92,7 @@ impl Parts {
         fits && self.owner == alone.owner
     }
 
-    /// Returns whether these parts need this program.
+    /// Returns whether the BPF program with this name is needed for these parts.
     pub(super) fn needs(&self, program: &OsStr) -> bool {
         let is_needed = match program.to_str() {
             Some("on_switch") => self.clocks.is_some(),
@@ -105,7 +107,7 @@ impl Parts {
     }
 }
 
-/// One of the parts. The numbers are those of `ENROL_CLOCK` and so on in `threads.bpf.h`.
+/// A part of the BPF object. The numbers are those of `ENROL_CLOCK`, `ENROL_SNAPSHOT` and `ENROL_OVERLAP` in `threads.bpf.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Clocks = 1,
@@ -113,8 +115,8 @@ pub(crate) enum Part {
     Overlap = 4,
 }
 
-/// The programs at tracepoints, and the parts that need them, in the order in which they are attached: births before switches, so that no tracked
-/// thread is switched unnoticed.
+/// The programs at tracepoints, and the parts that need them, in the order in which they are attached. The tracepoints of thread creation come before
+/// those of context switches, so that no switch of a tracked thread is missed.
 pub(super) const TRACEPOINTS: [(&str, &[Part]); 8] = [
     ("on_newtask", &[Clocks, Snaps, Overlap]),
     ("on_wakeup_new", &[Clocks]),

@@ -1,4 +1,5 @@
-//! The loaded BPF object with its parts (`prog/threads.bpf.h`): writes its settings and reads its state.
+//! Loads the BPF object with the parts that a session needs (clocks, snapshots, overlap: `prog/threads.bpf.h`), writes its settings, and reads its
+//! state.
 //!
 //! A session with several parts loads one object, so that a context switch calls one program for all of them. Each part has a handle of its own:
 //! `BpfObserver`, `Traced` and `Umt`. A tracepoint is attached as long as a handle needs it.
@@ -152,7 +153,7 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Enrols in a part all tasks that `keys` name. Returns how many times the walks found a task that may be tracked. `more` is a further number
+    /// Makes a part track all tasks that `keys` name. Returns how many times the walks found a task that may be tracked. `more` is a further number
     /// that the part stores for these tasks.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);
@@ -161,8 +162,8 @@ impl Programs {
         self.found().store(0, Ordering::Relaxed);
         let mut named = keys.iter().map(|key| map.update(&key.to_ne_bytes(), &value, MapFlags::ANY));
         let named = named.try_for_each(|named| named).map_err(|e| system("enrolling", e));
-        // The second walk finds a task that was created during the first one, at a place that the walk had passed, by a creator that it had not
-        // reached.
+        // The first walk misses a task that is created during the walk if the walk had passed the new task's position, but had not reached its
+        // creator. The second walk finds this task.
         let times = if keys.is_empty() { 1 } else { 2 };
         let walked = named.and_then(|()| self.walk("enrol_tasks", times).map(drop));
         // The keys are deleted even if the walk failed: later walks would enrol these tasks, or later tasks with the same numbers.
@@ -183,26 +184,27 @@ impl Programs {
         Ok(written)
     }
 
-    /// The number of tasks that the last walks have found.
+    /// Returns the counter of tasks that the walks of the present enrolment have found.
     fn found(&self) -> &AtomicU32 {
         // SAFETY: an aligned word in a mapping that lives as long as self; the programs write it while a walk runs.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).found) }
     }
 
-    /// The number below which process numbers of overlap are in use; 0: no thread is counted.
+    /// Returns the word that limits the process numbers of overlap: all numbers in use are below it. While it is 0, no thread is counted.
     pub(crate) fn processes(&self) -> &AtomicU32 {
         // SAFETY: an aligned word in a mapping that lives as long as self; the programs only read it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
     }
 
-    /// The flag that is set if the process with this number wants no more doorbells; `None` if there is no such number.
+    /// Returns the flag that is set when the process with this number has closed its connection, so that its standby threads are no longer woken;
+    /// `None` if there is no such number.
     pub(crate) fn over(&self, process: u32) -> Option<&AtomicU8> {
         // SAFETY: an array of atomics in a mapping that lives as long as self; a reference is made only to one of its elements.
         let over = unsafe { &(*(&raw const (*self.0.state.as_ptr()).over).cast::<[AtomicU8; PROCESSES]>()) };
         over.get(process as usize)
     }
 
-    /// The flag by which the packer tells the programs not to change the snapshots any longer.
+    /// Returns the flag by which the packer tells the programs not to change the snapshots any longer.
     pub(crate) fn snapshots_over(&self) -> &AtomicBool {
         // SAFETY: a byte in a mapping that lives as long as self; its only values are 0 and 1.
         unsafe { AtomicBool::from_ptr((&raw mut (*self.0.state.as_ptr()).snapshots_over).cast::<bool>()) }
@@ -232,7 +234,7 @@ impl Programs {
         self.numbers().map(read).collect()
     }
 
-    /// Returns the gaps of the trace that are not reported yet, because no further event has occurred on their CPU.
+    /// Returns an event for each CPU with lost trace events that the CPU has not reported yet. A CPU reports its loss at its next event.
     pub(super) fn gaps(&self) -> Vec<Moment> {
         // SAFETY: `gaps` is an array of MAX_CPUS `struct cox_gap`, whose layout is asserted to be that of `Gap`; the index is below MAX_CPUS.
         let read = |n| unsafe { (&raw const (*self.0.state.as_ptr()).gaps).cast::<Gap>().add(n).read_volatile() };
@@ -259,7 +261,7 @@ impl Programs {
     }
 }
 
-/// The BPF object.
+/// Returns the bytes of the BPF object that the build script has compiled.
 pub(super) fn object() -> &'static [u8] {
     &OBJECT.0
 }
@@ -348,7 +350,8 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
     Ok(())
 }
 
-/// Returns whether a section of this size contains a whole `T`. The padding after its last variable is not part of the size, but is mapped.
+/// Returns whether a section of `bytes` bytes contains a whole `T`. The padding after the section's last variable is mapped, but is not part of
+/// `bytes`.
 fn is_whole<T>(bytes: usize) -> bool {
     bytes.next_multiple_of(align_of::<T>()) >= size_of::<T>()
 }

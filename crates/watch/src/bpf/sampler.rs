@@ -1,9 +1,9 @@
 //! A software clock event on each CPU, which runs the sampling program.
 //!
-//! The events belong to CPUs and not to threads: a thread's event is stopped and started at each of its context switches, which costs more than
-//! the switch handler itself. The period changes from turn to turn (see [`sampling`]). Setting it restarts the period, so half a period is missed
-//! at each turn, on all CPUs at the same time: 2.5 % of the samples in a guest. The shares of functions are not affected, unless the program
-//! itself has a period of 100 ms, as cox has.
+//! The events belong to CPUs and not to threads: a thread's event is stopped and started at each of its context switches, which costs more than the
+//! switch handler itself. The sampling period is changed about every 100 ms, once per turn (see [`sampling`]). Setting it restarts the period, so
+//! half a period is missed at each turn, on all CPUs at the same time: 2.5 % of the samples in a guest. The shares of functions are not affected,
+//! unless the program itself has a period of 100 ms, as cox has.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
@@ -30,7 +30,7 @@ struct SamplingClock {
 }
 
 impl Sampler {
-    /// Starts sampling: `program` takes one sample each `mean_ns` on average on each of `cpus`.
+    /// Starts sampling: on each of `cpus`, `program` takes a sample every `mean_ns` nanoseconds on average.
     pub(crate) fn start(program: &ProgramMut<'_>, mean_ns: u64, cpus: &[u32]) -> Result<Sampler, WatchError> {
         let mut sampler =
             Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: arch::monotonic_ns() + sampling::TURN_NS };
@@ -47,7 +47,8 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Begins a new turn if the present one is over. If the kernel refuses to change a clock's period, the clock keeps its period.
+    /// Sets the next sampling period if the present turn (about 100 ms) is over. If the kernel refuses to change the period of a CPU's event, that
+    /// event keeps its period.
     pub(crate) fn tick(&mut self) {
         let now_ns = arch::monotonic_ns();
         if now_ns < self.turn_ends_ns {

@@ -76,7 +76,7 @@ pub(crate) fn check(children: bool) -> Result<Root, WatchError> {
     Ok(root)
 }
 
-/// Returns the error of a poll.
+/// Converts an error from reading /proc into the error of a failed poll.
 pub(crate) fn failed(error: Error) -> WatchError {
     WatchError::system("polling /proc", error.into_io())
 }

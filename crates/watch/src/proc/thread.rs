@@ -1,23 +1,23 @@
-//! Computes a thread's clock from its sums in /proc, which are read repeatedly ("a look"). Pure.
+//! Computes a thread's clock (account of time) from its sums in /proc, which are read repeatedly. Pure.
 //!
-//! A look gives run time `run`, run delay `delay` and the state. Over the thread's life so far
+//! Each reading of a thread's files (type `Look`) gives the run time `run`, the run delay `delay` and the state. Over the thread's life so far
 //!
 //! ```text
 //! wall = run + delay + rest
 //! ```
 //!
-//! and `rest` is blocked time. This is exact if the thread is off CPU and not runnable at the look, because then everything before is booked. If
-//! it is runnable, part of `rest` may be the present wait, which the kernel books when it ends, or run time since the last tick. That part is
+//! and `rest` is blocked time. This is exact if the reading finds the thread blocked, because then the kernel has booked everything before. If the
+//! thread is runnable, part of `rest` may be the present wait, which the kernel books when it ends, or run time since the last tick. That part is
 //! *undecided*. It began after the end of the thread's last slice, so it is
 //!
-//! * all of `rest` beyond the blocked time that the previous look found, if the thread has begun no slice since that look;
-//! * otherwise the same, but at most the time since that look.
+//! * all of `rest` beyond the blocked time that the previous reading found, if the thread has begun no slice since that reading;
+//! * otherwise the same, but at most the time since that reading.
 //!
-//! Time that a look proves to be blocked stays blocked. If `rest` is smaller than that time at a later look, the kernel has booked sleep as delay
-//! (see the parent module), and the difference is subtracted from the delay.
+//! Time that a reading proves to be blocked stays blocked. If `rest` is smaller than that time at a later reading, the kernel has booked sleep as
+//! delay (see the parent module), and the difference is subtracted from the delay.
 //!
-//! The sums are cumulative, so a later look decides what an earlier one could not. What is undecided at the last look becomes unknown. So does the
-//! time between the last look and the death of a thread whose death was not observed, and the tick within which a thread was born.
+//! The sums are cumulative, so a later reading decides what an earlier one could not. What is undecided at the last reading becomes unknown. So does
+//! the time between the last reading and the death of a thread whose death was not observed, and the tick within which a thread was born.
 
 use machine::process::{Doing, SchedStat, Stat, Switches};
 use wire::layout::{CPU_SLOTS, ENROLLED_ALIVE};
@@ -29,11 +29,11 @@ const TICK_NS: u64 = 10_000_000;
 /// When a thread's account begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Birth {
-    /// The thread existed before it was tracked: the account begins with the first look.
+    /// The thread existed before it was tracked: the account begins when its files are first read.
     Enrolled,
     /// The thread was born while its process was tracked, at this time or later.
     NotBefore {
-        /// The end of the last look that did not find the thread.
+        /// Time of the last poll that did not find the thread.
         seen_absent_ns: u64,
         /// The start of the clock tick in which the thread was born, according to /proc.
         tick_ns: u64,
@@ -42,10 +42,10 @@ pub(super) enum Birth {
     },
 }
 
-/// One look at a thread.
+/// The values of one thread that were read from /proc at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Look {
-    /// Time of the look.
+    /// When the values were read.
     pub(super) t_ns: u64,
     /// The thread's sums.
     pub(super) sums: SchedStat,
@@ -69,14 +69,14 @@ pub(super) struct Thread {
     last: Look,
     blocked_ns: u64,
     undecided_ns: u64,
-    /// Blocked time at the last look that found the thread off CPU.
+    /// Blocked time so far, when a reading last found the thread blocked.
     proven_ns: u64,
     /// The amount by which the kernel's run delay is too large.
     false_delay_ns: u64,
 }
 
 impl Thread {
-    /// Makes a thread from its first look.
+    /// Makes a tracked thread from the first values that were read.
     pub(super) fn new(tid: u32, tgid: u32, parent_tgid: u32, birth: Birth, look: Look) -> Thread {
         let (born_ns, birth_unknown_ns, base, base_switches, flags) = match birth {
             Birth::Enrolled => (look.t_ns, 0, look.sums, look.switches, ENROLLED_ALIVE),
@@ -106,7 +106,7 @@ impl Thread {
         thread
     }
 
-    /// Books another look.
+    /// Updates the account with newly read values.
     pub(super) fn update(&mut self, look: Look) {
         let room_ns = look.t_ns.saturating_sub(self.born_ns).saturating_sub(self.birth_unknown_ns);
         let run_ns = self.run_ns(&look);
@@ -120,7 +120,7 @@ impl Thread {
         self.undecided_ns = match look.stat.doing() {
             Doing::Off => 0,
             Doing::Ready if look.sums.timeslices == self.last.sums.timeslices => on_top_ns,
-            // Between the last look and this one, a thread that has ended may have run, and was dead for the rest.
+            // Since the last reading, a thread that has ended may have run, and was dead for the rest of the time.
             Doing::Ready | Doing::Ended => on_top_ns.min(interval_ns),
         };
         self.blocked_ns = rest_ns - self.undecided_ns;
@@ -140,12 +140,12 @@ impl Thread {
         self.last.stat.start_ticks
     }
 
-    /// Returns whether the last look saw the same sums.
+    /// Returns whether the thread's sums are the same as at the last reading.
     pub(super) fn is_unchanged(&self, sums: SchedStat) -> bool {
         self.last.sums == sums
     }
 
-    /// Returns whether this look is at another, later thread that got the same id.
+    /// Returns whether these values belong to a later thread that got the same id.
     pub(super) fn is_reused(&self, look: &Look) -> bool {
         look.stat.start_ticks != self.last.stat.start_ticks
     }
@@ -156,34 +156,34 @@ impl Thread {
         look.sums.timeslices < self.last.sums.timeslices
     }
 
-    /// Returns whether the last look found the thread on a CPU or waiting for one.
+    /// Returns whether the thread was on a CPU, or waiting for one, when its files were last read.
     pub(super) fn is_ready(&self) -> bool {
         self.last.stat.doing() == Doing::Ready
     }
 
-    /// Returns whether the last look found the thread dead. Its sums are then final.
+    /// Returns whether the thread was dead when its files were last read. Its sums are then final.
     pub(super) fn has_ended(&self) -> bool {
         self.last.stat.doing() == Doing::Ended
     }
 
-    /// Returns the thread's switch counts at the last look.
+    /// Returns the thread's switch counts at the last reading.
     pub(super) fn switches(&self) -> Switches {
         self.last.switches
     }
 
-    /// Returns the thread's name at the last look.
+    /// Returns the thread's name at the last reading.
     pub(super) fn name(&self) -> String {
         wire::layout::comm_text(&self.last.stat.comm_bytes)
     }
 
-    /// Returns the account of a thread that is gone at `t_ns`. If a look saw it dead, the account ends with that look; otherwise the time after
-    /// the last look is unknown.
+    /// Returns the account of a thread that is gone at `t_ns`. If a reading found the thread dead, the account ends at that time; otherwise the time
+    /// after the last reading is unknown.
     pub(super) fn gone(&self, t_ns: u64) -> Clock {
         if self.has_ended() { self.clock(self.last.t_ns, State::Dead) } else { self.clock(t_ns, State::Dead) }
     }
 
-    /// Returns the account of a thread that is alive at `t_ns`, just after its last look. Running cannot be distinguished from waiting for a CPU
-    /// here; the state then says running.
+    /// Returns the account of a thread that is alive at `t_ns`, just after its files were last read. /proc does not distinguish running from waiting
+    /// for a CPU; in both cases the state is running.
     pub(super) fn alive(&self, t_ns: u64) -> Clock {
         self.clock(t_ns, if self.is_ready() { State::Run } else { State::Blocked })
     }

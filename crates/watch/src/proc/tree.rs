@@ -42,7 +42,7 @@ struct Process {
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: Root,
-    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
+    /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC: the time for which the machine was suspended.
     suspended_ns: u64,
     /// Whether child processes become tracked.
     children: bool,
@@ -181,7 +181,7 @@ struct Stirred {
     reused: bool,
 }
 
-/// Everything that one visit to a process needs, except the process itself.
+/// What one visit to a process reads and writes, except the process itself.
 struct Sight<'a> {
     root: &'a Root,
     suspended_ns: u64,
@@ -255,9 +255,9 @@ impl Sight<'_> {
         Ok(())
     }
 
-    /// Looks at a thread. `known` is the thread if there was an earlier look. Returns `None` if the thread is gone. The state is read before the
-    /// sums, so the sums of a thread that was already dead are final. If the thread is off CPU, the time before both readings is used as the time
-    /// of the look, so that a wait that begins between the readings is not taken for proven blocked time.
+    /// Reads a thread's files in /proc. `known` is the thread if it was read before. Returns `None` if the thread is gone. The state is read before
+    /// the sums, so the sums of a thread that was already dead are final. If the thread is off CPU, the result gets the time before state and sums
+    /// were read, so that a wait that begins between the two is not taken for proven blocked time.
     fn look(&self, tid: u32, known: Option<&Thread>) -> Result<Option<Look>, Error> {
         let before_ns = (self.now)();
         let task = Task::thread(self.root, self.pid, tid);

@@ -25,7 +25,7 @@ pub use self::polled::STAY_OPEN;
 pub use self::traced::{Mapped, Traced};
 use crate::observer::WatchError;
 
-/// How threads are observed.
+/// How the state of threads is observed for snapshots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
     /// Threads are observed by BPF if possible, otherwise by /proc.
@@ -83,14 +83,15 @@ pub trait Stands {
     /// Returns the table, which any thread can read.
     fn table(&self) -> Arc<dyn Table>;
 
-    /// Returns the CPU time of other programs on the pack's CPUs, by name, in descending order of CPU time. Without BPF programs in this process it
-    /// is an upper limit: the whole CPU time of processes that have a thread that last ran on one of these CPUs, on whatever CPUs they ran before.
+    /// Returns the CPU time of other programs on the pack's CPUs, by name, in descending order of CPU time. Without BPF programs in this process the
+    /// result is an upper limit: if some thread of a process last ran on one of these CPUs, the whole CPU time of the process is counted, on whatever
+    /// CPUs it ran.
     fn others(&self) -> Others;
 }
 
 /// The table of all snapshots. It can be read from any thread.
 pub trait Table: Send + Sync {
-    /// Returns how many snapshots have been given out. They are numbered from 0, and keep their numbers.
+    /// Returns how many threads have got a snapshot so far. Snapshots are numbered from 0, and keep their numbers.
     fn given(&self) -> usize;
 
     /// Returns the number of threads that got no snapshot because the table was full.

@@ -24,7 +24,7 @@ use crate::proc::{check, failed, suspended_ns};
 const PAUSE_PER_POLL: u64 = 50;
 /// Longest pause, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
-/// Assumed time between a thread's block and the poll that finds it blocked, nanoseconds. In that time another thread had its CPU.
+/// If a poll finds a thread blocked, the thread is assumed to have blocked this long before, nanoseconds. In that time another thread had its CPU.
 const SLEPT_BEFORE_NS: u64 = 50_000;
 
 /// Number of threads whose files stay open. A process may usually have 1024 descriptors.
@@ -49,7 +49,7 @@ pub struct Polled {
     before: Before,
 }
 
-/// All rows that were ever given out.
+/// The table: one row for each thread that ever got a snapshot.
 #[derive(Default)]
 pub struct Rows {
     rows: RwLock<Vec<Arc<Mutex<Row>>>>,
@@ -58,7 +58,7 @@ pub struct Rows {
     open: Arc<AtomicUsize>,
 }
 
-/// The right to keep a thread's files open, one of at most [`STAY_OPEN`].
+/// Counts a thread whose files stay open, as long as this value exists. There are at most [`STAY_OPEN`] such threads.
 struct Open(Arc<AtomicUsize>);
 
 impl Open {

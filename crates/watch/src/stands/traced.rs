@@ -34,7 +34,7 @@ pub struct Traced {
 /// The mapped table. It can be read from any thread.
 pub struct Mapped {
     stands: Mapping,
-    /// The number of snapshots given out, and the number of threads that got none (`struct cox_stand_counts`).
+    /// The number of threads that have got a snapshot, and of threads that got none (`struct cox_stand_counts`).
     counts: Mapping,
 }
 
@@ -110,7 +110,7 @@ impl Stands for Traced {
         Arc::clone(&self.table) as Arc<dyn Table>
     }
 
-    /// Counted up to each program's last switch-out.
+    /// Returns the CPU time of other programs, as BPF counted it: a thread's time on a CPU is added when the thread leaves the CPU.
     fn others(&self) -> Others {
         let Ok(map) = self.programs.map("others") else { return Others::new(Vec::new(), false) };
         let other = |name: Vec<u8>| {

@@ -3,7 +3,7 @@
 
 use wire::umt::PROCESSES;
 
-/// The numbers that are in use.
+/// The process numbers that are in use.
 #[derive(Debug)]
 pub(super) struct Slots {
     taken: [bool; PROCESSES],

@@ -76,14 +76,14 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 }
 
 /*
- * If a thread blocks for less than this time, the cause may be taken from its last block in the same system call on the same descriptor number, and
- * the descriptor's file is not looked up again.
+ * If a thread blocks for no longer than this, the file of the descriptor is not looked up again: the block gets the cause of the thread's last block
+ * in the same system call on the same descriptor number.
  */
 #define FD_REUSE_NS 20000
 
 /*
- * Resolves COX_BY_FD at the end of a block, when its length is known and the thread is still inside the call. Only a short block may use a
- * remembered result: if the descriptor number now belongs to another file, only microseconds get a wrong cause, never a long wait.
+ * Resolves COX_BY_FD at the end of a block, when its length is known and the thread is still inside the call. Only a short block may reuse the
+ * remembered cause: if the descriptor number now belongs to another file, only microseconds get a wrong cause, never a long wait.
  */
 COX_INLINE void resolve_cause(struct task_struct *p, struct cox_clock *c, u64 t)
 {

@@ -15,8 +15,10 @@
 
 #include "state.bpf.h"
 
-/* The class of affinity masks with a single CPU. While a thread is counted as waiting, the field `counted` of its clock contains this class or
- * one of the classes below it, plus 1; otherwise it is 0. */
+/*
+ * The class of affinity masks with a single CPU; masks with more CPUs have lower class numbers. While a thread is counted as waiting, the field
+ * `counted` of its clock is the class of its mask plus 1; otherwise it is 0.
+ */
 #define CLASS_PINNED COX_MASK_CLASSES
 
 /* Contention is rare and short, so this gives up after a few attempts instead of spinning under a run queue's lock. */
@@ -53,8 +55,10 @@ COX_INLINE u64 mask_word(u64 task, u32 w)
 	return word;
 }
 
-/* Finds, by its hash, the class of an affinity mask with more than one CPU but not all CPUs. Allocates a class if the mask has none yet. `task`
- * is from `address_of`. */
+/*
+ * Finds, by its hash, the class of an affinity mask with more than one CPU but not all CPUs. Allocates a class if the mask has none yet. `task` is
+ * the task's address as a number (`address_of`).
+ */
 COX_RARE u32 partial_class(u64 task)
 {
 	u64 hash = 0xcbf29ce484222325ull; /* FNV-1a over words */
@@ -105,8 +109,9 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 }
 
 /*
- * Books that a CPU stopped running tracked threads at `ended` (0: it did not), and that it started running them at `began` (0: it did not). Not
- * called if one tracked thread follows another. The end is counted first, so that the count never exceeds the number of CPUs.
+ * Updates the number of CPUs that run tracked threads. This CPU stopped running a tracked thread at the time `ended`, and started running one at the
+ * time `began`; 0 means that it did not. Not called if one tracked thread follows another. The end is counted first, so that the number never exceeds
+ * that of the CPUs.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {

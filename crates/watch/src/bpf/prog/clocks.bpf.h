@@ -95,7 +95,7 @@ COX_RARE int flush_waker(struct cox_clock *c)
 		first.count = 0;
 		first.blocked_ns = 0;
 		bpf_map_update_elem(&pairs, &key, &first, BPF_NOEXIST);
-		/* If another CPU was faster, its entry is found. */
+		/* If another CPU has created the entry in the meantime, this lookup finds that entry. */
 		sum = bpf_map_lookup_elem(&pairs, &key);
 	}
 	if (sum) {
@@ -170,7 +170,7 @@ COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c
 
 /* --- switches ---------------------------------------------------------------------------------- */
 
-/* Books how the outgoing thread leaves its CPU. */
+/* Updates the clock of the thread that leaves its CPU: whether it was preempted, blocks, or has ended. */
 COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool preempt, u64 t, u64 steal,
 			   u64 irq)
 {
@@ -268,7 +268,10 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
-	/* Tracked threads have the ids that their clocks have: in an exec by a thread other than the leader, the kernel's id has already changed. */
+	/*
+	 * The ids of tracked threads are taken from their clocks, below: during an exec by a thread other than the leader, the kernel has already
+	 * changed the thread's id.
+	 */
 	u32 more = COX_M_CAUSE_IN(in_cause);
 	u32 leaves, comes, state;
 	u8 left;
@@ -319,7 +322,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		kind = in ? COX_CPU_OURS : COX_CPU_OTHERS;
 	/* Without this, clang tests both clocks below by an OR of the pointers, which the verifier refuses. */
 	barrier_var(kind);
-	/* From one untracked thread to another, and no thread is waiting: nothing to book. */
+	/* If one untracked thread follows another, and no tracked thread waits for this CPU, no account changes. */
 	if (!out && kind == COX_CPU_OTHERS) {
 		if (cpu->kind == COX_CPU_OTHERS && cpu->waiting == cpu->cell_mark &&
 		    cox_cell_count(cpu->cell_mark) == 0) {

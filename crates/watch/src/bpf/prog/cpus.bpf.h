@@ -8,7 +8,10 @@
 
 #include "cells.bpf.h"
 
-/* Returns the presence integral of waiting tracked threads that may run on this CPU. Overlapping waits of different mask classes are added up. */
+/*
+ * Returns the total time, modulo 2^44 ns, in which a tracked thread that may run on this CPU waited for a CPU. The times of different classes of
+ * affinity masks are added up, even if they overlap.
+ */
 COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 {
 	u64 sum;
@@ -26,8 +29,8 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 }
 
 /*
- * Books the CPU's time until t. In idle time, counts separately for how long a tracked thread waited for a CPU, and for how long one was off CPU
- * for another reason. Then starts the new kind of time.
+ * Called when the CPU goes over to the state `kind`: idle, running a tracked thread, or running another thread. Adds the time up to t to the CPU's
+ * previous state. If that was idle, also counts for how long a tracked thread waited for a CPU, and for how long one was off CPU for another reason.
  */
 COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
@@ -82,7 +85,7 @@ COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 	u64 now = cox_cell_thread_time(cpu->waiting, t);
 	u64 waited = cox_cell_since(now, cpu->wait_mark);
 
-	/* If this reading is older than the mark, the mark stays unchanged. */
+	/* The mark never moves back: if the reading `now` is older than the mark, `waited` is 0. */
 	if (waited)
 		cpu->wait_mark = now;
 	return waited;

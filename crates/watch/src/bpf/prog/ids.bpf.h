@@ -69,7 +69,7 @@ COX_INLINE void copy_name(char *to, struct task_struct *p)
 		__builtin_memcpy(to, p->comm, COX_COMM_LEN);
 }
 
-/* The level of cox's namespace. Learned by the first walk over the tasks, which runs on cox's behalf before any thread is tracked. */
+/* Depth of cox's PID namespace: 0 is the machine's initial one. The first walk over all tasks stores it; in this walk, cox is the running task. */
 u32 own_level;
 
 COX_INLINE void learn_own_level(void)
@@ -80,7 +80,10 @@ COX_INLINE void learn_own_level(void)
 		own_level = untrusted(current)->thread_pid->level;
 }
 
-/* The id of a task at a level of namespaces, and the namespace. Read by probing, because the array's declared length differs between kernels. */
+/*
+ * Returns a task's id in the PID namespace at depth `level`, and that namespace. The array is read as plain memory, because its declared length
+ * differs between kernels.
+ */
 COX_INLINE struct upid upid_at(struct pid *pid, u32 level)
 {
 	u64 place = (u64)pid + bpf_core_field_offset(struct pid, numbers) + (u64)level * bpf_core_type_size(struct upid);
@@ -108,7 +111,7 @@ static __attribute__((noinline)) u32 id_inside(u64 task)
 	return id.nr;
 }
 
-/* The id of a thread in cox's namespace. */
+/* Returns a thread's id in cox's PID namespace. */
 COX_INLINE u32 tid_of(struct task_struct *p)
 {
 	if (is_hidden(p))
@@ -116,7 +119,7 @@ COX_INLINE u32 tid_of(struct task_struct *p)
 	return namespaced ? id_inside((u64)p) : (u32)p->pid;
 }
 
-/* The id of a thread's process in cox's namespace. */
+/* Returns the id of a thread's process in cox's PID namespace. */
 COX_INLINE u32 tgid_of(struct task_struct *p)
 {
 	if (is_hidden(p))
@@ -136,7 +139,7 @@ static __attribute__((noinline)) u32 innermost_id(u64 task)
 	return upid_at(pid, level).nr;
 }
 
-/* The thread's id in its own namespace (gettid); 0: it has ended. */
+/* Returns a thread's id in its own PID namespace, as gettid(2) does; 0 if the thread has ended. */
 COX_INLINE u32 inner_tid_of(struct task_struct *p)
 {
 	return innermost_id((u64)p);

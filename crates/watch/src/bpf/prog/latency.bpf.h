@@ -2,9 +2,9 @@
 /*
  * Counts the lengths of intervals in histograms, for quantiles. An interval is counted when the clock books its time.
  *
- * With `--latency`, the intervals of a thread with a place are counted in the thread's own histograms. All other intervals are counted in histograms
- * that belong to the thread's program and to the CPU. Only one CPU at a time writes to a histogram, because a thread switches on one CPU at a time,
- * with the run queue locked. So no atomic operation is needed.
+ * With `--latency`, the first threads get a place, that is, histograms of their own, which count their intervals. All other intervals are counted in
+ * histograms that belong to the thread's program and to the CPU. Only one CPU at a time writes to a histogram, because a thread switches on one CPU
+ * at a time, with the run queue locked. So no atomic operation is needed.
  */
 #ifndef COX_LATENCY_BPF_H
 #define COX_LATENCY_BPF_H
@@ -36,7 +36,7 @@ __attribute__((noinline)) int count_interval(u32 flags, u32 interval, u64 ns)
 		at += latency_shared - 1;
 	} else {
 		at = (flags & COX_PROGRAM_MASK) / (1 << COX_PROGRAM_SHIFT) * latency_cpus + bpf_get_smp_processor_id();
-		/* Programs with numbers above the limit have no histograms. */
+		/* There are histograms only for the first programs; the intervals of further programs are not counted. */
 		if (at >= latency_shared)
 			return 0;
 	}
@@ -56,7 +56,10 @@ COX_INLINE void cox_interval_closed(const struct cox_clock *c, u64 interval, u64
 	count_interval(c->flags, interval, ns);
 }
 
-/* Returns the place of a new thread as bits of its flags, 0 if all places are taken. `number`: how many threads were tracked before it. */
+/*
+ * Returns the number of a new thread's own histograms, shifted to its bits of the clock's flags; 0 if all histograms of threads are in use. `number`
+ * is how many threads were tracked before this one.
+ */
 COX_INLINE u32 latency_place(u64 number)
 {
 	return number < latency_threads ? (u32)(number + 1) << COX_PLACE_SHIFT : 0;

@@ -50,7 +50,7 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 	return c;
 }
 
-/* The kernel's own figures for the clock's time span: the values at its start are subtracted at its end. */
+/* Stores the kernel's own CPU time and run delay of the thread when its clock starts. They are subtracted when the clock ends. */
 COX_INLINE void kernel_account_begins(struct task_struct *p, struct cox_clock *c)
 {
 	c->kernel_cpu_ns = p->se.sum_exec_runtime;

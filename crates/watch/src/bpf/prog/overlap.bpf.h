@@ -14,7 +14,7 @@
 #include "threads.bpf.h"
 #include "cox/umt.h"
 
-/* Process numbers below this are in use; 0: no thread is counted, because overlap has not begun or has ended. */
+/* All process numbers that are in use are below this value. If it is 0, no thread is counted, because overlap has not begun or has ended. */
 u32 processes;
 
 /*
@@ -27,8 +27,8 @@ u32 processes;
 u32 first_looked;
 
 /*
- * Processes that have closed their connection, by number: their standbys are no longer rung. These words belong to the session; no process can
- * write them.
+ * Processes that have closed their connection, by number: their standby threads are no longer woken. These bytes belong to the session; no process
+ * can write them.
  */
 u8 over[COX_UMT_PROCESSES];
 
@@ -44,7 +44,7 @@ struct said_page {
 	__uint(value_size, sizeof(struct cox_umt_said));
 };
 
-/* Frozen when it is created: user space can only read it. */
+/* The kernel page of a process, which only these programs write. It is frozen when it is created, so user space can only read it. */
 struct seen_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -131,9 +131,9 @@ COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
 }
 
 /*
- * Called when a thread of the process has left this CPU. Rings a standby if two conditions hold: one of the first `used` queues has a task; and
- * either no thread of the process is runnable on this CPU, or the process has fewer runnable threads than CPUs. The scheduler decides where the
- * standby runs; it wakes threads on idle CPUs. The verifier checks this function separately, not at each call.
+ * Called when a thread of the process has left this CPU. Wakes a standby thread by its doorbell if two conditions hold: one of the first `used`
+ * queues has a task; and either no thread of the process is runnable on this CPU, or the process has fewer runnable threads than CPUs. The scheduler
+ * decides where the standby runs; it wakes threads on idle CPUs. The verifier checks this function separately, not at each call.
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
@@ -171,8 +171,8 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 /* --- runnable threads, by CPU ------------------------------------------------------------------------ */
 
 /*
- * Called after a block or unblock was counted on a CPU: rings the CPU's doorbell if the program wants to know. A ring only wakes a reader that has
- * read all earlier rings, so that a slow reader is not woken again and again. The verifier checks this function separately.
+ * Called after a block or unblock was counted on a CPU: rings the CPU's doorbell (a ring buffer) if the program wants to know. This wakes a reader
+ * only if it has read all earlier entries, so that a slow reader is not woken again and again. The verifier checks this function separately.
  */
 __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 {
@@ -252,7 +252,7 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 	m->process = process + 1;
 }
 
-/* Stops tracking the thread until its process asks again. Does not itself ring a doorbell to wake a standby. */
+/* Stops tracking the thread until its process asks again. No standby thread is woken in its place. */
 COX_INLINE void let_go(struct cox_monitored *m)
 {
 	struct cox_umt_said *said = said_by(m->process - 1);
@@ -268,7 +268,7 @@ COX_INLINE void overlap_newtask(struct task_struct *child, bool is_thread, struc
 {
 	struct cox_monitored *m = monitored_in(creator);
 
-	/* A child process has to ask for doorbells itself. */
+	/* A child process is not tracked until it asks for doorbells (descriptors on which its standby threads wait) itself. */
 	if (m && is_thread && (!owned || is_owners(child)))
 		take_in(child, m->process - 1);
 }
@@ -380,14 +380,17 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		/* Not an atomic operation: written only here, on the CPU that the thread leaves. */
 		seen->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
-	/* A standby is rung even if a thread of another program gets the CPU, because the blocked thread's share of this CPU is free for a standby. */
+	/*
+	 * Wakes a standby thread even if a thread of another program gets the CPU, because the standby can use the blocked thread's share of this
+	 * CPU.
+	 */
 	ring(m->process - 1, cpu, said->queues);
 }
 
 /*
- * Called when an untracked thread leaves this CPU, which goes idle: a task of this process may have waited for the CPU, if the process may use it.
- * Returns how many queues were searched, or -1 if a standby was rung. The queues of a process that has closed its connection are not searched. The
- * verifier checks this function separately.
+ * Called when an untracked thread leaves this CPU and the CPU goes idle. If this process may use the CPU, wakes one of its standby threads under the
+ * conditions of `ring`. Returns how many queues were searched for tasks, or -1 if a standby thread was woken. The queues of a process that has closed
+ * its connection are not searched. The verifier checks this function separately.
  */
 __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 {
@@ -402,7 +405,10 @@ __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 	return ring(process, cpu, used) ? -1 : (int)used;
 }
 
-/* Searches for a standby that could use this CPU, which has gone idle. Begins at `first_looked`. The verifier checks this function separately. */
+/*
+ * Called when this CPU has gone idle. Searches the processes, beginning with number `first_looked`, for a ready task, and wakes a standby thread for
+ * it. The verifier checks this function separately.
+ */
 __attribute__((noinline)) int look_for_tasks(u32 cpu)
 {
 	u32 n, count = processes, first = first_looked, looks = 0;

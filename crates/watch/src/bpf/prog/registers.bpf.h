@@ -19,12 +19,15 @@ struct user_call {
 };
 
 /*
- * Every enrolment calls this before any thread is tracked. It is called for the first task of the walk, the namespace's init, whose stack is not
- * freed between the two reads.
+ * Stores the distance from the start of a task's stack to its user registers, which is the same for all tasks. Every enrolment calls this before any
+ * thread is tracked, with the first task of the walk. That is the namespace's init, whose stack is not freed between the two reads.
  */
 COX_INLINE void learn_regs_distance(struct task_struct *p)
 {
-	/* In 32 bits, because kernels before 6.17 would otherwise take the difference for a pointer that leaves its object. */
+	/*
+	 * The difference is computed in 32 bits, because the verifier of kernels before 6.17 takes a 64-bit difference for a pointer that leaves its
+	 * object.
+	 */
 	if (!regs_distance)
 		regs_distance = (u32)(u64)bpf_task_pt_regs(p) - (u32)(u64)untrusted(p)->stack;
 }

@@ -40,7 +40,10 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
-/* Samples of packed threads, taken in an interrupt: a sampling thread would take a CPU from them, and so change what it measures. */
+/*
+ * Samples of packed threads. They are taken in a timer interrupt: a thread that takes samples would need one of the CPUs, and so change what it
+ * measures.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 18);

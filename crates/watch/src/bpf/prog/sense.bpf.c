@@ -102,7 +102,10 @@ COX_INLINE void switched(bool clocks, bool preempt, struct task_struct *prev, st
 	u32 cpu = bpf_get_smp_processor_id();
 	u64 t = 0;
 
-	/* If only clocks are loaded, they read the time themselves, because they rarely need it at a switch between two untracked threads. */
+	/*
+	 * If only the clocks part is loaded, `clock_switch` reads the time itself, because it rarely needs the time at a switch between two untracked
+	 * threads.
+	 */
 	if (clocks ? has_overlap || has_snapshots : has_snapshots)
 		t = bpf_ktime_get_ns();
 	if (has_overlap)

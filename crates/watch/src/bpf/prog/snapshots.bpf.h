@@ -76,7 +76,10 @@ COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
 	thread->place = index + 1;
 }
 
-/* Marks a thread that has become another user's as dead, for a packer of this user's threads. Called on the CPU on which the thread runs. */
+/*
+ * Called on the CPU of a thread that now belongs to another user, when only one user's threads may be observed. Marks the thread as dead in its
+ * snapshot.
+ */
 COX_INLINE void snapshot_leaves(struct cox_stand *s, struct cox_thread *thread)
 {
 	thread->place = 0;

@@ -16,7 +16,7 @@ const volatile u32 nr_io_uring_enter = 426;
 struct cox_cpu cpus[COX_MAX_CPUS];
 struct cox_crew crew;
 
-/* Final clocks of threads that died. */
+/* Clocks (accounts of time) of threads that have died. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
@@ -27,7 +27,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } samples SEC(".maps");
 
-/* Sum of the final clocks that did not fit into the ring. */
+/* Sum of the clocks of dead threads that did not fit into the ring buffer `finals`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -64,7 +64,10 @@ COX_INLINE struct cox_thread *new_thread(struct task_struct *p)
 	return bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* The tasks that the enrolment walk enrols, and the part that they are for. The key is ENROL_PROCESS | tgid, or a tid. */
+/*
+ * The map `enrol` lists the tasks that the next walk enrols, and for which part of the programs. Its key is ENROL_PROCESS | tgid for a whole process,
+ * or a tid for one thread.
+ */
 #define ENROL_PROCESS (1ull << 32)
 #define ENROL_CLOCK 1
 #define ENROL_SNAPSHOT 2

@@ -14,7 +14,10 @@ struct {
 	__uint(max_entries, 32 << 20);
 } moments SEC(".maps");
 
-/* Each CPU writes only its own entry. But on one CPU, a program in a system call may be interrupted by a program at a switch or a waking. */
+/*
+ * For each CPU, the number of trace events that were lost and not yet reported. A CPU writes only its own entry, but not undisturbed: a BPF program
+ * in a system call may be interrupted by one at a switch or a waking.
+ */
 struct cox_gap gaps[COX_MAX_CPUS];
 
 COX_INLINE int push_moment(struct cox_moment *m)
