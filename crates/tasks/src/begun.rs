@@ -22,7 +22,7 @@ use crate::sync::{AtomicU32, Ordering};
 #[derive(Clone, Copy)]
 pub(crate) enum Taker {
     Helper,
-    /// A member, with the number of the barrier at which it looked for tasks, if it was at one.
+    /// A member of the team. If the member waited at a barrier when it took the task: the number of this barrier.
     Member(Option<u32>),
 }
 

@@ -106,8 +106,8 @@ impl<H: Copy + PartialEq> Table<H> {
         true
     }
 
-    /// Enters an access to all memory: the task waits for the latest tasks of all addresses, and later tasks wait for it instead of for
-    /// those.
+    /// Enters an access to all memory: the task waits for the latest tasks of all addresses, and later tasks wait for this task instead of
+    /// those tasks.
     fn access_everything(&mut self, task: H, listener: &mut impl Listener<H>) {
         for entry in &mut self.entries {
             for earlier in entry.last.drain(..) {
@@ -191,7 +191,7 @@ impl<H: Copy + PartialEq> Default for Table<H> {
     }
 }
 
-/// Hashes an address. Neighbouring addresses, such as elements of an array, must not fill one stretch of the table. So the hash is the
+/// Hashes an address. Neighbouring addresses, such as elements of an array, must not fill neighbouring entries of the table. So the hash is the
 /// upper half of the address multiplied by 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
 fn spread(address: usize) -> usize {
     ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize

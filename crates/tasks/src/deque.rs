@@ -99,7 +99,7 @@ impl<T, const N: usize> Deque<T, N> {
     /// Takes the oldest task if `wanted` returns true for it. Any thread may call this.
     ///
     /// `wanted` receives a task that other threads may take, run and reuse in the meantime. It must read only atomics of the task, and must
-    /// terminate whatever it reads. Its answer counts only if no other thread took the task before the swap.
+    /// terminate whatever it reads. Its answer counts only if no other thread took the task before this thread's compare-and-swap.
     #[inline]
     pub fn steal_if(&self, wanted: impl FnOnce(*mut T) -> bool) -> Stolen<T> {
         let top = self.ends.begin.0.load(Ordering::Acquire);

@@ -47,7 +47,7 @@ impl Worker {
     /// Ends a task whose body has ended. Returns a successor that has become ready, if there is one.
     #[inline]
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: this thread owns the task until it has registered the end in the tally.
+        // SAFETY: this thread owns the task until it has registered the task's end in the counter of unfinished children (`tally`).
         let task = unsafe { this.as_ref() };
         let (_, slot) = self.place()?;
         let mut next = None;
@@ -108,7 +108,7 @@ impl Worker {
         self.hand_on(ready);
     }
 
-    /// Does what a count requires: wakes a thread, or drops a reference to `task`.
+    /// Called after the end of a child has been counted: does what `counted` requires. Wakes a thread, or drops a reference to `task`.
     #[inline]
     fn tell(&self, counted: Counted, task: Option<NonNull<Task>>) {
         match counted {

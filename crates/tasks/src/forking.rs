@@ -13,7 +13,7 @@ pub struct Held {
     _icvs: MutexGuard<'static, ()>,
 }
 
-/// Takes all locks of this crate. In all other code, a thread that holds one of these locks does not wait for another, so there is no deadlock.
+/// Takes all locks of this crate, before fork(2). Other code that holds one of these locks does not wait for another, so there is no deadlock.
 #[must_use]
 pub fn hold() -> Held {
     Held { _numbers: threads::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }

@@ -16,7 +16,7 @@ use crate::task::{Task, Work, nothing};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Runs a task's body in a frame.
+    /// Runs a task's body in a frame, that is, immediately and without making a `Task` for it.
     ///
     /// # Safety
     /// `work` is a task's body that takes `data`.
@@ -34,7 +34,7 @@ impl Worker {
         }
     }
 
-    /// Ends a frame that was turned into a task.
+    /// Ends a frame (a task that its creator runs immediately) for which a `Task` was made in the meantime.
     #[cold]
     fn end_frame(&self) {
         let Some(task) = self.current() else { return };
@@ -45,8 +45,9 @@ impl Worker {
         self.hand_on(next);
     }
 
-    /// Turns all frames into tasks. Returns the innermost one. If there is no memory for them, returns the task below the frames. A caller
-    /// that then waits for the children of the returned task waits for more tasks than it should.
+    /// Makes a `Task` for each of this thread's frames (tasks that run immediately and have no `Task` yet). Returns the innermost one. If there
+    /// is no memory for them, returns the task below the frames. A caller that then waits for the children of the returned task waits for
+    /// more tasks than it should.
     #[cold]
     pub(crate) fn make_frames(&self) -> Option<&Task> {
         // SAFETY: null, or the task that runs on this thread.

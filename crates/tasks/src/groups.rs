@@ -19,7 +19,7 @@ impl Worker {
     /// Returns the innermost taskgroup of the current task; null if there is none.
     #[inline]
     pub fn group(&self) -> *const Group {
-        // SAFETY: null, or the task that runs on this thread. Frames are in the same group.
+        // SAFETY: null, or the task that runs on this thread. Tasks that run immediately on top of it (frames) are in the same group.
         unsafe { self.current.get().as_ref() }.map_or(ptr::null(), |task| task.own.groups.get())
     }
 

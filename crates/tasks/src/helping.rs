@@ -64,7 +64,7 @@ impl Worker {
             };
         }
         if ran > 0 {
-            // All members may be asleep at the barrier, and this may have been the last task.
+            // This thread may have run the team's last task while all members sleep at the barrier. So it has to check whether they can pass.
             team.try_to_pass(team.generation());
         }
         self.swap_icvs_of_helper();

@@ -58,8 +58,9 @@ impl Team {
         let region = &self.icvs;
         if region.runtime.load(Ordering::Relaxed) != runtime {
             region.runtime.store(runtime, Ordering::Relaxed);
-            // Helpers compare only pointers. A helper that already has this pointer has written its values into the previous runtime, not
-            // into the new one. So the pointer has to change.
+            // A helper writes the region's values into the runtime only if its own pointer to values differs from the region's. If the two
+            // are equal, the helper has written the values into the previous runtime, not into the new one. So the region's pointer changes
+            // here.
             self.begins_with(None);
         }
     }
@@ -89,8 +90,8 @@ impl Worker {
         }
     }
 
-    /// Returns the values that tasks with a null pointer have on this thread. Requires that the current task's pointer is null or that
-    /// `base` is set.
+    /// Returns the values of tasks on this thread whose own pointer to values is null: those with which the region began. Requires that the
+    /// current task's pointer is null or that `base` is set.
     fn base(&self) -> Option<Values> {
         if self.icvs.base.is_null() {
             self.icvs.base.set(self.read_icvs()?);
@@ -102,7 +103,7 @@ impl Worker {
         task.and_then(|task| task.icvs.get()).or_else(|| self.base())
     }
 
-    /// Calls `set`, which sets a variable of the current task in the runtime. The task keeps the new values.
+    /// Calls `set`, which sets a control variable of the current task in the runtime (libgomp). Then stores the new values in the task.
     pub fn set_icvs(&self, set: impl FnOnce()) {
         let Some(task) = self.current() else { return set() };
         will_be_set();
@@ -117,7 +118,7 @@ impl Worker {
         }
     }
 
-    /// Gives a new task the values of its creator, which runs here.
+    /// Gives a new task the control variables of its creator, which runs on this thread.
     #[inline]
     pub(crate) fn inherit_icvs(&self, task: &Task, creator: &Task) {
         if do_tasks_differ() {
@@ -125,7 +126,8 @@ impl Worker {
         }
     }
 
-    /// Changes to the values of a task that begins on this thread. `around`: the task that it interrupts, or null.
+    /// Called when a task begins on this thread: writes the task's control variables into the runtime. `around`: the task that it interrupts,
+    /// or null.
     #[inline]
     pub(crate) fn enter_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
@@ -134,7 +136,8 @@ impl Worker {
         }
     }
 
-    /// Changes back to the values of `around`, the task that `task` interrupted, or null. `task` has ended on this thread.
+    /// Called when `task` has ended on this thread: writes the control variables of the task that it interrupted into the runtime again.
+    /// `around`: the interrupted task, or null.
     #[inline]
     pub(crate) fn leave_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
@@ -144,7 +147,8 @@ impl Worker {
         }
     }
 
-    /// Changes from the values of one task to those of another one. The thread keeps its allocator.
+    /// Writes the control variables of the task `to` into the runtime, if they differ from those of the task `from`, which ran on this thread
+    /// before. The thread keeps its default allocator.
     #[cold]
     fn change_icvs(&self, from: Option<&Task>, to: Option<&Task>) {
         let pointer = |task: Option<&Task>| task.map_or(ptr::null(), |task| task.icvs.0.get());
@@ -161,7 +165,8 @@ impl Worker {
         self.write_icvs(&values);
     }
 
-    /// Notes in the team the values with which the region began, for helpers. Called before a thread can find the region's first task.
+    /// Stores in the team, for its helpers, the control variables with which the region began. Called before a thread can find the region's
+    /// first task.
     #[cold]
     pub(crate) fn note_icvs_of_region(&self, team: &Team) {
         if !is_ever_set() {
@@ -171,7 +176,8 @@ impl Worker {
         team.begins_with(values);
     }
 
-    /// Gives a helper the values with which the region began. Called when the helper has taken a task of the team from a queue.
+    /// Writes the control variables with which the region began into the runtime, for a helper. Called when the helper has taken a task of
+    /// the team from a queue.
     #[inline]
     pub(crate) fn match_icvs_of_region(&self, team: &Team) {
         if is_ever_set() && !ptr::eq(self.icvs.base.0.get(), team.icvs.kept.load(Ordering::Relaxed)) {
@@ -187,19 +193,20 @@ impl Worker {
         if self.icvs.first.get().is_none() {
             self.icvs.first.set(self.read_icvs());
         }
-        // The team has a reference, and no other thread replaces the values while the lock is held.
+        // The team has a reference to the values, and no other thread replaces this reference while the lock is held.
         release(base.0.replace(retain(theirs)));
         let values = base.get().or(self.icvs.first.get());
         values.into_iter().for_each(|values| self.write_icvs(&values));
     }
 
-    /// Saves and clears `base`, because this thread enters another implicit task of the runtime, which has values of its own.
+    /// Clears `base`, the control variables with which the thread's region began, and returns their previous value. Called when this thread
+    /// enters another implicit task of the runtime, which has its own control variables.
     #[inline]
     pub(crate) fn put_icvs_aside(&self) -> *const Values {
         self.icvs.base.0.replace(ptr::null())
     }
 
-    /// Restores the `base` that [`put_icvs_aside`](Worker::put_icvs_aside) saved, because the other implicit task has ended.
+    /// Sets `base` to the value that [`put_icvs_aside`](Worker::put_icvs_aside) returned. Called when the other implicit task has ended.
     #[inline]
     pub(crate) fn take_icvs_back(&self, aside: *const Values) {
         if is_ever_set() {
@@ -208,8 +215,8 @@ impl Worker {
         self.icvs.base.0.set(aside);
     }
 
-    /// Swaps `base` when this thread becomes a helper of a team, and again when it stops being one. libgomp knows only one implicit task on
-    /// a helper's thread, whichever region's tasks the helper runs.
+    /// Called when this thread becomes a helper of a team, and again when it stops being one: swaps the thread's two copies of control variables
+    /// (`base` and `as_helper`). libgomp knows only one implicit task on a helper's thread, whichever region's tasks the helper runs.
     pub(crate) fn swap_icvs_of_helper(&self) {
         self.icvs.base.0.swap(&self.icvs.as_helper.0);
     }

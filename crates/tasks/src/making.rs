@@ -202,7 +202,7 @@ unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
     }
 }
 
-/// Listener that makes an edge from each earlier task that the new task has to wait for.
+/// For each earlier task that the new task has to wait for: adds an entry (an edge) to the earlier task's list of successors.
 struct Entering<'w> {
     worker: &'w Worker,
     task: &'w Task,

@@ -25,7 +25,7 @@ pub trait Numbers: Sync {
 pub struct Level {
     /// Number of threads of the region.
     pub size: u32,
-    /// The thread number that the ancestor has in the region (`omp_get_ancestor_thread_num`).
+    /// The number, in this region, of the thread whose task began the next inner region (`omp_get_ancestor_thread_num`).
     pub(crate) number: Number,
 }
 
@@ -35,7 +35,7 @@ pub(crate) enum Number {
     Helper(Arc<HelperNumber>),
 }
 
-/// The number of a helper of this team: taken when a thread first asks for it.
+/// The thread number of a helper of `team`. It is taken from the team's free numbers when a thread first asks for it.
 pub(crate) struct HelperNumber {
     pub number: OnceLock<u32>,
     pub team: &'static dyn Numbers,
@@ -76,7 +76,7 @@ pub struct Nesting<T: 'static> {
 }
 
 impl Level {
-    /// Makes the level of a region with `size` threads. `number`: the ancestor's thread number.
+    /// Makes the level of a region with `size` threads. `number`: the number, in this region, of the thread that began the next inner region.
     pub fn new(size: u32, number: u32) -> Level {
         Level { size, number: Number::Known(number) }
     }

@@ -80,9 +80,9 @@ impl Worker {
         Some(self.number.get())
     }
 
-    /// Called when the current task begins a nested region. Returns the thread number of the calling member, because threads of the new
-    /// region may ask for the number of their ancestor. If the task holds no number yet, takes one. `None` for a helper: a number is taken
-    /// for it only when a thread asks for that number (`nesting`).
+    /// Called when the current task begins a nested region. If this thread is a member of the team, returns its thread number, because
+    /// threads of the new region may ask for the number of their ancestor. If the task holds no number yet, takes one. Returns `None` on a
+    /// helper: a number is taken for it only when a thread asks for that number (`nesting`).
     pub(crate) fn number_of_ancestor(&self) -> Option<u32> {
         let (team, slot) = self.place().filter(|(_, slot)| !slot.is_for_helper)?;
         if self.is_in(&slot.implicit) {
@@ -108,7 +108,8 @@ impl Worker {
         Some(())
     }
 
-    /// Lends the number at a scheduling point. Returns the number to [take back](Worker::take_number_back) afterwards.
+    /// Called when the current task reaches a scheduling point: releases the thread number that the task holds, so that other tasks may hold it.
+    /// Returns the number, which the task [takes back](Worker::take_number_back) afterwards.
     #[inline]
     pub(crate) fn lend_number(&self) -> u32 {
         let number = self.number.get();
@@ -116,7 +117,7 @@ impl Worker {
         number
     }
 
-    /// Takes back the number that [`lend_number`](Worker::lend_number) lent. Called when the task continues.
+    /// Takes the thread number again that [`lend_number`](Worker::lend_number) released. Called when the task continues.
     #[inline]
     pub(crate) fn take_number_back(&self, number: u32) {
         if number != NONE {
@@ -156,12 +157,12 @@ impl Worker {
         took.then_some(slot.number)
     }
 
-    /// Returns the function of the current task, if no frame is on top of it.
+    /// Returns the function of the current task. `None` if a frame (a task that runs immediately, without a `Task`) is on top of it.
     #[inline]
     pub(crate) fn own_function(&self) -> Option<Work> {
         // SAFETY: the task that runs on this thread.
         let task = unsafe { self.current.get().as_ref() }?;
-        // If the task is a range, its part runs in one frame, and has the same function.
+        // If the task is a range (it runs several parts of a loop), one frame is on top of it: the present part, which has the same function.
         let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
         is_its_own.then(|| task.work.get())
     }

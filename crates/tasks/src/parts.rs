@@ -58,7 +58,7 @@ pub struct Parts {
     pub sizes: [(u64, u64); 2],
 }
 
-/// The data of a range. The arguments follow it in memory.
+/// The data of a range, which is a task that runs several parts of a loop. The arguments of the loop's body follow it in memory.
 #[derive(Clone, Copy)]
 struct Range {
     parts: Parts,
@@ -97,7 +97,7 @@ impl Worker {
         unsafe { self.do_parts(Range { parts: *parts, of, from: 0, to: parts.count(), few: 1 }, None) };
     }
 
-    /// Runs a range's parts.
+    /// Runs a range: a task that stands for several parts of a loop.
     ///
     /// # Safety
     /// `put_parts` has made the task.
@@ -107,7 +107,7 @@ impl Worker {
         unsafe { self.do_parts(task.data.get().cast::<Range>().read(), Some(task)) };
     }
 
-    /// Runs a range. `task`: the range's own task; `None` if the current task began the loop.
+    /// Runs the parts of a loop that `range` contains. `task`: the task that was made for this range; `None` if the current task began the loop.
     ///
     /// # Safety
     /// The loop's body takes the arguments that the range contains, and no other thread uses these arguments.
@@ -156,7 +156,8 @@ impl Worker {
         self.team().is_some_and(|team| team.has_somebody_without_work()) || umt_client::wants_more()
     }
 
-    /// Splits off a range's upper half, or the whole range if it has a single part. Returns false if there was no memory.
+    /// Splits off the upper half of a range (several parts of a loop) and queues it as a task; if the range has a single part, queues that.
+    /// Returns false if there was no memory.
     fn split(&self, range: &mut Range, task: Option<&Task>, few: u64) -> bool {
         let middle = range.from + (range.to - range.from) / 2;
         let done = self.put_parts(range, task, middle, few, false);
@@ -166,14 +167,15 @@ impl Worker {
         done
     }
 
-    /// Puts the parts from number `from` to the end of the range into a queue. `task`: the range's own task.
+    /// Makes a task of the loop's parts from number `from` to the end of the range, and queues it. `task`: the task that was made for the range;
+    /// `None` if the current task began the loop.
     fn put_parts(&self, range: &Range, task: Option<&Task>, from: u64, few: u64, for_members: bool) -> bool {
         let (Some((team, slot)), Some(present)) = (self.place(), self.current()) else { return false };
         let parts = &range.parts;
         let align = parts.align.max(align_of::<Range>());
         let data_at = size_of::<Range>().next_multiple_of(align);
         let parent = match task {
-            // SAFETY: a parent's memory stays until all its children, of which the range is one, have ended.
+            // SAFETY: a parent's memory is not freed before all its children have ended, and `task` is one of them.
             Some(task) => unsafe { task.parent.load(Ordering::Relaxed).as_ref() }.unwrap_or(present),
             None => present,
         };
@@ -204,12 +206,14 @@ impl Worker {
         true
     }
 
-    /// Makes a new task a sibling of `task`, which runs here: a child of the same parent, in the same taskgroup. Also counts it.
+    /// Makes a new task a sibling of `task`, which runs on this thread: a child of the same parent, in the same taskgroup. Also counts the new
+    /// task.
     fn becomes_sibling(&self, new: &Task, task: &Task, parent: &Task) {
         new.depth.store(task.depth.load(Ordering::Relaxed), Ordering::Relaxed);
         new.flags.set(task.flags.get() & FINAL);
         new.group.set(task.group.get());
-        // Not from the parent: the parent may have set other values since, and may run on another thread.
+        // The control variables come from `task` and not from the parent: the parent may have changed its own since, and may run on another
+        // thread.
         self.inherit_icvs(new, task);
         // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
         if parent.own.slot.load(Ordering::Relaxed) == self.thread {

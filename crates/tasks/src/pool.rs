@@ -72,7 +72,7 @@ impl Pool {
     #[inline]
     pub fn make(&self, work: Work, parent: *const Task, needs: Needs) -> Option<Made> {
         let align = needs.align.max(align_of::<Edge>());
-        // The room begins where a task ends, at a multiple of 64: first the edges, then the arguments.
+        // After the task, at a multiple of 64 bytes, the block has room for data: first the edges, then the arguments.
         let arguments_at = (needs.edges * size_of::<Edge>()).next_multiple_of(align);
         let bytes = (arguments_at + needs.bytes).max(1);
         let fits = align <= align_of::<Task>();

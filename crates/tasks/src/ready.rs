@@ -240,7 +240,7 @@ impl Team {
 }
 
 impl Home<Task> for Team {
-    /// Puts back a task whose body has run, so that the task only has to be ended.
+    /// Queues a task again whose body has run and whose event has been fulfilled since. The thread that takes it only ends the task.
     #[cold]
     fn put_back(&self, task: NonNull<Task>) {
         if !self.put_urgent(i32::MAX, Ready(task)) {

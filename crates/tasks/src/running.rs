@@ -13,7 +13,7 @@ impl Worker {
     /// Runs another task, if there is one that may interrupt the current task.
     pub fn give_way(&self) {
         if self.frames.get() > 0 {
-            // This code runs in a frame. Only descendants of the frame may interrupt it, and a frame creates no child tasks.
+            // The current task runs in a frame (immediately, without a `Task`). Only its descendants may interrupt it, and it has none.
             return;
         }
         let number = self.lend_number();

@@ -1,4 +1,5 @@
-//! Memory for optional objects: standbys and their slots. A program without memory for a helper must continue without it.
+//! Memory for optional objects: standbys (additional threads that run tasks) and their slots in teams. If there is no memory for one of them, the
+//! program must continue without it.
 
 use std::alloc::{Layout, alloc};
 
@@ -11,7 +12,7 @@ pub fn boxed<T>(make: impl FnOnce() -> T) -> Option<Box<T>> {
     if place.is_null() {
         return None;
     }
-    // SAFETY: room for one, from the allocator that a box gives it back to.
+    // SAFETY: the memory has the size and alignment of one `T`, and comes from the allocator that `Box` uses.
     unsafe {
         place.write(make());
         Some(Box::from_raw(place))

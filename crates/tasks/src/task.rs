@@ -32,7 +32,7 @@ pub const NOBODY: u32 = u32::MAX;
 pub const FINAL: u32 = 1;
 /// The creator waits until the task's dependences are satisfied, and then runs the task itself (a false `if` clause).
 pub const AWAITED: u32 = 2;
-/// The task has entries in its parent's table.
+/// The task has dependences: its accesses were entered into its parent's table (`depend`).
 pub const DEPENDS: u32 = 4;
 /// The task ended before its descendants, and holds its parent's memory.
 pub const HOLDS: u32 = 8;

@@ -114,7 +114,7 @@ pub(crate) struct Meeting {
     /// Number of the current barrier. Several threads may find that the barrier can be passed. The one that increments this word lets the
     /// members pass.
     passing: AtomicU32,
-    /// Number of members that stay at the end of a region that [lets go](Team::lets_go), until no task is left.
+    /// If the region ends [without a barrier](Team::lets_go): number of members that wait at its end until no task is left.
     pub staying: AtomicU32,
 }
 
@@ -293,7 +293,7 @@ impl Team {
         let at = here.ok()?.trailing_ones();
         let first = (self.idle.len() - 1) as u32 * 64;
         let place = &self.helpers[at as usize];
-        // Only this thread has taken the bit, so no other thread makes the slot.
+        // This thread has set the slot's bit, so no other thread creates this slot at the same time.
         if place.get().is_none() {
             let new = boxed(|| {
                 let ends = shared_ends(1).and_then(|ends| ends.first());
@@ -317,7 +317,7 @@ impl Team {
         self.helpers_here.fetch_and(!(1 << (slot.number % 64)), Ordering::AcqRel);
     }
 
-    /// Returns the slot of a bit in `idle`.
+    /// Returns the slot to which a bit of `idle` belongs; `idle` has one bit for each slot.
     fn slot_of_bit(&self, word: usize, bit: u32) -> Option<&Slot> {
         if word + 1 < self.idle.len() {
             self.slots.get(word * 64 + bit as usize)

@@ -20,7 +20,7 @@ impl Worker {
     /// Waits for the children of the current task.
     pub fn wait_for_children(&self) {
         if self.frames.get() > 0 {
-            // A frame has no children: to create one, it would have been turned into a task.
+            // The current task runs in a frame (immediately, without a `Task`), so it has no children: `Task`s are made before a child is created.
             return;
         }
         let Some(task) = self.current() else { return };
@@ -69,7 +69,7 @@ impl Worker {
     #[cold]
     fn stay_while_there_are_tasks(&self, team: &Team) {
         let number = self.lend_number();
-        // Counted before this member looks for tasks: a thread that has ended the last one wakes the members that stay.
+        // Counted before this member looks for tasks: the thread that ends the last task wakes the members that are counted here.
         team.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
         loop {
             self.run_while(|| true, None);
@@ -118,7 +118,8 @@ impl Worker {
         self.waits_at.set(waited_at);
         self.take_number_back(number);
         if is_let_go() {
-            // The region is cancelled, even if the barrier has been passed by now: members at the region's end can pass it.
+            // Report the cancellation, even if the barrier has been passed by now. Released members stay counted as arrived, so members at the
+            // region's end can have passed it.
             return true;
         }
         // All tasks have ended, so this member's children have too.

@@ -28,7 +28,7 @@ pub struct Worker {
     /// The regions that enclose the region in which this thread is.
     nesting: Cell<*const Nesting<Team>>,
     pub(crate) current: Cell<*const Task>,
-    /// Number of frames on top of the current task; see `frame`.
+    /// Number of frames on top of the current task: tasks that run immediately and have no `Task`; see `frame`.
     pub(crate) frames: Cell<u32>,
     /// The thread number that the current task holds; see `number`.
     pub(crate) number: Cell<u32>,
@@ -167,7 +167,7 @@ impl Worker {
         unsafe { self.nesting.get().as_ref() }
     }
 
-    /// Returns the current task. If there are frames on top of it, first turns them into tasks.
+    /// Returns the current task. If tasks run on top of it that have no `Task` yet (frames), first makes `Task`s for them.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Task> {
         if self.frames.get() > 0 {
@@ -202,7 +202,7 @@ impl Worker {
     /// Returns whether the current task is final, so that this thread runs all new tasks immediately.
     #[inline]
     pub fn is_final(&self) -> bool {
-        // SAFETY: null, or the task that runs on this thread. Frames are final if it is.
+        // SAFETY: null, or the task that runs on this thread. If it is final, so are the tasks that run immediately on top of it (frames).
         unsafe { self.current.get().as_ref() }.is_some_and(|task| task.flags.get() & FINAL != 0)
     }
 }

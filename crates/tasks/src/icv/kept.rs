@@ -84,7 +84,7 @@ impl Default for Pointer {
     }
 }
 
-/// Makes values with one reference.
+/// Moves the values of control variables to the heap. Returns a counted reference, the only one so far.
 pub(crate) fn keep(values: Values) -> *const Values {
     Arc::into_raw(Arc::new(values))
 }
@@ -92,7 +92,7 @@ pub(crate) fn keep(values: Values) -> *const Values {
 /// Adds a reference. Returns its argument, which may be null.
 pub(crate) fn retain(values: *const Values) -> *const Values {
     if !values.is_null() {
-        // SAFETY: made by `keep`, and the caller has a reference, or holds the lock of one that has.
+        // SAFETY: made by `keep`. The caller has a reference, or a region has one and the caller holds the lock on the regions' values.
         unsafe { Arc::increment_strong_count(values) };
     }
     values
@@ -130,7 +130,7 @@ pub(crate) struct OfWorker {
     pub base: Pointer,
     /// The `base` that this thread has as a helper. It is swapped with `base` when the thread begins to help a team, and when it stops.
     pub as_helper: Pointer,
-    /// The runtime's values on this thread before this thread, as a helper, wrote a team's values for the first time.
+    /// The values that the runtime had on this thread before the thread, as a helper, replaced them by a team's values for the first time.
     pub first: Cell<Option<Values>>,
 }
 
