@@ -1,8 +1,8 @@
 //! What observing costs the observed program.
 //!
 //! Ping-pong is measured in slices of one run, because separate runs of it differ by more than the cost to be measured. The other programs are
-//! measured by whole runs. Each case has a control: the plain program (without an observer) is measured once more, as if it were observed. The
-//! control shows how small a difference this machine can resolve at the moment.
+//! measured by whole runs. Both kinds of measurement have a control: the plain program (without an observer) is measured once more,
+//! as if it were observed. The control shows how small a difference this machine can resolve at the moment.
 
 mod analysis;
 mod case;
