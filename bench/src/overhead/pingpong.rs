@@ -114,7 +114,7 @@ fn cost(figure: &Figure) -> Verdict {
 }
 
 fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
-    let criterion = format!("{ours} adds at most {limit} times what perf sched record adds");
+    let criterion = format!("{ours} adds at most {limit} times as much time as perf sched record");
     let (Some(cox), Some(perf)) = (figure.brackets(ours), figure.brackets(PERF)) else {
         return Verdict { outcome: Outcome::NotMeasured, text: criterion };
     };

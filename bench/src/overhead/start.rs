@@ -89,8 +89,10 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
 /// Compares two added times: of the first cox command in `subject.ours`, and of the cheapest perf command.
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
-    let criterion =
-        format!("{ours} adds at most {} times what the cheapest perf record adds to {}", subject.limit, subject.name);
+    let criterion = format!(
+        "{}: {ours} adds at most {} times as much time as the cheapest perf record",
+        subject.name, subject.limit
+    );
     let added = |name: &str| wall.brackets(name).map(|all| median(&all.iter().map(|b| b.added()).collect::<Vec<_>>()));
     let cheapest = ways::PERF
         .iter()

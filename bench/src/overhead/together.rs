@@ -124,13 +124,14 @@ fn note(wall: &Figure, pair: &(&str, usize, usize)) -> Option<String> {
 }
 
 fn added(wall: &Figure, pair: &(&str, usize, usize)) -> Verdict {
-    let criterion = format!("observing adds to {} at most {SHARE_LIMIT} times what it adds in the other build", pair.0);
+    let criterion =
+        format!("observing adds to {} at most {SHARE_LIMIT} times as much time as in the other build", pair.0);
     judged(criterion, additions(wall, pair, 0).zip(additions(wall, pair, 1)), SHARE_LIMIT)
 }
 
 fn alone(wall: &Figure) -> Verdict {
     let [ours, other] = HELD[0].names;
-    let criterion = format!("observing alone adds at most {ALONE_LIMIT} times what it adds in the other build");
+    let criterion = format!("observing alone adds at most {ALONE_LIMIT} times as much time as in the other build");
     let both = wall.brackets(ours).zip(wall.brackets(other));
     judged(criterion, both.map(|(ours, other)| (ours.to_vec(), other.to_vec())), ALONE_LIMIT)
 }

@@ -90,7 +90,7 @@ pub fn expected_s(kernels: &[&Kernel], rounds: usize, scale: f64) -> f64 {
 
 /// Measures and reports the part `ablation` of the experiment.
 pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds: usize) -> Result<Part> {
-    let about = format!("the policy palm, complete and without one of its parts, threads/CPUs = {ratio}");
+    let about = format!("the PALM paper's rules, with all parts and with one part left out; threads/CPUs = {ratio}");
     let kernels: Vec<&'static Kernel> = kernels.iter().copied().filter(|kernel| !kernel.parts.is_empty()).collect();
     let (mut all, mut failed): (Vec<Row>, Vec<Verdict>) = (Vec::new(), Vec::new());
     for (place, &kernel) in kernels.iter().enumerate() {
@@ -104,7 +104,9 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds
         }
     }
     let notes = vec![
-        format!("medians of {rounds} rounds, 95 % intervals; *: a benchmark kernel that the paper names for this part"),
+        format!(
+            "medians of {rounds} rounds, 95 % intervals; *: the paper, too, shows this benchmark kernel without this part"
+        ),
         "'>' marks a lower bound, because runs were ended at the time limit".to_owned(),
     ];
     Ok(Part::new("ablation", &about)

@@ -370,11 +370,11 @@ pub fn part(field: &Field<'_>, lines: &[Line], rounds: usize) -> Result<(Part, V
             text::figure(field.scale)
         ),
         format!(
-            "control: two threads, each with its own CPU and spin 1 ms, take {} times the ideal: the cost of one barrier per millisecond",
+            "control: two threads on two CPUs (spin 1 ms) take {} times the ideal time; the difference is the cost of one barrier per millisecond",
             text::estimate(&control.estimate)
         ),
         format!(
-            "target (then): the brackets contain what taskset took when the target was set; taskset counts as bad above {TASKSET_BAD} times the ideal"
+            "target (then): in brackets, elapsed / ideal with taskset when the target was set; taskset counts as bad above {TASKSET_BAD} times the ideal"
         ),
     ];
     let cut_short: usize = measured.iter().map(|m| m.cut_short).sum();
