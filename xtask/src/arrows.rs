@@ -30,10 +30,10 @@ pub enum Fault {
     NotBuilt(String),
     /// A row of the plan names a floor (layer) that does not exist.
     NoSuchFloor(String),
-    /// A row allows a dependency that no row may allow: on a crate of a higher floor; on a crate of the same floor, without an exception; or an
-    /// exception on a floor that permits none.
+    /// A row of the plan permits a dependency that the layers (floors) forbid. Either `below` names a crate that is not on a lower floor; or `beside`
+    /// names the crate itself, a crate on another floor, or any crate although the floor permits no exceptions.
     BadRow {
-        /// The crate of the row.
+        /// The crate whose row is wrong.
         room: String,
         /// The crate that the row must not allow.
         to: String,
@@ -125,7 +125,7 @@ fn allows(room: &Room, to: &str, rooms: &[Room]) -> bool {
         }
 }
 
-/// Returns the index of the room's floor, counted from the top, or `None` if the floor does not exist.
+/// Returns the number of the layer (floor) on which a crate is, counted from the top, or `None` if the layer that its row names does not exist.
 fn depth(room: &Room) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.name == room.floor)
 }

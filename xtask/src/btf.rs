@@ -86,7 +86,7 @@ impl Apt {
         fs::write(folder.join("sources.list"), lines.concat())?;
         let config = folder.join("apt.conf");
         let place = folder.display();
-        // A snapshot's package lists are past their validity date.
+        // The package lists in a snapshot of Debian have expired, so apt must not check their validity dates.
         fs::write(
             &config,
             format!(

@@ -9,7 +9,8 @@
 pub struct Floor {
     /// Name of the floor.
     pub name: &'static str,
-    /// True if a crate on this floor may use another crate on it as an exception. Engines never may: what two engines share belongs on a lower floor.
+    /// True if a crate on this floor may, as an exception, use another crate on the same floor. The engines (crates that each do one of cox's tasks,
+    /// such as observing or packing) may not use each other: code that two engines share belongs on a lower floor.
     pub exceptions: bool,
 }
 
@@ -25,28 +26,28 @@ pub const FLOORS: &[Floor] = &[
     Floor { name: "words", exceptions: true },
 ];
 
-/// The crates that a crate may use.
+/// The crates of the workspace that a crate may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// All crates on lower floors.
+    /// All crates on lower floors (layers).
     AllBelow,
     /// Only these crates.
     These {
-        /// Crates on lower floors.
+        /// Crates on lower floors (layers).
         below: &'static [&'static str],
-        /// Crates on the same floor, each with the reason for the exception.
+        /// Crates on the same floor (layer), each with the reason for the exception.
         beside: &'static [(&'static str, &'static str)],
     },
 }
 
-/// The row of one crate.
+/// The row of one crate in the plan: its layer, and the crates that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Package name.
     pub name: &'static str,
-    /// Name of the crate's floor in [`FLOORS`].
+    /// Name of the crate's layer (floor) in [`FLOORS`].
     pub floor: &'static str,
-    /// The crates that it may use.
+    /// The crates that this crate may use.
     pub uses: Uses,
     /// True if the crate is pure: it decides from plain data, and its root file contains `#![forbid(unsafe_code)]`.
     pub pure: bool,
@@ -59,7 +60,7 @@ const fn these(below: &'static [&'static str], beside: &'static [(&'static str, 
     Uses::These { below, beside }
 }
 
-/// The rows of all crates.
+/// The plan: for each crate its layer, and the crates that it may use.
 pub const ROOMS: &[Room] = &[
     Room { name: "cox", floor: "front doors", uses: Uses::AllBelow, pure: false },
     Room { name: "cox-bench", floor: "front doors", uses: Uses::AllBelow, pure: false },

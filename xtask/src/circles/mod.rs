@@ -26,7 +26,7 @@ use crate::circles::resolve::Arrow;
 pub struct Circle {
     /// Files of the cycle, sorted.
     pub files: Vec<PathBuf>,
-    /// The uses that form the cycle: arrows between these files.
+    /// The lines by which these files use each other, and which thereby form the cycle.
     pub arrows: Vec<Arrow>,
 }
 

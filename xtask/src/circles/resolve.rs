@@ -29,9 +29,10 @@ enum Target {
     Within(usize),
 }
 
-/// Returns all arrows between different files of `modules`, sorted.
+/// Returns all lines of `modules` that use an item which another file declares, sorted.
 ///
-/// A re-exported name (`pub use`) counts for the file that declares it. The name of a module alone is not an arrow; a path to an item in it is one.
+/// If a file re-exports a name (`pub use`), a line that uses this name depends on the file that declares it. A line that only names a module is not
+/// included; a line with a path to an item in the module is.
 pub fn arrows(modules: &[Module]) -> Vec<Arrow> {
     let mut arrows = BTreeSet::new();
     for (number, module) in modules.iter().enumerate() {

@@ -21,9 +21,10 @@ use super::session::Overlap;
 pub struct Counts {
     /// Runs that ended in the same way as without cox, with the same output.
     pub same: u64,
-    /// Runs that ended in the same way, with the lines in another order, or with other lines if the test does not prescribe them.
+    /// Runs that ended in the same way as without cox, but printed their lines in another order. If the test does not prescribe its output, runs that
+    /// printed other lines count here, too.
     pub other_output: u64,
-    /// Runs that ended in another way, or whose lines differ.
+    /// Runs that ended in another way than without cox, or printed other lines.
     pub differ: u64,
     /// Runs that did not end within the limit.
     pub hang: u64,
@@ -58,11 +59,11 @@ pub struct Finished {
     pub backend: Option<String>,
     /// Requested number of runs with each number of threads.
     pub times: u32,
-    /// Counts by number of threads. If cox failed with a number of threads, the counts of this number are all 0.
+    /// Number of runs per verdict, by number of threads. If cox failed with a number of threads, the counts of this number are all 0.
     pub counts: BTreeMap<u32, Counts>,
     /// Why the test could not be judged, by number of threads (0: any number).
     pub aside: BTreeMap<u32, String>,
-    /// What cox's runtime did.
+    /// What cox's OpenMP runtime did while the test ran.
     pub overlap: Overlap,
     /// Descriptions of differences and hangs, by number of threads (0: any number).
     pub findings: Vec<(u32, String)>,
@@ -75,7 +76,8 @@ impl Finished {
         self.aside.contains_key(&0) || cox_failed
     }
 
-    /// Returns whether these results include `times` runs of the test with this backend and number of threads, or say why it could not be judged.
+    /// Returns whether nothing is left to run for this test, backend and number of threads: either the results include `times` such runs, or they
+    /// contain the reason why the test could not be judged.
     fn covers(&self, test: &str, backend: &str, threads: u32, times: u32) -> bool {
         let is_aside = self.aside.contains_key(&threads) || self.aside.contains_key(&0);
         let has_run = self.times >= times && self.counts.contains_key(&threads);
@@ -102,7 +104,7 @@ struct Tested {
 struct Stamped {
     file: PathBuf,
     bytes: u64,
-    /// Modification time, seconds and nanoseconds.
+    /// Modification time of the file, seconds and nanoseconds.
     changed: (i64, i64),
 }
 
@@ -138,7 +140,7 @@ impl Log {
     pub fn open(path: &Path, suite: &Path, cox: &Path, limit_s: u64) -> Result<Log> {
         let named = || format!("the log of finished tests '{}'", path.display());
         let tested = Tested::new(suite, cox, limit_s);
-        // The last line may be incomplete, even within a character.
+        // If a run was killed, the last line may be incomplete, and may end within a UTF-8 character.
         let text = match fs::read(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             bytes => String::from_utf8_lossy(&bytes.with_context(named)?).into_owned(),

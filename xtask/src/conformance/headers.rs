@@ -139,7 +139,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// If there are several RUN lines, the first one that runs the program counts.
+/// Reads the RUN lines of an LLVM test. If there are several, the first one that runs the program counts.
 fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
     for line in source.lines() {
         for (mark, says) in [("UNSUPPORTED:", "it does not support"), ("XFAIL:", "it is expected to fail with")] {
@@ -157,7 +157,7 @@ fn of_llvm(source: &str, runs: &[&str]) -> Result<Plan, String> {
     }
     let mut plan = bare();
     for run in runs {
-        // Commands that check the output (FileCheck) are ignored: the plain runs are the reference.
+        // Commands that check the output (FileCheck) are ignored: the output is compared with that of runs without cox.
         for command in run.split("&&").map(|command| command.split('|').next().unwrap_or_default()) {
             let words: Vec<&str> = command.split_whitespace().collect();
             let Some(at) = words.iter().position(|word| word.starts_with("%libomp-")) else { continue };

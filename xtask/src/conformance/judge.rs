@@ -1,4 +1,4 @@
-//! Compares a run under cox with plain runs. Pure: no input or output.
+//! Compares a run under cox with runs without cox (*plain* runs). Pure: no input or output.
 
 use super::headers::Plan;
 use super::rounds::{End, Outcome};
@@ -7,7 +7,7 @@ use super::rounds::{End, Outcome};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     outcome: Outcome,
-    /// True if the lines differ between plain runs. Lines are then not compared.
+    /// True if the test prints different lines in different runs without cox. Lines are then not compared.
     output_varies: bool,
     /// True if the standard output is part of the test.
     is_output_fixed: bool,
@@ -16,17 +16,17 @@ pub struct Reference {
 /// The result of comparing a run with its reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The run ended in the same way as the plain runs, with the same output.
+    /// The run ended in the same way as the runs without cox, with the same output.
     Same,
-    /// The run ended in the same way, with the lines in another order, or with other lines if the test does not prescribe them.
+    /// The run ended in the same way, but printed its lines in another order, or other lines although the test does not prescribe its output.
     OtherOutput,
-    /// The run ended in another way, or its lines differ.
+    /// The run ended in another way than the runs without cox, or printed other lines.
     Differs,
     /// The run did not end within the limit.
     Hangs,
 }
 
-/// Makes the reference of a test from its plain runs.
+/// Makes the reference of a test from its runs without cox.
 ///
 /// # Errors
 /// The reason, if the test cannot be judged: it hangs, fails, or ends in different ways.
@@ -68,7 +68,7 @@ impl Reference {
         }
     }
 
-    /// Describes the difference.
+    /// Describes how a run under cox differs from the runs without cox.
     #[must_use]
     pub fn difference(&self, run: &Outcome) -> String {
         if run.end != self.outcome.end {

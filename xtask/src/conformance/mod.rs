@@ -33,9 +33,9 @@ use self::suite::Test;
 use self::summary::{Summary, name};
 use crate::workspace;
 
-/// Number of plain runs that make the reference.
+/// Number of runs without cox with which the runs under cox are compared.
 const PLAIN: u32 = 2;
-/// Number of plain runs after a difference: they show whether the test sometimes differs by itself.
+/// Number of further runs without cox after a difference was found: they show whether the test sometimes differs by itself.
 const PLAIN_AGAIN: u32 = 20;
 /// Number of further runs under cox after a difference: they show how often it occurs.
 const AGAIN: u32 = 5;
@@ -286,7 +286,7 @@ fn is_same(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Same | Verdict::OtherOutput)
 }
 
-/// Returns whether further plain runs, too, sometimes differ from the reference.
+/// Runs the test again without cox. Returns whether some of these runs, too, differ from the reference (the first runs without cox).
 fn differs_by_itself(built: &Built<'_>, threads: u32, reference: &Reference) -> Result<bool> {
     let again = built.plain(&[threads], PLAIN_AGAIN)?;
     Ok(again.iter().any(|seen| !is_same(reference.judge(&seen.outcome))))

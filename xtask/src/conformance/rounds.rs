@@ -39,7 +39,7 @@ pub struct Outcome {
     pub end: End,
     /// Standard output and standard error.
     pub output: [String; 2],
-    /// Names of processes that the run left behind.
+    /// Names of the processes that the run left behind when it ended.
     pub left: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl std::fmt::Display for End {
 pub struct Seen {
     /// The number of threads.
     pub threads: u32,
-    /// Their outcome.
+    /// The outcome that these runs had in common.
     pub outcome: Outcome,
     /// Number of these runs.
     pub times: u32,

@@ -1,4 +1,4 @@
-//! The program of one test: built once, and run plain and under cox.
+//! The program of one test: built once, and run without cox (*plain*) and under cox.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,7 @@ use super::suite::{How, Test};
 /// Time that cox may take in addition to the runs, seconds.
 const GRACE_S: u64 = 120;
 
-/// What all tests share.
+/// Paths and the time limit, which are the same for all tests.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// Path of this program.
@@ -38,12 +38,12 @@ pub struct Built<'a> {
     program: PathBuf,
 }
 
-/// What cox's runtime did in a session.
+/// What cox's OpenMP runtime did in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
-    /// Number of processes that requested doorbells.
+    /// Number of processes whose standby threads cox wakes by doorbells.
     pub processes: u64,
-    /// Number of tasks that standbys ran.
+    /// Number of tasks that standby threads ran.
     pub ran: u64,
 }
 
@@ -125,7 +125,7 @@ fn first_error(text: &str) -> String {
 }
 
 impl Built<'_> {
-    /// Runs the program plain.
+    /// Runs the program without cox.
     ///
     /// # Errors
     /// When it cannot be run.

@@ -37,7 +37,7 @@ impl Summary {
         sum.ran += finished.overlap.ran;
     }
 
-    /// Returns whether all runs behaved as plain ones, or `None` if there were no runs.
+    /// Returns whether all runs under cox behaved like the runs without cox, or `None` if there were no runs.
     #[must_use]
     pub fn is_good(&self) -> Option<bool> {
         (!self.counts.is_empty()).then_some(self.findings.is_empty())

@@ -40,7 +40,7 @@ impl Places {
         self.cache.join("archives")
     }
 
-    /// Returns the folder that keeps the build output of this home's clone for the next walk.
+    /// Returns the folder that keeps, for the next walk, the build output of the git clone in this home folder.
     pub(super) fn kept(&self, home: &Path) -> PathBuf {
         let name = home.strip_prefix(&self.root).unwrap_or(home).to_string_lossy().replace('/', "-");
         self.cache.join(format!("target-{name}"))

@@ -20,7 +20,7 @@ const SUITE: &str = "bookworm";
 /// toolchain has them.
 const PACKAGES: &str = "ca-certificates,git,make";
 
-/// Homes with a clone, and the owner of each.
+/// Home folders that get a git clone of this repository, and the owner of each; `None` for root.
 const CLONES: [(&str, Option<&str>); 3] = [("root", None), ("home/stranger", Some(STRANGER)), ("root/tests", None)];
 
 /// Folders of target/ that the next walk reuses: what cargo has built from crates. Everything else must be built in each walk, or a walk would not
@@ -171,7 +171,7 @@ fn base(places: &Places, sources: &str) -> Result<PathBuf> {
     Ok(base)
 }
 
-/// Copies this machine's settings of package clients: mirrors, certificates, names, indexes.
+/// Copies this machine's settings that package clients need: mirrors, certificates, name resolution, package indexes.
 fn network(root: &Path, sources: &str) -> Result<()> {
     fs::write(root.join("etc/apt/sources.list"), sources)?;
     for file in ["etc/resolv.conf", "etc/hosts", "etc/ssl/certs/ca-certificates.crt", "etc/pip.conf"] {

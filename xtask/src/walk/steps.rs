@@ -18,7 +18,7 @@ pub enum Who {
     Container,
 }
 
-/// One row of the table.
+/// A step of the walk: a script, whose result is one row of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Name in the table.

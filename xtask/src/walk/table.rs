@@ -13,10 +13,10 @@ pub enum Outcome {
     NotWalked,
 }
 
-/// One line of the table.
+/// One row of the table: a step of the walk, and how it ended.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Name of the part.
+    /// Name of the part of the walk.
     pub part: &'static str,
     /// Name of the step.
     pub step: String,

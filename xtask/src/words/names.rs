@@ -129,7 +129,7 @@ impl Names {
         self.add(kind, ident.to_string(), ident.span());
     }
 
-    /// Adds the values of `rename = "…"` and `long = "…"` in these attributes.
+    /// Adds the names that attributes give to fields: the values of `rename = "…"` (serde) and `long = "…"` (clap).
     fn given(&mut self, attributes: &[Attribute]) {
         for attribute in attributes {
             let kind = match () {
