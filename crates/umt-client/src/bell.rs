@@ -51,8 +51,8 @@ struct Ring {
 
 // SAFETY: the pointers lead to mappings of shared memory, which are accessed only as atomics.
 unsafe impl Send for Bell {}
-// SAFETY: as for `Send`. If two threads hush the doorbell at a time, one may set the position back for a moment, but each repeats until the position
-// is the end.
+// SAFETY: as for `Send`. If two threads call `hush` at the same time, one may set the read position back for a moment. But each thread repeats until
+// the read position equals the write position.
 unsafe impl Sync for Bell {}
 
 impl Bell {
@@ -83,7 +83,7 @@ impl Bell {
         let mut all = [wanted(ring), wanted(self.event.as_raw_fd()), wanted(session)];
         let mut count = -1;
         while count < 0 {
-            // SAFETY: an array of `all.len()` entries.
+            // SAFETY: `all` is an array of `all.len()` entries.
             count = unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
         }
         if count == 0 {
@@ -104,7 +104,7 @@ impl Bell {
     /// Consumes what BPF has written to the ring buffer, so that BPF's next ring wakes a thread again. Returns whether BPF had rung.
     ///
     /// The caller must look for tasks or counts *after* this call; then it misses no ring. BPF wakes a reader only if the reader had consumed
-    /// everything before. What BPF counted before a ring that is consumed here is visible after this call.
+    /// everything before. If BPF counted an event before it rang, the count is visible after the call that consumes this ring.
     pub fn hush(&self) -> bool {
         let Some(ring) = &self.ring else { return false };
         // SAFETY: mapped by `new`, and never unmapped.
@@ -141,7 +141,7 @@ impl Bell {
     }
 }
 
-/// Rings the doorbell of a standby whose bit in `parked` the caller has taken.
+/// Rings a doorbell, which wakes the standby thread that is parked there. The caller has already cleared this standby's bit in `parked`.
 pub(crate) fn ring(bell: u32) {
     write(EVENTS.get(bell as usize).map_or(-1, |event| event.load(Ordering::Acquire)));
 }
@@ -170,7 +170,7 @@ pub(crate) fn event() -> Option<OwnedFd> {
     unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }.and_then(out_of_the_way).ok()
 }
 
-/// Maps a part of a descriptor's memory. It is never unmapped.
+/// Maps a part of a descriptor's memory. The mapping is never removed.
 pub(crate) fn map(fd: &OwnedFd, offset: usize, bytes: usize, access: libc::c_int) -> Option<NonNull<u8>> {
     // SAFETY: a new mapping, at an address of the kernel's choice.
     let place = unsafe {

@@ -76,7 +76,7 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     Ok(Session { socket, bells, how })
 }
 
-/// Writes the CPUs that this process may use into its page.
+/// Writes into the program page which CPUs this process may use, so that the session can read them there.
 fn say_cpus(said: &Said) {
     let mut mask = [0u64; CPU_WORDS];
     // SAFETY: the kernel writes at most as many bytes as the mask has, and returns their number.

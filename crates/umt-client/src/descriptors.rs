@@ -12,7 +12,7 @@ pub(crate) const ROOM: u64 = 64;
 /// files of its own under their numbers; doorbells would write to those files.
 pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: room for the limit.
+    // SAFETY: `limit` has room for the result.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     let first = limit.rlim_cur.saturating_sub(ROOM).min(KEPT_FROM as u64);
     if !known || first < ROOM {

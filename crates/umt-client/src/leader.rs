@@ -32,7 +32,7 @@ pub fn lead() {
             continue;
         };
         if let Some(at) = take_any(&pages) {
-            // If the scan was needed to find the ready task, no event had announced the task.
+            // If the sleep timed out (`Late`), no event had announced the ready task: the scan found it.
             said.counts.0.scan_rescues.fetch_add(u64::from(why == Why::Late), Ordering::Relaxed);
             seen.rung_ns[at as usize % seen.rung_ns.len()]
                 .store(if why == Why::Late { now_ns() } else { since_ns }, Ordering::Relaxed);

@@ -15,8 +15,8 @@
 //!
 //! Three parties each write one word and then read a word that another party writes, with a full fence in between.
 //!
-//! 1. A thread that has put a task into a queue reads `runnable`. If fewer threads are runnable than there are CPUs, it takes a bit of `parked` and
-//!    rings that doorbell itself ([`has_put`]).
+//! 1. A thread that has put a task into a queue reads `runnable`. If fewer threads are runnable than there are CPUs, it clears a bit of `parked`
+//!    (which has one bit for each doorbell) and rings that doorbell itself ([`has_put`]).
 //! 2. When a thread blocks, BPF decrements `runnable` and the count of ready threads on that CPU, and then looks at the queues. If a task is pending,
 //!    and either no other thread is on that CPU or fewer threads are runnable than there are CPUs, BPF takes a bit of `parked` and rings that
 //!    doorbell. BPF also looks at the queues when an untracked thread leaves a CPU idle. BPF looks at about 1024 queues at a time; the next time it
@@ -29,7 +29,7 @@
 //! Therefore such a thread looks at the queues itself, in the kernel's place: it first marks itself as resting, and then reads the queues after a
 //! full fence ([`rest`]).
 //!
-//! At the next scheduling point, a standby gives way to a thread that has unblocked *on its CPU* ([`is_crowded`]). It is not enough to compare
+//! At the next scheduling point, a standby leaves its CPU to a thread that has unblocked *on that CPU* ([`is_crowded`]). It is not enough to compare
 //! `runnable` with the number of CPUs: the scheduler is slow to move a waiting thread to a CPU that has just gone idle, and with `runnable` alone
 //! CPUs were idle for 6 % of the time while threads waited elsewhere.
 //!
@@ -146,7 +146,7 @@ pub fn may_leave() -> bool {
     is_live() && how() != How::Sentinels && is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
 }
 
-/// Yields to the threads that wait for the caller's CPU. Returns whether the CPU [is crowded](is_crowded) even after that.
+/// Yields to the threads that wait for the caller's CPU. Returns whether, even after that, another thread waits for it ([`is_crowded`]).
 ///
 /// Yields first, because parking costs a doorbell later, and about 20 us in which a CPU is idle. If threads block often, the threads that wait for
 /// the CPU soon leave it again.

@@ -8,7 +8,7 @@ use crate::protocol::Words;
 use crate::shared::{has_ready, how, said};
 use crate::{preempted, records};
 
-/// The pages of this process.
+/// The two pages that this process shares with the kernel side: the program writes `said`, the kernel side writes `seen`.
 pub(crate) struct Pages<'p> {
     pub said: &'p Said,
     pub seen: &'p Seen,

@@ -32,7 +32,8 @@ pub fn look_before_rest(words: &impl Words) -> Option<u32> {
     if words.has_ready() { announce(words) } else { None }
 }
 
-/// Takes the bit of any parked standby. Returns its doorbell.
+/// Chooses a parked standby and clears its bit, so that no other thread rings it, too. Returns the number of its doorbell, which the caller has to
+/// ring; `None` if no standby is parked.
 pub fn take_any(words: &impl Words) -> Option<u32> {
     loop {
         let parked = words.parked();
@@ -47,13 +48,13 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
     }
 }
 
-/// Parks a standby at `bell`. Returns whether the standby may sleep. `false`: there is work for the standby, although it was not rung.
+/// Parks a standby at `bell`. Returns whether the standby may sleep. If not, there is work for it, although its doorbell was not rung.
 pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
     // When the standby blocks, the kernel also looks at the queues, after a fence. Looking here first avoids a sleep that would end immediately.
     words.fence();
-    // If the CPU is crowded, the standby may sleep: another thread uses this CPU, and if another CPU is free, the kernel rings a standby. If the
-    // standby cannot take back its own bit, it has been rung, and its sleep ends immediately.
+    // If another thread wants this CPU (`is_crowded`), the standby may sleep: that thread uses this CPU, and if another CPU is free, the kernel rings
+    // a standby. If the standby's own bit is already cleared, the standby has been rung, and its sleep ends immediately.
     !words.has_ready() || words.is_crowded() || !words.take(bell)
 }
 

@@ -18,8 +18,8 @@
 //!
 //! A thread that sleeps because it has nothing to do (`rest`) stops its log meanwhile, since no standby has to be woken.
 //!
-//! Logs lie in an arena of places of a fixed size. A place that is given back is covered with zeros. A late reader then finds no record there, so
-//! no lock is needed.
+//! The rings are mapped into an arena, which is divided into *places* of a fixed size, one for each log. When a log is closed, zeros are mapped over
+//! its place. A thread that still reads there then finds no record, so no lock is needed.
 
 use std::cell::Cell;
 use std::io;
@@ -38,7 +38,7 @@ use crate::thread::Errno;
 use crate::together;
 
 const PAGE: usize = 4096;
-/// Size of a place in the arena, bytes: one page with the kernel's write position, and one page of records.
+/// Bytes in the arena for the log of one thread: one page with the kernel's write position, and one page of records.
 const PLACE: usize = 2 * PAGE;
 /// Maximum number of tracked threads.
 pub const PLACES: usize = 256;
@@ -100,12 +100,13 @@ pub struct Stand {
     pub since_ns: u64,
 }
 
-/// Address of the first place.
+/// Address of the arena, in which the logs of all tracked threads are mapped; null until [`begin`] has reserved it.
 static ARENA: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
-/// Number of places, counted from the first one, that were ever used.
+/// Number of places in the arena that have ever held a thread's log. They are the first ones.
 static USED: AtomicU32 = AtomicU32::new(0);
 static TAKEN: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
-/// For each place: 1 while its thread sleeps because it has no work (`rest`), otherwise 0. Meanwhile the thread's log is stopped.
+/// For each place in the arena: 1 while the thread whose log is there sleeps because it has no work (`rest`), otherwise 0. Meanwhile the log is
+/// stopped.
 static RESTS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
 /// Time of the latest block that any caller of [`left`] has seen.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
@@ -113,7 +114,7 @@ static LAST_NS: AtomicU64 = AtomicU64::new(0);
 thread_local! {
     /// The calling thread's place in the arena of logs, and the descriptor of its log.
     static OWN: Cell<Option<(u32, RawFd)>> = const { Cell::new(None) };
-    /// When the calling thread last checked whether its CPU is crowded: the length of its log at that time, in bytes, and the result.
+    /// The calling thread's last call of `is_crowded`: the length of the thread's log at that time, in bytes, and the result.
     static LOOKED: Cell<(u64, bool)> = const { Cell::new((0, false)) };
 }
 

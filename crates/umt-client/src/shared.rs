@@ -92,22 +92,24 @@ pub(crate) fn end() -> bool {
     was_live
 }
 
-/// Reserves the end positions of `count` adjacent queues in the page. They stay reserved, and BPF reads them. Returns `None` if there is no room or
-/// no session. The caller can then store the end positions elsewhere, where BPF does not see that the queues have tasks.
+/// Reserves room in the program page for the end positions of `count` task queues, one after another. The room stays reserved, and BPF reads it to
+/// see whether the queues have tasks. Returns `None` if there is no room or no session. The caller can then store the positions elsewhere, where BPF
+/// does not see them.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
     claim(said(), count).filter(|_| is_live())
 }
 
-/// Takes `count` queues of the page that are still unused. Other processes can write the page, so the number of used queues may have any value.
+/// Reserves `count` queue entries of the program page that are still unused. Other processes can write the page, so the stored number of used entries
+/// may have any value.
 fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
     let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= said.queue.len());
     let first = said.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;
     said.queue.get(first as usize..end(first)? as usize)
 }
 
-/// Returns whether the kernel has seen any thread of this process block. If it has not, the calling thread sleeps, which is a block that the kernel
-/// should see.
+/// Returns whether the kernel has counted any block of a thread of this process. If it has not, the calling thread first sleeps for a short time: a
+/// working session counts this as a block.
 #[must_use]
 pub fn has_blocked(seen: &Seen) -> bool {
     // Repeats the sleep: on a busy machine the time may expire before the thread blocks, or the thread may be preempted first, so that it does not

@@ -35,7 +35,8 @@ pub struct Manners {
 }
 
 impl Manners {
-    /// Makes the calling thread stand back. Returns `None` if the thread does not have the usual policy (SCHED_OTHER); it then keeps its policy.
+    /// Gives the calling thread the policy SCHED_BATCH, so that it preempts no thread when it wakes up. Returns `None` if the thread does not have
+    /// the usual policy (SCHED_OTHER); it then keeps its policy.
     #[must_use]
     pub fn back() -> Option<Manners> {
         let is_back = change_policy(libc::SCHED_OTHER, libc::SCHED_BATCH);

@@ -16,7 +16,7 @@ use crate::together::{self, Why};
 
 /// Period at which one of the parked standbys checks whether an event was missed, milliseconds.
 const SCAN_MS: i32 = 100;
-/// The same period for sessions in which the kernel does not report that an untracked thread has left a CPU.
+/// As [`SCAN_MS`], but for sessions with records, in which no event reports that an untracked thread has left a CPU.
 const SCAN_BY_RECORDS_MS: i32 = 10;
 
 /// Time within which a standby that was rung begins to work, nanoseconds.
@@ -89,7 +89,8 @@ impl Scan {
         Scan { mine: false, often_ms }
     }
 
-    /// Returns how long to sleep, milliseconds. With sentinels it returns -1, no limit, since sentinels look for tasks themselves.
+    /// Returns how long the standby may sleep until its next scan, milliseconds. With sentinels it returns -1 (no limit), since sentinels look for
+    /// tasks themselves.
     fn time_ms(&mut self) -> i32 {
         if how() == How::Sentinels {
             return -1;
@@ -107,9 +108,10 @@ impl Drop for Scan {
     }
 }
 
-/// Scans for a ready task and a free CPU for which no standby was rung. If there are both, takes this standby's bit and returns true.
+/// Scans for a ready task and a free CPU for which no standby was rung. If there are both, clears this standby's bit in `parked`, so that the standby
+/// goes to work, and returns true.
 fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
-    // The sum may wrap around, because the program can write any number into its page.
+    // How often doorbells were rung. The sum may wrap around, because the program can write any number into its page.
     let rings = || {
         let own_rings = pages.said.counts.0.own_rings.load(Ordering::Relaxed);
         pages.seen.rings.load(Ordering::Relaxed).wrapping_add(own_rings)

@@ -10,10 +10,10 @@ use crate::descriptors::{out_of_the_way, owned};
 
 /// The epoll instance; -1: not created.
 static HERE: AtomicI32 = AtomicI32::new(-1);
-/// The event descriptor that is rung from within the process.
+/// The event descriptor to which [`ring`] writes in order to wake a sleeping standby.
 static CALLS: AtomicI32 = AtomicI32::new(-1);
-/// Number of calls that no thread has answered. Two writes to the event may wake only one sleeper, so a thread that answers a call while others
-/// are unanswered writes to the event again.
+/// Number of calls of [`ring`] for which no sleeping thread has woken up yet. Two writes to the event descriptor may wake only one sleeper. So if a
+/// thread that wakes up finds further calls, it writes to the event descriptor again.
 static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 
 const LOG: u64 = 0;
@@ -68,7 +68,7 @@ pub(crate) fn ring() {
     bell::write(CALLS.load(Ordering::Acquire));
 }
 
-/// Takes one unanswered call. Returns whether there was one.
+/// Called by a thread that has woken up: subtracts one call of [`ring`] from those that are unanswered. Returns whether there was one.
 fn answer() -> bool {
     let fewer = |calls: u32| calls.checked_sub(1);
     let before = UNANSWERED.fetch_update(Ordering::AcqRel, Ordering::Relaxed, fewer);
