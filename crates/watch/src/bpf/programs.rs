@@ -345,6 +345,9 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
                 }
                 _ => {}
             }
+        } else if map.name() == "enrol" {
+            // The other parts enrol one process at a time. When the kernel creates the map, it clears 16 bytes for each entry.
+            map.set_max_entries(1)?;
         }
     }
     Ok(())
