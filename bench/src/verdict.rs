@@ -22,7 +22,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Returns the printed form.
+    /// Returns the word that is printed for this outcome.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Pass => "PASS",

@@ -52,7 +52,7 @@ pub enum Part {
 }
 
 impl Treatment {
-    /// Returns the printed form.
+    /// Returns the name of the treatment, as printed.
     pub fn name(self) -> &'static str {
         match self {
             Treatment::Control => CONTROL,
@@ -195,7 +195,8 @@ impl Active {
             Active::Cox(observation) => observation.end(players, round_trips),
             Active::Perf(recording) => {
                 let bytes = recording.end()?;
-                // Two switches of about 100 bytes each: less than a tenth of that means that perf did not record.
+                // A round trip has two context switches, which perf records in about 100 bytes each. With less than a tenth of that, perf did not
+                // record.
                 if bytes < round_trips * 20 {
                     bail!("perf recorded only {bytes} bytes in {round_trips} round trips");
                 }

@@ -17,7 +17,7 @@ use crate::verdict::{Outcome, Verdict};
 
 /// If threads wait by `spin-futex`: time for which a waiting thread spins before it sleeps, us.
 pub const SPIN_US: u64 = 350;
-/// Rounds of the control measurement.
+/// Number of rounds of the control measurement, in which no thread waits for a CPU.
 const CONTROL_ROUNDS: usize = 7;
 /// Time limit of a run, as a multiple of its ideal time.
 const LIMIT: f64 = 60.0;
@@ -61,7 +61,7 @@ impl Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// With cox, elapsed ÷ ideal is at most this.
+    /// With cox, elapsed time ÷ ideal time is at most this.
     AtMost(f64),
     /// cox is no worse than taskset.
     NoWorse,
@@ -300,9 +300,9 @@ pub fn measure_line(field: &Field<'_>, line: &Line, rounds: usize) -> Result<Mea
 /// The results of several lines of the table.
 #[derive(Debug)]
 pub struct Found {
-    /// Lines that were measured.
+    /// Lines of the table that were measured.
     pub measured: Vec<Measured>,
-    /// Lines that failed, and why.
+    /// Lines of the table that could not be measured, and why.
     pub failed: Vec<(Line, String)>,
 }
 

@@ -144,7 +144,7 @@ impl<'a> Field<'a> {
         Some(self.cox.with_file_name(name)).filter(|file| file.is_file())
     }
 
-    /// Returns a command of taskset or cox to which the program still has to be added.
+    /// Returns a command of taskset or cox, without the program to run: the caller appends it.
     ///
     /// # Errors
     /// When fewer than `cpus` CPUs are allowed.

@@ -25,7 +25,7 @@ pub struct Options {
     common: Common,
 }
 
-/// The backends that must keep the limit, and last the leader (one thread that gets all block events), for comparison only.
+/// The backends that must be as quick as an eventfd, and last the leader (one thread that gets all block events), for comparison only.
 const WAYS: [Way; 4] = [Way::Bpf, Way::Perf, Way::StandbyIdle, Way::Leader];
 /// Number of blocks in each run.
 const COUNT: &str = "500";

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::apps::{App, Blocking};
 use super::size::Size;
 
-/// Seconds that the longest term of a run's lower bound takes (CPU work, disk, or network); the size of a run is chosen accordingly.
+/// Lower bound of a run's time, s. The size of a run is chosen so that its slowest resource (CPUs, disk or network) alone needs this time.
 pub const LENGTH_S: f64 = 2.0;
 
 /// CPU seconds per CPU that a run costs.

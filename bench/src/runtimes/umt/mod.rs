@@ -76,7 +76,7 @@ pub struct Options {
 const RATIOS: [(&str, f64); 5] = [("1:4", 0.25), ("1:2", 0.5), ("1:1", 1.0), ("2:1", 2.0), ("4:1", 4.0)];
 /// Number of repeats of the arithmetic for the first cost measurement; it is doubled until the work takes long enough.
 const SAMPLE: u64 = 10;
-/// Number of cost measurements.
+/// Number of times that the CPU time of each size of an application is measured; the shortest counts.
 const COSTS: usize = 3;
 
 #[derive(Debug, Serialize)]
