@@ -73,7 +73,7 @@ fn pages_that_cannot_be_mapped_are_done_without() {
     for way in WAYS {
         assert_says(
             &place.is_right(way, &["mapping"]),
-            "no overlap: cannot get doorbells from cox: Cannot allocate memory",
+            "no overlap: cannot set up the connection to cox: Cannot allocate memory",
         );
         assert_eq!(number(&place.report(), "standbys"), 0);
     }
@@ -92,7 +92,7 @@ fn too_few_descriptors_are_enough_or_none_are_used() {
                 assert!(standbys > 0 && tasks > 0, "{way}, {left} left: nobody helps, and nobody says so: {report}");
                 assert_ne!(left, "0");
             } else {
-                assert_says(&said, "no overlap: cannot get doorbells from cox: Too many open files");
+                assert_says(&said, "no overlap: cannot set up the connection to cox: Too many open files");
                 assert_eq!((standbys, tasks), (0, 0), "{way}, {left} left");
                 assert_ne!(left, "60");
             }

@@ -6,7 +6,7 @@ use std::alloc::{Layout, alloc};
 /// Puts the result of `make` on the heap. Without memory for it, returns `None` and does not call `make`.
 pub fn boxed<T>(make: impl FnOnce() -> T) -> Option<Box<T>> {
     let layout = Layout::new::<T>();
-    assert_ne!(layout.size(), 0, "a value of size 0 needs no memory");
+    assert_ne!(layout.size(), 0, "cannot allocate a value of size 0");
     // SAFETY: not of size 0.
     let place = unsafe { alloc(layout) }.cast::<T>();
     if place.is_null() {

@@ -105,7 +105,7 @@ fn connect(library: &Library) {
         // The session has refused this process, and reports the reason itself.
         Err(why) if why.kind() == ErrorKind::UnexpectedEof => return,
         Err(why) => {
-            return standbys::say(format!("cox: no overlap: cannot get doorbells from cox: {why}\n").as_bytes());
+            return standbys::say(format!("cox: no overlap: cannot set up the connection to cox: {why}\n").as_bytes());
         }
     };
     let counts = &umt_client::said().counts.0;
