@@ -183,7 +183,7 @@ pub fn resolve_without_caller(call: Call) -> *mut c_void {
     }
 }
 
-/// Called in the child after fork: the parent's helper threads do not exist here.
+/// Called in the child after fork(2): marks the spin throttles as not active, because their helper threads exist only in the parent.
 pub fn forget_throttles() {
     for library in all() {
         // An impossible throttle stays impossible.

@@ -37,7 +37,7 @@ const MAX_TEAM: usize = 1024;
 /// Number of additional threads that `rehearse` creates, because the program may create threads at the same time.
 const SPARE: usize = 8;
 
-/// Data shared by the threads of the helper's team.
+/// Data shared by the threads of the helper's team: the additional team whose existence makes libgomp's waiting threads sleep.
 struct HelperTeam {
     library: &'static Library,
     /// Number of threads that the team should have.
@@ -199,7 +199,7 @@ fn rehearse(threads: usize) -> bool {
     count == threads
 }
 
-/// Function of each thread of a rehearsal: waits until the gate is open.
+/// Function of each thread that `rehearse` creates as a test: waits until `rehearse` releases the lock `gate`.
 extern "C" fn pass(gate: *mut c_void) -> *mut c_void {
     // SAFETY: `rehearse` passes a lock that outlives this thread.
     let gate: &RwLock<()> = unsafe { &*gate.cast() };

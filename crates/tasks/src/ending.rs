@@ -17,8 +17,8 @@ impl Worker {
         // SAFETY: taken from a queue, or never in one, so this thread owns it.
         let task = unsafe { this.as_ref() };
         if !task.event.has_left() && self.run_body(task) {
-            // From here on, children that end on this thread are counted as if they ended on another thread: the thread that ends the task
-            // has to find all of them in one count.
+            // From here on, a child that ends on this thread is counted like a child that ends on another thread. So the thread that ends
+            // this task finds all children in one count.
             task.own.slot.store(NOBODY, Ordering::Relaxed);
             if !task.event.body_ends() {
                 return None;
@@ -154,7 +154,7 @@ impl Worker {
     }
 }
 
-/// Listener for a table that drops its references to tasks.
+/// Listener for the time when a table of accesses drops its references to tasks: frees the memory of those that are no longer used.
 pub(crate) struct Forgetting<'w>(pub(crate) &'w Worker);
 
 impl Listener<NonNull<Task>> for Forgetting<'_> {

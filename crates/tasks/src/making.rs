@@ -202,7 +202,7 @@ unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
     }
 }
 
-/// For each earlier task that the new task has to wait for: adds an entry (an edge) to the earlier task's list of successors.
+/// Listener that gets each earlier task for which the new task has to wait, and adds an entry (an edge) to that task's list of successors.
 struct Entering<'w> {
     worker: &'w Worker,
     task: &'w Task,

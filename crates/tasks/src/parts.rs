@@ -37,7 +37,7 @@ const QUESTIONS: u64 = 16;
 /// Number of the next loop.
 static LOOPS: AtomicU64 = AtomicU64::new(1);
 
-/// A loop and its parts.
+/// A loop that is divided into parts, which run as tasks.
 #[derive(Clone, Copy)]
 pub struct Parts {
     /// The body of each part.

@@ -17,7 +17,7 @@ pub(crate) struct Queues {
 }
 
 impl Queues {
-    /// Makes the queues. The arguments are the end positions of the first two queues, in memory that BPF can read.
+    /// Makes the queues. The arguments are the positions (begin and end) of the first two queues, in memory that BPF can read.
     pub fn new(urgent: Option<&'static Ends>, surplus: Option<&'static Ends>) -> Queues {
         Queues {
             urgent: Queue::new(Urgents::default(), urgent),

@@ -28,12 +28,12 @@ pub(crate) struct Ends {
     pub end: Line,
 }
 
-/// Makes the end positions of an empty queue that BPF does not see. They are never freed, because teams are not.
+/// Makes the two positions (begin and end) of an empty queue that BPF does not see. They are never freed, because teams are not.
 pub(crate) fn ends() -> &'static Ends {
     Box::leak(Box::new(Ends { begin: Line(AtomicI64::new(0)), end: Line(AtomicI64::new(0)) }))
 }
 
-/// Returns the end positions of `count` queues in memory that BPF can read, if there is room.
+/// Returns the positions (begin and end) of `count` queues in memory that BPF can read, if there is room.
 #[cfg(not(loom))]
 pub(crate) fn shared_ends(count: u32) -> Option<&'static [Ends]> {
     umt_client::queues(count)

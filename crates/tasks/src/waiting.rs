@@ -139,7 +139,7 @@ impl Worker {
         self.take_number_back(number);
     }
 
-    /// Returns whether this thread can leave its tasks to standbys, and should.
+    /// Returns whether this thread should leave its tasks to standbys (additional threads, which run tasks in its place) and sleep.
     #[inline]
     pub(crate) fn may_leave(&self) -> bool {
         umt_client::is_live()
