@@ -1,4 +1,4 @@
-//! Wording of the causes of blocking, for text, page and docs.
+//! Wording of the causes of blocking, for the text report, the HTML page and the documentation.
 
 use wire::Cause;
 

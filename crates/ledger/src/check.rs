@@ -1,4 +1,4 @@
-//! Self-checks of a report: states against wall time, and cox's times against the kernel's.
+//! Self-checks of a report: do each thread's states sum to its wall time, and do cox's times agree with the kernel's?
 
 use wire::Backend;
 
@@ -46,15 +46,15 @@ fn states_ns(thread: &Thread) -> u64 {
         .fold(0, |sum, ns| sum.saturating_add(*ns))
 }
 
-/// Largest delay between the end of the window and the reading of a clock. The `proc` backend reads threads one after another, which takes some
-/// milliseconds for many threads; the other backends read the time together with the clock.
+/// Largest delay between the end of the window and the reading of a thread's account of time. The `proc` backend reads threads one after another,
+/// which takes some milliseconds for many threads; the other backends read the time together with the account.
 const LATE_NS: u64 = 20_000_000;
 const LATE_BACKEND: Backend = Backend::Proc;
 
-/// Upper limit of the difference between the clocks of different CPUs.
+/// Largest difference between the times that two CPUs read at the same moment.
 const SKEW_NS: u64 = 100_000;
 
-/// Run time compared with the available CPU time: a CPU runs one thread at a time.
+/// The threads' run time compared with the available CPU time. It cannot be larger, because a CPU runs one thread at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
     /// Σ run over all threads of all programs.
@@ -65,7 +65,8 @@ pub struct Capacity {
     pub busiest_ns: u64,
     /// Length of the window.
     pub window_ns: u64,
-    /// Tolerance for each CPU: run time that a clock may have in excess, because it was read late or because the clocks of CPUs differ.
+    /// Tolerance for each CPU: excess run time that is not an error, because threads' accounts were read late or because CPUs disagree about the
+    /// time.
     slack_ns: u64,
 }
 

@@ -1,5 +1,5 @@
 //! Closes a clock that is still open when the window ends. A thread's [`Clock`] has the time that the thread spent in each state, up to its last
-//! event; closing the clock adds the time after it.
+//! event; closing the clock adds the time from that event to the end of the window.
 //!
 //! A snapshot of the clock contains the thread's state and the time when the state began. The time from then to the end of the window is booked for
 //! that state:
@@ -21,9 +21,9 @@ use wire::{Clock, State};
 
 use crate::transition::{book_block, book_preempt, book_run, is_woken};
 
-/// Returns the thread's clock (its account) with all time until `end_ns` added. If all time in `clock` was
-/// [booked exactly once](Clock::is_whole), this is true of the result, too. If `clock` already contains time after `end_ns`, no time is added. The
-/// thread's state is kept, so `Dead` still marks the threads that had ended. No events may be applied afterwards; closing again at the same time
+/// Returns the thread's clock (its account) with all time until `end_ns` added. If the clock counts each nanosecond of the thread's life exactly
+/// [once](Clock::is_whole), so does the result. If `clock` already contains time after `end_ns`, no time is added. The thread's state is not changed:
+/// threads that have not ended keep a state other than `Dead`. The caller must apply no further events. Closing the result again at the same `end_ns`
 /// changes nothing.
 #[must_use]
 pub fn closed(clock: &Clock, end_ns: u64) -> Clock {

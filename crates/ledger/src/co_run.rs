@@ -106,7 +106,7 @@ enum Holder {
 struct Cpu {
     since_ns: u64,
     holder: Holder,
-    /// Number of waiting threads of each program on this CPU's run queue.
+    /// Number of waiting threads in this CPU's run queue, for each program.
     waiting: Vec<u64>,
     allowed: Programs,
 }
@@ -142,15 +142,15 @@ pub struct Player {
     alive: Vec<u64>,
     running: Programs,
     since_ns: u64,
-    /// The phases, without idle times, by the programs that ran.
+    /// The phases by the set of programs that ran. Their idle times are kept in `idle_ns`.
     phases: BTreeMap<Programs, Phase>,
-    /// Idle times by the programs that ran, and by those of them that could have used the CPU.
+    /// Idle CPU time by two sets of programs: those that ran, and those of them that could have used the CPU.
     idle_ns: BTreeMap<(Programs, Programs), u64>,
     waited: Vec<Waited>,
 }
 
 impl Player {
-    /// Creates a player for the first [`MOST`] of these programs, on a machine with CPUs 0 to `cpus` − 1, from `start_ns` on.
+    /// Prepares to replay the events of the first [`MOST`] of these programs, on a machine with CPUs 0 to `cpus` − 1, from `start_ns` on.
     #[must_use]
     pub fn new(mut programs: Vec<Program>, cpus: u32, start_ns: u64) -> Player {
         programs.truncate(MOST);
@@ -316,7 +316,7 @@ impl Player {
         }
     }
 
-    /// Sets the running programs. What all CPUs did until now is attributed to the previous set.
+    /// Begins a phase with another set of running programs. The time of all CPUs until now is attributed to the previous set.
     fn runs(&mut self, running: Programs, t_ns: u64) {
         (0..self.cpus.len()).for_each(|cpu| self.book(cpu as u16, t_ns));
         let length_ns = t_ns.saturating_sub(self.since_ns);
@@ -331,7 +331,8 @@ impl Player {
         self.phases.entry(running).or_insert_with(new)
     }
 
-    /// Adds the time of a CPU since the previous call, up to `t_ns`, to the sums for what the CPU did.
+    /// Attributes the CPU's time since the previous call, up to `t_ns`: to the program that ran, to other threads, or to idle time; and to the
+    /// threads that waited for the CPU.
     fn book(&mut self, number: u16, t_ns: u64) {
         let Some(cpu) = self.cpus.get_mut(usize::from(number)) else { return };
         let ns = t_ns.saturating_sub(cpu.since_ns);

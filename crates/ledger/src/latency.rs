@@ -194,12 +194,13 @@ impl Histograms {
     }
 }
 
-/// The histograms of a replay, which has one program. As in the kernel, a thread with histograms of its own has a [place](Clock::place).
+/// The histograms of a replay. A thread with histograms of its own has a number, its [place](Clock::place), as in the kernel. All other threads share
+/// histograms, because a replay has only one program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
-    /// Histograms of all threads without a place.
+    /// Histograms of all threads that have none of their own.
     others: Histograms,
-    /// Histograms of threads; the first vector element belongs to place 1.
+    /// Threads' own histograms. The thread with [place](Clock::place) n has the element n − 1.
     threads: Vec<Histograms>,
     /// Whether threads get histograms of their own.
     of_threads: bool,
@@ -210,7 +211,8 @@ impl Kept {
         Kept { of_threads, ..Kept::default() }
     }
 
-    /// Counts the intervals that an event ended. If places are free, a thread gets one with its first event.
+    /// Counts the intervals that an event ended. At its first event, a thread gets histograms of its own if this is wanted and the maximum number is
+    /// not reached.
     pub(crate) fn take(&mut self, clock: &mut Clock, closed: Closed) {
         if self.of_threads && clock.place().is_none() && self.threads.len() < PLACES as usize {
             self.threads.push(Histograms::default());

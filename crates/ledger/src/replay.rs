@@ -6,7 +6,8 @@
 //!    earliest of the buffers' last times.
 //! 3. [`Replay::finish`] applies the rest and closes the open clocks.
 //!
-//! An event that arrives after the replay has advanced beyond its time is still applied. The clock limits how much time it can change.
+//! An event that arrives after the replay has advanced beyond its time is still applied. If it is older than the start of the thread's present state,
+//! it takes effect at that start.
 //!
 //! Events are attributed to threads as follows:
 //! - The first event of an unknown thread id starts a clock, as for a thread that was found alive. If the thread's process never becomes known, the
@@ -50,12 +51,13 @@ struct Thread {
     exited: bool,
     /// The CPU on which the thread runs, if the switch-in was seen.
     on: Option<u16>,
-    /// Number that distinguishes threads with the same id.
+    /// Number of the thread in this replay, from 0. It distinguishes threads that had the same id.
     life: u32,
 }
 
 impl Thread {
-    /// Starts a clock; with `alive`, for a thread that existed before. `lives` is the number of clocks so far.
+    /// Creates a thread and starts its clock. With `alive`, the thread existed before it was first seen; otherwise it is created now. `lives` is the
+    /// number of threads so far.
     fn new(tid: u32, t_ns: u64, alive: bool, lives: &mut u32) -> Thread {
         let mut clock = Clock { tid, ..Clock::default() };
         let start = if alive { transition::enrolled } else { transition::born };
@@ -76,7 +78,7 @@ impl Thread {
         self.state() == State::Dead
     }
 
-    /// Ends the thread at its last event.
+    /// Marks the thread as dead since its last event.
     fn end(&mut self, levels: &mut Levels) {
         if self.state() == State::Run {
             levels.leave(self.clock.since_ns);
@@ -105,12 +107,12 @@ pub struct Replay {
     arrivals: u64,
     present: HashMap<u32, Thread>,
     past: Vec<Thread>,
-    /// Ids of the present threads of each process, by process id.
+    /// Ids of the threads that each process has now, by process id.
     members: HashMap<u32, BTreeSet<u32>>,
     pairs: HashMap<Pair, PairSum>,
     cpus: Cpus,
     lives: u32,
-    /// How many threads ran at the same time, and for how long.
+    /// How long 1, 2, 3, … threads ran at the same time.
     levels: Levels,
     /// What threads did since the last call of `take_stretches`, if wanted.
     stretches: Option<Vec<Stretch>>,
@@ -152,7 +154,7 @@ impl Replay {
         self.arrivals += 1;
     }
 
-    /// Applies the events before `until_ns`, all of which have been pushed. An earlier time than before changes nothing.
+    /// Applies all events before `until_ns`; the caller must have pushed them. Calls with an earlier `until_ns` than before do nothing.
     pub fn advance(&mut self, until_ns: u64) {
         let mut due = self.held.take_until(until_ns);
         for event in due.drain(..) {
@@ -162,7 +164,8 @@ impl Replay {
     }
 
     /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
-    /// switch-in to the switch-out. If a later event contradicts a stint, the stint's time is removed from the level that is then the highest.
+    /// switch-in to the switch-out. If a later event contradicts a stint, the stint's time is subtracted from the highest level that is in use at
+    /// that point.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
@@ -178,7 +181,7 @@ impl Replay {
     }
 
     /// Applies everything up to and including `end_ns`, drops later events, and returns one clock per thread, closed at `end_ns`, in order of
-    /// creation. A thread that still lived has a state other than `Dead`.
+    /// creation. The clock of a thread that still lived at `end_ns` has a state other than `Dead`.
     pub fn finish(&mut self, end_ns: u64) -> Vec<Clock> {
         self.advance(end_ns.saturating_add(1));
         self.held.clear();
@@ -243,7 +246,7 @@ impl Replay {
             EventKind::Out { left } => self.leaves(tid, t_ns, |thread| {
                 let (state, cause, yielded) = match left {
                     Left::Preempted { yielded } => (State::Preempt, 0, yielded),
-                    // If the cause is missing here, a later event at the end of the block contains it.
+                    // If this event does not contain the cause of the block, a later event, at the end of the block, contains it.
                     Left::Blocked(cause) if !thread.exited => {
                         (State::Blocked, cause.unwrap_or(Cause::Other) as u8, false)
                     }
@@ -294,15 +297,16 @@ impl Replay {
         self.cpus.come(cpu, tid);
     }
 
-    /// Returns the time up to which the CPU's time was already given to other threads, if it is later than the running thread's switch-in.
+    /// Finds time that is attributed to two threads. Returns the time up to which the CPU of the running thread `tid` was held by other threads, if
+    /// this is later than the thread's switch-in; otherwise `None`.
     fn overlap_ns(&mut self, tid: u32) -> Option<u64> {
         let thread = self.present.get(&tid).filter(|thread| thread.state() == State::Run)?;
         let given_ns = self.cpus.given_until_ns(thread.on?);
         (thread.clock.since_ns < given_ns).then_some(given_ns)
     }
 
-    /// Records that thread `tid` ran on `cpu` until now: no other thread can have run on this CPU, and the thread can have run on no other CPU. The
-    /// table in `cpus` lists the cases.
+    /// Called when an event proves that thread `tid` has run on `cpu` until now. If another thread was thought to be on this CPU, or this thread on
+    /// another CPU, records that a switch-out is missing. The table in `cpus` lists the cases.
     fn had(&mut self, tid: u32, t_ns: u64, cpu: u16) {
         if let Some(other) = self.cpus.held_by_other(cpu, tid) {
             self.contradict(other, t_ns, cpu);
@@ -324,10 +328,10 @@ impl Replay {
         }
     }
 
-    /// Applies a switch-out or an exit, and records that the CPU's time up to now was this thread's.
+    /// Applies a switch-out or an exit, and records that this thread held its CPU until now.
     fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread) -> Closed) {
         if self.present.get(&tid).is_some_and(|thread| thread.state() == State::Run && thread.on.is_none()) {
-            // The thread has been in this state since its exit; on which CPU it ran is unknown.
+            // The thread counts as running since its exit, although its switch-in was not seen. So it is not known on which CPU it ran.
             self.correct(tid, t_ns, |thread| transition::unseen_since(&mut thread.clock, t_ns));
         }
         if let Some(given_ns) = self.overlap_ns(tid) {
@@ -344,7 +348,7 @@ impl Replay {
         }
     }
 
-    /// Corrects a living thread's clock where events contradict each other or are missing. The correction ends no interval.
+    /// Corrects a living thread's clock if events contradict each other or are missing. No interval length is counted in the histograms.
     fn correct(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread)) {
         self.change(tid, t_ns, |thread| {
             book(thread);

@@ -19,7 +19,7 @@ pub struct Sees {
     /// True if it is known how many CPUs were busy with the program at the same time.
     #[serde(default)]
     pub busy_cpus: bool,
-    /// The length of each interval: wake delay, preempt wait, block and time slice.
+    /// True if the length of each interval is known: of each wake delay, preempt wait, block and time slice.
     #[serde(default)]
     pub latencies: bool,
     /// True if latency quantiles of each process and thread were requested (`--latency`).
@@ -41,8 +41,8 @@ pub enum Delays {
 }
 
 impl Sees {
-    /// Returns what a backend sees; for a recording, what one with all events has. `spin`: whether spinning was seen on at least one thread. Latency
-    /// quantiles are those of programs only.
+    /// Returns what a backend sees; for a recording of perf, what is known if it contains all events. `spin` says whether spinning was seen on at
+    /// least one thread. The result says that latency quantiles were requested for programs only.
     pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {

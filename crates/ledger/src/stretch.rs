@@ -29,7 +29,7 @@ pub enum Doing {
 /// An interval of a thread in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Number of the thread's life in the replay. Thread ids are reused, these numbers are not.
+    /// Number of the thread in the replay. Unlike thread ids, these numbers are never reused.
     pub life: u32,
     /// Thread id.
     pub tid: u32,
@@ -78,8 +78,8 @@ impl Before {
         }
     }
 
-    /// Updates the levels (how many threads ran at the same time) if the thread's time on a CPU ended or began. If the time that ended turned out to
-    /// be unknown, it is removed from the levels.
+    /// Updates `levels`, which count how many threads ran at the same time, if the thread left or got a CPU. If it turned out that the thread's state
+    /// was unknown in the time that ended, this time is removed from `levels`.
     pub(crate) fn count(&self, after: &Clock, levels: &mut Levels) {
         if self.state == State::Run {
             levels.leave(if after.unknown_ns > self.unknown_ns { self.since_ns } else { after.since_ns });

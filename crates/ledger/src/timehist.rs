@@ -74,7 +74,7 @@ pub struct Sums {
     pub most_run_ns: u64,
     /// Mean run time, computed as in perf.
     pub mean_run_ns: f64,
-    /// Sum of squared differences from the mean.
+    /// Sum of the squared differences between the lines' run times and their mean.
     squares: f64,
     /// Wait time after any state except D and R.
     pub sleep_ns: u64,
@@ -116,7 +116,7 @@ impl Sums {
     }
 }
 
-/// What perf keeps for each thread.
+/// The values that perf keeps for each thread while it reads a recording.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runtime {
     /// Time of the last switch-out; 0 if there was none.
@@ -141,7 +141,7 @@ pub struct Timehist {
 }
 
 impl Timehist {
-    /// Creates an empty state for a rule.
+    /// Creates an empty state for one version of perf's rules.
     #[must_use]
     pub fn new(rule: Rule) -> Timehist {
         Timehist { rule, ..Timehist::default() }
@@ -160,7 +160,7 @@ impl Timehist {
         self.of(tid).migrated = true;
     }
 
-    /// Starts a new thread under this id, with sums of its own. Returns whether a previous thread of the id had a line.
+    /// Starts a new thread with this id, whose sums begin at 0. Returns whether an earlier thread with this id had an output line.
     pub fn born(&mut self, tid: u32) -> bool {
         let who = Who::Thread(tid.cast_signed());
         let former = self.present.remove(&who).filter(|runtime| runtime.sums.count > 0);
@@ -211,7 +211,7 @@ impl Timehist {
         self.last_ns.saturating_sub(self.first_ns)
     }
 
-    /// Returns the sums of all threads that had a line, by id; threads with the same id in order.
+    /// Returns the sums of all threads that had an output line, by thread id; earlier threads with the same id come first.
     #[must_use]
     pub fn sums(&self) -> Vec<(Who, Sums)> {
         let present = self.present.iter().map(|(who, runtime)| (*who, runtime.sums));

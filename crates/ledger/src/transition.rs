@@ -66,7 +66,7 @@ fn is_woken_early(clock: &Clock) -> bool {
     clock.wake_ns != 0 && (clock.in_ns..clock.since_ns).contains(&clock.wake_ns)
 }
 
-/// Returns the index of the cause of a clock's block; a byte that is not a cause gives `Other`.
+/// Returns the index of the cause for which the thread is blocked. If the byte in the clock is not a known cause, returns the index of `Other`.
 pub(crate) fn cause_index(clock: &Clock) -> usize {
     let cause = usize::from(clock.cause);
     if cause < Cause::ALL.len() { cause } else { Cause::Other as usize }
@@ -86,7 +86,7 @@ pub(crate) fn book_preempt(clock: &mut Clock, gap_ns: u64) {
     }
 }
 
-/// Adds run time of `stint_ns` to the clock, and to the clock's slot for the present CPU.
+/// Adds `stint_ns` to the thread's run time, and to its run time on the present CPU.
 pub(crate) fn book_run(clock: &mut Clock, stint_ns: u64) {
     clock.run_ns += stint_ns;
     match clock.cpu_run_ns.get_mut(usize::from(clock.slot)) {
@@ -100,14 +100,14 @@ fn book_contradiction(clock: &mut Clock, gap_ns: u64) {
     clock.impossible = clock.impossible.wrapping_add(1);
 }
 
-/// Records that, as other events prove, the thread has left its clock's state at an unknown time. Its present state is unknown. This counts as a
-/// contradiction, like an impossible event.
+/// Called when other events prove that the thread is no longer in the state that its clock has. It left this state at an unknown time, so the time
+/// since its last event becomes unknown, and so does its present state. This counts as a contradiction, like an impossible event.
 pub fn contradicted(clock: &mut Clock, t_ns: u64) {
     unseen_since(clock, t_ns);
     clock.impossible = clock.impossible.wrapping_add(1);
 }
 
-/// Marks the time since a running thread's last event as unknown, because its CPU is unknown. Does not count as a contradiction.
+/// Marks the time since the thread's last event as unknown; the thread's state becomes unknown, too. Does not count as a contradiction.
 pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     let now_ns = t_ns.max(clock.since_ns);
     clock.unknown_ns += now_ns - clock.since_ns;
@@ -115,7 +115,8 @@ pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     clock.since_ns = now_ns;
 }
 
-/// Removes the first part of a stint, up to `until_ns`, because another thread had the CPU until then. The rest of the stint continues.
+/// Shortens the running thread's time on its CPU, because another thread held this CPU until `until_ns`: the thread runs only since then, and its
+/// time before becomes unknown. This counts as a contradiction.
 pub fn came_later(clock: &mut Clock, until_ns: u64) {
     let until_ns = until_ns.max(clock.since_ns);
     book_contradiction(clock, until_ns - clock.since_ns);
@@ -166,8 +167,8 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
     closed
 }
 
-/// Returns the slot that keeps the run time of `cpu`: its own, else the first free one, else none ([`CPU_SLOTS`]). Slots fill in order and are never
-/// freed.
+/// Returns the index of the slot in a clock that counts run time on `cpu`. If `cpu` has no slot yet, returns the first free one, or [`CPU_SLOTS`] if
+/// none is free. Slots are filled in order and never freed.
 fn slot_of(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
     let id = cpu.wrapping_add(1);
     let slot = cpu_ids.iter().position(|taken| *taken == id || *taken == 0).unwrap_or(CPU_SLOTS);
@@ -178,7 +179,8 @@ fn slot_of(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
 }
 
 /// Applies a switch-out into `state`: `Preempt` (`yielded` if it began in sched_yield), `Blocked` (with the wire byte of its cause) or `Dead`.
-/// `steal_ns` and `irq_ns` are the CPU's clocks, as in [`switch_in`]; their increase is limited to the length of the stint, steal first.
+/// `steal_ns` and `irq_ns` are the CPU's clocks, as in [`switch_in`]; their increase is limited to the length of the stint. If both together exceed
+/// it, the interrupt time is reduced.
 ///
 /// A yield counts as an involuntary switch, as in the kernel. Returns the time slice that the switch-out ends.
 pub fn switch_out(

@@ -8,8 +8,8 @@ use wire::Record;
 use crate::account::Program;
 use crate::summary::threads_of;
 
-/// Largest allowed difference between the sum of the levels and the run time. The two differ because the clocks of living threads are read one after
-/// another, and then the levels.
+/// Largest allowed difference between the sum of the levels and the run time of all threads. The two differ because they are read at different times:
+/// first the clocks of living threads, one after another, and then the levels.
 const SLACK_NS: u64 = 10_000_000;
 const SLACK_PARTS: u64 = 100;
 
@@ -31,11 +31,12 @@ pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> 
     Some(at_least_ns.iter().zip(more).map(|(at_least, more)| at_least.saturating_sub(*more)).collect())
 }
 
-/// Returns times that never rise, with the same sum: where a level is longer than the one below it, both get their mean.
+/// Returns corrected levels, of which none is longer than the one before it, with the same sum: if a level is longer than the one before, both get
+/// their mean.
 ///
-/// More than k + 1 CPUs cannot be busy for longer than more than k CPUs. The levels say so if a CPU is counted late: if its switch-in was not traced
-/// (`recover_switch_in` in `clocks.bpf.h`), or if the hypervisor stopped it between the switch and the count. Then the time goes to the level that
-/// the CPU has when it is counted. The sum of all levels stays right.
+/// Level k is the time in which more than k CPUs were busy, so level k + 1 cannot be longer than level k. The measured levels contradict this if a
+/// CPU was counted late: if its switch-in was not traced (`recover_switch_in` in `clocks.bpf.h`), or if the hypervisor stopped it between the switch
+/// and the count. Its time is then added to a wrong level, but the sum of all levels is right.
 fn falling(levels: &[u64]) -> Vec<u64> {
     // Groups of adjacent levels that are replaced by their mean: the sum and the number of the levels in each group (pool-adjacent-violators
     // algorithm).
@@ -47,7 +48,7 @@ fn falling(levels: &[u64]) -> Vec<u64> {
         }
         pools.push(last);
     }
-    // The remainder of the division goes to the first levels of a group.
+    // If the sum of a group cannot be divided evenly, its first levels get a nanosecond more.
     pools.iter().flat_map(|(sum, count)| (0..*count).map(move |at| sum / count + u64::from(at < sum % count))).collect()
 }
 

@@ -20,13 +20,14 @@ pub(super) fn accounts(record: &Record) -> Vec<CpuAccount> {
     (0u32..).zip(&record.cpus).map(|(number, cpu)| account(number, cpu, record)).collect()
 }
 
-/// Returns what a CPU has done since its last event, and how long; `None` before the first event.
+/// Returns the CPU's state at the end of the window (idle, busy with the program or with others), and how long it has lasted; `None` if the CPU had
+/// no event.
 pub(super) fn open_ns(cpu: &Cpu, end_ns: u64) -> Option<(CpuKind, u64)> {
     let kind = [CpuKind::Idle, CpuKind::Ours, CpuKind::Others].into_iter().find(|kind| *kind as u64 == cpu.kind)?;
     Some((kind, end_ns.saturating_sub(cpu.since_ns)))
 }
 
-/// Returns whether tracked threads of mask class `class` may run on the CPU. Class 0 may run anywhere.
+/// Returns whether threads with an affinity mask of class `class` may run on the CPU. Class 0 allows all CPUs.
 fn allows(crew: &Crew, class: usize, number: u32) -> bool {
     let word = crew.masks[class].get(number as usize / 64).copied().unwrap_or(0);
     class == 0 || word >> (number % 64) & 1 == 1

@@ -50,7 +50,8 @@ pub(super) struct Members {
 }
 
 impl Members {
-    /// Returns the main thread. After an exec by another thread, two threads have that id, and the later one counts.
+    /// Returns the main thread, whose id is the process id. After an exec by another thread, two threads of the process have this id; returns the
+    /// later one.
     fn main<'a>(&self, lives: &'a [Life<'a>]) -> Option<&'a Life<'a>> {
         let mains = self.lives.iter().map(|i| &lives[*i]).filter(|life| life.clock.tid == self.pid);
         mains.max_by_key(|life| life.clock.since_ns)

@@ -9,9 +9,9 @@ use super::life::Life;
 use crate::latency::{Histograms, Latencies};
 use crate::sees::Sees;
 
-/// The histograms of a record.
+/// The histograms of interval lengths in an observer's record.
 pub(super) struct Given {
-    /// Histograms of threads by [`LatencyCount::of`], until they are added to their program's.
+    /// Histograms of threads, by [`LatencyCount::of`]. They are removed when they are added to the histograms of the thread's program.
     all: HashMap<u32, Histograms>,
     programs: Vec<Histograms>,
     sees: Sees,
@@ -20,7 +20,8 @@ pub(super) struct Given {
 impl Given {
     pub(super) fn of(record: &Record, sees: &Sees, programs: usize) -> Given {
         let mut all = Histograms::read(&record.latencies);
-        // Only programs that cox launched have numbers in the kernel. A single program has number 0 here, launched or not.
+        // Only programs that cox launched have program numbers in the kernel. If there is only one program, it gets all histograms of programs,
+        // launched or not.
         let number = |of: u32| if programs == 1 { 0 } else { of as usize };
         let mut shared = vec![Histograms::default(); programs];
         all.retain(|of, histograms| {
@@ -30,7 +31,8 @@ impl Given {
         Given { all, programs: shared, sees: *sees }
     }
 
-    /// Returns the quantiles of a thread, or `None` if it has no histograms. Histograms without intervals are not in the record.
+    /// Returns the quantiles of a thread, or `None` if the kernel kept no histograms for this thread. If they are not in the record, they counted no
+    /// intervals.
     pub(super) fn thread(&self, clock: &Clock) -> Option<Box<Latencies>> {
         let own = self.all.get(&LatencyCount::of_place(clock.place()?));
         Some(Box::new(own.unwrap_or(&Histograms::default()).latencies(&self.sees)))

@@ -1,4 +1,5 @@
-//! Each thread's clock, closed (see [`crate::close`]) at the last time for which the thread's state is known.
+//! The clock (account of time) of each thread. To clocks of living threads, the time from the last event to the reading of the clock is added (see
+//! [`crate::close`]).
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,10 +8,10 @@ use wire::{Clock, Record, State};
 
 use crate::close::closed;
 
-/// One thread's clock, with all time up to the last time for which the thread's state is known.
+/// One thread, and its clock up to the thread's end, or up to the time when the clock was read.
 pub(super) struct Life<'r> {
-    /// The clock. If the thread has exited, it is borrowed from the record and costs nothing until it is read. Otherwise it is a copy, to
-    /// which [`closed`] has added the time since the thread's last event.
+    /// The thread's account of time. If the thread has exited, this borrows the record's clock, which saves a copy. Otherwise it is a copy, to which
+    /// [`closed`] has added the time since the thread's last event.
     pub(super) clock: Cow<'r, Clock>,
     /// True if the thread lived at the end of the window.
     pub(super) alive: bool,
@@ -29,14 +30,14 @@ impl<'r> Life<'r> {
     }
 }
 
-/// Returns every clock of the record. Clocks of living threads are closed at the time when they were read; the others stay as they are.
+/// Returns all threads of the record. For a living thread, the time from its last event to the reading of its clock is added.
 pub(super) fn lives(record: &Record) -> Vec<Life<'_>> {
     let past = record.clocks.iter().map(|clock| Life::of(clock, clock.since_ns));
     let present = record.living.iter().map(|living| Life::of(&living.clock, living.until_ns));
     past.chain(present).collect()
 }
 
-/// Returns one thread for each id: the one that ran longest.
+/// Returns the index of one thread for each thread id. If several threads had the same id, this is the one that ran longest.
 pub(super) fn owners(lives: &[Life<'_>]) -> HashMap<u32, usize> {
     let mut owners: HashMap<u32, usize> = HashMap::new();
     for (i, life) in lives.iter().enumerate() {

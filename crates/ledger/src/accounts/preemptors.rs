@@ -27,7 +27,7 @@ const IDLE: &str = "idle";
 struct Name {
     threads: u64,
     wait_ns: u64,
-    /// The longest waiting behind a single thread of this name, and that thread's id.
+    /// The thread of this name for which tracked threads waited longest: the time waited, and the thread's id.
     most: (u64, u32),
 }
 
@@ -57,15 +57,17 @@ impl Names {
     }
 }
 
-/// Waiting that has not ended at the end of the window, behind holders that have no clock: idle CPUs and untracked threads.
+/// Time for which threads have waited, at the end of the window, for a CPU that is idle or held by an untracked thread. (Waiting for a CPU that a
+/// tracked thread holds is added to that thread's clock.)
 #[derive(Default)]
 pub(super) struct Open {
     idle_ns: u64,
-    /// Waiting behind untracked threads, whose names are not known.
+    /// Time waited for CPUs that untracked threads hold, whose names are not known.
     pub(super) nameless_ns: u64,
 }
 
-/// Adds the waiting that has not ended at the end of the window: to the clock of the holder if it is a tracked thread, otherwise to [`Open`].
+/// Adds the time for which threads have waited, at the end of the window, for a CPU that is still held: to the holder's clock if a tracked thread
+/// holds the CPU, otherwise to [`Open`].
 pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     let mut open = Open::default();
     for (number, cpu) in record.cpus.iter().enumerate() {
@@ -83,7 +85,7 @@ pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     open
 }
 
-/// Returns the preemptors, largest first.
+/// Returns the preemptors; those for which tracked threads waited longest come first.
 pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<Preemptor> {
     let mut siblings = Names::default();
     for Life { clock, .. } in lives {

@@ -24,7 +24,7 @@ struct Samples {
     waiting: u64,
 }
 
-/// Returns the numbers of samples by thread id.
+/// Returns for each thread id how many samples were taken, and how many of them show waiting.
 fn by_thread(sample_sites: &[SampleSite]) -> HashMap<u32, Samples> {
     let mut threads: HashMap<u32, Samples> = HashMap::new();
     for site in sample_sites {
@@ -49,7 +49,7 @@ fn share_error(k: u64, n: u64) -> f64 {
     (share * (1.0 - share) / n).sqrt()
 }
 
-/// Sets spin, its error and the number of samples of the sampled threads.
+/// Sets the spin time, its standard error and the number of samples of each thread that was sampled.
 pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) {
     for (tid, samples) in by_thread(sample_sites) {
         let Some(thread) = owners.get(&tid).and_then(|i| threads.get_mut(*i)) else { continue };
@@ -61,7 +61,7 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_
 }
 
 /// Returns the functions with the most samples. A function's run time is a sum over threads: each thread adds its run time × its samples in the
-/// function ÷ all its samples. Threads without an account add no run time.
+/// function ÷ all its samples. Samples of a thread without an account add to the number of samples, but not to the run time.
 pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) -> Vec<HotFunction> {
     let samples = by_thread(sample_sites);
     let mut places: BTreeMap<(&str, Option<&str>, Option<Waiting>), HotFunction> = BTreeMap::new();

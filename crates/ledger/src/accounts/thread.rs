@@ -21,7 +21,7 @@ pub fn shell_exit_code(wait_status: i32) -> i32 {
     }
 }
 
-/// Returns a thread's account without spin and wakers, which come from samples and other threads.
+/// Returns a thread's account without spin time and wakers, which are added later: they are not in the thread's clock alone.
 pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     let clock = &life.clock;
     // A thread that was switched in has used CPU time, so a value of 0 means that the kernel's account was not read.
@@ -85,8 +85,8 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
         .then(|| account(&Life { clock: Cow::Borrowed(clock), alive: false, on_cpu: None }, record.start_ns))
 }
 
-/// Records which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and each thread's clock,
-/// which contains the wake-ups by the thread's last waker, since they are not among the pairs yet.
+/// Records which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and the threads' clocks. A
+/// thread's clock contains the latest wake-ups, all by one waker, which are not among the pairs yet.
 pub(super) fn book_wakers(
     threads: &mut [Thread],
     owners: &HashMap<u32, usize>,

@@ -1,6 +1,6 @@
 //! Rules for combining the figures of several threads. A declaration of a figure names one of these functions.
 
-/// A type that can be added.
+/// A type whose values can be added up.
 pub trait Amount {
     /// Adds another amount.
     fn sum(&mut self, other: &Self);

@@ -12,8 +12,9 @@ use super::{Amount, Value};
 /// JSON key of the CPUs that are not listed separately.
 const OTHER: &str = "other";
 
-/// Run time by CPU, and on CPUs that are not listed separately. In the JSON an object: `{"0": 5, "other": 2}`. A sorted vector, because the smallest
-/// node of a B-tree has room for eleven entries: with 50,000 threads, those nodes were a large part of the memory that was written for a report.
+/// A thread's run time on each CPU, and the sum on all CPUs that are not listed separately. In the JSON this is an object: `{"0": 5, "other": 2}`.
+/// Stored as a sorted vector and not as a B-tree, whose smallest node has room for eleven entries: with 50,000 threads, these nodes were a large part
+/// of the memory that a report needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunByCpu {
     by_cpu: LiteMap<u32, u64>,

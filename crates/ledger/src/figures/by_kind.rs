@@ -16,7 +16,7 @@ use super::{Amount, Value};
 pub trait Kind: Copy + PartialEq + 'static {
     /// Every kind, in the order of its index.
     const ALL: &'static [Self];
-    /// True if kinds with amount 0 are written.
+    /// Whether kinds with the amount 0 are written to the JSON.
     const ZEROS: bool;
     /// The kind to which a reader of reports adds amounts whose names this version does not know; `None` if such amounts are dropped.
     const UNKNOWN: Option<Self>;

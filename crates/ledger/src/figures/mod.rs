@@ -37,13 +37,13 @@ impl<T> Clone for Figure<T> {
 impl<T> Copy for Figure<T> {}
 
 impl<T> Figure<T> {
-    /// Returns the unit, which is the end of the name.
+    /// Returns the figure's unit, which the end of its name tells (such as `_ns`).
     pub const fn unit(&self) -> Unit {
         Unit::of(self.name)
     }
 }
 
-/// How well a backend sees a figure, in a few words: `yes`, `no`, or a difference.
+/// How well each backend sees a figure, in a few words: `yes`, `no`, or what is different (such as `includes wake delay`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Backend eBPF.

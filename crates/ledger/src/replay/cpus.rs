@@ -16,7 +16,7 @@
 struct Cpu {
     /// The thread that was switched in and has not left, if known.
     holder: Option<u32>,
-    /// The CPU's time up to this point is booked for threads, and cannot be booked again.
+    /// The CPU's time up to this point is already attributed to threads. No later event may attribute it to another thread.
     given_until_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Cpus {
         &mut self.0[at]
     }
 
-    /// Returns the thread that has this CPU, unless it is `tid`.
+    /// Returns the thread that runs on this CPU according to the events so far, unless it is `tid`.
     pub(super) fn held_by_other(&mut self, cpu: u16, tid: u32) -> Option<u32> {
         self.at(cpu).holder.filter(|holder| *holder != tid)
     }
@@ -43,18 +43,18 @@ impl Cpus {
         self.at(cpu).holder = Some(tid);
     }
 
-    /// Records that a thread no longer has the CPU. Does not give the thread any of the CPU's time.
+    /// Records that a thread no longer runs on the CPU. Does not attribute any time to the thread.
     pub(super) fn gone(&mut self, cpu: u16, tid: u32) {
         let cpu = self.at(cpu);
         cpu.holder = cpu.holder.filter(|holder| *holder != tid);
     }
 
-    /// Returns the time up to which a CPU's time is booked for threads.
+    /// Returns the time up to which the CPU's time is already attributed to threads.
     pub(super) fn given_until_ns(&mut self, cpu: u16) -> u64 {
         self.at(cpu).given_until_ns
     }
 
-    /// Gives a CPU's time up to `until_ns` to a thread.
+    /// Records that the CPU's time up to `until_ns` is now attributed to threads.
     pub(super) fn give(&mut self, cpu: u16, until_ns: u64) {
         let cpu = self.at(cpu);
         cpu.given_until_ns = cpu.given_until_ns.max(until_ns);

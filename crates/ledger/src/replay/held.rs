@@ -12,9 +12,9 @@ use wire::Event;
 pub(super) struct Held {
     /// Events since the last call of `take_until`, in order of arrival.
     fresh: Vec<Event>,
-    /// True if one of the new events is earlier than its predecessor.
+    /// True if `fresh` is not in order of time.
     is_mixed: bool,
-    /// Older events, by time and arrival. All of them arrived before the new ones.
+    /// Events that earlier calls of `take_until` left here, by time and order of arrival. All of them arrived before those in `fresh`.
     waiting: BTreeMap<(u64, u64), Event>,
     arrivals: u64,
 }

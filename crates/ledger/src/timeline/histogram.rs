@@ -1,9 +1,9 @@
-//! Histogram of lengths by magnitude.
+//! Histogram of the lengths of intervals, with one bucket for each power of two.
 
 /// Number of buckets: one for each power of two in a `u64`.
 pub const BUCKETS: usize = 64;
 
-/// Lengths by magnitude: bucket `n` counts those from 2ⁿ up to, but excluding, 2ⁿ⁺¹ nanoseconds. A length of 0 ns is not counted.
+/// Counts lengths of intervals: bucket `n` counts those from 2ⁿ up to, but excluding, 2ⁿ⁺¹ nanoseconds. A length of 0 ns is not counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// Number of lengths in each bucket.

@@ -7,7 +7,7 @@ use super::Span;
 /// The holder of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
-    /// A thread that the row with this number shows.
+    /// A tracked thread. The number is that of the row in the timeline that shows the thread.
     Row(usize),
     /// A thread outside the session.
     Stranger,
@@ -44,7 +44,7 @@ impl Lane {
     }
 }
 
-/// The present holder of each CPU and since when it holds the CPU, and the start of a gap in the CPU's trace events.
+/// For each CPU, the present holder with the time since which it holds the CPU; and the start of a gap, if trace events of this CPU were lost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     held: HashMap<u16, (Holder, u64)>,
@@ -57,16 +57,16 @@ impl Lanes {
         self.held.insert(cpu, (holder, t_ns))
     }
 
-    /// Starts a gap in a CPU's trace events, and returns the previous holder.
+    /// Starts a gap (lost trace events) of a CPU. Returns the previous holder, and since when it held the CPU.
     pub(super) fn gap(&mut self, cpu: u16, t_ns: u64) -> Option<(Holder, u64)> {
         self.gaps.insert(cpu, t_ns);
         self.held.insert(cpu, (Holder::Unknown, t_ns))
     }
 
-    /// Ends a CPU's gap at one of its events, and marks the columns of the gap.
+    /// Called at an event of a CPU: if trace events of the CPU were lost before it, this gap ends here. Marks the columns of the gap in `holes`.
     pub(super) fn told(&mut self, cpu: u16, t_ns: u64, span: &Span, holes: &mut [bool]) {
         if let Some(from_ns) = self.gaps.remove(&cpu) {
-            // A gap of length 0 marks its column, too.
+            // Even a gap of length 0 marks the column in which it lies.
             span.divide(from_ns, t_ns.max(from_ns.saturating_add(1)), |column, _| holes[column] = true);
         }
     }

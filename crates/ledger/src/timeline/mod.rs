@@ -77,7 +77,7 @@ impl Activity {
 pub struct Cell {
     /// Thread time by [`Activity`].
     pub ns: [u64; ACTIVITIES],
-    /// Number of switches-out, without a thread's last one.
+    /// Number of switch-outs, without the last one of each thread.
     pub switches: u64,
     /// Number of migrations.
     pub migrations: u64,
@@ -139,13 +139,13 @@ pub struct Timeline {
     pub span: Span,
     /// Threads with rows of their own, in the requested order, then the row of all other threads.
     pub rows: Vec<Row>,
-    /// Holders of each CPU; a CPU without events has no lane.
+    /// For each CPU with events, which thread held it over time.
     pub lanes: BTreeMap<u16, Lane>,
     /// Number of migrations, by old and new CPU.
     pub moves: BTreeMap<(u16, u16), u64>,
     /// Lengths of the wake delays that begin and end inside the window.
     pub wake_delays: Histogram,
-    /// Lengths of the stints on a CPU that begin and end inside the window.
+    /// Lengths of the stints (stays of a thread on a CPU) that begin and end inside the window.
     pub runs: Histogram,
     /// Number of lost trace events, by the column in which the loss began.
     pub lost: Vec<u64>,
@@ -219,7 +219,7 @@ impl Timeline {
                 let before = self.open.switch(moment.cpu, moment.t_ns, holder);
                 self.book(moment.cpu, before, moment.t_ns);
             }
-            // The thread was switched in without a recorded switch.
+            // The thread runs on this CPU now, although no switch to it was recorded.
             Some(What::Arrived { tid }) => {
                 let holder = Holder::Row(self.row(tid));
                 let before = self.open.switch(moment.cpu, moment.t_ns, holder);
