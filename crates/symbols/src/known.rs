@@ -6,7 +6,7 @@
 use arch::wait_loop::{Verdict, WaitLoops};
 use wire::Waiting;
 
-/// How a rule compares names.
+/// The names of functions to which a rule applies.
 #[derive(Clone, Copy)]
 enum Name {
     Is(&'static str),
@@ -28,8 +28,8 @@ impl Name {
     }
 }
 
-/// Functions whose own time is waiting, grouped by project. A comment names the project's source files. The time in the functions that they call
-/// (tasks run while waiting, messages copied) is judged separately.
+/// Functions whose own time counts as waiting, grouped by project. A comment names the project's source files. The functions that they call, for
+/// example tasks that a waiting thread runs, are judged separately.
 const FUNCTIONS: &[(Name, Waiting)] = &[
     // GCC libgomp: config/linux/wait.h
     (Name::Is("do_spin"), Waiting::OpenMp),
@@ -166,9 +166,9 @@ pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Ver
         // MPI progress is spread over many short functions, which have no names in distributions' builds. The other nameless functions that take time
         // pack, copy and reduce: they have loops that move data.
         Some(Library::Mpi) if waits || (!named && verdict != Verdict::Moves) => Some(Waiting::Mpi),
-        // The adaptive mutex: nptl/pthread_mutex_lock.c. All spinning code of the C library has `pause`.
+        // Spinning in the adaptive mutex (nptl/pthread_mutex_lock.c). All code of the C library that spins has `pause`.
         Some(Library::C) => (waits && loops.pauses).then_some(Waiting::PthreadSpin),
-        // The search for a task to steal: src/tbb/scheduler_common.h, class prolonged_pause.
+        // A thread that searches for a task to steal pauses in class prolonged_pause (src/tbb/scheduler_common.h).
         Some(Library::Tbb) if waits || (!named && gives_way) => Some(Waiting::TightLoop),
         _ => waits.then_some(Waiting::TightLoop),
     }

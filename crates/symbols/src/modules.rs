@@ -93,8 +93,8 @@ impl Modules {
         self.open += usize::from(module.file.is_some());
     }
 
-    /// Returns the file of module `id` for reading. A file that was not held open for lack of room is opened by its path, unless it had
-    /// been deleted.
+    /// Returns the file of module `id` for reading. If the file is not held open because [`MAX_OPEN`] files were, it is opened by its path, unless it
+    /// had been deleted.
     pub fn file(&self, id: ModuleId, root: &Root) -> Option<File> {
         let module = &self.list[id];
         match (&module.file, &module.path) {
@@ -126,7 +126,7 @@ fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Mo
     let links = [format!("map_files/{:x}-{:x}", mapped.start, mapped.end), "exe".to_owned()];
     let by_link = links.into_iter().map(process).find_map(|link| {
         let metadata = fs::metadata(&link).ok()?;
-        // For every mapping but the program's own, `exe` leads to another file.
+        // `exe` leads to the program file. If the mapping belongs to another file, such as a library, the inodes differ.
         (metadata.ino() == module.identity.inode).then(|| open_regular(&link))?
     });
     if by_link.is_some() || module.deleted {
@@ -141,7 +141,7 @@ fn open_mapped(root: &Root, tgid: u32, mapped: &Mapped, path: &Path, module: &Mo
 /// Opens a file if it is a regular file. Opening anything else could block or have side effects.
 pub(crate) fn open_regular(path: &Path) -> Option<File> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    // It may have become a FIFO since: O_NONBLOCK opens that without waiting for a writer.
+    // Another process may have put a FIFO in the file's place since the check. With O_NONBLOCK, opening a FIFO does not wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     file.metadata().ok()?.is_file().then_some(file)

@@ -17,8 +17,8 @@ use crate::modules::{Mapped, ModuleId, Modules};
 /// the cost for a program that runs code which is not in its maps.
 const MIN_BETWEEN_READS: Duration = Duration::from_millis(200);
 
-/// Number of generations kept per process. When this number is reached, new ranges replace those in the last generation that they contradict. Only
-/// programs that map new code over old code again and again reach this limit.
+/// Maximum number of generations (sets of executable ranges, see above) that are kept per process. Once it is reached, a new range replaces those
+/// ranges of the last generation that it contradicts. Only programs that map new code over old code again and again reach this limit.
 const MAX_GENERATIONS: usize = 64;
 
 /// A range of executable memory.
@@ -54,7 +54,8 @@ impl Range {
 
 /// A sampled process.
 struct Process {
-    /// The generations, the oldest first; never empty. In each, the ranges are in ascending order.
+    /// The sets of executable ranges that the process has had (generations), the oldest first; never empty. In each set, the ranges are in ascending
+    /// order.
     generations: Vec<Vec<Range>>,
     /// Device and inode of the program file.
     program: Option<(u64, u64)>,
@@ -69,7 +70,7 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// No process is known yet. /proc and files are read below `root`.
+    /// Makes an empty table of processes. /proc and files are read below `root`.
     pub fn new(root: Root) -> Processes {
         Processes { root, modules: Modules::default(), known: HashMap::new() }
     }
@@ -104,8 +105,8 @@ impl Processes {
         }
     }
 
-    /// Returns the generation of the process's code that `ip` belongs to, and the range in it. If no range contains `ip` and the last read is old
-    /// enough, reads the maps again. If there is still no range, returns the current generation. Opens the file behind the range.
+    /// Returns the range of the process's code that contains `ip`, and the number of the range's generation. If no range contains `ip` and the maps
+    /// were not read recently, reads them again. If there is still no range, returns the current generation. Opens the file behind the range.
     pub fn locate(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<(u32, Option<Range>)> {
         let process = self.known.get_mut(&tgid)?;
         let mut range = process.current(ip);

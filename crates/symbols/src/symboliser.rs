@@ -33,7 +33,7 @@ struct Place {
     ip: u64,
 }
 
-/// The number of samples at a place.
+/// The number of samples at one place: a distinct combination of process, thread, generation, address and system call.
 struct Counted {
     samples: u64,
     /// Number of the place, in the order in which places were first seen.
@@ -61,8 +61,8 @@ impl Symboliser {
         }
     }
 
-    /// Takes in samples. Must be called at least every 100 ms, so that the sampled processes still live. Reads their maps (once, and again
-    /// after exec or for a new address) and opens the sampled files, but does not read these files.
+    /// Counts samples. Must be called at least every 100 ms, so that the sampled processes still live. Reads their maps (once, and again after exec or
+    /// for a new address) and opens the sampled files, but does not read these files.
     ///
     /// Calls `each` with every sample and the number of its place, which is the index into [`waits`](Symboliser::waits). `each` is not
     /// called for lost samples.

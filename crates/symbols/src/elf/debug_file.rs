@@ -29,7 +29,7 @@ pub(super) fn find<'data>(elf: &object::File<'data, impl ReadRef<'data>>, path: 
     let name = Path::new(std::str::from_utf8(name).ok()?);
     let folder = path.parent()?;
     let below_debug = PathBuf::from(DEBUG).join(folder.strip_prefix("/").unwrap_or(folder));
-    // A path, instead of a name, could lead to a file in /proc that is endless or waits for data.
+    // The link must be a file name. A path could lead to a file in /proc that is endless, or that blocks the reader until data arrives.
     if name.file_name() != Some(name.as_os_str()) {
         return None;
     }
@@ -46,7 +46,7 @@ fn checksum_of(file: &File) -> Option<u32> {
     if !(1..=MAX_LINKED).contains(&len) {
         return None;
     }
-    // A file that grows meanwhile ends here.
+    // If the file grows meanwhile, the added bytes are not read.
     let mut file = file.take(len);
     let mut hasher = crc32fast::Hasher::new();
     let mut piece = vec![0; 1 << 16];

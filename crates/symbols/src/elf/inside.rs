@@ -12,7 +12,7 @@ use crate::modules::open_regular;
 pub struct Part<'a> {
     /// A function that the library defines.
     pub function: &'a str,
-    /// Constants of the library, for programs without symbols: each is a whole C string or the end of one.
+    /// Two string constants of the library, by which it is recognised in a stripped program. Each is a whole C string or the end of one.
     pub strings: [&'a str; 2],
 }
 
@@ -27,7 +27,7 @@ pub fn has_inside(program: &Path, part: &Part<'_>) -> bool {
     if all.any(|symbol| !symbol.is_undefined() && symbol.name() == Ok(part.function)) {
         return true;
     }
-    // The program has symbols, so the function would be among them.
+    // The program has symbols, but the library's function is not among them: the library is not linked in.
     if elf.symbols().next().is_some() {
         return false;
     }

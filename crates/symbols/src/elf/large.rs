@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use object::read::{ReadCache, ReadRef};
 
-/// Bytes that are read of a file in all. A sparse file costs nothing on the disk, but its sections take memory when they are read, and a file can have
-/// thousands of section headers.
+/// Maximum number of bytes that are read from one file in total. A sparse file takes no space on the disk, but its sections take memory when they are
+/// read, and a file can have thousands of section headers.
 const MAX_BYTES: u64 = 1 << 30;
 
 /// A large file. Reads fail once [`MAX_BYTES`] have been read.
@@ -17,7 +17,7 @@ pub(super) struct Large {
 }
 
 impl Large {
-    /// Reads from another descriptor of the open file.
+    /// Makes a reader, with a descriptor of its own, for the open file.
     ///
     /// # Errors
     /// When there are no more descriptors.
