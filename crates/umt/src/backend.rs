@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::io;
 use std::os::fd::RawFd;
 
-/// How blocks are counted. [`Monitor`](crate::Monitor) documents the functions.
+/// A backend: it counts how often threads block and unblock. [`Monitor`](crate::Monitor) documents the functions.
 pub(crate) trait Backend: Debug + Send + Sync {
     fn name(&self) -> &'static CStr;
-    /// Begins to tell of the events in `tells`.
+    /// Starts the backend. From now on, the events in `tells` make descriptors ready.
     fn begin(&self, tells: u32);
     /// Unregisters all threads and closes all descriptors.
     fn end(&self);

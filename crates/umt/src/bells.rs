@@ -23,7 +23,7 @@ use crate::watcher::{Watcher, close};
 /// Environment variable by which cox offers a session to the program: `on,PATH,NONCE`.
 const VARIABLE: &str = "COX_OVERLAP";
 
-/// The session of this process.
+/// The session that this process has joined; null if none.
 static KEPT: AtomicPtr<Bells> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The backend `bpf`.
@@ -139,7 +139,7 @@ impl Backend for Bells {
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|watcher| *watcher = None);
     }
 
-    /// The descriptor is also ready when the session has ended.
+    /// Returns the descriptor for one CPU or for all. With this backend it is also ready when the session has ended.
     fn descriptor(&self, of: Of) -> io::Result<RawFd> {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let (slot, cpus) = match of {
@@ -162,8 +162,8 @@ impl Backend for Bells {
 
     fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         let bell = self.bell(cpu);
-        // Silence the doorbell first, then read the counters: an event counted after this rings again, and one counted before is read
-        // below.
+        // Silence the doorbell first, then read the counters. An event that is counted before this call is read below; an event that is counted later
+        // rings the doorbell again.
         let had_rung = bell.hush();
         if self.raised[cpu % BELLS].swap(false, Ordering::AcqRel) {
             bell.lower();
@@ -195,7 +195,7 @@ impl Backend for Bells {
     fn leave_to_parent(&self) {}
 }
 
-/// Forgets the session in a child after fork: it is the parent's.
+/// Forgets the session in a child after fork: the session belongs to the parent.
 pub fn forked() {
     // SAFETY: null, or never freed.
     let kept = unsafe { KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() };

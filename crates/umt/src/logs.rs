@@ -11,8 +11,8 @@
 //! 2. records that are not counted yet make at least one descriptor ready; the thread that waits for it and then calls [`read`](Backend::read)
 //!    counts these records.
 //!
-//! *Rejected alternatives:* One kernel event for each thread and CPU, with a readiness of its own: then each switch would write a record
-//! for each CPU. Or a thread of the library that reads all logs.
+//! *Rejected alternatives:* One perf event for each thread and CPU, so that each CPU has its own readiness: then each switch would write a
+//! record for each CPU. Or a thread of the library that reads all logs.
 
 use std::ffi::CStr;
 use std::io;
@@ -35,7 +35,8 @@ const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
 #[derive(Debug)]
 pub struct Logs {
     state: Mutex<State>,
-    /// Bit n: the log in place n is followed. Can be read without the lock.
+    /// Bit n: the log with number n (its place in the memory for logs) is that of a registered thread, and is read here. Can be tested without the
+    /// lock.
     followed: [AtomicU64; PLACES / 64],
     cpus: usize,
 }
@@ -52,7 +53,7 @@ struct State {
     watchers: Vec<Option<Watcher>>,
 }
 
-/// The state of a followed thread.
+/// A registered thread, and how far its log has been read.
 #[derive(Debug)]
 struct Follower {
     position: Position,
@@ -67,7 +68,7 @@ struct Told {
 }
 
 impl Logs {
-    /// Makes the backend, with no thread followed yet.
+    /// Makes the backend, without any registered thread.
     ///
     /// # Errors
     /// The kernel does not give this user records of its own threads.
@@ -97,7 +98,7 @@ impl Backend for Logs {
     /// Does nothing: every block makes the descriptors ready, whatever the flags say.
     fn begin(&self, _: u32) {}
 
-    /// Follows the thread's log from now on.
+    /// Registers the calling thread: opens its log, which is read from now on.
     fn register(&self) -> io::Result<()> {
         let mut state = self.state();
         if !records::enlist() {
@@ -151,7 +152,7 @@ impl Backend for Logs {
         places.iter().flatten().try_for_each(|follower| watcher.watch(follower.log, EDGE))?;
         let raw = watcher.raw();
         watchers[slot] = Some(watcher);
-        // Records that are already in the logs cause no further edge.
+        // The logs are watched edge-triggered, so records that are already in them do not make the new descriptor ready. Count these records now.
         state.follow_all();
         state.raise();
         Ok(raw)
@@ -159,8 +160,7 @@ impl Backend for Logs {
 
     fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         let mut state = self.state();
-        // Clear the readiness before reading the logs: a switch after this makes the descriptor ready again, and an earlier one is read
-        // below.
+        // Clear the readiness before reading the logs: an earlier switch is read below, and a later one makes the descriptor ready again.
         for slot in [cpu, self.cpus] {
             state.watchers[slot].iter().for_each(Watcher::hush);
         }
