@@ -14,7 +14,8 @@ pub struct Entry {
     pub record: Option<Record>,
     /// True if the session's process is alive, in this boot.
     pub alive: bool,
-    /// Why the journal cannot be settled normally.
+    /// What prevents cox from restoring all changes in the journal and then removing it; `None` if nothing
+    /// does.
     pub problem: Option<Problem>,
 }
 
@@ -32,13 +33,14 @@ pub enum Problem {
 }
 
 impl Entry {
-    /// Returns the knobs that the session has taken.
+    /// Returns the changes of knobs that the session has journaled.
     #[must_use]
     pub fn changes(&self) -> &[Change] {
         self.record.as_ref().map_or(&[], |record| &record.changes)
     }
 
-    /// Returns the values that new threads of adopted processes inherit, as changes of the leaders' knobs.
+    /// Returns what new threads may inherit, for each process whose threads the session may change. Each
+    /// item is a change of a knob of the process's first thread.
     #[must_use]
     pub fn births(&self) -> &[Change] {
         self.record.as_ref().map_or(&[], |record| &record.births)

@@ -47,7 +47,7 @@ pub enum Error {
     /// The thread or file does not exist (any more).
     #[error("{0} does not exist (any more)")]
     Gone(Box<Knob>),
-    /// The value is not within the session's claim.
+    /// The value is not one of those that the session may give this knob (its claim).
     #[error("{knob}: {value} is not within {claim}")]
     NotClaimed {
         /// The knob.
@@ -57,7 +57,7 @@ pub enum Error {
         /// The claim.
         claim: String,
     },
-    /// A handle was requested for a knob that the session has not taken.
+    /// The session has not taken the knob: the knob is not in the session's journal.
     #[error("{0} has not been taken")]
     Untaken(Box<Knob>),
     /// The session has ended, so nothing may be changed through it any more.

@@ -7,7 +7,7 @@
 //!    the shortest slice, so that it need not wait for the program's threads. It then writes one byte to report that
 //!    it is ready. The session changes nothing before that.
 //! 3. The guardian reads the lifeline, which ends when the session's process ends for any reason.
-//! 4. It settles the journal, if it still exists, and ends.
+//! 4. If the journal still exists, the guardian settles it (restores its changes and removes it). Then the guardian ends.
 #![allow(unsafe_code, reason = "pre_exec, and ignoring signals")]
 
 use std::io::{self, Read, Write};
@@ -64,10 +64,12 @@ impl Drop for Guardian {
     }
 }
 
-/// The main function of the guardian's process: waits until standard input ends, then settles the journal.
+/// The main function of the guardian's process: waits until standard input ends, then restores the changes in the
+/// journal and removes it.
 ///
 /// # Errors
-/// Fails if the journal cannot be settled; it then stays for the next session or `cox changes undo`.
+/// Fails if the changes cannot be restored or the journal cannot be removed. The journal then stays for the
+/// next session or `cox changes undo`.
 pub fn guard(knob_io: &dyn KnobIo, journal: &Path) -> Result<Undone, Error> {
     let failed = |source| Error::Journal { path: journal.to_owned(), source };
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTSTP] {

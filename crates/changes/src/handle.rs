@@ -65,7 +65,8 @@ impl KnobHandle {
         &self.terms.original
     }
 
-    /// Prepares a value, to be set by this handle or another one with the same claim and the same original.
+    /// Prepares a value. It can be set by this handle, or by another one whose knob has the same original value and
+    /// may be given the same values (the claim).
     ///
     /// # Errors
     /// [`Error::NotClaimed`] if the value is neither within the claim nor the original; [`Error::Knob`] if the

@@ -68,7 +68,7 @@ impl Journal {
         self.append(text, [Line::Session(&header)])
     }
 
-    /// Announces changes with one fsync.
+    /// Writes changes to the journal before they are made, with one fsync.
     ///
     /// # Errors
     /// Fails if the lines could not be written and synced; none of the changes may be made then.
@@ -76,7 +76,8 @@ impl Journal {
         self.append(Vec::new(), changes.iter().map(Line::Change))
     }
 
-    /// Announces what new threads of adopted processes may inherit, as changes of the knobs of their leaders.
+    /// Writes to the journal what new threads may inherit, for each process whose threads the session will change. Each
+    /// item is a change of a knob of the process's first thread (its leader).
     ///
     /// # Errors
     /// The same as [`Journal::announce`]; no thread of these processes may be changed then.

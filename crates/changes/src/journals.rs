@@ -98,8 +98,8 @@ impl JournalFolder {
         Lock::take(&self.folder)
     }
 
-    /// Takes the exclusive right to process `pid`; returns `None` while another process has it. The right ends with
-    /// the process that has it, even if that is killed.
+    /// Takes the exclusive right to change process `pid`. Returns `None` while another process has this right. The
+    /// right ends with the process that has it, even if that process is killed.
     ///
     /// # Errors
     /// Fails if the folder cannot be used.
@@ -119,7 +119,7 @@ impl JournalFolder {
         now().map_err(failed)
     }
 
-    /// Returns whether any process has the right to process `pid`. Creates no file.
+    /// Returns whether any process has the exclusive right to change process `pid`. Creates no file.
     ///
     /// # Errors
     /// Fails if the folder cannot be used.
@@ -254,9 +254,9 @@ impl JournalFolder {
         undone
     }
 
-    /// Settles the journals of dead sessions whose guardians have not done so, one by one. A damaged journal is
-    /// undone as far as it can be read, and then set aside. A journal that cannot be read at all, or that a later
-    /// version has written, is left unchanged, and its [`Entry::problem`] is set.
+    /// Restores the changes of dead sessions whose guardians have not done so, and removes their journals, one by one.
+    /// A damaged journal is undone as far as it can be read, and then set aside. A journal that cannot be read at all,
+    /// or that a later version has written, is left unchanged, and its [`Entry::problem`] is set.
     ///
     /// # Errors
     /// Fails if the folder cannot be read.

@@ -134,7 +134,8 @@ pub enum Claim {
     Exactly(Value),
     /// Any affinity within these CPUs; all of them at the start.
     Within(CpuSet),
-    /// This value at times, and the original in between. Taking the knob writes nothing.
+    /// This value at times, and the original value in between. When the session takes (journals) the knob, it does
+    /// not set a value yet.
     AtTimes(Value),
 }
 
@@ -174,8 +175,9 @@ impl Claim {
         }
     }
 
-    /// Returns the value to which a knob is restored if it reads `now`, a value within the claim. This is the
-    /// original, except that a scheduling claimed at times keeps a nice value and a slice that somebody else has set.
+    /// Returns the value to which a knob is restored. `now` is its present value, which the session may have set. The
+    /// result is the original, except that a scheduling with [`Claim::AtTimes`] keeps a nice value and a slice that
+    /// somebody else has set.
     pub fn without(&self, now: &Value, original: &Value) -> Value {
         match (self, now, original) {
             (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now), Value::Scheduling(original)) => {
@@ -189,7 +191,8 @@ impl Claim {
         }
     }
 
-    /// Returns the value that the session sets first: when it takes the knob, or later for a claim at times.
+    /// Returns the value that the session sets first. It does so when it takes the knob; with [`Claim::AtTimes`],
+    /// later.
     pub fn first(&self) -> Value {
         match self {
             Claim::Exactly(value) | Claim::AtTimes(value) => value.clone(),

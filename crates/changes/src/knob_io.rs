@@ -25,7 +25,8 @@ pub trait KnobIo {
     /// Sets a value.
     ///
     /// # Errors
-    /// [`Error::Gone`] as above, or [`Error::Knob`] with the kernel's error.
+    /// [`Error::Gone`] if the thread has ended or the file does not exist, or [`Error::Knob`] with the
+    /// kernel's error.
     fn write(&self, knob: &Knob, value: &Value) -> Result<(), Error>;
 
     /// Reads a value and passes it to `decide`. If `decide` returns a value, sets that value. The thread's identity is
@@ -39,10 +40,11 @@ pub trait KnobIo {
     /// [`KnobHandle`](crate::KnobHandle).
     ///
     /// # Errors
-    /// [`Error::Gone`] as above, or [`Error::Knob`] for a knob that does not belong to a thread.
+    /// [`Error::Gone`] if the thread has ended, or [`Error::Knob`] for a knob that does not belong to a
+    /// thread.
     fn writer(&self, knob: &Knob) -> Result<Box<dyn Writer>, Error>;
 
-    /// Checks that `original` could be restored from `wanted`.
+    /// Checks that a knob whose value is changed from `original` to `wanted` could be set back to `original`.
     ///
     /// # Errors
     /// [`Error::OneWay`] if it could not.

@@ -14,7 +14,8 @@ pub(crate) struct Others(pub(crate) Vec<Entry>);
 
 impl Others {
     /// Refuses requests for a knob on which another session has a different claim. `held` selects the changes of a
-    /// journal with which the requests are compared: those of the taken knobs, or the births.
+    /// journal with which the requests are compared: those that the other session makes, or those that new threads
+    /// may inherit.
     pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
         for entry in &self.0 {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };
@@ -30,7 +31,7 @@ impl Others {
         Ok(())
     }
 
-    /// Returns all changes that other sessions have announced for a knob.
+    /// Returns all changes of a knob that other sessions have journaled.
     pub(crate) fn of(&self, knob: &Knob) -> impl Iterator<Item = &Change> {
         let announced = self.0.iter().flat_map(|entry| entry.changes().iter().chain(entry.births()));
         announced.filter(move |change| change.knob == *knob)

@@ -27,7 +27,7 @@ use crate::files::Name;
 
 const NAME: &str = "coxswain";
 
-/// The inputs of the choice.
+/// The user, environment variables and folders that determine the folder for journals.
 struct Environment {
     uid: u32,
     changes: Option<PathBuf>,

@@ -27,7 +27,8 @@ pub struct Record {
     pub header: Header,
     /// The announced changes, in order.
     pub changes: Vec<Change>,
-    /// What new threads of adopted processes inherit, as changes of the leaders' knobs.
+    /// What new threads may inherit, for each process whose threads the session may change: changes of knobs of the
+    /// process's first thread.
     pub births: Vec<Change>,
 }
 

@@ -1,5 +1,5 @@
-//! Exclusive rights to processes: only one session at a time has the right to a process. Each right is a lock on one
-//! byte of a file, which stays empty.
+//! Exclusive rights to change processes: only one session at a time has the right to change a process. Each right is
+//! a lock on one byte of a file, which stays empty.
 //!
 //! A lock ends with its process, even if the process is killed, so nothing remains to be removed. The locks belong to
 //! the open file (F_OFD_SETLK, fcntl(2)) and not to the process, so two sessions of one process exclude each other
@@ -10,14 +10,14 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// An exclusive right; dropping it releases the right.
+/// The exclusive right to change one process. Dropping the value releases the right.
 #[derive(Debug)]
 pub struct Right {
     _file: File,
 }
 
-/// Takes the right with this number, through a file that was opened for this right only; `None` while another holder
-/// has it.
+/// Takes the exclusive right to change the process with the id `number`. `file` must have been opened for this right
+/// only. Returns `None` while another session has the right.
 ///
 /// # Errors
 /// The kernel's error, if the file system has no locks.
@@ -33,7 +33,8 @@ pub(crate) fn take(file: File, number: u32) -> io::Result<Option<Right>> {
     }
 }
 
-/// Returns whether any holder has the right with this number. Takes nothing.
+/// Returns whether any session has the exclusive right to change the process with the id `number`. Does not take the
+/// right.
 ///
 /// # Errors
 /// The same as [`take`].

@@ -36,7 +36,7 @@ pub struct Session<'h> {
 }
 
 impl<'h> Session<'h> {
-    /// Begins a session: settles dead sessions and starts the guardian. Changes nothing else.
+    /// Begins a session: restores what dead sessions have changed, and starts the guardian. Changes nothing else.
     ///
     /// `pid` is the calling process, and `command` its command line, for messages. `guardian` starts a guardian for
     /// the journal at a path, or returns none if the session cannot be killed (tests).
@@ -82,9 +82,10 @@ impl<'h> Session<'h> {
         Ok(Session { knob_io, journals, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
     }
 
-    /// Announces that threads of these processes will be changed. Each change request names a knob of a process's
-    /// *leader*, and the claim on the same knob of all its threads. Must be called before a thread of the process is
-    /// taken. Changes nothing: the leader must be taken like any other thread.
+    /// Journals that threads of these processes will be changed. Each change request names a knob of a process's first
+    /// thread (its *leader*), and the values (the claim) that the session may give the same knob of any thread of the
+    /// process. Must be called before a thread of the process is taken. Changes nothing: the leader must be taken like
+    /// any other thread.
     ///
     /// Values that later threads inherit are restored too: to the original of the creator if the thread is taken
     /// ([`ChangeRequest::heir_of`]), else to the original of the leader.
@@ -114,8 +115,9 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Takes knobs: each gets its claim's first value, except for claims [`Claim::AtTimes`]. Threads that have ended
-    /// are skipped. All changes are journaled with one fsync.
+    /// Takes knobs: journals each knob's original value, and sets the knob to the first value of its claim. With
+    /// [`Claim::AtTimes`], nothing is set yet. Threads that have ended are skipped. All changes are journaled with one
+    /// fsync.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Held`] and [`Error::OneWay`] before anything is changed; [`Error::Gone`] for a

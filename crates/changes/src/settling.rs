@@ -15,7 +15,8 @@ use crate::lock::Lock;
 use crate::sweep::sweep;
 use crate::undo::{Undone, undo};
 
-/// Settles one journal. `all` are all journals, including this one. The caller holds the lock.
+/// Restores what the session of the journal `mine` has changed, and removes the journal. `all` are all journals,
+/// including this one. The caller holds the lock.
 pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: &[Entry]) -> Undone {
     let others: Vec<Entry> = all.iter().filter(|entry| entry.path != mine.path).cloned().collect();
     let mut undone = put_back_all(knob_io, mine.changes(), mine.births(), &others);
@@ -48,8 +49,8 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
 }
 
 /// Restores changes, and the values that new threads inherited from them, except for knobs that other sessions hold.
-/// Dead sessions that are not settled yet count too: their journals have the same original value, and settling them
-/// restores it.
+/// These include dead sessions whose changes are not restored yet: their journals have the same original value, and
+/// restoring their changes sets the knob back.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
     let mut undone = undo(knob_io, changes, &known);

@@ -17,8 +17,9 @@ use crate::undo::{Found, Left, Undone, put_back};
 /// created another one. A pass over known threads costs one listing.
 const LOOKS: usize = 50;
 
-/// Restores the values that threads of the processes of `births` have inherited from the session. Knobs in `known` are
-/// left alone: they were announced, or another session holds them.
+/// Restores knobs of threads that have inherited a value from the session. `births` names the processes, and the
+/// values that their threads may have inherited. Knobs in `known` are not changed: they are in the journal themselves,
+/// or another session holds them.
 pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, undone: &mut Undone) {
     let leaders: BTreeSet<Thread> = births.iter().filter_map(|births| births.knob.thread()).collect();
     for leader in leaders {

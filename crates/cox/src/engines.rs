@@ -30,9 +30,9 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         .and(overlapping)
 }
 
-/// Announces the eBPF programs that the engines of `cox run` will need, so that they are loaded together and a context switch calls only
-/// one program. Call this before an engine is probed; it has effect while the returned value lives. `None` if only one engine needs eBPF, or if
-/// another process loads the programs.
+/// Announces the eBPF programs that the engines of `cox run` will need, so that they are loaded together and each context switch runs only one
+/// eBPF program. Call this before an engine is probed. The announcement ends when the returned value is dropped. `None` if only one engine
+/// needs eBPF, or if another process loads the programs.
 pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
     if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
         return None;
@@ -48,7 +48,7 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
     }))
 }
 
-/// Returns for how many programs, and whether for threads, the kernel keeps histograms of interval lengths.
+/// Returns of what the kernel keeps histograms of interval lengths: of how many programs, and whether also of each thread.
 fn scope(options: &cli::Run) -> Scope {
     Scope { programs: 1 + options.co_run.len() as u32, threads: options.latency }
 }

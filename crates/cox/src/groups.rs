@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use outputs::numbered;
 
-/// Most runs in a group. More do not make the answer clearer, and exact probabilities take long to compute.
+/// Maximum number of runs in a group. More runs hardly change the result, and their exact probabilities take long to compute.
 const MOST_RUNS: usize = 100;
 
 /// A group of reports.

@@ -1,4 +1,5 @@
-//! Durations of the parts of a session's fixed cost, for `cox-bench overhead start`: see [`arch::laps`].
+//! Writes how long each part of a session's start and end took, for `cox-bench overhead start`: see
+//! [`arch::laps`].
 
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! The man pages: clap's sections, from the definition of the command line, and EXIT STATUS, ENVIRONMENT, FILES and SEE ALSO.
 //!
-//! Examples and exit codes come from the end of a command's help. Environment variables come from the tables in the code, if there is one; the other
+//! Examples and exit codes come from the end of a command's help. Some environment variables come from tables in the code that uses them; the other
 //! variables and the files are listed here.
 
 use std::fs;

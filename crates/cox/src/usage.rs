@@ -61,7 +61,7 @@ impl Refused {
             _ => None,
         };
         let page = self.error.to_string();
-        // The paragraphs before the usage contain the error and clap's suggestion, which our more specific hint replaces.
+        // clap prints the error and its own suggestion ("tip:") before the usage. If there is a hint of ours, it replaces the suggestion.
         let told =
             page.split("\n\n").take_while(|p| !p.starts_with("Usage:") && !p.starts_with("For more information"));
         let told = told.filter(|p| hint.is_none() || !p.trim_start().starts_with("tip:"));

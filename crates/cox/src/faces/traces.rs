@@ -119,7 +119,7 @@ fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> 
     Ok(timeline.finish())
 }
 
-/// Returns `PREFIX.prv` for the prefix and ending; a dot in the prefix is kept.
+/// Returns the prefix, a dot and the ending, as in `PREFIX.prv`. A dot in the prefix is kept.
 fn with_ending(prefix: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(prefix);
     name.push(".");

@@ -17,7 +17,8 @@ use trace::{Recording, session};
 /// Number of bytes per read.
 pub const PIECE: usize = 1 << 20;
 
-/// What a recording does not contain and the caller provides.
+/// What the caller provides for reading a recording: event formats, if the recording has none, and
+/// the output of messages.
 pub struct Around<'a> {
     /// Returns the event formats of this machine, for a recording without its own.
     pub known: &'a dyn Fn() -> Vec<perfdata::Format>,

@@ -17,7 +17,7 @@ use wire::{Backend, Clock, Moment, Record};
 
 use super::Around;
 
-/// Number of perf events after which the account is advanced.
+/// Number of perf events after which their times are added to the account.
 const PLAYED_AT_ONCE: u64 = 4096;
 
 /// An account under construction.
@@ -32,12 +32,12 @@ pub struct Making {
 }
 
 impl Making {
-    /// Creates an empty account. `replay` decides whether [`Making::stretches`] returns anything.
+    /// Creates an empty account. [`Making::stretches`] returns nothing unless `replay` was created by [`Replay::with_stretches`].
     pub fn new(replay: Replay, sorter: Option<Sorter<Moment>>) -> Making {
         Making { crew: Crew::default(), replay, sorter, window_ns: None, played: 0 }
     }
 
-    /// Processes an event; returns `Ok(true)` if the account has been advanced by it.
+    /// Processes an event. Returns `Ok(true)` if the times of all events so far have been added to the account.
     pub fn take(&mut self, event: &perfdata::Event) -> std::io::Result<bool> {
         if event.kind.is_of_scheduler() {
             let (first_ns, last_ns) = self.window_ns.unwrap_or((event.t_ns, event.t_ns));
@@ -61,7 +61,8 @@ impl Making {
         kept.map(|()| is_played)
     }
 
-    /// Returns what threads did since the last call, if `replay` was created with stretches.
+    /// Returns what threads did since the last call: the intervals (stretches) in which a thread kept its state. Empty unless `replay` was created
+    /// by [`Replay::with_stretches`].
     pub fn stretches(&mut self) -> Vec<ledger::stretch::Stretch> {
         self.replay.take_stretches()
     }

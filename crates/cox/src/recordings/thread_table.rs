@@ -27,7 +27,7 @@ pub struct KnownThread {
 
 /// All threads, and the `timehist` figures of each.
 pub struct ThreadTable {
-    /// The rule of `timehist`, and its sums.
+    /// Computes the figures of `timehist` by the chosen version's rule, and holds their sums.
     pub hist: Timehist,
     present: HashMap<i32, KnownThread>,
     /// Previous threads whose id was reused, in order.
@@ -43,7 +43,7 @@ impl ThreadTable {
         ThreadTable { hist, present: HashMap::from([(0, zero)]), past: HashMap::new() }
     }
 
-    /// Processes an event; a switch returns a line.
+    /// Processes an event. If it is a context switch, returns the line that `timehist` prints for it.
     pub fn take(&mut self, event: &Event) -> Option<Line> {
         match event.kind {
             Kind::Comm { pid, tid, comm, .. } => {
@@ -101,7 +101,7 @@ impl ThreadTable {
         None
     }
 
-    /// Adds a new thread with this id. A previous thread with the same id is kept if an output line shows it.
+    /// Adds a new thread with this id. The previous thread with the same id is kept if an output line names it.
     fn born(&mut self, tid: i32, thread: KnownThread) {
         let had_a_line = self.hist.born(tid.cast_unsigned());
         let before = self.present.insert(tid, thread);
@@ -119,7 +119,7 @@ impl ThreadTable {
         thread
     }
 
-    /// Returns the n-th thread that had this id, counting only threads with a line.
+    /// Returns the n-th thread that had this id, counting only threads that an output line names.
     pub fn thread(&self, tid: i32, nth: usize) -> Option<&KnownThread> {
         self.past.get(&tid).and_then(|past| past.get(nth)).or_else(|| self.present.get(&tid))
     }
