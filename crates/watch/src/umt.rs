@@ -108,7 +108,7 @@ impl Umt {
         let said = owned(&page(size_of::<Said>())?)?;
         let seen = page(size_of::<Seen>())?;
         // From here on only BPF can write the page; no process can, not even through the descriptor.
-        seen.freeze().map_err(|e| system("freezing the page that only BPF may write", e))?;
+        seen.freeze().map_err(|e| system("write-protecting a process's kernel page", e))?;
         let seen = owned(&seen)?;
         let given = Given { process, said, seen, bells };
         self.hang(&given)?;
@@ -213,5 +213,5 @@ fn put<'f>(array: &MapHandle, first: u32, maps: impl IntoIterator<Item = &'f Own
     let keys: Vec<u8> = (first..first + count).flat_map(u32::to_ne_bytes).collect();
     array
         .update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY)
-        .map_err(|e| system("giving eBPF a process's pages and doorbells", e))
+        .map_err(|e| system("storing a process's pages and doorbells in BPF maps", e))
 }

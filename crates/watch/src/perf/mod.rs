@@ -94,7 +94,8 @@ impl PerfObserver {
         let probe = cpus.first().copied().unwrap_or(0);
         event::open(event::member(children), Some(0), probe).map_err(refusal)?;
         let rings = map_rings(&cpus)?;
-        let half_full = watch_rings(&rings).map_err(|source| WatchError::system("epoll of perf rings", source))?;
+        let half_full =
+            watch_rings(&rings).map_err(|source| WatchError::system("watching the perf rings by epoll", source))?;
         Ok(PerfObserver {
             children,
             root,
@@ -182,7 +183,7 @@ impl PerfObserver {
         let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
         match epoll::wait(&self.half_full, rustix::buffer::spare_capacity(&mut woken), Some(&none)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(WatchError::system("epoll_wait on perf rings", error)),
+            Err(error) => Err(WatchError::system("waiting for the perf rings by epoll", error)),
         }
     }
 
