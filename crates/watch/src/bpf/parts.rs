@@ -62,11 +62,11 @@ pub struct Snapshots {
 /// The parts that are loaded. Other parts cost nothing: the verifier removes their code, and their maps are not created.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// Accounts of threads, for an observer.
+    /// Clocks: accounts of time by thread, for an observer.
     pub clocks: Option<Settings>,
-    /// Present states of threads, for a packer.
+    /// Snapshots: the present state of each thread, for packing.
     pub snapshots: Option<Snapshots>,
-    /// Counts of runnable threads and doorbells, for overlap.
+    /// Overlap: counts of runnable threads, and doorbells that wake standby threads.
     pub overlap: bool,
     /// If set, only threads of this user can be tracked, and threads of other users are not named.
     pub owner: Option<u32>,

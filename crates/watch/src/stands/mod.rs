@@ -111,8 +111,8 @@ pub trait Table: Send + Sync {
     }
 }
 
-/// Starts BPF programs in another process, for a process that may not load programs. The arguments say whether child processes are followed, and
-/// on which CPUs the CPU time of other programs is counted.
+/// A function that starts BPF programs in another process, because this process may not load programs. The arguments say whether child processes are
+/// followed, and on which CPUs the CPU time of other programs is counted.
 pub type Helping = fn(bool, &[u32]) -> Result<Box<dyn Stands>, WatchError>;
 
 /// Makes an empty table. With `follow_children`, child processes of tracked processes are tracked. The CPU time of other programs on `cpus` is

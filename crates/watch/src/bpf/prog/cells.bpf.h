@@ -21,7 +21,10 @@
  */
 #define CLASS_PINNED COX_MASK_CLASSES
 
-/* Contention is rare and short, so this gives up after a few attempts instead of spinning under a run queue's lock. */
+/*
+ * Repeats the update of a presence cell that another CPU has changed at the same time. This is rare and short, so it gives up after a few attempts
+ * instead of spinning under a run queue's lock.
+ */
 COX_RARE int presence_step_again(u64 *cell, s32 delta, u64 t)
 {
 	if (!cell)

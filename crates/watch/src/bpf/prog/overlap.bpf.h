@@ -284,7 +284,7 @@ COX_INLINE void overlap_exec(struct cox_thread *thread)
 
 /* --- threads block and unblock ------------------------------------------------------------------ */
 
-/* Returns whether the process has enlisted this thread. Searches the process's list only if it has changed. */
+/* Returns whether this thread is in its process's list of threads to count. Searches the list only if it has changed. */
 COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct cox_umt_said *said,
 		       struct cox_umt_seen *seen)
 {

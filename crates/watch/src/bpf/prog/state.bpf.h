@@ -36,8 +36,8 @@ struct {
 } unlisted SEC(".maps");
 
 /*
- * Preallocated, 5 MB: entries are created with interrupts off, and the cache for entries that are created on demand runs dry when many threads
- * wake one another for the first time (seen with standby threads, in 1 run of 10).
+ * The map `pairs` is preallocated (5 MB). Its entries are created with interrupts off, and the kernel's cache for entries that are not preallocated
+ * runs dry if many threads wake one another for the first time (seen with standby threads, in 1 run of 10).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

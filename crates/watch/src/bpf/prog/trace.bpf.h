@@ -22,7 +22,7 @@ struct cox_gap gaps[COX_MAX_CPUS];
 
 COX_INLINE int push_moment(struct cox_moment *m)
 {
-	/* The reader reads the ring every 100 ms anyway. */
+	/* The reader is woken only when the ring fills up; it reads the ring every 100 ms anyway. */
 	u64 wake = bpf_ringbuf_query(&moments, BPF_RB_AVAIL_DATA) > moments_wake_bytes ? BPF_RB_FORCE_WAKEUP :
 										       BPF_RB_NO_WAKEUP;
 
