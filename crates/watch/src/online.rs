@@ -1,4 +1,4 @@
-//! The CPUs on which events are opened.
+//! Lists the online CPUs, on each of which the backends open perf events.
 
 use std::io;
 

@@ -66,9 +66,9 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 /* --- wake-ups ---------------------------------------------------------------------------------- */
 
 /*
- * Returns the waking thread: the running thread, or 0 for interrupt code. Many kernels do not list the symbol of the preempt count, so interrupt
- * code is recognised by its stack: it runs on a stack of its own, or, if it interrupts user mode, on the task's stack, while the task is in no
- * system call. `ctx`, the tracepoint's arguments, lies on the running stack; the low half of its address is enough.
+ * Returns the waking thread: the running thread, or 0 for interrupt code. Interrupt code is recognised by its stack, because many kernels do not list
+ * the symbol of the preempt count. An interrupt runs on a stack of its own; if it interrupts user mode, it runs on the task's stack although the task
+ * is in no system call. `ctx`, the tracepoint's arguments, lies on the running stack; the low half of its address is enough.
  */
 COX_INLINE u32 waker_of(void *ctx)
 {
