@@ -102,7 +102,7 @@ impl Attr {
         })
     }
 
-    /// Returns the stamp at the end of a record that is not a sample; `None` if the record has none.
+    /// Returns the stamp (time, CPU and thread) at the end of a record that is not a sample; `None` if the record has none.
     pub(crate) fn stamp_of_record(&self, body: &[u8]) -> Option<Stamp> {
         if self.flags & SAMPLE_ID_ALL == 0 {
             return None;
@@ -134,9 +134,9 @@ pub(crate) struct Shape {
     tid: Option<usize>,
     time: Option<usize>,
     cpu: Option<usize>,
-    /// Size of the fields that have a fixed length. The counts, the call chain and the payload follow them.
+    /// Size of the fields that have a fixed length. The counter values, the call chain and the payload follow them.
     fixed: usize,
-    /// The format of the event's counts, if the sample has them.
+    /// The event's `read_format`, if its samples contain counter values: the bits define how these are laid out.
     counts: Option<u64>,
     has_calls: bool,
 }

@@ -3,7 +3,7 @@
 //! perf records the whole machine, so every thread except the idle threads counts as tracked. The result cannot contain
 //! what perf does not record:
 //!
-//! - A thread that existed before the recording is enrolled at its first event. The time before that event is unknown.
+//! - A thread that existed before the recording is tracked from its first event on. The time before that event is unknown.
 //! - The reason for a block is unknown, except for stopped threads. State D can be a disk, a kernel lock or a page
 //!   fault.
 //! - The reason for a migration is derived: if the thread was blocked, the wake-up chose the CPU; otherwise the load
@@ -23,7 +23,7 @@ use crate::event::{Comm, Event, Kind};
 /// State of a thread, as far as perf reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 enum Stand {
-    /// No event yet.
+    /// No event of the thread has been read yet.
     #[default]
     Unmet,
     Newborn,
@@ -45,7 +45,7 @@ struct Life {
 /// All threads that had one id, one after another, and the state of the latest.
 #[derive(Clone, Debug, Default)]
 struct Person {
-    /// In order of start time; see [`Person::begin`].
+    /// The threads that had this id, in order of start time; see [`Person::begin`].
     lives: Vec<Life>,
     stand: Stand,
     cpu: u16,
@@ -234,7 +234,7 @@ impl Crew {
         person.stands(Stand::Newborn, t_ns, cpu);
     }
 
-    /// Returns the entry of this id. Enrolls the thread if this is its first event.
+    /// Returns the entry of this thread id. If this is the thread's first event, first reports the thread as tracked (`What::Enrolled`).
     fn meet(&mut self, t_ns: u64, cpu: u16, tid: u32, say: &mut impl FnMut(u64, u16, What)) -> &mut Person {
         let person = self.people.entry(tid).or_default();
         if matches!(person.stand, Stand::Unmet | Stand::Dead) {

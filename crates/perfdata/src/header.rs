@@ -48,7 +48,7 @@ impl Section {
     }
 }
 
-/// Reads a perf file. For `alone`, see [`relay::through`].
+/// Reads a perf file. `alone`: number of records that the calling thread reads before it starts a second thread; see [`relay::through`].
 pub(crate) fn read(
     input: &mut (impl BufRead + Seek + Send),
     known: &[Format],
@@ -76,7 +76,7 @@ pub(crate) fn read(
     let data = Section::at(&head, 40).filter(|data| data.offset.checked_add(data.size).is_some());
     let data = data.ok_or(Error::Damaged("its header is invalid"))?;
     attrs(input, &head, &mut decoder)?;
-    // perf fills in the sizes when it ends.
+    // perf writes the size of the data into the header when it ends. If the size is still 0, perf was killed or still runs.
     let unfinished = data.size == 0;
     if !unfinished {
         features(input, &head, data, &mut decoder)?;

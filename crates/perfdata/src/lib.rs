@@ -58,7 +58,7 @@ pub fn read(
     read_with(input, known, relay::AT_FIRST, each)
 }
 
-/// Same as [`read`]. For `alone`, see [`relay::through`].
+/// Same as [`read`]. `alone`: number of records that the calling thread reads before it starts a second thread; see [`relay::through`].
 fn read_with(
     input: &mut (impl BufRead + Seek + Send),
     known: &[Format],

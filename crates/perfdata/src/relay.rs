@@ -36,7 +36,7 @@ const UNDER_WAY: usize = 16;
 
 type Batch = Vec<Told>;
 
-/// Reads all records and passes their events on, in order. The caller's thread reads the first `alone` records itself.
+/// Reads all records and passes their events on, in order. The caller's thread reads the first `alone` records before it starts a second thread.
 pub(crate) fn through(
     mut records: Records<impl BufRead + Send>,
     mut decoder: Decoder<'_>,

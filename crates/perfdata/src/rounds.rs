@@ -18,18 +18,18 @@ pub(crate) enum Told {
     Mark,
 }
 
-/// Maximum number of held events: 200 MB. A recording without marks is sorted in pieces of this size. An event that is
-/// further out of order counts as late.
+/// Maximum number of events that are held back to be sorted: 200 MB. A recording without perf's marks is sorted in
+/// pieces of this size. An event that is further out of order counts as late.
 const MOST: usize = 2 << 20;
 
-/// Sorts events within a window.
+/// Sorts events by time. Holds back the events that may be later than events still to come.
 #[derive(Debug)]
 pub(crate) struct Rounds {
     held: Vec<Event>,
     most: usize,
     /// Latest event time seen so far.
     last_ns: u64,
-    /// Value of `last_ns` at the last mark.
+    /// Value of `last_ns` at the last mark, which perf writes after it has emptied the buffers of all CPUs.
     marked_ns: u64,
     passed_ns: u64,
     /// Number of events that came after later events had been passed on.

@@ -18,7 +18,7 @@ use crate::event::{Comm, Event, Kind, Raw, comm};
 
 /// Maximum length of a line, bytes. A line consists of two names, some numbers and a command's name.
 const LONGEST: u64 = 4096;
-/// If this number of bytes contains no event, the reader gives up.
+/// If more bytes than this were read and none of the lines was an event, reading ends.
 const PATIENCE: u64 = 1 << 20;
 
 /// The events that a libtraceevent plugin prints in another form than the kernel.
