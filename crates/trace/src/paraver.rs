@@ -84,7 +84,7 @@ impl Keyed for Line {
 pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Path) -> io::Result<()> {
     let mut lines = Sorter::new(folder)?;
     let since_start = |t_ns: u64| t_ns.saturating_sub(recording.start_ns);
-    // Process and thread ids by life. The replay numbers the lives in order of creation.
+    // Process id and thread id of each life (one thread from its creation to its end). The replay numbers the lives in order of creation.
     let mut threads = BTreeMap::new();
     recording.play(|stretch| -> io::Result<()> {
         threads.insert(stretch.life, (stretch.tgid, stretch.tid));

@@ -12,7 +12,7 @@ use wire::{Clock, Moment, Waiting};
 
 use crate::sorter::Sorted;
 
-/// The replay advances each time it has been given this number of trace events.
+/// Number of trace events that are passed to the replay before it processes them.
 const PLAYED_AT_ONCE: usize = 4096;
 
 /// Names of threads and processes.
@@ -87,7 +87,7 @@ pub struct Recording {
     pub epoch_ns: u64,
     /// Highest CPU number, plus one.
     pub cpus: u32,
-    /// Names of threads and processes.
+    /// Names of the session's threads and processes.
     pub thread_table: ThreadTable,
     /// Reasons to wait, by sample site. Resolves samples that contain only the number of a site.
     pub waits: Vec<Option<Waiting>>,
@@ -116,8 +116,8 @@ impl Recording {
     }
 
     /// Replays the recording. Calls `each` with the trace events in order and, between them, with each interval in
-    /// which a thread had one state (a stretch), after its end. Returns the final clocks of the threads, ordered by
-    /// start time.
+    /// which a thread had one state (a stretch), after its end. Returns for each thread its times in each state (its
+    /// clock), ordered by start time.
     ///
     /// # Errors
     /// Errors of `each`, and failures to read the trace events.

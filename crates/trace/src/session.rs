@@ -1,7 +1,7 @@
 //! Stores a recording in a file and reads it back. The parts are in packets of a Perfetto trace, in a field that
 //! viewers ignore ([`perfetto`](crate::perfetto)).
 //!
-//! 1. A head: window, clocks, names, and the session's report as JSON.
+//! 1. A head: start and end of the observed window, clock offsets, names, and the session's report as JSON.
 //! 2. Blocks of trace events in order: fields in columns, times as differences, compressed.
 //! 3. The number of trace events. If it is missing, the file was truncated.
 //!
@@ -24,7 +24,7 @@ pub const FIRST_BYTE: u8 = 1 << 3 | 2;
 
 /// Version of the format below.
 const VERSION: u32 = 1;
-/// Maximum number of trace events in a part.
+/// Maximum number of trace events in one block of the file.
 const MOMENTS: usize = 1 << 16;
 /// zstd compression level: zstd's default. The next levels are slower and hardly compress columns better.
 const LEVEL: i32 = 3;
@@ -40,7 +40,7 @@ const HEAD_FREE: u64 = 8 << 20;
 /// memory, are allowed in addition. The time differs in each trace event, so a compressed event takes more than one
 /// bit; in a recording of two processes that only wake each other, it takes 1.4 bytes. Because of the limit, the
 /// temporary files are at most 192 times as large as the recording. With a coarse clock, many events may have the same
-/// time, and a part may be compressed further than the limit allows; the writer then pads the part.
+/// time, and a block may be compressed further than the limit allows; the writer then pads the block.
 const MOMENTS_FROM_BYTE: u64 = 8;
 const MOMENTS_FREE: u64 = 1 << 20;
 
@@ -64,7 +64,7 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-/// Everything but the trace events.
+/// Everything in the file but the trace events.
 #[derive(Serialize, Deserialize)]
 struct Head {
     version: u32,

@@ -15,7 +15,7 @@ use wire::Moment;
 
 /// Maximum number of items in memory: 24 MB of trace events.
 const RUN: usize = 1 << 20;
-/// Number of items that are read at once from each run.
+/// Number of items that are read at once from each sorted run of the temporary file.
 const PAGE: usize = 4096;
 
 /// An item with a sort key.
@@ -34,7 +34,7 @@ impl Keyed for Moment {
 #[derive(Debug)]
 pub struct Sorter<T> {
     file: File,
-    /// Number of items in each run of the file.
+    /// Number of items in each sorted run of the temporary file.
     runs: Vec<usize>,
     fresh: Vec<T>,
     most: usize,
@@ -92,7 +92,7 @@ impl<T: Pod + Keyed> Sorter<T> {
 pub struct Sorted<T> {
     file: File,
     runs: Vec<usize>,
-    /// All items, if there are no runs.
+    /// All items, if they fit in memory and the temporary file is empty.
     few: Vec<T>,
 }
 
@@ -126,7 +126,7 @@ impl<T: Pod + Keyed> Sorted<T> {
     }
 }
 
-/// A run that is being read.
+/// A sorted run of the temporary file that is being read.
 struct Run<'f, T> {
     file: &'f File,
     next: usize,

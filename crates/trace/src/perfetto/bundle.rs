@@ -29,20 +29,20 @@ const BY_INTERRUPT: u32 = 8;
 /// Waker id for an unknown waker that is a thread, not an interrupt.
 const NOBODY: u32 = u32::MAX;
 
-/// The bundles that are being filled, one per CPU.
+/// Collects kernel events for packets. Each CPU has packets of its own (Perfetto calls their content a bundle).
 pub struct Bundles<'r> {
     thread_table: &'r ThreadTable,
     boot_ns: u64,
     cpus: Vec<Bundle>,
 }
 
-/// The bundle of one CPU.
+/// The events that are collected for the next packet of one CPU.
 #[derive(Default)]
 struct Bundle {
     began_ns: u64,
     sched: CompactSched,
     names: HashMap<String, u32>,
-    /// Number of each thread's name, by thread id.
+    /// For each thread id, the position of the thread's name in the packet's table of names.
     named: HashMap<u32, u32>,
     events: Vec<FtraceEvent>,
     last_switch_ns: u64,
@@ -104,7 +104,8 @@ impl Bundle {
         self.sched.switch_timestamp.is_empty() && self.sched.waking_timestamp.is_empty() && !self.has_lost
     }
 
-    /// Returns the number of a thread's name. Threads with the same name share the number.
+    /// Returns the position of a thread's name in the packet's table of names. Adds the name if it is not there. Threads with the same name share
+    /// the entry.
     fn name(&mut self, thread_table: &ThreadTable, tid: u32) -> u32 {
         let Bundle { names, named, sched, .. } = self;
         *named.entry(tid).or_insert_with(|| {

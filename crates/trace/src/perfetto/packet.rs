@@ -34,7 +34,7 @@ pub(crate) fn put(out: &mut impl Write, packet: &TracePacket) -> io::Result<()> 
     out.write_all(&bytes)
 }
 
-/// Returns an empty packet of the sequence.
+/// Returns an empty packet of the sequence [`SEQUENCE`].
 pub(super) fn packet() -> TracePacket {
     TracePacket { trusted_packet_sequence_id: Some(SEQUENCE), sequence_flags: Some(NEEDED), ..TracePacket::default() }
 }

@@ -1,5 +1,5 @@
-//! Derives intervals of spinning from samples. A series of samples with the same result counts as an interval, from the
-//! first to the last.
+//! Derives intervals of spinning from samples. A sample tells whether the thread worked, or why it waited. A series of
+//! samples that tell the same counts as an interval, from the first sample to the last.
 //!
 //! A stretch is an interval in which a thread has one state. A stretch is reported when it ends, after the samples in
 //! it. Until then, the series in the stretch are kept in memory; a series takes the space of one sample.
@@ -12,8 +12,8 @@ use wire::Waiting;
 /// a virtual machine, a running thread is sampled every 5 ms, plus or minus a quarter.
 const NEAR_NS: u64 = 12_500_000;
 
-/// Maximum number of held series: 32 MB. A damaged file may contain samples that belong to no interval in which their
-/// thread ran. Series beyond the limit are not marked as spinning.
+/// Maximum number of series of samples in memory: 32 MB. A damaged file may contain samples that belong to no interval in
+/// which their thread ran. Series beyond the limit are not marked as spinning.
 const MOST: usize = 1 << 20;
 
 /// Returns the name of a spinning slice.
@@ -29,7 +29,7 @@ pub struct Spin {
     pub waiting: Waiting,
 }
 
-/// Consecutive samples with the same result.
+/// Consecutive samples of a thread that tell the same: the thread worked, or it waited for the same reason.
 struct Series {
     first_ns: u64,
     last_ns: u64,

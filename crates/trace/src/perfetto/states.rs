@@ -50,13 +50,14 @@ const SPINNING: u64 = 48;
 pub struct States<'r> {
     thread_table: &'r ThreadTable,
     boot_ns: u64,
-    /// Output state of each thread, by life number: threads that had the same id one after another are different lives.
+    /// For each thread, what has been written so far. The key is the number of the thread's life, because several threads may have had the same id,
+    /// one after another.
     lives: BTreeMap<u32, Life>,
     spins: Spins,
     batch: Vec<u8>,
 }
 
-/// The output state of a thread whose track exists.
+/// What has been written so far for one thread, whose track exists.
 struct Life {
     sequence: u32,
     /// Time of the last packet, nanoseconds.
