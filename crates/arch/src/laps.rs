@@ -24,7 +24,7 @@ pub enum Part {
     Loading,
     /// Attaching the programs to tracepoints.
     Attaching,
-    /// Starting the sampling clocks.
+    /// Starting the perf events that take samples.
     Sampling,
     /// Forking the program's process, which then waits for cox before its exec.
     Forking,
@@ -36,11 +36,11 @@ pub enum Part {
     Starting,
     /// The program runs.
     Running,
-    /// Reading the threads' clocks for the last time; for packing, restoring affinity masks.
+    /// Reading the times of the threads that still live; for packing, restoring affinity masks.
     Closing,
     /// Detaching from tracepoints, and reading the rest of the ring buffers.
     Detaching,
-    /// Reading the binaries in which samples lie.
+    /// Reading the programs and libraries that contain sampled addresses.
     Reading,
     /// Making the account and writing the report.
     Reporting,

@@ -44,7 +44,7 @@ pub enum BlockedIn {
     Descriptor,
 }
 
-/// Prints the reason and ends the process. For functions that only x86-64 has.
+/// Prints that cox does not run on this processor, and ends the process. Called in place of functions that only x86-64 has.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn refuse() -> ! {
     if let Err(why) = supported() {

@@ -61,8 +61,8 @@ impl Symboliser {
         }
     }
 
-    /// Counts samples. Must be called at least every 100 ms, so that the sampled processes still live. Reads their maps (once, and again after exec or
-    /// for a new address) and opens the sampled files, but does not read these files.
+    /// Counts samples. Must be called at least every 100 ms, so that the sampled processes still live. Reads their maps (once, and again after exec
+    /// or for a new address) and opens the sampled files, but does not read these files.
     ///
     /// Calls `each` with every sample and the number of its place, which is the index into [`waits`](Symboliser::waits). `each` is not
     /// called for lost samples.

@@ -80,7 +80,7 @@ macro_rules! dispatched_inside {
 #[macro_export]
 macro_rules! ours_or_dispatched {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
-        // rax holds no argument.
+        // rax may be overwritten, because it holds no argument.
         $crate::interposed! { $($(#[$doc])* $name {
             "mov rax, qword ptr [rip + cox_preload_word@GOTTPOFF]",
             "mov rax, qword ptr fs:[rax]",

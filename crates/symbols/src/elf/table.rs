@@ -35,8 +35,8 @@ impl Table {
         for symbol in symbols {
             let is_code = match symbol.kind() {
                 SymbolKind::Text => true,
-                // A symbol of unknown kind is a function if it belongs to a section: assembly code without `.type`. Other symbols of unknown kind are made
-                // by the linker.
+                // A symbol of unknown kind is a function if it belongs to a section: assembly code without `.type`. The linker makes the other
+                // symbols of unknown kind.
                 SymbolKind::Unknown => symbol.section_index().is_some(),
                 _ => false,
             };

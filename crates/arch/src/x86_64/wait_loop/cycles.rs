@@ -50,14 +50,14 @@ pub(super) fn small_cycles(code: &Code, limit: usize) -> Vec<Cycle> {
 
 struct Search<'a> {
     code: &'a Code,
-    /// The number of the region into which each instruction was last put.
+    /// For each instruction, the number of the last region that contained it. A region is the set of instructions in which loops are searched.
     member: Vec<u32>,
     /// The number of the current region.
     region: u32,
 }
 
 impl Search<'_> {
-    /// Makes `nodes` the current region.
+    /// Makes `nodes` the current region: only loops within these instructions are searched.
     fn enclose(&mut self, nodes: &[u32]) {
         self.region += 1;
         for &node in nodes {
@@ -69,8 +69,9 @@ impl Search<'_> {
         self.member[node as usize] == self.region
     }
 
-    /// Returns the components of `region` that are loops, by Kosaraju's algorithm: if instructions are taken in the reverse of the order in which a
-    /// depth-first search leaves them, those that lead to an instruction and are in no earlier component are that instruction's component.
+    /// Returns the components of `region` that are loops, by Kosaraju's algorithm. A depth-first search gives the order in which it leaves the
+    /// instructions; they are taken in the reverse order. The component of an instruction consists of all instructions that lead to it and that are
+    /// in no earlier component.
     fn components(&mut self, region: &[u32]) -> Vec<Vec<u32>> {
         self.enclose(region);
         let local = |node: u32| region.binary_search(&node).unwrap_or_default();

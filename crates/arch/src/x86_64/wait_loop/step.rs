@@ -104,7 +104,7 @@ impl<'a> Stepper<'a> {
                 Place::Elsewhere(address) => {
                     effects.addresses = effects.addresses.union(address);
                     if reads(used.access()) {
-                        // A load from a changing address is not a plain poll: it may be a list walk.
+                        // If the address changes from one iteration to the next, the load counts as work: the loop may walk a list.
                         let polled = Value { polled: true, work: address.tokens != 0, ..address };
                         loaded = loaded.union(polled);
                     }
@@ -157,8 +157,8 @@ impl<'a> Stepper<'a> {
         effects
     }
 
-    /// Executes a call. Only callees that relax can be followed. The registers that callees may change by the System V calling convention
-    /// become unknown.
+    /// Executes a call. The effect of a call is known only if the callee just pauses or gives up the CPU. The registers that a callee may change by
+    /// the System V calling convention become unknown.
     fn call(&self, instruction: &Instruction, state: &mut State, effects: &mut Effects) {
         match call_target(instruction).map(self.callee) {
             Some(Callee::Relaxes | Callee::Yields) => effects.relaxes = true,
@@ -238,7 +238,7 @@ impl<'a> Stepper<'a> {
 }
 
 enum Place {
-    /// A stack slot, by its location.
+    /// A stack slot; the number is its index among the locations (registers and slots).
     Slot(usize),
     /// Other memory, by its address.
     Elsewhere(Value),
@@ -247,11 +247,11 @@ enum Place {
 }
 
 enum Kind {
-    /// Moves or compares.
+    /// The instruction moves or compares values.
     Copy,
-    /// Adds a constant.
+    /// The instruction adds a constant.
     Step,
-    /// Anything else.
+    /// The instruction does anything else.
     Other,
 }
 
