@@ -79,8 +79,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Holds a process whose threads may be observed. Opens a pidfd first and then checks the pid, so that the check
-    /// refers to the process that the pidfd holds.
+    /// Opens a pidfd of a process whose threads may be observed. The pidfd is opened before the pid is checked, so that
+    /// the check refers to the process of the pidfd.
     ///
     /// # Errors
     /// The reason why the threads may not be observed.
@@ -106,7 +106,7 @@ pub(crate) fn unheld(error: Errno) -> String {
 pub struct Held(OwnedFd);
 
 impl Held {
-    /// Opens a process.
+    /// Opens a pidfd of a process.
     ///
     /// # Errors
     /// `ESRCH` when the process does not exist; other errors when no more processes can be held.

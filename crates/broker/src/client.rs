@@ -49,7 +49,7 @@ pub fn helper() -> Option<PathBuf> {
 /// An observation by eBPF in the helper process.
 pub struct RemoteObserver {
     helper: Helper,
-    /// Final clocks that arrived with ticks.
+    /// Final time accounts (clocks) of threads that have ended. The helper sent them when cox asked for new data (ticks).
     finals: Vec<Clock>,
     latencies_of_threads: bool,
 }
@@ -69,7 +69,7 @@ impl RemoteObserver {
         self.helper.ask(request, Some(pid)).map(|_| ())
     }
 
-    /// Asks for the whole record, except the final clocks, which are added to those that arrived before.
+    /// Asks for the whole record. Adds the time accounts (clocks) of ended threads to those that arrived before.
     fn record(&mut self, request: &Request, intake: &mut Intake) -> Result<Record, WatchError> {
         let mut answer = self.helper.ask(request, None)?;
         answer.move_into(intake);
@@ -131,9 +131,9 @@ impl Observer for RemoteObserver {
     }
 }
 
-/// Tries both kinds of programs in one helper process: first those that observe, then those that ring doorbells. A
-/// second process would count as another session of the user and take more memory. The inner result tells whether the
-/// helper can ring doorbells.
+/// Tries both kinds of eBPF programs in one helper process: first those that observe, then those that ring doorbells (wake
+/// standby threads). A second process would count as another session of the user and take more memory. The inner result tells
+/// whether the helper can ring doorbells.
 ///
 /// # Errors
 /// Same as [`RemoteObserver::new`], when the helper cannot observe. In that case, doorbells are not tried.

@@ -33,8 +33,8 @@ pub fn by_helper(wanted: Wanted) -> Result<Box<dyn Observer>, WatchError> {
     Ok(Box::new(RemoteObserver::new(&program, wanted)?))
 }
 
-/// Returns doorbells for processes of `cox run --overlap`: in this process if it may load eBPF programs, else in the
-/// helper.
+/// Returns doorbells, which wake standby threads in processes of `cox run --overlap`. This process loads the eBPF
+/// programs that ring them if it may, else the helper does.
 ///
 /// # Errors
 /// The reason why neither this process nor the helper can provide them.

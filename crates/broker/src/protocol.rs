@@ -18,7 +18,8 @@ use wire::{Clock, Cpu, Crew, LatencyCount, Living, Losses, Moment, Pair, PairSum
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
-/// Hash of struct sizes (not of the order of their fields: whoever changes the order raises [`VERSION`]) and of the number of a histogram's buckets. Distinguishes builds with different structs if the version was not changed.
+/// Hash of the struct sizes and of the number of a histogram's buckets. It distinguishes builds with different structs even if [`VERSION`] was not
+/// raised. It does not depend on the order of the fields: raise [`VERSION`] if you change the order.
 pub const LAYOUT: u32 = {
     let sizes = [
         size_of::<Clock>(),
@@ -101,11 +102,11 @@ pub enum Request {
     Snapshot,
     /// Stop observing, and send the whole record.
     Finish,
-    /// Load the eBPF programs that count runnable threads and ring doorbells (`watch::umt`).
+    /// Load the eBPF programs that count runnable threads and ring doorbells, which wake standby threads (`watch::umt`).
     Doorbells,
     /// Count the runnable threads of this process, and send pages and doorbells for it.
     Give(u32),
-    /// The process with this number, from [`Reply::Given`], has closed its connection.
+    /// The process with this number, from [`Reply::Given`], has closed its connection to cox.
     Over(u32),
     /// The process with this number has ended, and the number may be reused.
     Gone(u32),
@@ -144,7 +145,7 @@ pub enum Part {
     Samples = 1,
     /// Array of [`Moment`].
     Moments,
-    /// Array of [`Clock`], final values.
+    /// Array of [`Clock`]: the time accounts of threads that have ended.
     Finals,
     /// Array of [`Living`].
     Living,
@@ -233,7 +234,7 @@ pub struct Summary {
     pub latencies_of_programs: u64,
     /// Losses.
     pub losses: Losses,
-    /// Sum of the clocks for which the table had no room.
+    /// Sum of the time accounts (clocks) of threads for which the table had no room.
     pub unlisted: Clock,
 }
 

@@ -23,7 +23,7 @@ pub use ringing::Ringing;
 /// Minimum sampling period, nanoseconds: each sample costs the interrupted CPU some microseconds.
 const LEAST_SAMPLING_NS: u64 = 100_000;
 
-/// An observer whose final clocks can be taken at each tick.
+/// An observer from which the time accounts (clocks) of ended threads can be taken at each tick.
 pub trait Source: Observer {
     /// See [`BpfObserver::take_finals`].
     fn take_finals(&mut self) -> Vec<Clock>;
@@ -61,7 +61,7 @@ pub trait World {
     /// When the kernel or a limit refuses.
     fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError>;
 
-    /// Loads and attaches the programs that ring doorbells.
+    /// Loads and attaches the eBPF programs that ring doorbells (wake standby threads).
     ///
     /// # Errors
     /// When the kernel or a limit refuses.
@@ -73,7 +73,7 @@ pub trait World {
     /// The reason for the refusal.
     fn may_observe(&self, pid: u32) -> Result<(), String>;
 
-    /// Holds a process whose threads may be observed.
+    /// Opens a pidfd of a process whose threads may be observed.
     ///
     /// # Errors
     /// The reason why the threads may not be observed.
@@ -95,7 +95,7 @@ pub enum Dialogue {
     },
     /// The eBPF programs that keep thread snapshots are attached.
     Standing(Box<dyn Table>),
-    /// The eBPF programs that ring doorbells are attached.
+    /// The eBPF programs that ring doorbells (wake standby threads) are attached.
     Ringing(Ringing),
     /// The observation has ended, and its record was sent.
     Finished,
@@ -186,7 +186,8 @@ impl Dialogue {
             (Dialogue::Observing { source, cpu_before_ns }, Request::Snapshot) => {
                 let mut intake = Intake::default();
                 let record = source.snapshot(&mut intake)?;
-                // The final clocks are part of the record. Discard the copies, so that they are sent only once.
+                // The record contains the time accounts of ended threads. Discard the other copies, so that they are
+                // sent only once.
                 source.take_finals();
                 send_record(record, intake, *cpu_before_ns, send)?;
             }

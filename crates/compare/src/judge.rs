@@ -24,9 +24,9 @@ use crate::ranks::{Reach, is_higher, p_value};
 use crate::shift::Shift;
 use crate::stats::{Estimate, median_estimate};
 
-/// The budget for false alarms of the primary figure.
+/// Maximum probability of a false alarm for the primary figure (its budget).
 pub const PRIMARY: f64 = 0.035;
-/// The budget for false alarms of all other figures together.
+/// Maximum probability of a false alarm for all other figures together (their budget).
 pub const OTHERS: f64 = 0.004;
 /// If the smallest detectable change is larger than this, the verdict is not "no change" but "cannot tell".
 pub const COARSE: f64 = 0.10;
@@ -97,7 +97,8 @@ impl Verdict {
 
 /// Compares each group with the first.
 pub fn compare(figures: &[Series]) -> Vec<Compared> {
-    // All figures of a report come from the same runs, so the counting is done once per combination of group sizes.
+    // The distribution of the rank test depends only on the group sizes, which are mostly the same for all figures of a
+    // report. So it is computed once per combination of sizes.
     let mut known: BTreeMap<Vec<usize>, Vec<Reach>> = BTreeMap::new();
     let mut tests: Vec<Test> = Vec::new();
     for (figure, series) in figures.iter().enumerate() {
@@ -145,8 +146,8 @@ fn holm(tests: &mut [Test], budget: f64) -> bool {
         test.needed = budget / open as f64;
         so_far &= test.p <= test.needed;
         test.holds = so_far;
-        // Each comparison that is significant makes the test of the next one less strict. After the first that is not,
-        // all others fail.
+        // Each significant comparison makes the test of the next one less strict. After the first comparison that is
+        // not significant, all others fail.
         open -= usize::from(so_far);
     }
     so_far && !tests.is_empty()

@@ -39,7 +39,7 @@ const VARIABLE: &str = "COX_OVERLAP";
 /// The overlap engine.
 pub struct Overlapping {
     backend: Backend,
-    /// Whether child processes take part.
+    /// Whether cox also runs the tasks of child processes.
     children: bool,
     source: Option<Arc<Mutex<Source>>>,
     server: Option<RegistrationServer>,
@@ -54,7 +54,7 @@ pub struct Overlapping {
 pub struct Counted {
     /// How blocked threads were noticed.
     pub noticed: Noticed,
-    /// Whether processes could request doorbells.
+    /// Whether processes could request doorbells, which wake standby threads.
     pub has_doorbells: bool,
     /// Why a better backend was not used; `None` if the best one was used, or if the user had chosen the backend.
     pub passed_over: Option<String>,
@@ -65,7 +65,8 @@ pub struct Counted {
 }
 
 impl Overlapping {
-    /// Makes the engine. `backend`: how it notices blocked threads. `children`: whether child processes take part.
+    /// Makes the engine. `backend`: how it notices blocked threads. `children`: whether cox also runs the tasks of child
+    /// processes.
     #[must_use]
     pub fn new(backend: Backend, children: bool) -> Overlapping {
         Overlapping { backend, children, source: None, server: None, passed_over: None, unfit: None, sums: None }

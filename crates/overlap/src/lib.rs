@@ -1,4 +1,5 @@
-//! Overlap as an engine of a session: each process of the session can request doorbells, which ring when its threads block.
+//! Overlap as an engine of a session: each process of the session can request doorbells, which wake standby threads when its other threads
+//! block.
 //!
 //! Other crates do most of the work: `preload` and `tasks` in the program, `watch::umt` in the kernel. This engine loads the kernel's part,
 //! answers processes at a socket (`registration`), and finally adds up the counts of all of them.

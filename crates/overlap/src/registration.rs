@@ -144,7 +144,7 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
 /// The descriptors that end the server when they become ready.
 struct ShutdownFds {
     close: Arc<OwnedFd>,
-    /// Hangs up when the process that rings doorbells has ended.
+    /// Hangs up when the process that rings doorbells (wakes standby threads) has ended.
     lifeline: Option<OwnedFd>,
 }
 
@@ -181,8 +181,8 @@ fn answer_all(listener: &OwnedFd, shutdown: &ShutdownFds, nonce: [u8; 16], sourc
             return;
         }
         if shutdown.lifeline.is_some() && ready.last() == Some(&true) {
-            // The process that rang the doorbells has ended. Returning closes the connections, which tells the clients that the session is
-            // over.
+            // The process that rang the doorbells (woke standby threads) has ended. Returning closes the connections, which tells the
+            // clients that the session is over.
             return lock(source).is_lost();
         }
         let mut at = 0;

@@ -18,7 +18,8 @@ use crate::sums::Sums;
 
 /// Creates the pages of each process that requests them, and sums up the counts in them.
 pub struct Source {
-    /// BPF's doorbells. `None`: the processes themselves write their pages, which are plain memory.
+    /// Doorbells, with which BPF wakes standby threads. `None`: without BPF, the processes themselves write their pages, which are plain
+    /// memory.
     bells: Option<Box<dyn Doorbells>>,
     /// How blocked threads are noticed.
     pub how: How,
@@ -70,7 +71,8 @@ impl Source {
         Ok(Source::new(Some(ebpf::doorbells()?), How::Bpf))
     }
 
-    /// Makes a source that uses the kernel's records of switches, if this user may have them.
+    /// Makes a source for processes that learn of blocked threads from perf's records of context switches. Fails if this user may not open
+    /// such records.
     pub fn records(how: How) -> Result<Source> {
         umt_client::records::probe().context(
             "the kernel does not let a program record its own context switches (perf events). Fix: sysctl kernel.perf_event_paranoid=2, \
@@ -174,7 +176,8 @@ impl Source {
         self.past.clone()
     }
 
-    /// Returns a descriptor that hangs up when the process that rings doorbells ends. `None`: no process rings, or this process does.
+    /// Returns a descriptor that hangs up when the process that rings doorbells (wakes standby threads) ends. `None`: no process rings
+    /// them, or cox itself does.
     pub fn lifeline(&self) -> io::Result<Option<OwnedFd>> {
         let lifeline = self.bells.as_ref().and_then(|bells| bells.lifeline());
         lifeline.map(|fd| fd.try_clone_to_owned()).transpose()

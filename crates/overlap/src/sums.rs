@@ -20,15 +20,16 @@ ledger::figures! {
         thread_data: u64, sum;
         /// Processes without standbys, because their threads are bound to places.
         bound: u64, sum;
-        /// Processes without standbys, because BPF did not report that their first thread blocked, which each process tests first.
+        /// Processes without standbys, because BPF did not report that their first thread blocked. Each process tests this before it
+        /// creates standbys.
         unseen: u64, sum;
         /// Number of cases in which two tasks were given the same thread number.
         shared_numbers: u64, sum;
-        /// Teams with queues that BPF cannot read.
+        /// OpenMP teams whose task queues BPF cannot read.
         unshared: u64, sum;
         /// Processes whose request for doorbells was refused.
         refused: u64, sum;
-        /// 1 if the process that wakes standbys (rings their doorbells) ended before the session was over.
+        /// 1 if the process that wakes the standby threads ended before the session did.
         lost: u64, sum;
         /// Processes that have written impossible numbers to their page; none of the numbers in that page is counted.
         impossible: u64, sum;
@@ -46,7 +47,8 @@ pub struct Sums {
     pub error: Option<i32>,
     /// Why the last refused request was refused.
     pub refusal: Option<String>,
-    /// Numbers of rings by BPF, divided by the time from the ring to the first task: class n begins at 2^(n/4) µs.
+    /// Histogram of the time from BPF's ring of a doorbell (the wake-up of a standby) to the standby's first task. Class n begins at
+    /// 2^(n/4) µs.
     pub heard: Vec<u64>,
 }
 
@@ -130,7 +132,8 @@ impl Sums {
             && self.error.is_none_or(|error| error <= LAST_ERRNO)
     }
 
-    /// Returns a quantile of the time from a ring to the first task, in microseconds. `None`: no standby was rung.
+    /// Returns a quantile of the time from the wake-up of a standby by BPF to its first task, in microseconds. `None`: BPF woke no
+    /// standby.
     #[must_use]
     pub fn delay_us(&self, part: f64) -> Option<f64> {
         let all = self.heard.iter().fold(0u64, |all, count| all.saturating_add(*count));

@@ -54,7 +54,7 @@ impl LaunchError {
     }
 }
 
-/// A forked child that waits at the gate.
+/// A forked child that waits before its exec, until cox opens the gate (a pipe).
 pub struct Child {
     process: Running,
     gate: OwnedFd,
@@ -62,7 +62,7 @@ pub struct Child {
     program: OsString,
 }
 
-/// A child that has passed the gate.
+/// A child that cox has let continue to its exec.
 pub struct Running {
     pid: Pid,
     pidfd: OwnedFd,
@@ -104,8 +104,8 @@ impl Child {
         self.process.pid()
     }
 
-    /// Waits until the child sleeps at the gate. Observers may enrol it only then: they count its time from its next
-    /// switch-in, which must be the one after the gate opens.
+    /// Waits until the child sleeps in its read of the gate (a pipe). Observers may start to track the child only then:
+    /// they count its time from its next switch-in, which must be the one after the gate opens.
     fn wait_until_at_gate(&self) -> Result<()> {
         let task = Task::process(&Root::live(), self.pid());
         loop {
@@ -117,7 +117,7 @@ impl Child {
         }
     }
 
-    /// Opens the gate and waits until the exec has succeeded or failed.
+    /// Lets the child continue, and waits until its exec has succeeded or failed.
     ///
     /// # Errors
     /// [`LaunchError`] when the program cannot be executed.

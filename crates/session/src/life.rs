@@ -154,7 +154,7 @@ fn rehearse(launches: &[Launch], signals: &Signals) -> Result<()> {
     Ok(())
 }
 
-/// Starts all programs. If one of them fails to exec after all, the others, which have just started, are killed.
+/// Lets all programs start. If the exec of one of them fails, the programs that have already started are killed.
 fn let_go(children: Vec<Child>) -> Result<Vec<(Running, u64)>> {
     let mut running: Vec<(Running, u64)> = Vec::new();
     for child in children {

@@ -10,7 +10,8 @@ use wire::umt::BELLS;
 use super::{Answer, Helper, SHORT_PATIENCE_S, malformed};
 use crate::protocol::Request;
 
-/// The doorbells of a session. The helper process creates their pages and ring buffers.
+/// The doorbells of a session, with which eBPF wakes standby threads. The helper process creates their pages and ring
+/// buffers.
 pub struct RemoteDoorbells {
     helper: Helper,
 }
@@ -45,7 +46,7 @@ impl Doorbells for RemoteDoorbells {
         Ok(Given { process, said, seen, bells })
     }
 
-    /// Does nothing: the helper prepares by itself after each answer.
+    /// Does nothing: the helper prepares the pages of the next process by itself after each answer.
     fn prepare(&mut self) -> Result<(), WatchError> {
         Ok(())
     }

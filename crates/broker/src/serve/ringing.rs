@@ -1,4 +1,4 @@
-//! Doorbells on the server side: keeps the processes that have doorbells, by number.
+//! Doorbells (they wake standby threads) on the server side: the list of processes that have doorbells, by number.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -34,10 +34,9 @@ impl Ringing {
         let no_target = |why| WatchError::NoTarget { pid, why };
         let held = world.hold(pid).map_err(no_target)?;
         let given = self.bells.give(pid)?;
-        // Check again, because the process may have executed a program that may not be observed. `give` has visited all
-        // threads of the process. If the process executes a program after that, eBPF stops tracking it. If it has executed
-        // one before that, this check finds it. The pid may also belong to another process by now. That process would be
-        // counted on pages that nobody reads.
+        // Check again, because the process may meanwhile have executed a program that may not be observed. If it did so
+        // before eBPF tracked its threads (`give`), this check finds it. If it does so later, eBPF stops tracking it. The
+        // pid may also belong to another process by now; then the counts of that process go to pages that nobody reads.
         if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
             self.bells.over(given.process);
             self.refused.push((given.process, held));
@@ -71,8 +70,8 @@ impl Ringing {
         self.given.get(&process).ok_or(Failure::Ended(Malformed.into()))
     }
 
-    /// Prepares for the next process while no request waits. If there are too many processes, the next `give` returns
-    /// the error.
+    /// Prepares the pages and doorbells of the next process while no request waits. If there are too many processes, the
+    /// next `give` returns the error.
     pub(super) fn prepare(&mut self) {
         let _ = self.bells.prepare();
     }
