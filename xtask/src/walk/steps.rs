@@ -112,7 +112,7 @@ fn scripted(who: Who, text: &str) -> Result<Vec<Step>> {
                 Some((name, "container)")) => (name, Who::Container),
                 Some((_, other)) => bail!("line {}: unknown user '{other}'", number + 1),
             };
-            ensure!(!steps.iter().any(|step| step.name == name), "line {}: a second step '{name}'", number + 1);
+            ensure!(!steps.iter().any(|step| step.name == name), "line {}: two steps are called '{name}'", number + 1);
             let name = name.to_owned();
             steps.push(Step { name, who, folder: ".", script: String::new(), limit: STEP_LIMIT, of_readme: false });
         } else if let Some(step) = steps.last_mut() {

@@ -32,7 +32,7 @@ pub fn views() -> [String; 7] {
     [
         configuration("What each thread does: it runs, waits for a CPU, or is blocked.", &states, None),
         configuration(
-            "Causes of blocking: only threads that are blocked, by what they are blocked on.",
+            "Causes of blocking: what each blocked thread waits for. Threads that are not blocked are not shown.",
             &blocked,
             None,
         ),

@@ -51,7 +51,8 @@ impl Counters {
             let counter = Some(CounterDescriptor { unit_name: Some((*unit).to_owned()) });
             TrackDescriptor { uuid: Some(uuid), name: Some((*name).to_owned()), counter, ..TrackDescriptor::default() }
         };
-        let lost = TrackDescriptor { uuid: Some(LOST), name: Some("lost by cox".into()), ..TrackDescriptor::default() };
+        let lost =
+            TrackDescriptor { uuid: Some(LOST), name: Some("trace events lost".into()), ..TrackDescriptor::default() };
         let all = (1..).zip(&LINES).map(describe).chain([lost]);
         all.map(|descriptor| TracePacket { track_descriptor: Some(descriptor), ..packet() }).collect()
     }
