@@ -92,7 +92,7 @@ fn spinning_threads_take_turns_and_the_figures_add_up() {
     assert!(spinning > 0.0 && spinning < 1.0, "{report}");
     let log = fs::read_to_string(&moves).unwrap();
     assert!(
-        log.contains("the thread is new") && log.contains("the least served thread on its old and new CPU is"),
+        log.contains("the thread is new") && log.contains("the threads on its old and new CPU differ in progress by"),
         "{log}"
     );
     // Coming and ending are no moves.

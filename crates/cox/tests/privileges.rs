@@ -288,7 +288,7 @@ fn doctor_starts_the_helper_once() {
     drop(others);
     let text = on_one_line(&ran.text());
     assert!(ran.code == 0 && text.contains("by cox-observe for this user's threads"), "{text}");
-    assert!(text.contains("doorbells for --overlap=bpf, too"), "{text}");
+    assert!(text.contains("can also wake standby threads for --overlap=bpf"), "{text}");
     assert_eq!(fs::read_to_string(starts).unwrap(), "started\n");
 }
 

@@ -69,8 +69,8 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
     let mut all: Vec<String> = counted.passed_over.iter().cloned().collect();
     if counted.has_doorbells && sums.counts.processes == 0 {
         all.push(
-            "no process asked for doorbells: neither the program nor its child processes started a parallel region of gcc's libgomp.so; programs \
-             that are linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
+            "no process asked cox to wake standby threads: neither the program nor its child processes started a parallel region of gcc's \
+             libgomp.so; programs that are linked statically, or to LLVM's libomp or Intel's libiomp5, cannot be taken over"
                 .to_owned(),
         );
     }
@@ -105,7 +105,10 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
     all.extend(reasons.into_iter().filter(|(count, _)| *count > 0).map(|(_, why)| why.to_owned()));
     all.extend(not_made(sums));
     all.extend(sums.refusal.as_ref().map(|why| {
-        format!("{} of the processes that asked for doorbells ran without standby threads: {why}", sums.reasons.refused)
+        format!(
+            "{} of the processes that asked cox to wake standby threads ran without them: {why}",
+            sums.reasons.refused
+        )
     }));
     all
 }

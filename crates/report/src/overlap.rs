@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn without_standbys_there_is_only_why() {
-        let why = "no process asked for doorbells".to_owned();
+        let why = "no process asked cox to wake standby threads".to_owned();
         let none = OverlapReport { cpus: 2, diagnostics: vec![why.clone()], ..Default::default() };
         assert_eq!(none.lines(), [why]);
         assert!(none.heading().contains("no doorbells"));

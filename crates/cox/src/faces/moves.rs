@@ -11,7 +11,7 @@ pub fn moves(summary: &Summary) -> String {
             Some((cpu, why)) => {
                 let why = match why {
                     Why::Behind(ns) => {
-                        format!("the least served thread on its old and new CPU is {:.3} ms behind", ns as f64 / 1e6)
+                        format!("the threads on its old and new CPU differ in progress by {:.3} ms", ns as f64 / 1e6)
                     }
                     Why::Spins => "a thread on its old or new CPU waits in a loop".to_owned(),
                     Why::SlotFree => "its old or new CPU had no thread to run".to_owned(),

@@ -98,7 +98,10 @@ fn page(
     let waited_ns = ours.wake_delay_ns.saturating_add(ours.preempt_wait_ns);
     let idle_ns = u64::from(cpus).saturating_mul(window_ns).saturating_sub(ours.run_ns);
     let percent = |ns: u64| 100.0 * ns as f64 / window_ns.max(1) as f64;
-    let mut page = format!("Of {:.3} s, from the first switch to the last one:\n", window_ns as f64 / 1e9);
+    let mut page = format!(
+        "The recording covers {:.3} s, from the first context switch to the last. Of this time:\n",
+        window_ns as f64 / 1e9
+    );
     let theirs_are = [
         ("migration", theirs.migration_ns, "wait time + sch delay of lines with a migration during the wait"),
         ("context switch", theirs.switch_ns, "wait time + sch delay of all lines except idle ones"),

@@ -82,7 +82,7 @@ fn status(knob_io: &dyn KnobIo, journals: &JournalFolder, text: &mut String) -> 
         let state = if entry.alive { "" } else { ", which has ended" };
         writeln!(
             text,
-            "{} and of threads created since by its process: originally it was {}",
+            "{}, and of threads that its process has created since: originally it was {}",
             births.knob, births.original
         )?;
         let (engine, session) = (&births.engine, session(entry));

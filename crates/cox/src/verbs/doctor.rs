@@ -67,8 +67,8 @@ fn try_out(features: &mut [Feature]) {
 /// Returns a text that says whether `cox run --overlap=bpf` works, too.
 fn doorbells(tried: Result<(), WatchError>) -> String {
     match tried {
-        Ok(()) => "doorbells for --overlap=bpf, too".into(),
-        Err(error) => format!("no doorbells for --overlap=bpf: {error}"),
+        Ok(()) => "can also wake standby threads for --overlap=bpf".into(),
+        Err(error) => format!("cannot wake standby threads for --overlap=bpf: {error}"),
     }
 }
 

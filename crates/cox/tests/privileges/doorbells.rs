@@ -70,7 +70,7 @@ fn tasks_that_wait_are_let_go_by_ebpf() {
     }
     let doctor = run(&mut users.installed.command(&[&users.installed.cox(), "doctor"]));
     let text = on_one_line(&doctor.text());
-    assert!(text.contains("doorbells for --overlap=bpf, too"), "{text}");
+    assert!(text.contains("can also wake standby threads for --overlap=bpf"), "{text}");
 }
 
 #[test]
