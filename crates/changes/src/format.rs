@@ -25,7 +25,7 @@ pub struct Header {
     pub command: String,
 }
 
-/// A knob that a session has taken.
+/// A change of a knob, as a line of the journal: the original value, and the values that the session may set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The engine that asked for the change.

@@ -146,7 +146,7 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
     Ok(Content::Record(record, damage))
 }
 
-/// Adds the announcement of a line to the record.
+/// Adds the change that a line of the journal announces to the record.
 fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     match serde_json::from_slice::<Line<Header, Change>>(line).map_err(|error| error.to_string())? {
         Line::Change(change) => record.changes.push(change),

@@ -14,8 +14,9 @@ pub struct ChangeRequest {
     pub knob: Knob,
     /// The values that the engine wants to set.
     pub claim: Claim,
-    /// For a thread created after its process was adopted: the threads from which it may have inherited a session's
-    /// value, nearest first: its creator, then the leader of its process. Empty for a thread that existed before.
+    /// The threads from which the knob's thread may have inherited a session's value, nearest first: its creator,
+    /// then the first thread of its process (the leader). Empty if the thread existed before its process was
+    /// journaled by [`Session::adopt`](crate::Session::adopt).
     ///
     /// The first of these threads on which a session has a claim decides. If the claim covers the value that the new
     /// thread has, the new thread has inherited it from the session, and gets the same original as that thread.

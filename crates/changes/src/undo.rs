@@ -100,7 +100,7 @@ pub fn undo(knob_io: &dyn KnobIo, changes: &[Change], held: &BTreeSet<Knob>) -> 
     undone
 }
 
-/// The value that a knob was found with.
+/// What kind of value a knob had when cox checked whether to restore it.
 pub(crate) enum Found {
     /// The original value.
     Original,

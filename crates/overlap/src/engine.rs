@@ -21,7 +21,7 @@ pub enum Backend {
     /// The best that works: bpf, else perf, else standby-idle.
     #[default]
     Auto,
-    /// eBPF rings a doorbell when a thread blocks while tasks are pending.
+    /// eBPF wakes a standby (a sleeping worker) when a thread blocks while tasks are pending.
     Bpf,
     /// The kernel writes a perf record at each switch-out, and that wakes a standby (a sleeping worker). Needs no privileges.
     Perf,

@@ -24,7 +24,7 @@ pub struct Source {
     /// How blocked threads are noticed.
     pub how: How,
     clients: Vec<Client>,
-    /// Number of the next process without BPF's doorbells.
+    /// Number of the next process that registers. Not used with BPF, which assigns the numbers itself.
     next: u32,
     /// Sums over the processes that have ended, and the number of refused requests.
     past: Sums,

@@ -1,4 +1,5 @@
-//! One run of `cox run`: observes a program and reports; also packs it or overlaps its tasks, if requested.
+//! One run of `cox run`: observes a program and reports. If requested, also packs it, or runs its tasks in
+//! cox's runtime (`--overlap`).
 
 use anyhow::{Error, Result};
 use outputs::diagnostics::{chain, say};
