@@ -13,7 +13,7 @@ pub enum Error {
     /// carried out.
     #[error("{knob}: {one} wants {one_wants}, {other} wants {other_wants}; leave one of them out")]
     Conflict {
-        /// The knob that both want to change.
+        /// The knob that both engines want to change.
         knob: Box<Knob>,
         /// The engine that asked first.
         one: String,
@@ -29,9 +29,9 @@ pub enum Error {
     Held {
         /// The knob.
         knob: Box<Knob>,
-        /// The session's process.
+        /// Process of the session that holds the knob.
         pid: u32,
-        /// The session's command line.
+        /// Command line of the session that holds the knob.
         command: String,
     },
     /// The kernel accepted the write but shows another value.
@@ -63,7 +63,7 @@ pub enum Error {
     /// The session has ended, so nothing may be changed through it any more.
     #[error("{0}: the session has ended")]
     Ended(Box<Knob>),
-    /// The change must not be made, because the original could not be restored.
+    /// The change must not be made, because the original value could not be restored afterwards.
     #[error(
         "{knob}: not set to {wanted}, because it could not be put back without CAP_SYS_NICE or a higher limit ({limit})"
     )]
@@ -102,7 +102,7 @@ pub enum Error {
     /// A session of a later version of this program is running.
     #[error("{} belongs to a running session of a later version of cox (format {format}): end that session first", path.display())]
     Newer {
-        /// The journal of that session.
+        /// The journal of the running session.
         path: PathBuf,
         /// The format of the journal.
         format: u32,

@@ -53,7 +53,7 @@ impl KnobHandle {
         Ok(KnobHandle { knob: change.knob.clone(), terms, writer: knob_io.writer(&change.knob)?, gate })
     }
 
-    /// Returns the knob.
+    /// Returns the knob that this handle sets.
     #[must_use]
     pub fn knob(&self) -> &Knob {
         &self.knob

@@ -195,7 +195,7 @@ impl JournalFolder {
         self.look_without(knob_io, None)
     }
 
-    /// Returns all journals except the one at `path`. That one is not read, because a long journal takes
+    /// Returns all journals except the one at `path`, which is not read because reading a long journal takes
     /// milliseconds.
     ///
     /// # Errors

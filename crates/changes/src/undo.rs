@@ -42,7 +42,7 @@ impl Undone {
 pub struct Left {
     /// The knob.
     pub knob: Knob,
-    /// The reason: somebody else has set it, or the kernel's error.
+    /// Why the knob was not restored: somebody else has set it, or the kernel returned an error.
     pub reason: String,
     /// True if somebody else has set the knob.
     pub is_theirs: bool,

@@ -13,7 +13,7 @@ use crate::stats::{median, quantile, sorted};
 /// The pairwise differences of two groups, relative to the first.
 #[derive(Clone, Debug)]
 pub struct Shift {
-    /// In ascending order: differences of logarithms or of values.
+    /// Pairwise differences of logarithms or of values, in ascending order.
     differences: Vec<f64>,
     scale: Scale,
 }

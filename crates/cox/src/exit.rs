@@ -18,7 +18,8 @@ pub fn after(ended: &Ended, failed: bool) -> u8 {
     }
 }
 
-/// Returns `code` if packing restored everything. Otherwise reports what is still changed, and returns 1 instead of a `code` of 0.
+/// Returns `code` if packing restored everything. Otherwise prints what is still changed, and returns 1 if `code` is 0, else
+/// `code`.
 pub fn undone_or(code: u8, summary: &Summary) -> u8 {
     if !summary.unrestored {
         return code;

@@ -14,7 +14,7 @@ pub struct Refused {
     pub error: clap::Error,
     /// The full name of the command whose arguments were being parsed, as in `cox pack set`.
     command: String,
-    /// Definition of that command.
+    /// Definition of the command whose arguments were being parsed.
     refuses: Command,
 }
 

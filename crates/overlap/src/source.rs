@@ -38,12 +38,12 @@ pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
 /// A client: a process that has a number.
 struct Client {
     process: u32,
-    /// `None`: the pages could not be mapped, and the process did not get them.
+    /// The pages of the process. `None`: they could not be mapped, and the process did not get them.
     pages: Option<Pages>,
     since: Instant,
     /// An open handle of the process; or the error of opening it.
     handle: Result<Held, Errno>,
-    /// `None`: the client is connected.
+    /// When the client disconnected; `None` while it is connected.
     hung_up: Option<Instant>,
 }
 
@@ -183,7 +183,7 @@ impl Source {
         lifeline.map(|fd| fd.try_clone_to_owned()).transpose()
     }
 
-    /// Notes that the process that rings doorbells has ended.
+    /// Notes that the process that rings doorbells (wakes standby threads) has ended.
     pub fn is_lost(&mut self) {
         self.past.reasons.lost = 1;
     }

@@ -50,7 +50,7 @@ impl Findings {
     }
 }
 
-/// An engine of any type.
+/// The interface of an engine without its associated types, so that engines of different types fit into one list.
 trait Part {
     fn name(&self) -> &'static str;
     fn probe(&mut self, target: &Target) -> Result<()>;
@@ -183,8 +183,8 @@ impl Engines {
         self.members.iter().any(|member| member.failed.is_none())
     }
 
-    /// Returns the descriptors of the working engines. Those of failed engines are left out, because nothing would read
-    /// them.
+    /// Returns the descriptors of the engines that have not failed. Those of failed engines are left out, because
+    /// nothing would read them.
     pub(crate) fn readiness(&self) -> Vec<BorrowedFd<'_>> {
         self.members
             .iter()
@@ -206,7 +206,7 @@ impl Engines {
         alive
     }
 
-    /// Returns the snapshots of the working engines.
+    /// Returns the snapshots of the engines that have not failed.
     pub(crate) fn snapshot(&mut self) -> Findings {
         let mut findings = Findings::default();
         self.each(|part| {
@@ -242,7 +242,7 @@ impl Engines {
         Findings(self.members.into_iter().map(finding).collect())
     }
 
-    /// Calls `act` for each working engine.
+    /// Calls `act` for each engine that has not failed.
     fn each(&mut self, mut act: impl FnMut(&mut dyn Part) -> Result<()>) {
         for Member { part, failed } in self.members.iter_mut().filter(|member| member.failed.is_none()) {
             *failed = act(part.as_mut()).err();
