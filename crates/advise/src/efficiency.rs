@@ -16,16 +16,16 @@
 
 use crate::evidence::Evidence;
 
-/// Parallel efficiency, and whether it relates to threads or to CPUs. Each metric is from 0 to 1; 1 is best.
+/// Parallel efficiency, and whether it is computed for worker threads or for CPUs. Each metric is from 0 to 1; 1 is best.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Efficiency {
     /// Parallel efficiency.
     pub parallel: f64,
-    /// The resource to which parallel efficiency relates.
+    /// The resource for which parallel efficiency is computed.
     pub of: Base,
 }
 
-/// The resource to which parallel efficiency relates: worker threads, or CPUs. Parallel efficiency is the used part of this resource.
+/// The resource for which parallel efficiency is computed: worker threads or CPUs. Parallel efficiency is the part of it that did useful work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Base {
     /// The program's worker threads, if there is a CPU for each of them.
@@ -49,7 +49,7 @@ impl Efficiency {
         if !is_one || !evidence.sees.spin || threads < 2 || evidence.concurrency.wall_ns == 0 {
             return None;
         }
-        // If there was no space for some threads' final accounts, some worker threads may be missing here. The metrics then relate to CPUs.
+        // If there was no space for some threads' final accounts, worker threads may be missing here. Parallel efficiency is then computed for CPUs.
         if threads as f64 > cpus || evidence.account.lost.finals > 0 {
             let parallel = (evidence.sums.work_ns() as f64 / (cpus * evidence.wall_ns)).min(1.0);
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });

@@ -137,7 +137,7 @@ pub enum Why {
     Failed,
 }
 
-/// The type of the data in an answer. Each part is an array of one plain struct.
+/// The type of the data in an answer: an array of structs of one type, or a single struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Part {
@@ -166,7 +166,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Each part with the size of one of its structs, bytes.
+    /// For each type of data: the size of one struct, bytes.
     const SIZES: [(Part, usize); 11] = [
         (Part::Samples, size_of::<Sample>()),
         (Part::Moments, size_of::<Moment>()),

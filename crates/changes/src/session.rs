@@ -50,10 +50,10 @@ impl<'h> Session<'h> {
         command: &str,
         guardian: impl FnOnce(&Path) -> Result<Option<Guardian>, Error>,
     ) -> Result<Session<'h>, Error> {
-        // The guardian is started before the journal is created: otherwise, a kill between the two would leave a
-        // journal without a guardian.
         journals.refuse_foreign()?;
         let path = journals.journal(pid);
+        // The guardian is started before the journal is created: otherwise, a kill between the two would leave a
+        // journal without a guardian.
         let guardian = guardian(&path)?;
         let lock = journals.lock()?;
         let mut inherited = Vec::new();

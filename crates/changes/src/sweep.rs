@@ -1,5 +1,5 @@
-//! Restores threads that were never taken: they were created with a session's value, and the session has not seen
-//! them (yet).
+//! Restores threads of which the session never took control: they inherited a value that the session had set for their
+//! creator, and the session has not seen them (yet).
 //!
 //! The session has announced, for their process, what a new thread may inherit. So once the announced knobs are
 //! restored, every thread of the process whose value is still within the claim has inherited it from the session.
@@ -12,9 +12,10 @@ use crate::knob::{Knob, Thread};
 use crate::knob_io::KnobIo;
 use crate::undo::{Found, Left, Undone, put_back};
 
-/// Maximum number of passes over a process. A thread with the session's value may create another one before it is
-/// restored; the next pass finds the new one. Further passes are needed only while threads end right after they have
-/// created another one. A pass over known threads costs one listing.
+/// Maximum number of passes over the threads of a process. A thread that inherited a value from the session may create
+/// another thread before the sweep has restored it. The new thread then inherits the value too, and the next pass finds
+/// it. The sweep ends with the first pass that finds no such thread. If all threads are known from earlier passes, a
+/// pass costs one listing of the process's threads.
 const LOOKS: usize = 50;
 
 /// Restores knobs of threads that have inherited a value from the session. `births` names the processes, and the
@@ -42,8 +43,9 @@ pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, u
     }
 }
 
-/// Checks all threads that are not in `seen`. Returns whether there may be more: a thread had the session's value, or
-/// ended before it could be read, and may have created another one since the listing.
+/// Makes one pass: checks all threads that are not in `seen`. Returns whether another pass is needed: a thread had a
+/// value inherited from the session, or ended before it could be read, and may have created another thread since the
+/// listing.
 fn look(
     knob_io: &dyn KnobIo,
     leader: Thread,

@@ -1,4 +1,4 @@
-//! The report's section on overlap, from the engine's counts and the observation.
+//! Makes the report's section on overlap, from the overlap engine's counts and the account of the observed threads.
 
 use ledger::account::{Account, Thread};
 use ledger::figures::{Amount, ByCause};
@@ -14,8 +14,9 @@ const STANDBY: &str = "cox-standby";
 /// Name of the preload library's threads of the idle class. Their waiting for a CPU delays no work.
 const SENTINEL: &str = "cox-sentinel";
 
-/// Makes the section. The account has the times that threads ran and were blocked; the engine has the counts and reasons. `cpus`: the
-/// number of CPUs that the program may use.
+/// Makes the report's section on overlap. `counted`: the overlap engine's counts of tasks, blocks and wake-ups, and the reasons why there
+/// were fewer standbys than possible. `account`: how long threads ran, waited for a CPU, and were blocked. `cpus`: the number of CPUs that
+/// the program may use.
 #[must_use]
 pub fn report(counted: &Counted, account: &Account, cpus: u64) -> OverlapReport {
     let sums = &counted.sums;
@@ -44,8 +45,8 @@ fn is_standby(thread: &&Thread) -> bool {
     thread.comm == STANDBY
 }
 
-/// Returns blocked time by cause, the longest first. Threads wait for tasks in futex, and standbys at their doorbells in poll: these causes
-/// are left out, because such a wait delays no work.
+/// Returns blocked time by cause, the longest first. Two kinds of blocked time are left out, because they delay no work: futex waits, in
+/// which threads wait for tasks; and the standbys' time in poll, in which they wait at their doorbells.
 fn blocked<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<Blocked> {
     let mut sums = ByCause::default();
     for thread in threads {

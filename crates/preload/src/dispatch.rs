@@ -56,9 +56,9 @@ interposed_by_ours! {
     GOMP_taskloop_ull => entries::taskloop_ull, else Called::create_tasks;
     /// Waits for the task's children.
     GOMP_taskwait => entries::taskwait, else Called::to_libgomp;
-    /// Waits for the current task's children whose `depend` clauses match these dependences.
+    /// Waits for those children of the current task whose `depend` clauses match the dependences passed here.
     GOMP_taskwait_depend => entries::taskwait_depend, else Called::to_libgomp;
-    /// Makes later children of the current task wait for its earlier children, if their `depend` clauses match these dependences.
+    /// Creates an empty task with the dependences passed here: later children that depend on it wait for the earlier ones it depends on.
     GOMP_taskwait_depend_nowait => entries::taskwait_depend_nowait, else Called::to_libgomp;
     /// Lets another task run before the current task continues.
     GOMP_taskyield => entries::taskyield, else Called::to_libgomp;

@@ -107,7 +107,7 @@ unsafe extern "C" fn parallel_begin(
 ) {
     if let Some(slot) = memory::thread_slot() {
         note_seen(LIBOMP);
-        // SAFETY: the word of the region that is reserved for the tool.
+        // SAFETY: points to the word that the runtime reserves for the tool in each region.
         unsafe { *region = slot.phases.load(Ordering::Relaxed).wrapping_add(1) };
     }
 }
@@ -124,10 +124,10 @@ unsafe extern "C" fn implicit_task(
         return;
     }
     if threads < 2 {
-        // SAFETY: the word of the region that is reserved for the tool; no other thread works in this region.
+        // SAFETY: points to the word that the runtime reserves for the tool in each region; no other thread works in this region.
         unsafe { *region = 0 };
     } else if let Some(slot) = memory::thread_slot() {
-        // SAFETY: the word of the region that is reserved for the tool.
+        // SAFETY: points to the word that the runtime reserves for the tool in each region.
         memory::begin_share(slot, unsafe { *region });
     }
 }
@@ -145,7 +145,7 @@ unsafe extern "C" fn sync_region_wait(
     }
     let Some(slot) = memory::thread_slot() else { return };
     match endpoint {
-        // SAFETY: null, or the word of the region that is reserved for the tool. The word is 0 if the region has one thread.
+        // SAFETY: null, or points to the word that the runtime reserves for the tool in each region. The word is 0 if the region has one thread.
         BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
         // Does nothing if the arrival at the barrier was not recorded.
         END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}

@@ -130,8 +130,8 @@ fn all() -> impl Iterator<Item = &'static Library> {
     std::iter::once(&GLOBAL).chain(&OTHERS)
 }
 
-/// Whether all callers use the global library, or each caller's library has to be found; the first call decides. A global libgomp that is loaded
-/// after the first call is used only by new callers: earlier callers are bound to their library.
+/// Whether all callers use the OpenMP library in the global scope, or each caller's library has to be found. The first call decides. If libgomp is
+/// loaded into the global scope after the first call, only new callers use it: earlier callers keep their library.
 static SCOPE: AtomicU32 = AtomicU32::new(UNDECIDED);
 const UNDECIDED: u32 = 0;
 const BEING_DECIDED: u32 = 1;
@@ -159,7 +159,7 @@ pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
 }
 
-/// Returns whether all callers have the same library, now and later.
+/// Returns whether every call, now and later, belongs to the OpenMP library in the global scope. False until the first call decides this (`SCOPE`).
 pub fn is_one_for_all() -> bool {
     SCOPE.load(Ordering::Acquire) == ALL_GLOBAL
 }

@@ -1,4 +1,4 @@
-//! The wording, in text and page, of the number of CPUs in use over time and of POP's metrics.
+//! How the text and the HTML page word two things: how many CPUs were in use for how long, and POP's metrics.
 
 use advise::efficiency::{Base, Efficiency};
 use advise::evidence::Evidence;

@@ -35,7 +35,8 @@ ledger::figures! {
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
         /// Number of times that the safety scan found a ready task and a free CPU of which no thread had been notified.
-        /// 0 unless an event was lost or, with `perf` and `leader`, an untracked thread left a CPU.
+        /// Normally 0. It is larger if an event was lost, or, with `perf` and `leader`, if a thread that cox does not track left a CPU: the kernel
+        /// writes no record of that.
         #[serde(alias = "overlooked")]
         scan_rescues: u64, sum;
         /// Standby threads that could not be created.

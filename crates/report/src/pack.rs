@@ -68,9 +68,10 @@ pub struct PackReport {
     pub confidence: Option<Confidence>,
     /// The part (0 to 1) of samples in which a running thread waited for others in a loop; absent without samples.
     pub spinning: Option<f64>,
-    /// Useful CPU time ÷ CPU time of the pack, without rotation. Measured before the rotation and from time to time; absent if never measured.
+    /// Useful CPU time ÷ CPU time of the pack's CPUs, without rotation. Measured while the kernel places the threads: before the first rotation, and
+    /// at intervals later. Absent if never measured.
     pub efficiency_without: Option<f64>,
-    /// Useful CPU time ÷ CPU time of the pack, with rotation.
+    /// Useful CPU time ÷ CPU time of the pack's CPUs, with rotation.
     pub efficiency_with: Option<f64>,
     /// Number of periods at whose end threads changed their CPUs.
     pub exchanges: u64,

@@ -163,8 +163,8 @@ pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Ver
         // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks, sleep. No other function of the runtime
         // pauses, except its locks. The template's short functions without a name are the flag test and the clock function that the flag test calls.
         Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only) => Some(Waiting::OpenMp),
-        // MPI progress is spread over many short functions, which have no names in distributions' builds. The other nameless functions that take time
-        // pack, copy and reduce: they have loops that move data.
+        // MPI progress is spread over many short functions, which have no names in distributions' builds. Functions without names whose loops move
+        // data are left out: they do work, because they pack, copy or reduce data.
         Some(Library::Mpi) if waits || (!named && verdict != Verdict::Moves) => Some(Waiting::Mpi),
         // Spinning in the adaptive mutex (nptl/pthread_mutex_lock.c). All code of the C library that spins has `pause`.
         Some(Library::C) => (waits && loops.pauses).then_some(Waiting::PthreadSpin),

@@ -4,11 +4,12 @@
 //! records which came first: the end of the body or the event. The thread that comes second owns the task:
 //!
 //! 1. If the body ends second, its thread continues as with any other task.
-//! 2. If the event comes second, the fulfilling thread may be unable to end tasks: it may have no slot and no task memory. So the task goes
-//!    back into its team's queue. There it comes before all other tasks, because ending it costs nearly nothing and may release others. The
-//!    thread that takes it does not run the body again, but only ends the task.
-//! 3. If the creator runs the task immediately, it also waits for the event and ends the task. The word holds the number of the thread to
-//!    wake, because the task may be freed as soon as its event is fulfilled.
+//! 2. If the event comes second, the fulfilling thread may be unable to end tasks: it may have no slot in the team and no task memory. So the
+//!    task goes back into its team's queue. There it comes before all other tasks, because ending it costs nearly nothing and may release
+//!    others. The thread that takes it does not run the body again, but only ends the task.
+//! 3. If the creator runs the task immediately, the creator itself waits for the event and then ends the task. While it waits, the word also
+//!    holds the number of its thread. The fulfilling thread gets this number together with the word, and wakes the creator by it. It must
+//!    not read anything from the task then, because the task may be freed as soon as its event is fulfilled.
 //!
 //! The program is not told that a task was cancelled. So it may fulfil an event after the task's memory became another task's. Therefore
 //! both the event's handle and the word contain the number of events that have been opened in that memory.

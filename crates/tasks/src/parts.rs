@@ -66,7 +66,8 @@ struct Range {
     of: u64,
     from: u64,
     to: u64,
-    /// Number of parts that were too few to be split further when this range was split off.
+    /// Limit for splitting: a range with at most this many parts is not split further. A thread uses it until it has learned its own limit
+    /// for this loop.
     few: u64,
 }
 

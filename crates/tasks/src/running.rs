@@ -55,7 +55,7 @@ impl Worker {
         let found = team.find(slot, within, &mut random);
         self.random.set(random);
         match found {
-            // With `within` no check is needed: this thread has begun the constructs of all descendants of its current task.
+            // With `within` no check is needed: this thread has begun the construct of each descendant of its current task.
             Some(task) if within.is_none() && self.is_late_for(team, task) => {
                 team.put_for_members(task);
                 None
@@ -64,7 +64,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether this thread is a member at a barrier, and the task's construct begins only after that barrier.
+    /// Returns whether this thread must not run the task yet: it is a member that waits at a barrier, and the construct to which the
+    /// task belongs begins after that barrier.
     #[inline]
     fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
         let barrier = self.waits_at.get();
@@ -72,7 +73,8 @@ impl Worker {
         barrier.is_some() && !Worker::has_begun(team, unsafe { task.as_ref() }, Taker::Member(barrier))
     }
 
-    /// Returns whether `taker` has begun the construct of a task that it has taken. True for tasks that any thread may run.
+    /// Returns whether `taker` may run this task, which it has taken from a queue. Only a member that has begun
+    /// the task's construct may run a task of a construct with `reduction(task, …)` (see `begun`). Any thread may run other tasks.
     #[inline]
     pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
         // SAFETY: the group is not over before all its tasks are, and this is one of them.

@@ -84,7 +84,8 @@ pub fn forked() {
     end();
 }
 
-/// Ends the use of the session's pages, since the session no longer counts threads. Returns whether they were in use until now.
+/// Stops using the pages that this process shares with the session. Call this if the session does not count, or no longer counts, this process's
+/// threads. Returns whether the pages were in use until now.
 pub fn end() -> bool {
     let was_live = shared::end();
     sentinel::wake_all();

@@ -160,7 +160,8 @@ pub fn enlist() -> bool {
     true
 }
 
-/// Returns the calling thread's place among the logs, and the descriptor that becomes readable after its switches.
+/// Returns the place of the calling thread's log in the arena, and the log's descriptor, which becomes readable when the thread is switched out.
+/// `None` if the thread has no log.
 #[must_use]
 pub fn own() -> Option<(u32, RawFd)> {
     OWN.get()
@@ -266,7 +267,7 @@ fn stands() -> impl Iterator<Item = Stand> {
     (0..USED.load(Ordering::Acquire)).filter_map(stand)
 }
 
-/// Returns the snapshot of the thread whose log is in this place; `None` if there is no record.
+/// Returns the snapshot of the thread whose log is at this place of the arena; `None` if the log has no record.
 #[must_use]
 pub fn stand(place: u32) -> Option<Stand> {
     // The kernel overwrites this record only after 127 more switches.
@@ -276,14 +277,14 @@ pub fn stand(place: u32) -> Option<Stand> {
     Some(Stand { is_runnable: !rests && last.kind != Kind::Blocked, cpu: last.cpu, since_ns })
 }
 
-/// Returns the current write position of a place's log.
+/// Returns the kernel's write position in the log at this place of the arena.
 #[must_use]
 pub fn end(place: u32) -> Position {
     Position(written(place))
 }
 
-/// Calls `each` for every switch that was logged after position `from`, and advances `from`. Returns false if some switches were missed, because the
-/// kernel overwrites records that are older than 127 switches.
+/// Calls `each` for every switch in the log at this place that was logged after position `from`, and advances `from`. Returns false if some switches
+/// were missed, because the kernel overwrites records that are older than 127 switches.
 pub fn follow(place: u32, from: &mut Position, mut each: impl FnMut(Switch)) -> bool {
     let mut is_whole = true;
     while from.0 < written(place) {
@@ -302,7 +303,7 @@ pub fn follow(place: u32, from: &mut Position, mut each: impl FnMut(Switch)) -> 
     is_whole
 }
 
-/// Returns the record at a byte position of a place's log.
+/// Returns the switch whose record begins at byte `at` of the log at this place of the arena.
 fn switch(place: u32, at: u64) -> Option<Switch> {
     let arena = ARENA.load(Ordering::Acquire);
     if arena.is_null() {
@@ -325,7 +326,7 @@ fn switch(place: u32, at: u64) -> Option<Switch> {
     Some(Switch { kind, cpu: record.cpu, time_ns: record.time_ns })
 }
 
-/// Returns how many bytes the kernel has written to a place's ring.
+/// Returns how many bytes the kernel has written so far to the log at this place of the arena.
 fn written(place: u32) -> u64 {
     let arena = ARENA.load(Ordering::Acquire);
     if arena.is_null() {

@@ -85,7 +85,8 @@ fn become_own(page: *mut libc::c_void) {
     }
 }
 
-/// Ends the session for this process. The pages stay mapped, since threads may still read them. Returns whether they were in use until now.
+/// Stops using the session's pages in this process. The pages stay mapped, because threads may still read them. Returns whether the pages were in use
+/// until now.
 pub(crate) fn end() -> bool {
     let was_live = !SEEN.swap(ptr::null_mut(), Ordering::AcqRel).is_null();
     SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);

@@ -64,14 +64,14 @@ const char *cox_umt_backend(void);
 int cox_umt_thread_ctrl(int on);
 
 /*
- * Returns a descriptor for poll(2), epoll(7) or select(2) that is readable when this CPU has counts to read; for -1, when any CPU has.
+ * Returns a descriptor for poll(2), epoll(7) or select(2) that is readable when CPU `cpu` has counts to read; for -1, when any CPU has.
  * It may be readable although there is nothing to read. With bpf it is also readable when the session has ended. Returns -1 with errno
  * set on failure: ENOTCONN not enabled; EINVAL no such CPU; EMFILE, ENFILE, ENOMEM.
  */
 int cox_umt_fd(int cpu);
 
 /*
- * Stores in `counts` what was counted on this CPU since any thread last read it. `counts` may be NULL. Clears the descriptor's readiness
+ * Stores in `counts` what was counted on CPU `cpu` since any thread last read it. `counts` may be NULL. Clears the descriptor's readiness
  * before it reads the counts, so later events make the descriptor readable again. If you poll for all CPUs (-1), read all of them. Never
  * waits. Returns 1 if something has happened, 0 if not, or -1 with errno set: ENOTCONN not enabled; EINVAL no such CPU; ECONNRESET the
  * session has ended, so blocks are no longer counted: call cox_umt_disable() and cox_umt_enable() to continue with perf.
@@ -79,9 +79,9 @@ int cox_umt_fd(int cpu);
 int cox_umt_read(int cpu, struct cox_umt_counts *counts);
 
 /*
- * Returns the number of registered threads that are ready on this CPU now: running there, or waiting for it. Costs two loads and no
- * system call with bpf. Reads the last record of each thread with perf, where a woken thread counts only when it runs again. Returns -1
- * with errno set on failure: ENOTCONN not enabled; EINVAL no such CPU.
+ * Returns the number of registered threads that are ready on CPU `cpu` now: running there, or waiting for it. With bpf, this costs two
+ * loads and no system call. With perf, it reads the last record of each registered thread, and a woken thread counts only when it runs
+ * again. Returns -1 with errno set on failure: ENOTCONN not enabled; EINVAL no such CPU.
  */
 int cox_umt_ready(int cpu);
 

@@ -165,12 +165,12 @@ impl All<'_> {
         Ok(tests.len() - done.into_inner())
     }
 
-    /// Returns the number of runs of a test with each backend and number of threads.
+    /// Returns how often a test is run with each combination of backend and number of threads.
     fn times(&self, test: &Test) -> u32 {
         if test.makes_tasks { self.options.repeat } else { 1 }
     }
 
-    /// Returns the backends and numbers of threads with which a test is not finished.
+    /// Returns the combinations that still need runs of a test: for each backend, the numbers of threads.
     fn left(&self, test: &Test) -> Vec<(&str, Vec<u32>)> {
         let log = self.log();
         let left = |backend: &str| log.left(&test.name, backend, &self.options.threads, self.times(test));
@@ -178,7 +178,7 @@ impl All<'_> {
         all.filter(|(_, threads)| !threads.is_empty()).collect()
     }
 
-    /// Runs a test with the backends and numbers of threads with which it is not finished. Returns whether the test is finished now.
+    /// Runs a test in all combinations of backend and number of threads that still need runs. Returns whether the test is finished now.
     fn test(&self, test: &Test) -> Result<bool> {
         if self.is_time_over() {
             return Ok(false);

@@ -28,7 +28,7 @@ use options::Options;
 use places::Places;
 pub(crate) use root::sources;
 
-/// Programs that a walk needs on this machine, and the Debian packages that contain them.
+/// Programs that `cargo xtask walk` needs on this machine, and the Debian packages that contain them.
 const NEEDED: [(&str, &str); 6] = [
     ("debootstrap", "debootstrap"),
     ("git", "git"),
@@ -38,7 +38,7 @@ const NEEDED: [(&str, &str); 6] = [
     ("unshare", "util-linux"),
 ];
 
-/// Shell script that mounts the other file systems below a root file system, and runs a command.
+/// Shell script that mounts the file systems that the steps need below the new root file system, and then runs a command.
 const MOUNTS: &str = include_str!("../../walk/mounts.sh");
 
 /// Runs the walk. Returns whether every step succeeded.

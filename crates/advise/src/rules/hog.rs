@@ -34,7 +34,7 @@ const PACKERS: [&str; 3] = ["cox-pack", "cox-slot-", "cox-seat-"];
 /// What to do if the other program is not known.
 const LOOK: &str = "look for another busy program on these CPUs (top)";
 
-/// Most program names in a sentence; the rest are "others".
+/// Largest number of program names in a sentence. Further programs appear together as "others".
 const MOST_NAMES: usize = 3;
 
 /// Detects that other programs held the CPUs.

@@ -45,7 +45,8 @@ use iced_x86::FlowControl;
 use crate::wait_loop::{CallTarget, Callee, MAX_LOOP, Verdict, WaitLoops};
 
 impl WaitLoops {
-    /// Judges the loops of the function whose machine code is `bytes`, at address `start`. `callee` returns the effect of a call's target.
+    /// Finds the loops of the function whose machine code is `bytes`, at address `start`, and decides for each loop whether it only waits.
+    /// `callee` returns what a called function does, as far as waiting is concerned: for example, it gives up the CPU.
     pub fn find(bytes: &[u8], start: u64, callee: &dyn Fn(CallTarget) -> Callee) -> WaitLoops {
         let code = Code::decode(bytes, start);
         let pauses = code.instructions.iter().any(|instruction| step::relaxes(instruction.mnemonic()));

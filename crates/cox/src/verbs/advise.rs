@@ -21,7 +21,7 @@ use crate::forecasts::{measured, modelled};
 use crate::run_context::RunContext;
 use crate::{cli, engines, exit, targets};
 
-/// Exit code if no forecast is possible, so that there are no ways of running the program to compare.
+/// Exit code if no forecast is possible, and cox therefore cannot compare ways of running the program.
 const NOTHING_TO_CHOOSE: u8 = 1;
 
 /// Destinations of the advice.

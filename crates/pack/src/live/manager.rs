@@ -161,16 +161,17 @@ struct Living {
 impl Manager<'_> {
     /// Starts the tickers, and takes control of all threads that exist now.
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
-        // Start the tickers first: they must inherit the shortest slice, but not the priority that is set below. If cox
-        // is killed, the masks are restored only after each of cox's threads has had a CPU to exit. On busy CPUs, the
-        // short slice makes this happen sooner.
+        // Start the tickers (the threads that end the slots' periods) before this thread gets its priority below. They
+        // then inherit the shortest slice, but not the priority. The slice matters if cox is killed: the program's
+        // affinity masks are restored only after each of cox's threads has had a CPU to exit, and on busy CPUs a thread
+        // with a short slice gets a CPU sooner.
         for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
             self.tickers.push(ticker.spawn(move || ticker::run(&ours, slot)).map_err(super::Error::Thread)?);
         }
-        // From here on masks change and tickers want the manager's lock, so the manager must not wait for a CPU that
-        // the program's threads use.
+        // From here on the manager changes affinity masks, and tickers need its lock. So the manager must not wait for a
+        // CPU that the program's threads use.
         let _ = realtime::become_punctual(realtime::MANAGER);
         for pid in &plan.pids {
             self.stands.enrol(*pid)?;

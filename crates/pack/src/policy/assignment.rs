@@ -93,7 +93,8 @@ pub struct Assignment {
     threads: Vec<Thread>,
     /// When each slot's period ended last, ns.
     ticked_ns: Vec<u64>,
-    /// Start of the pack's present period, ns; `moved`: how many moves in this period served only to equalise progress.
+    /// Start of the period that the pack is in, ns; `moved`: how many moves in this period served only to equalise
+    /// progress.
     period_began_ns: u64,
     moved: usize,
     phases: Phases,
@@ -135,8 +136,8 @@ impl Assignment {
         self.slots.iter().map(Vec::len).sum()
     }
 
-    /// Adds `moving` to the moves of the pack's present period that only equalise progress. Returns whether the period
-    /// allows them all: equal progress needs no more than [`moves_per_slice`].
+    /// Adds `moving` to the moves that only equalise progress in the period that the pack is in. Returns whether the
+    /// period allows them all: equal progress needs no more than [`moves_per_slice`].
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.period_began_ns + self.rules.period_ns {
             (self.period_began_ns, self.moved) = (now_ns, 0);
@@ -212,8 +213,8 @@ impl Assignment {
         }
         let was_let_go = thread.spins && !spins;
         if was_let_go {
-            // The thread was working when it was switched out, so by then the threads that waited with it had been
-            // released.
+            // The thread works again, so it had left the barrier when it was switched out. By then, the threads that
+            // waited at the same barrier had been released too.
             self.let_go_ns = self.let_go_ns.max(observation.out_ns);
             self.let_go();
         }

@@ -19,7 +19,8 @@ pub extern "C" fn thread_num() -> c_int {
     worker_in_region().and_then(|worker| worker.thread_number()).unwrap_or(0) as c_int
 }
 
-/// Returns the number of the calling thread in its team; outside our tasks, libgomp's answer. Valid only if all callers have the same libgomp.
+/// Returns the number of the calling thread in its team; outside of regions whose tasks `overlap` runs, libgomp's answer. Valid only if all callers
+/// use the same libgomp.
 pub extern "C" fn thread_num_anywhere() -> c_int {
     match worker_in_region() {
         Some(worker) => worker.thread_number().unwrap_or(0) as c_int,
@@ -45,13 +46,13 @@ pub fn has_own_levels(worker: &Worker) -> bool {
     worker.is_helper() || worker.nesting().is_some()
 }
 
-/// Returns the number of enclosing regions. `ask` is libgomp's function, which counts only the regions that libgomp knows on this thread.
+/// Returns the number of enclosing regions. `ask` calls libgomp's omp_get_level, which does not count the [`hidden`] levels.
 pub fn level_of(worker: &Worker, ask: impl FnOnce() -> c_int) -> c_int {
     hidden(worker) + if worker.is_helper() { 0 } else { ask() }
 }
 
-/// Returns the number of threads of the region at the nesting level `at`. `ask` is libgomp's function, which counts only the levels that libgomp
-/// knows on this thread.
+/// Returns the number of threads of the region at the nesting level `at`. `ask` calls libgomp's omp_get_team_size, for regions that libgomp knows on
+/// this thread. libgomp does not count the [`hidden`] levels, so they are subtracted from the level that it is asked about.
 pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = around(worker);
     match usize::try_from(at) {
@@ -64,8 +65,9 @@ pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int
     }
 }
 
-/// Returns the thread number that this thread or its ancestor has in the region at the nesting level `at`. `ask` is libgomp's function, which counts
-/// only the levels that libgomp knows on this thread.
+/// Returns the thread number that this thread or its ancestor has in the region at the nesting level `at`. `ask` calls libgomp's
+/// omp_get_ancestor_thread_num, for regions that libgomp knows on this thread. libgomp does not count the [`hidden`] levels, so they are subtracted
+/// from the level that it is asked about.
 pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = around(worker);
     match usize::try_from(at) {

@@ -34,13 +34,14 @@ const END: usize = 6;
 const ENTRIES: usize = 7;
 const WORDS_OF_ENTRY: usize = 3;
 
-/// A block of words that the compiler allocated.
+/// A block of words, allocated by the compiler, that describes reduction variables. Blocks form a list.
 #[derive(Clone, Copy)]
 pub struct Block(*mut usize);
 
 impl Block {
     /// # Safety
-    /// `block` is the compiler's, or null; it and those that follow stay valid as long as the result is used.
+    /// `block` is null or the address of a block that the compiler allocated. This block and the later blocks of its list stay valid as long as the
+    /// result is used.
     pub unsafe fn new(block: *mut usize) -> Option<Block> {
         (!block.is_null()).then_some(Block(block))
     }
@@ -60,12 +61,12 @@ impl Block {
         unsafe { Block::new(self.get(NEXT) as *mut usize) }
     }
 
-    /// Returns the last block of the chain that begins here.
+    /// Returns the last block of the list that begins with this block.
     pub fn last(self) -> Block {
         self.chain().last().unwrap_or(self)
     }
 
-    /// Appends `around`, the blocks of the enclosing groups, to this block. This block is the last of those that were registered together.
+    /// Links this block to `around`, the first block of the enclosing groups. This block must be the last of those that were registered together.
     pub fn append(self, around: *mut usize) {
         self.set(NEXT, around as usize);
     }
@@ -75,14 +76,15 @@ impl Block {
         matches!(self.get(FIRST), OURS_BY_PLACE | OURS_BY_NUMBER)
     }
 
-    /// Returns this block and those that follow.
+    /// Returns this block and the later blocks of its list.
     fn chain(self) -> impl Iterator<Item = Block> {
         std::iter::successors(Some(self), |block| block.next())
     }
 
-    /// Allocates copies of the variables for `threads` threads, all zero, and stores their addresses in this block and those that follow. Appends
-    /// `around`, the blocks of the enclosing groups. With `by_place`, a task finds its copy by its place (member number) in the team, otherwise by
-    /// its thread number. Returns false if there is no memory.
+    /// Registers the reductions that this block and the later blocks of its list describe. For each block, allocates a copy of the block's variables
+    /// for each of `threads` threads, fills the copies with zeros, and stores their address in the block. Then links the last block to `around`, the
+    /// first block of the enclosing groups. With `by_place`, a task finds its copy by its place (member number) in the team, otherwise by its thread
+    /// number. Returns false if there is no memory.
     pub fn register(self, around: *mut usize, threads: usize, by_place: bool) -> bool {
         let first = if by_place { OURS_BY_PLACE } else { OURS_BY_NUMBER };
         for block in self.chain() {

@@ -32,13 +32,13 @@ use crate::{start, thread};
 /// Free doorbells (a standby that waits on a doorbell is woken by ringing it). The last one in the list is taken first: at the start, the one with
 /// the lowest number.
 static BELLS_FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
-/// Wakes standbys that sleep without a doorbell, when a doorbell is free.
+/// Signalled when a doorbell becomes free. Wakes dormant standbys: they sleep here because no doorbell was free.
 static BELL_IS_FREE: Condvar = Condvar::new();
 /// The socket that connects this process to the session of cox. It stays open.
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// For each doorbell, the time at which BPF last rang it to wake a standby, as far as a standby has noticed, nanoseconds.
+/// For each doorbell: the time of BPF's latest ring that a standby has noticed, nanoseconds.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
 /// Signal mask of the program's thread that activated overlap; standbys use the same mask.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();

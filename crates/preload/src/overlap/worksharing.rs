@@ -52,7 +52,7 @@ macro_rules! worksharing {
         #[allow(clippy::too_many_arguments, reason = "the compiler's")]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             type RealFn = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
-            // SAFETY: libgomp's function of this name, which has this type.
+            // SAFETY: libgomp's function for the construct that begins, whose type is `RealFn`.
             let real_fn = unsafe { transmute::<*mut c_void, RealFn>(real_fn()) };
             let begun = begin($block);
             // SAFETY: called with the program's own arguments.
@@ -82,11 +82,13 @@ worksharing! {
 
 /// Ends a construct with reductions in which tasks take part.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
-    // Read before the barrier: tasks that run in the barrier may begin such constructs in regions of their own, and overwrite the variable.
+    // libgomp's function for this call is read before the barrier: tasks that run in the barrier may begin such constructs in inner regions, and
+    // overwrite the variable that holds its address.
     let real_fn = real_fn();
     taskgroup_end();
     worker_in_region().into_iter().for_each(Worker::barrier);
     type RealFn = unsafe extern "C-unwind" fn(bool);
-    // SAFETY: libgomp's function of this name, which has this type; no thread uses the copies.
+    // SAFETY: libgomp's GOMP_workshare_task_reduction_unregister, whose type is `RealFn`. It frees the copies of the reduction variables; no thread
+    // uses them after the barrier above.
     unsafe { transmute::<*mut c_void, RealFn>(real_fn)(true) };
 }

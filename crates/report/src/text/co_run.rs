@@ -57,7 +57,7 @@ fn letters(programs: &[usize]) -> String {
     programs.iter().map(|at| letter(*at)).collect::<Vec<_>>().join("+")
 }
 
-/// Returns the table of CPU time by the set of programs that ran.
+/// Returns the table of CPU time. Each row stands for the time in which the same programs ran.
 pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
     let phases = &co_run.phases;
@@ -90,7 +90,7 @@ fn whose(idle: &Idle) -> String {
     format!("{who} {}", duration(idle.idle_ns))
 }
 
-/// Returns the table of thread time for which each program waited for a CPU, by the program that held it.
+/// Returns the table of the thread time that each program spent waiting for a CPU, with a column for each program that held the CPU.
 pub(crate) fn waits<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
     let waited = &co_run.waited;

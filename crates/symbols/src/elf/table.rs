@@ -30,7 +30,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Adds the functions among `symbols`. Names that do not fit into 4 GiB are left out.
+    /// Adds the functions among `symbols`. Once the names of all functions together take 4 GiB, further functions are left out.
     pub fn add<'data>(&mut self, symbols: impl Iterator<Item = impl ObjectSymbol<'data>>) {
         for symbol in symbols {
             let is_code = match symbol.kind() {

@@ -53,7 +53,8 @@ pub(crate) struct Programs(pub(super) Arc<Loaded>);
 pub(crate) struct Loaded {
     // Field order is drop order: links before the programs they belong to.
     attached: Mutex<Vec<Attached>>,
-    /// Held during an enrolment: the walk enrols the tasks that the map names, so there is one enrolment at a time.
+    /// Lock: held during an enrolment. An enrolment stores keys of tasks in the BPF map `enrol`; then a BPF iterator walks over all tasks
+    /// and enrols those whose keys are in the map. All enrolments use this one map, so they must not overlap.
     walking: Mutex<()>,
     /// The programs' variables, mapped as long as the object lives.
     state: NonNull<types::bss>,
@@ -153,8 +154,8 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Makes a part track all tasks that `keys` name. Returns how many times the walks found a task that may be tracked. `more` is a further number
-    /// that the part stores for these tasks.
+    /// Makes a part track all tasks that `keys` name: a BPF iterator walks over all tasks and enrols these. Returns how many times the walks found a
+    /// task that may be tracked. `more` is a further number that the part stores for these tasks.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);
         let map = self.map("enrol")?;
@@ -172,7 +173,7 @@ impl Programs {
         Ok(self.found().load(Ordering::Relaxed))
     }
 
-    /// Runs the walk `program` over all tasks `times` times, and returns what it has written.
+    /// Walks over all tasks `times` times with the BPF iterator `program`. Returns the bytes that the iterator has written.
     pub(super) fn walk(&self, program: &str, times: usize) -> Result<Vec<u8>, WatchError> {
         let link = attach(&self.program(program)?)?;
         let mut written = Vec::new();

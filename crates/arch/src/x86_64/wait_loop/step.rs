@@ -157,8 +157,8 @@ impl<'a> Stepper<'a> {
         effects
     }
 
-    /// Executes a call. The effect of a call is known only if the callee just pauses or gives up the CPU. The registers that a callee may change by
-    /// the System V calling convention become unknown.
+    /// Executes a call. The effect of a call is known only if the called function just pauses or gives up the CPU. The registers that the called
+    /// function may change by the System V calling convention become unknown.
     fn call(&self, instruction: &Instruction, state: &mut State, effects: &mut Effects) {
         match call_target(instruction).map(self.callee) {
             Some(Callee::Relaxes | Callee::Yields) => effects.relaxes = true,

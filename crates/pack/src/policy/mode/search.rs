@@ -183,8 +183,9 @@ impl Search {
         };
     }
 
-    /// Returns the best of the present period and its two neighbours. If that is the present one, returns a neighbour
-    /// that has no recent result and could be better.
+    /// Returns the index of the period to use next: the one with the best result among the period in use and the next
+    /// shorter and longer periods. If the period in use is the best, returns one of these neighbours instead, if it has
+    /// no recent result and could be better. `needed`: see `worth`.
     fn adapted(&self, needed: f64) -> usize {
         let worth = |period: usize| self.tried[period].gave.worth(needed);
         let neighbours = [self.period.checked_sub(1), (self.period + 1 < PERIODS_NS.len()).then_some(self.period + 1)];
@@ -201,7 +202,7 @@ impl Search {
             .unwrap_or(best)
     }
 
-    /// Returns whether a neighbour of the present period could be better. Halving the period at most doubles its cost.
+    /// Returns whether a neighbour of the period in use could be better. Halving the period at most doubles its cost.
     /// If phases are longer than periods, spinning halves too, as measured and simulated. The estimate is deliberately
     /// optimistic, so that no good period is missed: halving saves three quarters of the spinning, and doubling adds
     /// only half of it.
