@@ -82,11 +82,11 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
         "that is too much for a verdict"
     };
     let text = format!(
-        "{} of {} events were lost, {} could not be tracked, and {} are included only in totals: {consequence}.",
+        "{} of {} events were lost, {} could not be tracked, and {} could be included only in totals: {consequence}.",
         count(lost.events),
         count(events.saturating_add(lost.events)),
         counted(lost.members, "thread"),
-        count(lost.finals)
+        counted(lost.finals, "thread")
     );
     let ceiling = if part <= LOSS_NEGLIGIBLE { Confidence::Medium } else { Confidence::Low };
     limits.say(say(evidence, text, &[Whole(LostEvents), Whole(Events)]), ceiling);

@@ -148,7 +148,7 @@ fn waiting_booked_twice_is_not_blamed_twice() {
         Preemptor { comm: "app".into(), kind: PreemptorKind::Sibling, wait_ns: 2 * WALL_NS / 10, ..stage_taker() };
     stage.account.preemptors.push(twice);
     let verdict = judge(&with_a_guest(stage, 0.9));
-    let waited = |text: &str| text.contains("4.0 % of thread time waited for a CPU because of them");
+    let waited = |text: &str| text.contains("waited for a CPU because of them for 4.0 % of thread time");
     assert!(verdict.sentences.iter().any(|sentence| waited(&sentence.text)), "{verdict:#?}");
 }
 

@@ -58,8 +58,8 @@ fn losses_left_behind_and_hostile_names() {
         17.1 %  waited for a CPU            preempted 15.8 %, after wake-up 1.3 %
          1.2 %  blocked on disk
          0.3 %  not known                   time before the first and after the last event
-      2,000 of 814,440 events were lost, 0 threads could not be tracked, and 3 are included only in
-      totals: that is too much for a verdict.
+      2,000 of 814,440 events were lost, 0 threads could not be tracked, and 3 threads could be included
+      only in totals: that is too much for a verdict.
       According to the events, threads ran 31.99 s in 12.41 s on 2 CPUs, which is impossible: these
       figures are wrong, and there is no verdict.
       Of 49.64 s of thread time, 43 % did work, 38 % waited for other threads and 17 % for a CPU.

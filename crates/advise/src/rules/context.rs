@@ -76,8 +76,8 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
         )
     } else if alone > evidence.cpus {
         format!(
-            "The work itself needs {ideal} on {cpus}. Upper bound: {bound}, if threads waited only for CPUs and \
-             for the work of other threads."
+            "The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound}, reached only if threads \
+             waited for nothing but CPUs and the work of other threads."
         )
     } else {
         format!("The work itself needs {ideal} on {cpus}. Upper bound for any scheduling: {bound}.")

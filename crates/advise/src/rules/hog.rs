@@ -74,7 +74,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     };
     let others = if packers.is_empty() { "Other programs" } else { "Other programs, cox's packing among them," };
     let text = format!(
-        "{others} took {} of the CPUs' time. {} of thread time waited for a CPU because of them: {who}.",
+        "{others} took {} of the CPUs' time. Threads waited for a CPU because of them for {} of thread time: {who}.",
         about_percent(evidence.cpus_of_others() / evidence.cpus),
         about_percent(evidence.worker_share(waited)),
     );
@@ -171,7 +171,7 @@ fn deduced(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let text = format!(
-        "There was a CPU for each thread, yet {} of thread time waited for a CPU: another program probably had it.",
+        "There was a CPU for each thread, yet threads waited for a CPU for {} of thread time: another program probably had it.",
         evidence.percent(waited),
     );
     let figures = [Sum(thread::waiting_for_cpu_ns), Whole(WorkerThreads), Whole(ProgramCpus), Whole(ThreadNs)];

@@ -43,7 +43,7 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
 
     let idle = if elsewhere.seen { "stood idle" } else { "was unused" };
     let text = format!(
-        "{threads} shared CPU {used} while CPU {free} {idle}: {} of thread time waited for a CPU.",
+        "{threads} shared CPU {used} while CPU {free} {idle}: threads waited for a CPU for {} of thread time.",
         evidence.percent(evidence.sums.waiting_for_cpu_ns()),
         threads = counted(evidence.workers.len() as u64, "thread"),
         used = cpu_list(&elsewhere.used),

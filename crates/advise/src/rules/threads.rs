@@ -100,8 +100,8 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
     let workers = &evidence.worker_sums;
     if !evidence.sees.spin {
         return format!(
-            "{threads} share {cpus}: {} of thread time waited for a CPU. This backend does not see whether and \
-             how threads wait for one another meanwhile.",
+            "{threads} share {cpus}: they waited for a CPU for {} of thread time. This backend does not see whether \
+             and how threads wait for one another.",
             evidence.percent(queued)
         );
     }
@@ -116,7 +116,8 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
     let waited = evidence.percent(waited_ns);
     let all = evidence.sums.wake_delay_ns.saturating_add(evidence.sums.preempt_wait_ns).max(queued).max(1);
     let behind = if evidence.sees.preemptors {
-        format!("Of the waiting for a CPU, {} was behind a sibling", about_percent(queued as f64 / all as f64))
+        let part = about_percent(queued as f64 / all as f64);
+        format!("For {part} of the time spent waiting for a CPU, another observed thread held it")
     } else {
         format!("Threads waited for a CPU for {} of thread time", evidence.percent(queued))
     };

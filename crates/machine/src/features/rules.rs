@@ -38,7 +38,7 @@ pub(super) fn bpf_record(facts: &Facts) -> Available {
     if facts.lockdown_confidentiality {
         return Available::unknown(
             "kernel lockdown is in confidentiality mode, which refuses programs that read kernel memory",
-            format!("try it; if it is refused, {OTHER_BACKEND}"),
+            format!("try --backend bpf; if it is refused, {OTHER_BACKEND}"),
         );
     }
     Available::yes("tp_btf, task storage, ring buffer")
@@ -111,7 +111,7 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
         if !plain_kernel && perfmon {
             return Available::unknown(
                 format!("perf_event_paranoid is {level}: many kernels then require CAP_SYS_ADMIN, not CAP_PERFMON"),
-                format!("try it, or {lower}"),
+                format!("try --backend perf, or {lower}"),
             );
         }
         if !plain_kernel {
@@ -131,7 +131,7 @@ fn own_threads_by_perf(facts: &Facts) -> Available {
             format!(
                 "perf_event_paranoid {level} allows perf events, but a seccomp filter (of a container) may forbid them"
             ),
-            "try it, or start the container with --cap-add PERFMON",
+            "try --backend perf, or start the container with --cap-add PERFMON",
         );
     }
     Available::yes(format!("perf_event_paranoid {level}"))

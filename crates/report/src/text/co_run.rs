@@ -62,7 +62,7 @@ pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
     let phases = &co_run.phases;
     let column = |of: fn(&Phase) -> u64| phases.iter().map(move |phase| duration(of(phase)));
-    table.column("while these ran", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
+    table.column("programs active", Align::Left, 0, phases.iter().map(|phase| letters(&phase.running)));
     table.column("for", Align::Right, 0, column(|phase| phase.length_ns));
     // The number of columns is limited, because a file may claim thousands of programs, and each of them would add a column.
     for at in 0..co_run.waited.len().min(MOST) {
