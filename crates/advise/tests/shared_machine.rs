@@ -37,7 +37,7 @@ fn what_others_took_is_not_promised_for_fewer_threads() {
     assert_eq!(verdict.headline, Kind::CpuHog, "{verdict:#?}");
     let promised: Vec<f64> = beside_others(&verdict).filter_map(|step| step.expected_high).collect();
     assert!(!promised.is_empty() && promised.iter().all(|high| *high <= 1.5), "{verdict:#?}");
-    let alone = "Upper bound: 8.3× on idle CPUs, 1.5× at the present load";
+    let alone = "Upper bound of the speed-up: 8.3× on idle CPUs, 1.5× at the present load";
     assert!(verdict.sentences.iter().any(|sentence| sentence.text.contains(alone)), "{verdict:#?}");
 }
 

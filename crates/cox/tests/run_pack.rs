@@ -138,7 +138,7 @@ fn both_sections_are_there_and_add_up() {
     let section = format!("3 threads packed on CPUs {cpus} · ");
     let (observed, packed) = ran.stderr.split_once(&section).unwrap_or_else(|| panic!("{}", ran.stderr));
     assert!(observed.starts_with("cox: ") && observed.contains("Thread time: "), "{}", ran.stderr);
-    assert!(packed.contains("of the bound") && packed.contains("masks restored"), "{}", ran.stderr);
+    assert!(packed.contains(", lower bound ") && packed.contains("masks restored"), "{}", ran.stderr);
     // Neither cox's masks nor its threads are taken for somebody's doing.
     assert!(!ran.stderr.contains("taskset -c") && !ran.stderr.contains("stop cox"), "{}", ran.stderr);
 }

@@ -139,7 +139,7 @@ impl SpinningRuntime {
     #[must_use]
     pub fn of_libgomp(pid: u32, cpus_at_start: u64, library: Option<&str>) -> SpinningRuntime {
         let loss = format!(
-            "libgomp of process {pid} counted {} when it started, and spins for milliseconds at each barrier, because it runs on fewer CPUs now.",
+            "libgomp of process {pid} counted {} when it started. It still spins for milliseconds at each barrier, although the process has fewer CPUs now.",
             counted(cpus_at_start, "CPU")
         );
         let remedy = match library {
@@ -227,7 +227,7 @@ impl PackReport {
         ));
         if self.spin_throttled > 0 {
             lines.push(format!(
-                "libgomp of {} counted more CPUs when it started; a spin throttle keeps it from spinning",
+                "libgomp of {} counted more CPUs at its start than the pack has; a spin throttle keeps its threads from spinning",
                 counted_processes(self.spin_throttled)
             ));
         }
@@ -261,7 +261,7 @@ impl PackReport {
             _ => "threads wait asleep or not at all",
         };
         if self.period_ns == 0 {
-            return format!("{waits}, placed by the kernel");
+            return format!("{waits}; the kernel places them");
         }
         format!("{waits}, period {}", milliseconds(self.period_ns))
     }
@@ -270,13 +270,13 @@ impl PackReport {
         let (wall, bound) = (seconds(self.wall_ns), seconds(self.bound_ns()));
         let percent = 100.0 * self.bound_ns() as f64 / self.wall_ns.max(1) as f64;
         let first = format!(
-            "Efficiency {percent:.0} % of the bound: {wall}, bound {bound} (the threads' work on {})",
+            "Efficiency {percent:.0} %: {wall}, lower bound {bound} (the threads' work on {})",
             if self.repacked.is_empty() { counted(self.slots, "CPU") } else { "the pack's CPUs".to_owned() }
         );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
             Some(ns) if self.rotating_ns > 0 => format!(
-                "Plain affinity would have taken about {} (from {:.0} % efficiency, measured) · packed for {rotated:.0} % of the time",
+                "Without rotation, the run would have taken about {} (measured efficiency: {:.0} %) · threads rotated for {rotated:.0} % of the time",
                 seconds(ns),
                 100.0 * self.efficiency_without.unwrap_or(0.0),
             ),
@@ -284,8 +284,8 @@ impl PackReport {
                 "Packing could gain nothing here: the kernel placed the threads, as with taskset".to_owned()
             }
             _ => {
-                let (exchanges, period) = (counted(self.exchanges, "exchange"), milliseconds(self.period_ns));
-                format!("{exchanges} in periods of about {period}")
+                let (periods, length) = (counted(self.exchanges, "period"), milliseconds(self.period_ns));
+                format!("Threads changed their CPUs at the end of {periods} of about {length}")
             }
         };
         let others = self.others.filter(|others| *others > OTHERS).map(|others| {
@@ -297,8 +297,8 @@ impl PackReport {
             )
         });
         let doubt = self.confidence.filter(|confidence| *confidence < Confidence::High).map(|confidence| {
-            let sure = if confidence == Confidence::Low { "says little" } else { "says less" };
-            format!("Confidence {confidence}: with other programs on these CPUs, this run {sure} about packing")
+            let certain = if confidence == Confidence::Low { "uncertain" } else { "less certain" };
+            format!("Confidence {confidence}: the figures are {certain}, because other programs used these CPUs")
         });
         [Some(first), others, doubt, Some(second)].into_iter().flatten().collect()
     }
@@ -349,7 +349,7 @@ mod tests {
         for part in [
             "3 threads packed on CPUs 0-1",
             "period 0.5 ms",
-            "93 % of the bound: 1.61 s, bound 1.50 s",
+            "Efficiency 93 %: 1.61 s, lower bound 1.50 s",
             "about 2.21 s",
             "3,214 moves",
             "3.1 % of one CPU",
@@ -368,7 +368,7 @@ mod tests {
         let (others, confidence) = beside(0.82);
         let report = PackReport { run_ns: 480_000_000, others, confidence, other_programs, ..packed() };
         let text = report.text(&Style::default());
-        assert!(text.contains("Efficiency 14 % of the bound"), "{text}");
+        assert!(text.contains("Efficiency 14 %: "), "{text}");
         let named =
             "Other programs had 82 % of these CPUs, hog 1.38 s, then apt; in the remaining time, efficiency was 78 %";
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -428,7 +428,7 @@ mod tests {
         let spinning_runtimes = vec![spinning(Some("/lib/x.so"))];
         let text = PackReport { spinning_runtimes, spin_throttled: 1, ..packed() }.text(&Style::default());
         for part in [
-            "libgomp of process 4711 counted 8 CPUs when it started, and spins for milliseconds",
+            "libgomp of process 4711 counted 8 CPUs when it started. It still spins for milliseconds",
             "OMP_WAIT_POLICY=passive, or with LD_PRELOAD=/lib/x.so.",
             "libgomp of 1 process counted more CPUs",
         ] {

@@ -78,8 +78,8 @@ fn losses_left_behind_and_hostile_names() {
       CPU  busy ours  others   idle  idle/waited  idle/blocked
         0     96.6 %   0.9 %  2.5 %       0.02 s        0.20 s
         1     96.9 %   0.8 %  2.3 %       0.03 s        0.20 s
-      idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle while none
-        waited and one was off CPU
+      idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle at other
+        times while a thread of the program was off CPU
 
       4711 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
       4712 ?[31mred waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
@@ -117,7 +117,7 @@ fn perf_on_a_terminal_without_utf8() {
       -> OMP_NUM_THREADS=2            expected 1.2-1.4x faster (bound 1.4x)
           why: cox explain too_many_threads_spinning
       -> or OMP_WAIT_POLICY=passive   expected 1.0-1.3x faster
-      The work itself needs 8.08 s on 2 CPUs. Upper bound for any scheduling: 1.4x.
+      The work itself needs 8.08 s on 2 CPUs. Upper bound of the speed-up by scheduling: 1.4x.
 
       thread        wall    work    spin  preempted  blocked  unknown  switches v/i
       4711 heat  12.41 s  5.41 s  2.60 s     4.06 s   0.31 s   0.03 s   1,204/2,811
@@ -167,8 +167,8 @@ fn single_waits_are_a_table_of_quantiles() {
       wake delay     401  3.1 µs  9.3 µs  124 µs  2.8 ms
       blocked        400  151 µs  453 µs  6.0 ms  0.14 s
       time slice   4,015  1.4 ms  4.0 ms   54 ms  1.22 s
-    p50, p90 and p99 are within 1.6 %. Without quantiles of their own, because the memory for
-      histograms is full: 1 thread (heat).
+    p50, p90 and p99 are within 1.6 %. No quantiles of 1 thread (heat): the memory for histograms is
+      full.
     ");
     let narrow = text(&document, &Style { width: 60, unicode: false, ..Style::default() });
     let table = narrow.split("\n\n").find(|part| part.contains("p99")).expect("a table");
@@ -250,9 +250,9 @@ fn packing_is_the_last_section() {
     assert!(observed.trim_end().ends_with("check: states sum to wall (worst 0.00 %)"), "{observed}");
     insta::assert_snapshot!(format!("  3 threads packed{packed}"), @r"
       3 threads packed on CPUs 0-1 · threads wait in loops, period 0.5 ms
-        Efficiency 65 % of the bound: 12.41 s, bound 8.04 s (the threads' work on 2 CPUs)
-        Plain affinity would have taken about 16.09 s (from 50 % efficiency, measured) · packed for 89 %
-          of the time
+        Efficiency 65 %: 12.41 s, lower bound 8.04 s (the threads' work on 2 CPUs)
+        Without rotation, the run would have taken about 16.09 s (measured efficiency: 50 %) · threads
+          rotated for 89 % of the time
         41,210 moves · controller 2.5 % of one CPU, included in the 12.41 s · masks restored
     ");
 }

@@ -69,8 +69,8 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     let text = if taken >= WORTH_SHARE {
         figures.push(Cpus(cpu::busy_others_ns));
         format!(
-            "The work itself needs {ideal} on {cpus}. Upper bound: {bound} on idle CPUs, {} at the present load \
-             (others took {} of these CPUs).",
+            "The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound} on idle CPUs, {} at \
+             the present load (others took {} of these CPUs).",
             factor(evidence.work_bound_on(evidence.cpus_left()).max(1.0)),
             about_percent(taken),
         )
@@ -80,7 +80,7 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
              waited for nothing but CPUs and the work of other threads."
         )
     } else {
-        format!("The work itself needs {ideal} on {cpus}. Upper bound for any scheduling: {bound}.")
+        format!("The work itself needs {ideal} on {cpus}. Upper bound of the speed-up by scheduling: {bound}.")
     };
     say(evidence, text, &figures)
 }

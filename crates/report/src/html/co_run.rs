@@ -11,10 +11,10 @@ pub(super) fn write(out: &mut Markup, view: &View) {
     let style = Style { unicode: true, ..Style::default() };
     writeln!(out, "<p>{}</p>", Safe(headline(view.document, co_run)));
     out.push_str("<h3>What CPUs did while the same programs ran</h3>\n");
-    out.push_str("<p>CPU time. If one running program may use an idle CPU, the idle time belongs to this program; if several may, to all of them together; if none may, to no program.</p>\n");
+    out.push_str("<p>CPU time. The idle time of a CPU belongs to the running program that may use this CPU. If several running programs may use the CPU, it belongs to all of them together; if no running program may use the CPU, it belongs to none.</p>\n");
     table::write(out, &phases(co_run, &style), "");
     out.push_str(
-        "<h3>Who waited behind whom</h3>\n<p>Thread time without a CPU, by the program that held the CPU.</p>\n",
+        "<h3>Who waited behind whom</h3>\n<p>Time that threads waited for a CPU, by the program that held this CPU.</p>\n",
     );
     table::write(out, &waits(co_run, &style), "");
 }

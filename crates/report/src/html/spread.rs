@@ -63,7 +63,7 @@ fn histogram(out: &mut Markup, view: &View, title: &str, noun: &str, class: &str
     }
     writeln!(
         out,
-        "<text x=\"{}\" y=\"{}\">length (each bar: up to twice its left end)</text></g>",
+        "<text x=\"{}\" y=\"{}\">length (each bar: from its left edge to twice that length)</text></g>",
         LEFT + plot / 2,
         HEIGHT - 6
     );

@@ -41,8 +41,8 @@ fn legend(cpus: &[CpuAccount]) -> String {
         ""
     };
     format!(
-        "{unseen}idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle while none \
-         waited and one was off CPU"
+        "{unseen}idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle at other \
+         times while a thread of the program was off CPU"
     )
 }
 

@@ -125,7 +125,7 @@ pub(crate) fn notes(document: &Document, program: &Program) -> String {
         let more = if names.len() > NAMED { ", …" } else { "" };
         let names: Vec<&str> = names.into_iter().take(NAMED).collect();
         notes += &format!(
-            " Without quantiles of their own, because the memory for histograms is full: {} ({}{more}).",
+            " No quantiles of {} ({}{more}): the memory for histograms is full.",
             counted(without.len() as u64, "thread"),
             names.join(", ")
         );

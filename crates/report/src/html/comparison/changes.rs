@@ -38,7 +38,7 @@ pub(super) fn write(out: &mut Markup, comparison: &Comparison, other: usize) {
     plot::caption(
         out,
         &format!("Changes from {} to {}", comparison.groups[0].name, comparison.groups[other].name),
-        "The mark is the change, the line its 95 % interval; equal factors have equal lengths. An arrow marks a value outside the picture.",
+        "The mark is the change, the line its 95 % interval; the axis is logarithmic. An arrow marks a value outside the picture.",
     );
     let axis = Axis::of(&rows);
     let height = ROW * rows.len() as u64;
