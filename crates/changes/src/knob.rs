@@ -206,7 +206,7 @@ impl fmt::Display for Claim {
         match self {
             Claim::Exactly(value) => write!(f, "{value}"),
             Claim::Within(cpus) => write!(f, "any subset of CPUs {cpus}"),
-            Claim::AtTimes(value) => write!(f, "{value} only at times"),
+            Claim::AtTimes(value) => write!(f, "{value} or the original value"),
         }
     }
 }

@@ -207,7 +207,9 @@ impl<'h> Session<'h> {
 
     /// Returns the leader's value, or that of another thread if the leader has ended before its process.
     fn read_of_process(&self, knob: &Knob) -> Result<Value, Error> {
-        let only_threads = || Error::of(knob, io::Error::other("new threads inherit only the settings of threads"));
+        let only_threads = || {
+            Error::of(knob, io::Error::other("new threads do not inherit it, because it is not a setting of a thread"))
+        };
         let leader = knob.thread().ok_or_else(only_threads)?;
         let first = self.knob_io.read(knob);
         if !matches!(first, Err(Error::Gone(_))) {

@@ -92,7 +92,7 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
         (sums.reasons.unseen, "no standby threads: eBPF did not report when the program's first thread blocked"),
         (
             sums.reasons.unshared,
-            "some teams have queues that eBPF cannot read: tasks in these queues may have started later",
+            "eBPF cannot read the task queues of some teams: standbys may have started these tasks later",
         ),
         (
             sums.reasons.impossible,

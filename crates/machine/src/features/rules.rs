@@ -208,7 +208,7 @@ pub(super) fn sched_ext(facts: &Facts) -> Available {
         if !facts.release.is_at_least(6, 12) {
             return Available::no(
                 format!("Linux {} is older than 6.12", facts.release),
-                format!("{without}; a newer kernel may have it"),
+                format!("{without}; Linux 6.12 and later can have sched_ext"),
             );
         }
         return off(facts, "SCHED_CLASS_EXT", "there is no /sys/kernel/sched_ext", without);

@@ -108,7 +108,9 @@ impl Programs {
 
     /// Returns the settings of the clocks.
     pub(super) fn settings(&self) -> Result<&Settings, WatchError> {
-        self.0.parts.clocks.as_ref().ok_or_else(|| unavailable("the BPF object was loaded without clocks".into()))
+        self.0.parts.clocks.as_ref().ok_or_else(|| {
+            unavailable("the BPF object was loaded without the programs that record thread times".into())
+        })
     }
 
     /// Returns whether only one user's threads can be tracked.

@@ -100,13 +100,10 @@ pub(super) fn refusal(source: io::Error, paranoid: Option<i64>, children: bool) 
                  Fix: sudo sysctl kernel.perf_event_paranoid=2, or use --backend proc"
             ),
             level => format!(
-                "{source}, although kernel.perf_event_paranoid {setting}: probably a seccomp filter \
+                "{source}, although kernel.perf_event_paranoid{level} permits perf events: probably a seccomp filter \
                  (container, service) or a security module. Fix: allow perf_event_open there (docker: --cap-add \
                  PERFMON), or use --backend proc",
-                setting = level.map_or_else(
-                    || "does not forbid it".to_owned(),
-                    |level| format!("is {level} and does not forbid it")
-                )
+                level = level.map_or_else(String::new, |level| format!(" = {level}"))
             ),
         }),
         Some(libc::ENOSYS) => {
@@ -155,7 +152,7 @@ mod tests {
             assert!(paranoid.contains("kernel.perf_event_paranoid is 4"), "{paranoid}");
             assert!(paranoid.contains("sysctl kernel.perf_event_paranoid=2"), "{paranoid}");
             let filtered = text(errno, Some(2), true);
-            assert!(filtered.contains("paranoid is 2 and does not forbid it"), "{filtered}");
+            assert!(filtered.contains("paranoid = 2 permits perf events"), "{filtered}");
             assert!(filtered.contains("seccomp"), "{filtered}");
             assert!(!text(errno, None, true).contains("is  "), "no level to show");
         }
