@@ -103,11 +103,11 @@ pub fn hold(options: &Options) -> Result<u8> {
         let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
-            "according to their snapshots, some threads never blocked"
+            "the thread snapshots show no block of some threads"
         );
     }
     let is_counted = |counted: &Counted| counted.pages.seen().blocks.load(Relaxed) > 0;
-    ensure!(counted.iter().all(is_counted), "according to the overlap part, some processes never blocked");
+    ensure!(counted.iter().all(is_counted), "the BPF programs for overlap counted no block of some processes");
     Ok(0)
 }
 

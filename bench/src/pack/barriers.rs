@@ -221,7 +221,7 @@ impl Measured {
             Target::NoWorse => "no worse than taskset + 2 %".to_owned(),
             Target::NoWorseOrMuchBetter => {
                 format!(
-                    "no worse than taskset + 2 %, and {CLEARLY_BETTER} times faster if taskset takes over {TASKSET_BAD} times the ideal"
+                    "no worse than taskset + 2 %, and {CLEARLY_BETTER} times faster if taskset takes more than {TASKSET_BAD} times the ideal"
                 )
             }
         };

@@ -79,7 +79,7 @@ impl Point {
 /// Returns the heading of the table.
 pub fn heading(runs: u16, manual: bool) -> String {
     let mut text = format!(
-        "efficiency (bound ÷ time), medians of {runs} runs; speed-ups of bpf, medians of the rounds (95 %)\n{:27}{:>7}{:>7}{:>7}",
+        "efficiency (lower bound ÷ time), medians of {runs} runs; speed-ups of bpf, medians of the rounds (95 %)\n{:27}{:>7}{:>7}{:>7}",
         "", "work s", "disk s", "net s"
     );
     let peers = if manual { &["libgomp", "libomp", "best", "best"][..] } else { &["libgomp", "libomp"] };
