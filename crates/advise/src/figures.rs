@@ -62,7 +62,7 @@ macro_rules! whole {
 whole! {
     /// Threads, over all processes.
     Threads = "threads", |evidence| evidence.sums.threads as f64;
-    /// Worker threads: those that did at least 2 % of the busiest thread's work, or spun, or slept for other threads and were woken often. A main thread that only joins does not count.
+    /// Worker threads: those that did at least 2 % of the busiest thread's work, or spun, or slept waiting for other threads and were woken often. A main thread that only joins does not count.
     WorkerThreads = "worker_threads", |evidence| evidence.workers.len() as f64;
     /// Thread time: the lifetimes of all threads, added up.
     ThreadNs = "thread_ns", |evidence| evidence.sums.wall_ns as f64;

@@ -81,9 +81,9 @@ fn losses_left_behind_and_hostile_names() {
       idle/waited: idle while a thread of the program waited for a CPU; idle/blocked: idle at other
         times while a thread of the program was off CPU
 
-      4711 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
-      4712 ?[31mred waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
-      4713 heat waits mostly for 4712 heat, which ended 100 % of the 1.70 s it was blocked
+      4711 heat waits mostly for 4712 heat, whose wake-ups ended 100 % of 1.70 s of blocked time
+      4712 ?[31mred waits mostly for 4712 heat, whose wake-ups ended 100 % of 1.70 s of blocked time
+      4713 heat waits mostly for 4712 heat, whose wake-ups ended 100 % of 1.70 s of blocked time
       hot functions: heat_step (heat) 15.90 s, gomp_team_barrier_wait_end (libgomp.so.1.0.0, waiting)
         7.85 s
       check: states sum to wall (worst 0.00 %); run 31.99 s is MORE than the time of all CPUs (24.82 s)

@@ -44,8 +44,8 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     };
     let quota = facts.quota().map_or_else(|| "quota".to_owned(), |quota| format!("quota of {quota:.1} CPUs"));
     let text = format!(
-        "The control group's {quota} stopped the program in {} periods, for {} of CPU time: {} of thread time \
-         waited for a CPU that was idle.",
+        "The control group's {quota} stopped the program in {} periods, for {} of CPU time: for {} of thread \
+         time, threads waited although their CPU was idle.",
         count(facts.nr_throttled),
         duration(facts.throttled_ns),
         evidence.percent(stopped),

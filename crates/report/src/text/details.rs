@@ -40,7 +40,7 @@ fn waits_for(thread: &Thread) -> Option<(u64, String)> {
         return None;
     }
     let line = format!(
-        "{tid} {comm} waits mostly for {waker_tid} {waker}, which ended {} of the {blocked_time} it was blocked",
+        "{tid} {comm} waits mostly for {waker_tid} {waker}, whose wake-ups ended {} of {blocked_time} of blocked time",
         about_percent(part),
         tid = thread.tid,
         comm = thread.comm,
