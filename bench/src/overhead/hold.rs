@@ -14,9 +14,9 @@ use machine::topology::Topology;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use watch::bpf::{Parts, Snapshots, expect};
-use watch::stands::Traced;
+use watch::snapshots::Traced;
 use watch::umt::{Doorbells, Given, Pages, Umt};
-use watch::{BpfObserver, Intake, Observer, Settings, Stands};
+use watch::{BpfObserver, Intake, Observer, Settings, ThreadSnapshots};
 use wire::umt::{Said, VERSION, place};
 
 use super::cpus::last_allowed_cpu;
@@ -100,7 +100,7 @@ pub fn hold(options: &Options) -> Result<u8> {
     }
     if let Some(traced) = &traced {
         let table = traced.table();
-        let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|stand| stand.blocks).collect();
+        let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|snapshot| snapshot.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
             "the thread snapshots show no block of some threads"

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use watch::bpf::unavailable;
-use watch::stands::{Before, Mapped, Others, Stands, Table};
+use watch::snapshots::{Before, Mapped, Others, ThreadSnapshots, Table};
 use watch::{Intake, Observer, WatchError};
 use wire::layout::comm_text;
 use wire::{Backend, Clock, LatencyCount, Living, Record};
@@ -144,30 +144,30 @@ pub fn try_out(program: &Path, wanted: Wanted) -> Result<Result<(), WatchError>,
 }
 
 /// Thread snapshots that eBPF programs in the helper process keep, in a table that is mapped into this process.
-pub struct RemoteStands {
+pub struct RemoteSnapshots {
     helper: Helper,
     table: Arc<Mapped>,
     /// The CPU times of other programs at the start. The helper does not count them.
     before: Before,
 }
 
-impl RemoteStands {
+impl RemoteSnapshots {
     /// Starts the helper, which loads and attaches its eBPF programs. The table is still empty. The CPU time of other
     /// programs on `cpus` is counted.
     ///
     /// # Errors
     /// Same as [`RemoteObserver::new`].
-    pub fn new(program: &Path, children: bool, cpus: &[u32]) -> Result<RemoteStands, WatchError> {
+    pub fn new(program: &Path, children: bool, cpus: &[u32]) -> Result<RemoteSnapshots, WatchError> {
         let before = Before::read(cpus);
         let mut helper = Helper::start(program)?;
-        let answer = helper.ask(&Request::Stands { children }, None)?;
-        let [stands, counts] = answer.descriptors.as_slice() else { return Err(malformed()) };
-        let table = Arc::new(Mapped::map([stands.as_fd(), counts.as_fd()])?);
-        Ok(RemoteStands { helper, table, before })
+        let answer = helper.ask(&Request::Snapshots { children }, None)?;
+        let [snapshots, counts] = answer.descriptors.as_slice() else { return Err(malformed()) };
+        let table = Arc::new(Mapped::map([snapshots.as_fd(), counts.as_fd()])?);
+        Ok(RemoteSnapshots { helper, table, before })
     }
 }
 
-impl Stands for RemoteStands {
+impl ThreadSnapshots for RemoteSnapshots {
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         self.helper.ask(&Request::Process(pid), Some(pid)).map(|_| ())
     }

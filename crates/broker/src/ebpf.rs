@@ -7,11 +7,11 @@ use machine::Root;
 use machine::features::{Available, Facts, FeatureId, evaluate};
 use machine::process::{Capabilities, Task};
 use watch::bpf::{CANNOT, unavailable};
-use watch::stands::{Helping, Stands};
+use watch::snapshots::{Helping, ThreadSnapshots};
 use watch::umt::{Doorbells, Umt};
 use watch::{Observer, WatchError};
 
-use crate::client::{self, RemoteDoorbells, RemoteObserver, RemoteStands};
+use crate::client::{self, RemoteDoorbells, RemoteObserver, RemoteSnapshots};
 use crate::protocol::Wanted;
 
 /// Returns whether this process has the capabilities to load eBPF programs. Also true if the capabilities cannot be
@@ -57,7 +57,7 @@ pub fn helping() -> Option<Helping> {
     if may_itself() || client::helper().is_none() {
         return None;
     }
-    Some(|children, cpus| Ok(Box::new(RemoteStands::new(&installed()?, children, cpus)?) as Box<dyn Stands>))
+    Some(|children, cpus| Ok(Box::new(RemoteSnapshots::new(&installed()?, children, cpus)?) as Box<dyn ThreadSnapshots>))
 }
 
 /// Returns what is missing for eBPF and the fix; `None` if nothing is known to be missing.

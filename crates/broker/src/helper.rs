@@ -9,7 +9,7 @@ use machine::topology::Topology;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use watch::bpf::unavailable;
-use watch::stands::Traced;
+use watch::snapshots::Traced;
 use watch::umt::{Doorbells, PROCESS_BYTES, Umt};
 use watch::{BpfObserver, Settings, WatchError};
 use wire::latency::MAX_PROGRAMS;
@@ -31,7 +31,7 @@ const OTHER_MIB: u32 = 24;
 /// Bytes that [`OTHER_MIB`] reserves for histograms of interval lengths: enough for one program on 23 CPUs.
 const HISTOGRAMS_BYTES: u64 = 1 << 20;
 /// Memory for thread snapshots, MiB: the table, samples, programs.
-const STANDS_MIB: u32 = 8;
+const SNAPSHOTS_MIB: u32 = 8;
 /// Memory for doorbells, MiB: pages and ring buffers for the maximum number of processes in a session, and programs.
 const BELLS_MIB: u32 = (PROCESSES * PROCESS_BYTES).div_ceil(1 << 20) as u32 + 4;
 
@@ -49,9 +49,9 @@ impl World for Kernel {
         Ok(Box::new(BpfObserver::new(&settings, self.caller.owner())?))
     }
 
-    fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
+    fn keep_snapshots(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
         self.may_load()?;
-        self.session = Some(Session::begin(self.caller.uid, STANDS_MIB).map_err(unavailable)?);
+        self.session = Some(Session::begin(self.caller.uid, SNAPSHOTS_MIB).map_err(unavailable)?);
         Ok(Box::new(Traced::new(children, self.caller.owner(), &[])?))
     }
 

@@ -2,7 +2,7 @@
 //! CAP_PERFMON.
 //!
 //! - [`protocol`]: encodes and decodes the messages between the two.
-//! - [`client`]: the side of cox, a [`watch::Observer`] and a [`watch::stands::Stands`] whose eBPF programs are in the
+//! - [`client`]: the side of cox, a [`watch::Observer`] and a [`watch::snapshots::ThreadSnapshots`] whose eBPF programs are in the
 //!   helper process.
 //! - [`ebpf`]: chooses the process that loads the programs of a session, and explains why neither can.
 //! - [`serve`]: the answers of `cox-observe`. It does only what the protocol defines.

@@ -83,7 +83,7 @@ pub enum Request {
     /// Track these threads.
     Threads(Vec<u32>),
     /// Load the eBPF programs that keep thread snapshots, and send the maps of their table.
-    Stands {
+    Snapshots {
         /// Whether to follow the child processes of tracked threads.
         children: bool,
     },
@@ -263,7 +263,7 @@ const THREADS: u16 = 5;
 const TICK: u16 = 6;
 const LIVING: u16 = 7;
 const FINISH: u16 = 8;
-const STANDS: u16 = 9;
+const SNAPSHOTS: u16 = 9;
 const SAMPLE: u16 = 10;
 const DOORBELLS: u16 = 11;
 const GIVE: u16 = 12;
@@ -319,7 +319,7 @@ impl Request {
             Request::Launched(pid) => (LAUNCHED, vec![*pid]),
             Request::Process(pid) => (PROCESS, vec![*pid]),
             Request::Threads(tids) => (THREADS, tids.clone()),
-            Request::Stands { children } => (STANDS, vec![u32::from(*children)]),
+            Request::Snapshots { children } => (SNAPSHOTS, vec![u32::from(*children)]),
             Request::Sample { mean_ns, cpus } => {
                 let mean: [u32; 2] = bytemuck::cast(*mean_ns);
                 (SAMPLE, [&mean, cpus.as_slice()].concat())
@@ -366,7 +366,7 @@ impl Request {
             (LAUNCHED, &[pid]) => Request::Launched(pid),
             (PROCESS, &[pid]) => Request::Process(pid),
             (THREADS, tids) if tids.len() <= MAX_THREADS => Request::Threads(tids.to_vec()),
-            (STANDS, &[children @ (0 | 1)]) => Request::Stands { children: children == 1 },
+            (SNAPSHOTS, &[children @ (0 | 1)]) => Request::Snapshots { children: children == 1 },
             (SAMPLE, [first, second, cpus @ ..]) => {
                 Request::Sample { mean_ns: bytemuck::cast([*first, *second]), cpus: cpus.to_vec() }
             }
@@ -462,7 +462,7 @@ mod tests {
             Request::Process(u32::MAX),
             Request::Threads(Vec::new()),
             Request::Threads((0..MAX_THREADS as u32).collect()),
-            Request::Stands { children: true },
+            Request::Snapshots { children: true },
             Request::Sample { mean_ns: 1_000_000, cpus: vec![0, 7] },
             Request::Sample { mean_ns: 0, cpus: Vec::new() },
             Request::Tick,

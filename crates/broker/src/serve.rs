@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use watch::bpf::unavailable;
-use watch::stands::{Stands, Traced};
+use watch::snapshots::{ThreadSnapshots, Traced};
 use watch::umt::Doorbells;
 use watch::{BpfObserver, Intake, Observer, WatchError};
 use wire::{Clock, Record};
@@ -36,7 +36,7 @@ impl Source for BpfObserver {
 }
 
 /// Keeps thread snapshots in a table whose maps can be sent to another process.
-pub trait Table: Stands {
+pub trait Table: ThreadSnapshots {
     /// See [`Traced::maps`].
     fn maps(&self) -> [BorrowedFd<'_>; 2];
 }
@@ -59,7 +59,7 @@ pub trait World {
     ///
     /// # Errors
     /// When the kernel or a limit refuses.
-    fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError>;
+    fn keep_snapshots(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError>;
 
     /// Loads and attaches the eBPF programs that ring doorbells (wake standby threads).
     ///
@@ -94,7 +94,7 @@ pub enum Dialogue {
         cpu_before_ns: u64,
     },
     /// The eBPF programs that keep thread snapshots are attached.
-    Standing(Box<dyn Table>),
+    Snapshots(Box<dyn Table>),
     /// The eBPF programs that ring doorbells (wake standby threads) are attached.
     Ringing(Ringing),
     /// The observation has ended, and its record was sent.
@@ -198,19 +198,19 @@ impl Dialogue {
                 *self = Dialogue::Finished;
                 sent??;
             }
-            (Dialogue::Greeted, Request::Stands { children }) => {
-                let table = world.keep_stands(children)?;
+            (Dialogue::Greeted, Request::Snapshots { children }) => {
+                let table = world.keep_snapshots(children)?;
                 send(&Reply::Maps.encode(), &table.maps())?;
-                *self = Dialogue::Standing(table);
+                *self = Dialogue::Snapshots(table);
             }
-            (Dialogue::Standing(table), Request::Process(pid)) => {
+            (Dialogue::Snapshots(table), Request::Process(pid)) => {
                 allowed(world, pid)?;
                 table.enrol(pid)?;
             }
-            (Dialogue::Standing(table), Request::Sample { mean_ns, cpus }) => {
+            (Dialogue::Snapshots(table), Request::Sample { mean_ns, cpus }) => {
                 table.sample_on(&cpus, mean_ns.max(LEAST_SAMPLING_NS))?;
             }
-            (Dialogue::Standing(table), Request::Tick) => send_all(Part::Samples, &table.take_samples()?, send)?,
+            (Dialogue::Snapshots(table), Request::Tick) => send_all(Part::Samples, &table.take_samples()?, send)?,
             // cox doctor tries both kinds of eBPF programs in one helper process. When the second kind is requested,
             // the kernel has already removed the first.
             (Dialogue::Greeted | Dialogue::Finished, Request::Doorbells) => {

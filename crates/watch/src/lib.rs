@@ -10,9 +10,9 @@ pub mod perf;
 pub mod preload_page;
 pub mod proc;
 pub mod sampling;
-pub mod stands;
+pub mod snapshots;
 pub mod umt;
 
 pub use bpf::{BpfObserver, Settings};
 pub use observer::{Intake, Observer, WatchError};
-pub use stands::{Sight, Stands};
+pub use snapshots::{Sight, ThreadSnapshots};

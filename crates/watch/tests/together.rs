@@ -15,9 +15,9 @@ use common_owner::may;
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use watch::bpf::{Parts, Snapshots, expect};
-use watch::stands::Traced;
+use watch::snapshots::Traced;
 use watch::umt::{Doorbells, Given, Pages, Umt};
-use watch::{BpfObserver, Intake, Observer, Settings, Stands};
+use watch::{BpfObserver, Intake, Observer, Settings, ThreadSnapshots};
 use wire::umt::{Said, VERSION, place};
 
 /// A process has one session at a time.
@@ -161,7 +161,7 @@ fn parts_share_programs_and_end_one_by_one() {
         std::thread::sleep(Duration::from_millis(10));
         let counted = pages.seen().blocks.load(Relaxed);
         let table = traced.table();
-        let snapshot = || (0..table.given()).filter_map(|at| table.read(at)).find(|stand| stand.tid == tid).unwrap();
+        let snapshot = || (0..table.given()).filter_map(|at| table.read(at)).find(|snapshot| snapshot.tid == tid).unwrap();
         let met = snapshot().blocks;
         nap(begun + 400);
         assert_eq!(pages.seen().blocks.load(Relaxed), counted, "overlap is over");

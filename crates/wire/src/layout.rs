@@ -362,7 +362,7 @@ pub struct Sample {
 /// during the write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
-pub struct Stand {
+pub struct ThreadSnapshot {
     /// A sequence counter: odd while the snapshot is being written.
     pub turn: u32,
     /// The thread's id; 0 while the snapshot belongs to no thread.
@@ -429,7 +429,7 @@ const _: () = {
     assert!(offset_of!(Cpu, waiting) == 192);
     assert!(size_of::<Crew>() == 1792);
     assert!(size_of::<Sample>() == 32);
-    assert!(size_of::<Stand>() == 64 && offset_of!(Stand, state) == 54);
+    assert!(size_of::<ThreadSnapshot>() == 64 && offset_of!(ThreadSnapshot, state) == 54);
     assert!(size_of::<Taker>() == 24);
     assert!(Cause::ALL.len() == CAUSES && Cause::Unspecified as usize == CAUSES - 1);
 };

@@ -22,7 +22,7 @@ pub use event::{Event, EventKind};
 pub use latency::{Interval, LatencyCount};
 pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
-    Pair, PairSum, Sample, Stand, State, Taker,
+    Pair, PairSum, Sample, ThreadSnapshot, State, Taker,
 };
 pub use moment::{Gap, LATEST_NS, Left, MOST_CPUS, Moment, What};
 pub use record::{Backend, Living, Losses, Record, SampleSite, Waiting};

@@ -46,7 +46,7 @@ pub const EXCEPTIONS: &[Exception] = &[
         why: "the parent module calls the code of each connection state, and that code uses items of the parent",
     },
     Exception {
-        below: "crates/watch/src/stands",
+        below: "crates/watch/src/snapshots",
         why: "the parent module calls the code of each kind of thread snapshots, and that code uses items of the parent",
     },
 ];

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use testkit::Random;
-use watch::stands::{self, Others};
+use watch::snapshots::{self, Others};
 use watch::umt::Given;
 use wire::latency::{LONGEST, Scope};
 use wire::umt::BELLS;
@@ -71,10 +71,10 @@ impl Source for Seen {
     }
 }
 
-/// Stands of nobody.
+/// Snapshots of no thread.
 struct Kept(File);
 
-impl Stands for Kept {
+impl ThreadSnapshots for Kept {
     fn enrol(&mut self, _pid: u32) -> Result<(), WatchError> {
         Ok(())
     }
@@ -88,7 +88,7 @@ impl Stands for Kept {
         Ok(vec![Sample::default(); 3])
     }
 
-    fn table(&self) -> Arc<dyn stands::Table> {
+    fn table(&self) -> Arc<dyn snapshots::Table> {
         unreachable!("its maps are sent")
     }
 
@@ -140,7 +140,7 @@ impl World for Pretended {
         Ok(Box::new(Seen))
     }
 
-    fn keep_stands(&mut self, _children: bool) -> Result<Box<dyn Table>, WatchError> {
+    fn keep_snapshots(&mut self, _children: bool) -> Result<Box<dyn Table>, WatchError> {
         Ok(Box::new(Kept(File::open("/dev/null").unwrap())))
     }
 
@@ -216,17 +216,17 @@ fn behind_an_observation_doorbells_can_be_tried_and_nothing_else() {
         dialogue
     };
     assert_eq!(answer(&mut finished(), &Request::Doorbells).0, Progress::Whole);
-    for request in [HELLO, OBSERVE, Request::Stands { children: true }, Request::Give(2), Request::Finish] {
+    for request in [HELLO, OBSERVE, Request::Snapshots { children: true }, Request::Give(2), Request::Finish] {
         assert!(ask(&mut finished(), &request.encode()).is_err(), "{request:?}");
     }
 }
 
 #[test]
-fn stands_have_questions_of_their_own() {
+fn snapshots_have_questions_of_their_own() {
     let mut dialogue = Dialogue::New;
     assert_eq!(answer(&mut dialogue, &HELLO).0, Progress::Whole);
     for request in [
-        Request::Stands { children: true },
+        Request::Snapshots { children: true },
         Request::Process(2),
         Request::Sample { mean_ns: 0, cpus: vec![0, 1] },
         Request::Tick,
@@ -315,8 +315,8 @@ impl World for Changing {
         Pretended.observe(wanted)
     }
 
-    fn keep_stands(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
-        Pretended.keep_stands(children)
+    fn keep_snapshots(&mut self, children: bool) -> Result<Box<dyn Table>, WatchError> {
+        Pretended.keep_snapshots(children)
     }
 
     fn ring(&mut self) -> Result<Box<dyn Doorbells>, WatchError> {
@@ -420,9 +420,9 @@ fn damaged_conversations_end_or_go_on() {
         Request::Living,
         Request::Finish,
     ];
-    let stands = vec![
+    let snapshots = vec![
         HELLO,
-        Request::Stands { children: false },
+        Request::Snapshots { children: false },
         Request::Process(7),
         Request::Sample { mean_ns: 1_000_000, cpus: vec![0, 1, 2] },
         Request::Tick,
@@ -437,7 +437,7 @@ fn damaged_conversations_end_or_go_on() {
         Request::Gone(0),
         Request::Finish,
     ];
-    let sessions = [observation, stands, bells];
+    let sessions = [observation, snapshots, bells];
     let (times, seed) = (testkit::times(1_000_000), testkit::seed());
     let (mut messages, mut number, mut broken) = (0, seed, 0);
     while messages < times {

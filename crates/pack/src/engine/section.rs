@@ -6,7 +6,7 @@ use report::pack::{
     OtherProgram, PackReport, Repacked, SCHEMA_VERSION, SpinningRuntime, confidence_beside, others_share,
 };
 use session::{Exit, preload};
-use watch::stands::Other;
+use watch::snapshots::Other;
 
 use crate::live::{Summary, Wasteful};
 

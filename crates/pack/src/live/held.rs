@@ -10,7 +10,7 @@ use changes::{
     ChangeRequest, Claim, JournalFolder, Knob, KnobHandle, LiveKnobIo, Right, Session, Setting, Thread, Value,
 };
 use machine::CpuSet;
-use wire::Stand;
+use wire::ThreadSnapshot;
 
 use super::Error;
 use super::plan::Plan;
@@ -22,7 +22,7 @@ const ENGINE: &str = "pack";
 /// A managed thread: the session may change its affinity mask, and restores it at the end.
 pub struct Held {
     /// Index of the thread's snapshot in the table of thread snapshots.
-    pub stand: usize,
+    pub snapshot: usize,
     /// Thread id.
     pub tid: u32,
     handle: KnobHandle,
@@ -116,7 +116,7 @@ impl<'h> Holder<'h> {
     ///
     /// # Errors
     /// Fails if another session has changed one of them, or the kernel refuses.
-    pub fn take_all(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
+    pub fn take_all(&mut self, new: &[(usize, ThreadSnapshot)]) -> Result<Vec<(usize, Held)>, Error> {
         let held = self.take(new)?;
         match self.left.first.take() {
             Some(why) => Err(Error::Refused(why)),
@@ -130,30 +130,30 @@ impl<'h> Holder<'h> {
     ///
     /// # Errors
     /// Fails if the journal cannot be written.
-    pub fn take(&mut self, new: &[(usize, Stand)]) -> Result<Vec<(usize, Held)>, Error> {
+    pub fn take(&mut self, new: &[(usize, ThreadSnapshot)]) -> Result<Vec<(usize, Held)>, Error> {
         if new.is_empty() {
             return Ok(Vec::new());
         }
-        let processes: BTreeSet<u32> = new.iter().map(|(_, stand)| stand.tgid).collect();
+        let processes: BTreeSet<u32> = new.iter().map(|(_, snapshot)| snapshot.tgid).collect();
         // Threads come in the order of their creation, so each finds its creator.
-        for (_, stand) in new {
-            self.passed(stand);
+        for (_, snapshot) in new {
+            self.passed(snapshot);
         }
         let mut refused = BTreeSet::new();
         for pid in processes {
             if let Err(error) = self.adopt(pid, new) {
-                let threads = new.iter().filter(|(_, stand)| stand.tgid == pid).count();
+                let threads = new.iter().filter(|(_, snapshot)| snapshot.tgid == pid).count();
                 self.left.add(threads, &error);
                 refused.insert(pid);
             }
         }
         let living = new
             .iter()
-            .filter(|(_, stand)| !refused.contains(&stand.tgid))
-            .filter_map(|(number, stand)| Some((*number, stand, self.knob_io.thread(stand.tid).ok()?)));
-        let mut threads: Vec<(usize, &Stand, Thread)> = living.collect();
+            .filter(|(_, snapshot)| !refused.contains(&snapshot.tgid))
+            .filter_map(|(number, snapshot)| Some((*number, snapshot, self.knob_io.thread(snapshot.tid).ok()?)));
+        let mut threads: Vec<(usize, &ThreadSnapshot, Thread)> = living.collect();
         let requests: Vec<ChangeRequest> =
-            threads.iter().map(|(_, stand, thread)| self.request(*thread, self.ancestors(stand))).collect();
+            threads.iter().map(|(_, snapshot, thread)| self.request(*thread, self.ancestors(snapshot))).collect();
         if self.session.take(requests.clone()).is_err() {
             // One of the requests was refused. To find out which, make each request singly. A thread that the session
             // has already taken is not taken again.
@@ -178,9 +178,9 @@ impl<'h> Holder<'h> {
 
     /// Notes a thread that ended before cox could manage it: the threads that it created count as created by its own
     /// creator.
-    pub fn passed(&mut self, stand: &Stand) {
-        if let Some(origin) = self.origin.get(&stand.creator_tid).copied() {
-            self.origin.insert(stand.tid, origin);
+    pub fn passed(&mut self, snapshot: &ThreadSnapshot) {
+        if let Some(origin) = self.origin.get(&snapshot.creator_tid).copied() {
+            self.origin.insert(snapshot.tid, origin);
         }
     }
 
@@ -221,7 +221,7 @@ impl<'h> Holder<'h> {
     }
 
     /// Adopts a process: threads created in it from now on inherit cox's masks, and are restored too.
-    fn adopt(&mut self, pid: u32, new: &[(usize, Stand)]) -> Result<(), Error> {
+    fn adopt(&mut self, pid: u32, new: &[(usize, ThreadSnapshot)]) -> Result<(), Error> {
         if self.adopted.contains_key(&pid) {
             return Ok(());
         }
@@ -232,7 +232,7 @@ impl<'h> Holder<'h> {
             true => None,
             false => Some(JournalFolder::of_user().hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?),
         };
-        let creator = new.iter().find(|(_, stand)| stand.tid == pid).map_or(0, |(_, stand)| stand.creator_tid);
+        let creator = new.iter().find(|(_, snapshot)| snapshot.tid == pid).map_or(0, |(_, snapshot)| snapshot.creator_tid);
         let heir_of = self.origin.get(&creator).copied().into_iter().collect();
         match self.session.adopt([self.request(leader, heir_of)]) {
             Ok(()) | Err(changes::Error::Gone(_)) => {}
@@ -244,12 +244,12 @@ impl<'h> Holder<'h> {
 
     /// Returns the threads from which a new thread may have inherited its mask: its creator, and the first thread of
     /// its process.
-    fn ancestors(&self, stand: &Stand) -> Vec<Thread> {
-        if stand.creator_tid == 0 {
+    fn ancestors(&self, snapshot: &ThreadSnapshot) -> Vec<Thread> {
+        if snapshot.creator_tid == 0 {
             return Vec::new();
         }
-        let creator = self.origin.get(&stand.creator_tid).copied();
-        creator.into_iter().chain(self.adopted.get(&stand.tgid).map(|(leader, _)| *leader)).collect()
+        let creator = self.origin.get(&snapshot.creator_tid).copied();
+        creator.into_iter().chain(self.adopted.get(&snapshot.tgid).map(|(leader, _)| *leader)).collect()
     }
 
     fn request(&self, thread: Thread, heir_of: Vec<Thread>) -> ChangeRequest {
@@ -257,12 +257,12 @@ impl<'h> Holder<'h> {
         ChangeRequest { engine: ENGINE.to_owned(), knob: Knob::Affinity(thread), claim, heir_of }
     }
 
-    fn hold(&self, stand: usize, thread: Thread) -> Result<Held, changes::Error> {
+    fn hold(&self, snapshot: usize, thread: Thread) -> Result<Held, changes::Error> {
         let handle = self.session.handle(&Knob::Affinity(thread))?;
         let one = |cpu: u32| handle.prepare(&Value::Cpus([cpu].into_iter().collect()));
         let slots = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
         let anywhere = handle.prepare(&Value::Cpus(self.cpus.clone()))?;
-        Ok(Held { stand, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
+        Ok(Held { snapshot, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
     }
 }
 

@@ -15,9 +15,9 @@ use arch::laps::{self, Part};
 use machine::Root;
 use machine::process::Task;
 use symbols::Judge;
-use watch::Stands;
-use watch::stands::{self, STAY_OPEN, has_ended};
-use wire::{Backend, Cause, Sample, Stand, Waiting};
+use watch::ThreadSnapshots;
+use watch::snapshots::{self, STAY_OPEN, has_ended};
+use wire::{Backend, Cause, Sample, ThreadSnapshot, Waiting};
 
 use super::held::{Held, Holder};
 use super::own::OwnTime;
@@ -50,10 +50,10 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let knob_io = changes::LiveKnobIo::new(root.clone());
     let prepared = Holder::begin(&knob_io, plan).and_then(|holder| {
         laps::done(Part::Guarding);
-        let stands = stands::start(plan.how.sight, plan.how.children, plan.helping, &plan.cpus)?;
-        Ok((holder, stands))
+        let snapshots = snapshots::start(plan.how.sight, plan.how.children, plan.helping, &plan.cpus)?;
+        Ok((holder, snapshots))
     });
-    let (holder, (stands, passed_over)) = match prepared {
+    let (holder, (snapshots, passed_over)) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = ready.send(Err(error));
@@ -65,7 +65,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let shared = Arc::new(Shared {
         core: Mutex::new(Core::new(controller, plan.how.log)),
         sensors: Sensors {
-            table: stands.table(),
+            table: snapshots.table(),
             spins: Spins::default(),
             preload_pages: Places::default(),
             cpus: plan.cpus.clone(),
@@ -81,7 +81,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         Began::Outside => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, preload_pages.allowed(pid))),
         Began::Packed(cpus) => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, cpus)),
     }
-    let backend = stands.backend();
+    let backend = snapshots.backend();
     let passed_over = passed_over.map(|why| why.to_string());
     let mut manager = Manager {
         preload_pages,
@@ -89,7 +89,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         own,
         trial: plan.how.trial.then(|| Trial::new(plan.how.settings.periods)),
         shared: Arc::clone(&shared),
-        stands,
+        snapshots,
         holder,
         tickers: Vec::new(),
         known: 0,
@@ -129,7 +129,7 @@ struct Manager<'p> {
     own: OwnTime,
     trial: Option<Trial>,
     shared: Arc<Shared>,
-    stands: Box<dyn Stands>,
+    snapshots: Box<dyn ThreadSnapshots>,
     holder: Holder<'p>,
     tickers: Vec<JoinHandle<()>>,
     /// How many thread snapshots have been read so far.
@@ -143,7 +143,7 @@ struct Manager<'p> {
 
 /// A thread that is managed but not assigned to slots yet.
 struct Newcomer {
-    stand: usize,
+    snapshot: usize,
     tgid: u32,
     met_run_ns: u64,
     held: Held,
@@ -154,7 +154,7 @@ struct Living {
     /// preload library's own threads (helpers) never get a number; they are managed only so that their masks are
     /// restored.
     member: Option<Member>,
-    stand: usize,
+    snapshot: usize,
     tgid: u32,
 }
 
@@ -174,7 +174,7 @@ impl Manager<'_> {
         // CPU that the program's threads use.
         let _ = realtime::become_punctual(realtime::MANAGER);
         for pid in &plan.pids {
-            self.stands.enrol(*pid)?;
+            self.snapshots.enrol(*pid)?;
         }
         // All threads that exist now are taken before the session reports that they are packed.
         self.meet_all(&plan.pids)
@@ -217,7 +217,7 @@ impl Manager<'_> {
 
     /// Lets the policy decide what comes next. Returns true while threads are rotated or measured.
     fn look(&mut self) -> Result<bool, super::Error> {
-        let samples = self.stands.take_samples()?;
+        let samples = self.snapshots.take_samples()?;
         if !samples.is_empty() {
             // Look up all samples once before it is judged which code spins: the first look-up of an unknown address
             // only puts the address into the queue of code to judge.
@@ -254,8 +254,8 @@ impl Manager<'_> {
                 ticker.thread().unpark();
             }
             match look_ns {
-                Some(look_ns) => self.stands.sample_on(&self.shared.sensors.cpus, look_ns)?,
-                None => self.stands.sample_on(&[], 0)?,
+                Some(look_ns) => self.snapshots.sample_on(&self.shared.sensors.cpus, look_ns)?,
+                None => self.snapshots.sample_on(&[], 0)?,
             }
         }
         Ok(action != Action::Rest)
@@ -268,12 +268,12 @@ impl Manager<'_> {
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
         let members = self.living.iter().filter(|living| living.member.is_some());
         let sighting = |living: &Living| {
-            let stand = sensors.table.read(living.stand)?;
-            let phases = sensors.preload_pages.barrier_state(&stand).map(|said| said.phases);
+            let snapshot = sensors.table.read(living.snapshot)?;
+            let phases = sensors.preload_pages.barrier_state(&snapshot).map(|said| said.phases);
             Some(Sighting {
-                place: living.stand,
-                tgid: stand.tgid,
-                observation: sensors.observation(&stand, now_ns),
+                place: living.snapshot,
+                tgid: snapshot.tgid,
+                observation: sensors.observation(&snapshot, now_ns),
                 phases,
             })
         };
@@ -290,7 +290,7 @@ impl Manager<'_> {
 
     /// Handles threads that were created or have ended since the last look.
     fn meet(&mut self) -> Result<(), super::Error> {
-        self.stands.poll()?;
+        self.snapshots.poll()?;
         let new = self.met();
         let held = self.holder.take(&new)?;
         self.keep(held)
@@ -299,7 +299,7 @@ impl Manager<'_> {
     /// Takes control of the threads that exist when packing begins: all of them or none.
     fn meet_all(&mut self, pids: &[u32]) -> Result<(), super::Error> {
         let new = self.met();
-        let is_seen = |pid: &&u32| new.iter().any(|(_, stand)| stand.tgid == **pid);
+        let is_seen = |pid: &&u32| new.iter().any(|(_, snapshot)| snapshot.tgid == **pid);
         if let Some(&pid) =
             pids.iter().filter(|pid| !is_seen(pid)).find(|&&pid| Task::process(&Root::live(), pid).exists())
         {
@@ -310,19 +310,19 @@ impl Manager<'_> {
     }
 
     /// Returns the threads that were created since the last call.
-    fn met(&mut self) -> Vec<(usize, Stand)> {
-        let table = self.stands.table();
+    fn met(&mut self) -> Vec<(usize, ThreadSnapshot)> {
+        let table = self.snapshots.table();
         let given = table.given();
         let (mut new, mut passed_ns) = (Vec::new(), 0);
         while self.known < given {
             // If a snapshot is just being written, stop here. The next pass reads it and all later ones, in the order
             // of their creation.
-            let Some(stand) = table.read(self.known) else { break };
-            if has_ended(&stand) {
-                self.holder.passed(&stand);
-                passed_ns += stand.run_ns;
+            let Some(snapshot) = table.read(self.known) else { break };
+            if has_ended(&snapshot) {
+                self.holder.passed(&snapshot);
+                passed_ns += snapshot.run_ns;
             } else {
-                new.push((self.known, stand));
+                new.push((self.known, snapshot));
             }
             self.known += 1;
         }
@@ -335,13 +335,13 @@ impl Manager<'_> {
     /// Adds newly managed threads to the policy's members. Removes members that have ended, that are helpers of the
     /// preload library, or whose affinity mask was changed by the program or by another process than cox.
     fn keep(&mut self, held: Vec<(usize, Held)>) -> Result<(), super::Error> {
-        let table = self.stands.table();
-        for (stand_number, held) in held {
-            let Some(stand) = table.read(stand_number) else { continue };
-            self.living.push(Living { member: None, stand: stand_number, tgid: stand.tgid });
-            self.preload_pages.meet(stand.tgid);
-            if !self.preload_pages.is_helper(stand.tgid, stand.tid, stand.creator_tid) {
-                self.newcomers.push(Newcomer { stand: stand_number, tgid: stand.tgid, met_run_ns: stand.run_ns, held });
+        let table = self.snapshots.table();
+        for (number, held) in held {
+            let Some(snapshot) = table.read(number) else { continue };
+            self.living.push(Living { member: None, snapshot: number, tgid: snapshot.tgid });
+            self.preload_pages.meet(snapshot.tgid);
+            if !self.preload_pages.is_helper(snapshot.tgid, snapshot.tid, snapshot.creator_tid) {
+                self.newcomers.push(Newcomer { snapshot: number, tgid: snapshot.tgid, met_run_ns: snapshot.run_ns, held });
                 self.summary.threads += 1;
             }
         }
@@ -349,18 +349,18 @@ impl Manager<'_> {
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let mut smaller = BTreeSet::new();
         self.living.retain_mut(|living| {
-            let Some(stand) = table.known(living.stand) else { return true };
+            let Some(snapshot) = table.known(living.snapshot) else { return true };
             // A thread may become known as a helper after it has joined.
-            let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, stand.tid, 0);
-            let has_ended = has_ended(&stand);
+            let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, snapshot.tid, 0);
+            let has_ended = has_ended(&snapshot);
             let strayed = living.member.map(|member| &mut core.members[member]).filter(|held| held.has_strayed());
             let is_its_own = strayed.is_some_and(|held| !self.holder.keeps(held));
             if let Some(member) = living.member.take_if(|_| is_helper || has_ended || is_its_own) {
-                core.controller.leave(member, stand.run_ns);
+                core.controller.leave(member, snapshot.run_ns);
                 self.summary.threads -= usize::from(is_helper);
             }
             if has_ended {
-                self.holder.forget(stand.tid);
+                self.holder.forget(snapshot.tid);
                 smaller.insert(living.tgid);
             }
             !has_ended
@@ -376,23 +376,23 @@ impl Manager<'_> {
 
     /// Makes members of the newcomers that may be assigned to slots now.
     fn join(&mut self) -> Result<(), super::Error> {
-        let table = self.stands.table();
+        let table = self.snapshots.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         for newcomer in std::mem::take(&mut self.newcomers) {
-            let Some(stand) = table.read(newcomer.stand) else { continue };
-            let mut co_runners = self.living.iter().filter(|living| living.tgid == stand.tgid);
-            let ran_ns = stand.run_ns.saturating_sub(newcomer.met_run_ns);
-            if has_ended(&stand) {
+            let Some(snapshot) = table.read(newcomer.snapshot) else { continue };
+            let mut co_runners = self.living.iter().filter(|living| living.tgid == snapshot.tgid);
+            let ran_ns = snapshot.run_ns.saturating_sub(newcomer.met_run_ns);
+            if has_ended(&snapshot) {
                 core.controller.passed(ran_ns);
-            } else if stand.tid == stand.tgid && co_runners.nth(1).is_none() && ran_ns < ALONE_NS {
+            } else if snapshot.tid == snapshot.tgid && co_runners.nth(1).is_none() && ran_ns < ALONE_NS {
                 self.newcomers.push(newcomer);
             } else {
                 core.controller.passed(ran_ns);
                 core.members.push(newcomer.held);
                 let member = core.decide(&self.shared.sensors, |controller, now_ns, _, orders| {
-                    controller.join(&self.shared.sensors.observation(&stand, now_ns), now_ns, orders)
+                    controller.join(&self.shared.sensors.observation(&snapshot, now_ns), now_ns, orders)
                 });
-                let of_it = self.living.iter_mut().find(|living| living.stand == newcomer.stand);
+                let of_it = self.living.iter_mut().find(|living| living.snapshot == newcomer.snapshot);
                 of_it.into_iter().for_each(|living| living.member = Some(member));
             }
         }

@@ -1,6 +1,6 @@
 //! Packing of a live program. The parts are:
 //!
-//! - BPF keeps a *snapshot* of each thread ([`watch::stands`]): its run time, whether it is queued or blocked, and
+//! - BPF keeps a *snapshot* of each thread ([`watch::snapshots`]): its run time, whether it is queued or blocked, and
 //!   where in its code it was switched out. Without privileges, /proc gives the first two, and only the preload
 //!   library gives the third.
 //! - Each slot has a **ticker** (`ticker`): a thread on the slot's CPU, real-time if that is allowed. At the end of a

@@ -1,7 +1,7 @@
 //! What to pack, and how.
 
 use watch::Sight;
-use watch::stands::Helping;
+use watch::snapshots::Helping;
 
 use crate::policy::controller::Settings;
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use machine::Root;
 use machine::process::{Mapping, Task};
 use watch::preload_page::{BarrierState, Page, SpinThrottle, is_page};
-use wire::Stand;
+use wire::ThreadSnapshot;
 
 /// How long orders to a preload library (the number of CPUs of the pack) stay valid unless cox renews them, ns. They
 /// expire, because a killed cox cannot cancel them.
@@ -39,9 +39,9 @@ struct Place {
 
 impl Places {
     /// Returns what a thread's page says about barriers; `None` if its process has no preload library.
-    pub fn barrier_state(&self, stand: &Stand) -> Option<BarrierState> {
+    pub fn barrier_state(&self, snapshot: &ThreadSnapshot) -> Option<BarrierState> {
         let by_thread = self.by_thread.lock().ok()?;
-        let place = by_thread.get(&(stand.tgid, stand.tid))?;
+        let place = by_thread.get(&(snapshot.tgid, snapshot.tid))?;
         place.page.slot(place.slot)
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-use watch::stands::{self, Table};
-use wire::{Stand, State};
+use watch::snapshots::{self, Table};
+use wire::{ThreadSnapshot, State};
 
 use super::held::{Failures, Held};
 use super::preload_pages::Places;
@@ -98,25 +98,25 @@ pub struct Seeing<'a> {
 
 impl Sensors {
     /// Derives a thread's observation from its snapshot.
-    pub fn observation(&self, stand: &Stand, now_ns: u64) -> Observation {
-        let doing = match State::from_wire(stand.state) {
+    pub fn observation(&self, snapshot: &ThreadSnapshot, now_ns: u64) -> Observation {
+        let doing = match State::from_wire(snapshot.state) {
             State::Run => Doing::Runs,
             State::Blocked => Doing::Blocked,
             State::Dead => Doing::Ended,
             State::Unseen | State::Born | State::Preempt => Doing::Queued,
         };
-        let state = self.preload_pages.barrier_state(stand);
+        let state = self.preload_pages.barrier_state(snapshot);
         // A thread outside barriers may still spin in a loop of the program itself.
         let in_barrier = state.and_then(|state| state.in_barrier) == Some(true);
-        let waits = || in_barrier || self.spins.is_waiting(stand);
+        let waits = || in_barrier || self.spins.is_waiting(snapshot);
         Observation {
-            run_ns: stands::run_ns(stand, now_ns),
-            blocks: stand.blocks,
+            run_ns: snapshots::run_ns(snapshot, now_ns),
+            blocks: snapshot.blocks,
             doing,
             spins: waits(),
-            yields: Spins::is_yielding(stand),
-            at: self.cpus.iter().position(|&cpu| cpu == u32::from(stand.cpu)),
-            out_ns: stand.out_ns,
+            yields: Spins::is_yielding(snapshot),
+            at: self.cpus.iter().position(|&cpu| cpu == u32::from(snapshot.cpu)),
+            out_ns: snapshot.out_ns,
         }
     }
 }
@@ -125,7 +125,7 @@ impl Sense for Seeing<'_> {
     fn observation(&self, member: Member) -> Observation {
         let held = &self.members[member];
         // A thread whose snapshot cannot be read counts as queued, without run time.
-        let stand = self.sensors.table.read(held.stand);
-        stand.map(|stand| self.sensors.observation(&stand, self.now_ns)).unwrap_or_default()
+        let snapshot = self.sensors.table.read(held.snapshot);
+        snapshot.map(|snapshot| self.sensors.observation(&snapshot, self.now_ns)).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;
 
 use symbols::Judge;
-use wire::{Sample, Stand, Waiting};
+use wire::{Sample, ThreadSnapshot, Waiting};
 
 /// Maximum number of addresses that are kept; a program has some thousands of hot addresses. Code beyond this number
 /// counts as work.
@@ -31,14 +31,14 @@ struct Inner {
 
 impl Spins {
     /// Returns whether a thread was spinning when it was switched out.
-    pub fn is_waiting(&self, stand: &Stand) -> bool {
-        let call = u32::try_from(stand.call).ok();
-        self.waits_at(stand.tgid, stand.ip, call).is_some()
+    pub fn is_waiting(&self, snapshot: &ThreadSnapshot) -> bool {
+        let call = u32::try_from(snapshot.call).ok();
+        self.waits_at(snapshot.tgid, snapshot.ip, call).is_some()
     }
 
     /// Returns whether a thread was switched out in sched_yield(2).
-    pub fn is_yielding(stand: &Stand) -> bool {
-        u32::try_from(stand.call) == Ok(arch::SYS_SCHED_YIELD)
+    pub fn is_yielding(snapshot: &ThreadSnapshot) -> bool {
+        u32::try_from(snapshot.call) == Ok(arch::SYS_SCHED_YIELD)
     }
 
     /// Returns the kind of loop in which a running thread was spinning when it was sampled.

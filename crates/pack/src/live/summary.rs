@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use watch::stands::Others;
+use watch::snapshots::Others;
 use wire::Backend;
 
 use super::preload_pages::PreloadSummary;
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn others_of_two_packs_are_added_up_by_name() {
-        use watch::stands::Other;
+        use watch::snapshots::Other;
         let other = |comm: &str, ran_ns| Other { comm: comm.into(), ran_ns };
         let first = Others { programs: vec![other("apt", 5), other("hog", 3)], at_most: false };
         let second = Others { programs: vec![other("hog", 4), other("cron", 1)], at_most: true };

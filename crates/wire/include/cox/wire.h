@@ -262,7 +262,7 @@ struct cox_taker {
  * A thread snapshot: the present state of a thread, in memory that its reader maps. A packer reads it a thousand times a second, without a system
  * call. Only the CPU that switches the thread writes it, and `turn` is odd during a write.
  */
-struct cox_stand {
+struct cox_thread_snapshot {
 	__u32 turn;
 	__u32 tid;
 	__u32 tgid;
@@ -280,14 +280,14 @@ struct cox_stand {
 };
 
 /* The number of snapshots given out, and the number of threads that got none because the table was full. */
-struct cox_stand_counts {
+struct cox_snapshot_counts {
 	__u32 given;
 	__u32 without_place;
 };
 
 #ifndef __cplusplus
-_Static_assert(sizeof(struct cox_stand) == 64, "one cache line; mirror in layout.rs");
-_Static_assert(__builtin_offsetof(struct cox_stand, state) == 54, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_thread_snapshot) == 64, "one cache line; mirror in layout.rs");
+_Static_assert(__builtin_offsetof(struct cox_thread_snapshot, state) == 54, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_clock) == 528, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, blocked_ns) == 184, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 464, "mirror in layout.rs");

@@ -16,7 +16,7 @@ impl Manager<'_> {
             }
         };
         say(
-            u64::from(self.stands.table().without_place()),
+            u64::from(self.snapshots.table().without_place()),
             "threads were not packed: the table has places for 65,536 threads",
         );
         let absent = self.shared.without_ticker.load(Ordering::Relaxed);
@@ -63,11 +63,11 @@ impl Manager<'_> {
             }
         }
         // Threads created since the last look are taken too, so that their masks are restored.
-        let met = self.stands.poll_at_once().map_err(crate::live::Error::from).and_then(|()| self.meet());
+        let met = self.snapshots.poll_at_once().map_err(crate::live::Error::from).and_then(|()| self.meet());
         if let Err(error) = met {
             self.summary.diagnostics.push(error.to_string());
         }
-        self.summary.others = self.stands.others();
+        self.summary.others = self.snapshots.others();
         for living in &self.living {
             *self.summary.living.entry(living.tgid).or_default() += usize::from(living.member.is_some());
         }
@@ -81,7 +81,7 @@ impl Manager<'_> {
         self.summary.diagnostics.extend(undone.troubles);
         laps::done(Part::Closing);
         // Dropping the snapshots' backend detaches the BPF programs, if there are any.
-        drop(self.stands);
+        drop(self.snapshots);
         laps::done(Part::Detaching);
         self.summary
     }

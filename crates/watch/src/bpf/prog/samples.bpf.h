@@ -53,7 +53,7 @@ SEC("perf_event")
 int on_look(struct bpf_perf_event_data *ctx)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct cox_stand *s = p->pid ? snapshot_of(thread_of(p)) : NULL;
+	struct cox_thread_snapshot *s = p->pid ? snapshot_of(thread_of(p)) : NULL;
 	struct cox_sample sample = {};
 
 	if (!s || (owned && !is_owners(p)))

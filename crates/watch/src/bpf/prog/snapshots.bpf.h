@@ -26,7 +26,7 @@ struct {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
-	__type(value, struct cox_stand_counts);
+	__type(value, struct cox_snapshot_counts);
 } snapshot_counts SEC(".maps");
 
 struct {
@@ -34,11 +34,11 @@ struct {
 	__uint(max_entries, 65536);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, u32);
-	__type(value, struct cox_stand);
+	__type(value, struct cox_thread_snapshot);
 } snapshots SEC(".maps");
 
 /* Returns NULL if the thread has no snapshot. */
-COX_INLINE struct cox_stand *snapshot_of(struct cox_thread *thread)
+COX_INLINE struct cox_thread_snapshot *snapshot_of(struct cox_thread *thread)
 {
 	u32 index;
 
@@ -51,8 +51,8 @@ COX_INLINE struct cox_stand *snapshot_of(struct cox_thread *thread)
 COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
 {
 	struct cox_thread *thread = new_thread(p);
-	struct cox_stand_counts *n;
-	struct cox_stand *s;
+	struct cox_snapshot_counts *n;
+	struct cox_thread_snapshot *s;
 	u32 index = 0;
 
 	n = bpf_map_lookup_elem(&snapshot_counts, &index);
@@ -80,7 +80,7 @@ COX_INLINE void give_place(struct task_struct *p, u32 creator_tid, u8 state)
  * Called on the CPU of a thread that now belongs to another user, when only one user's threads may be observed. Marks the thread as dead in its
  * snapshot.
  */
-COX_INLINE void snapshot_leaves(struct cox_stand *s, struct cox_thread *thread)
+COX_INLINE void snapshot_leaves(struct cox_thread_snapshot *s, struct cox_thread *thread)
 {
 	thread->place = 0;
 	s->turn++;
@@ -99,7 +99,7 @@ COX_INLINE void snapshot_newtask(struct task_struct *child, struct task_struct *
 
 COX_INLINE void snapshot_exec(struct task_struct *p, struct linux_binprm *bprm, struct cox_thread *thread)
 {
-	struct cox_stand *s = snapshot_of(thread);
+	struct cox_thread_snapshot *s = snapshot_of(thread);
 
 	if (!s)
 		return;
@@ -112,13 +112,13 @@ COX_INLINE void snapshot_exec(struct task_struct *p, struct linux_binprm *bprm, 
 
 COX_INLINE void snapshot_waking(struct cox_thread *thread)
 {
-	struct cox_stand *s = snapshot_of(thread);
+	struct cox_thread_snapshot *s = snapshot_of(thread);
 
 	if (s && s->state == COX_BLOCKED)
 		s->state = COX_PREEMPT;
 }
 
-COX_INLINE void snapshot_out(struct cox_stand *s, struct task_struct *p, bool preempt, u64 t)
+COX_INLINE void snapshot_out(struct cox_thread_snapshot *s, struct task_struct *p, bool preempt, u64 t)
 {
 	struct pt_regs *regs = registers_of(p);
 	u32 state = p->__state;
@@ -144,7 +144,7 @@ COX_INLINE void snapshot_out(struct cox_stand *s, struct task_struct *p, bool pr
 	s->turn++;
 }
 
-COX_INLINE void snapshot_in(struct cox_stand *s, u32 cpu, u64 t)
+COX_INLINE void snapshot_in(struct cox_thread_snapshot *s, u32 cpu, u64 t)
 {
 	s->turn++;
 	barrier();
@@ -159,7 +159,7 @@ COX_INLINE void snapshot_in(struct cox_stand *s, u32 cpu, u64 t)
 COX_INLINE void snapshot_switch(bool preempt, struct task_struct *prev, struct task_struct *next, struct cox_thread *prevs,
 				struct cox_thread *nexts, u32 cpu, u64 t)
 {
-	struct cox_stand *out = snapshot_of(prevs), *in = snapshot_of(nexts);
+	struct cox_thread_snapshot *out = snapshot_of(prevs), *in = snapshot_of(nexts);
 	u64 goes = prev->pid && !out, comes = next->pid && !in;
 
 	FORGET(goes, t);

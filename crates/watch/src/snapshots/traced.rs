@@ -10,9 +10,9 @@ use arch::laps::{self, Part as Lap};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder, libbpf_sys};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags};
 use wire::layout::comm_text;
-use wire::{Sample, Stand};
+use wire::{Sample, ThreadSnapshot};
 
-use super::{Other, Others, Stands, Table};
+use super::{Other, Others, ThreadSnapshots, Table};
 use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, gathered, process_key, system};
 use crate::mapping::Mapping;
 use crate::observer::WatchError;
@@ -33,8 +33,8 @@ pub struct Traced {
 
 /// The mapped table. It can be read from any thread.
 pub struct Mapped {
-    stands: Mapping,
-    /// The number of threads that have got a snapshot, and of threads that got none (`struct cox_stand_counts`).
+    snapshots: Mapping,
+    /// The number of threads that have got a snapshot, and of threads that got none (`struct cox_snapshot_counts`).
     counts: Mapping,
 }
 
@@ -84,7 +84,7 @@ impl Traced {
     }
 }
 
-impl Stands for Traced {
+impl ThreadSnapshots for Traced {
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError> {
         self.programs.enrol(Part::Snapshots, &[process_key(pid)], 0).map(drop)
     }
@@ -126,12 +126,12 @@ impl Mapped {
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn map([stands, counts]: [BorrowedFd<'_>; 2]) -> Result<Mapped, WatchError> {
+    pub fn map([snapshots, counts]: [BorrowedFd<'_>; 2]) -> Result<Mapped, WatchError> {
         let map = |fd, bytes| {
             let mapped = Mapping::new(fd, bytes, ProtFlags::READ, MmapFlags::SHARED);
             mapped.map_err(|source| WatchError::system(MAPPING, source))
         };
-        Ok(Mapped { stands: map(stands, PLACES * size_of::<Stand>())?, counts: map(counts, COUNTS_BYTES)? })
+        Ok(Mapped { snapshots: map(snapshots, PLACES * size_of::<ThreadSnapshot>())?, counts: map(counts, COUNTS_BYTES)? })
     }
 }
 
@@ -147,19 +147,19 @@ impl Table for Mapped {
         unsafe { self.counts.at::<u32>(size_of::<u32>()).read_volatile() }
     }
 
-    fn read(&self, number: usize) -> Option<Stand> {
+    fn read(&self, number: usize) -> Option<ThreadSnapshot> {
         if number >= PLACES {
             return None;
         }
-        let stand: *mut Stand = self.stands.at(number * size_of::<Stand>());
+        let snapshot: *mut ThreadSnapshot = self.snapshots.at(number * size_of::<ThreadSnapshot>());
         // SAFETY: `turn` is the first word of a snapshot, aligned, in a mapping that lives as long as self; BPF writes it while it is read here.
-        let turn = unsafe { AtomicU32::from_ptr(stand.cast()) };
+        let turn = unsafe { AtomicU32::from_ptr(snapshot.cast()) };
         // The writer is a switch handler of about ten instructions. If its virtual CPU is preempted in the middle, the caller's previous snapshot
         // is better than waiting.
         for _ in 0..100 {
             let before = turn.load(Ordering::Acquire);
             // SAFETY: within the mapping, which lives as long as self; a torn copy is discarded.
-            let copy = unsafe { stand.read_volatile() };
+            let copy = unsafe { snapshot.read_volatile() };
             fence(Ordering::Acquire);
             if before % 2 == 0 && turn.load(Ordering::Relaxed) == before {
                 return (copy.tid != 0).then_some(copy);

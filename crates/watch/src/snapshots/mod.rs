@@ -17,7 +17,7 @@ mod traced;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wire::{Backend, Sample, Stand, State};
+use wire::{Backend, Sample, ThreadSnapshot, State};
 
 pub use self::others::{Before, Other, Others};
 use self::polled::Polled;
@@ -39,14 +39,14 @@ pub enum Sight {
 
 /// The thread snapshots of a program: kept by BPF programs that are loaded in this process ([`Traced`]) or in another process that has the
 /// privilege, or read from /proc.
-pub trait Stands {
+pub trait ThreadSnapshots {
     /// Returns the backend that keeps the snapshots.
     fn backend(&self) -> Backend {
         Backend::Bpf
     }
 
     /// Starts to keep a snapshot for each thread of a process. Threads that the process creates later get a snapshot when they are created, or
-    /// when [`Stands::poll`] finds them.
+    /// when [`ThreadSnapshots::poll`] finds them.
     ///
     /// # Errors
     /// If the kernel refuses the walk over the process's threads, or if the process is hidden from this user.
@@ -60,7 +60,7 @@ pub trait Stands {
         Ok(())
     }
 
-    /// Like [`Stands::poll`], without the minimum pause between polls. For the last poll: threads that it does not find are never found.
+    /// Like [`ThreadSnapshots::poll`], without the minimum pause between polls. For the last poll: threads that it does not find are never found.
     ///
     /// # Errors
     /// If /proc cannot be read.
@@ -98,22 +98,22 @@ pub trait Table: Send + Sync {
     fn without_place(&self) -> u32;
 
     /// Returns the snapshot with a number below [`Table::given`]; `None` while its thread is being enrolled.
-    fn read(&self, number: usize) -> Option<Stand>;
+    fn read(&self, number: usize) -> Option<ThreadSnapshot>;
 
     /// Like [`Table::read`], but if reading costs a system call, returns the last value that was read.
-    fn known(&self, number: usize) -> Option<Stand> {
+    fn known(&self, number: usize) -> Option<ThreadSnapshot> {
         self.read(number)
     }
 
     /// Returns the processes of all threads that ever got a snapshot.
     fn processes(&self) -> BTreeSet<u32> {
-        (0..self.given()).filter_map(|number| self.known(number)).map(|stand| stand.tgid).collect()
+        (0..self.given()).filter_map(|number| self.known(number)).map(|snapshot| snapshot.tgid).collect()
     }
 }
 
 /// A function that starts BPF programs in another process, because this process may not load programs. The arguments say whether child processes are
 /// followed, and on which CPUs the CPU time of other programs is counted.
-pub type Helping = fn(bool, &[u32]) -> Result<Box<dyn Stands>, WatchError>;
+pub type Helping = fn(bool, &[u32]) -> Result<Box<dyn ThreadSnapshots>, WatchError>;
 
 /// Makes an empty table. With `follow_children`, child processes of tracked processes are tracked. The CPU time of other programs on `cpus` is
 /// counted. `helping` is used if this process may not load programs. Also returns why BPF was not used, if it was tried.
@@ -125,14 +125,14 @@ pub fn start(
     follow_children: bool,
     helping: Option<Helping>,
     cpus: &[u32],
-) -> Result<(Box<dyn Stands>, Option<WatchError>), WatchError> {
-    let polled = || Polled::new(follow_children, cpus).map(|polled| Box::new(polled) as Box<dyn Stands>);
+) -> Result<(Box<dyn ThreadSnapshots>, Option<WatchError>), WatchError> {
+    let polled = || Polled::new(follow_children, cpus).map(|polled| Box::new(polled) as Box<dyn ThreadSnapshots>);
     if sight == Sight::Polled {
         return Ok((polled()?, None));
     }
     let traced = match helping {
         Some(start) => start(follow_children, cpus),
-        None => Traced::new(follow_children, None, cpus).map(|traced| Box::new(traced) as Box<dyn Stands>),
+        None => Traced::new(follow_children, None, cpus).map(|traced| Box::new(traced) as Box<dyn ThreadSnapshots>),
     };
     match traced {
         Ok(traced) => Ok((traced, None)),
@@ -147,13 +147,13 @@ pub fn start(
 
 /// Returns the run time of a thread up to `now_ns`, nanoseconds.
 #[must_use]
-pub fn run_ns(stand: &Stand, now_ns: u64) -> u64 {
-    let stretch = if stand.since_ns == 0 { 0 } else { now_ns.saturating_sub(stand.since_ns) };
-    stand.run_ns + stretch
+pub fn run_ns(snapshot: &ThreadSnapshot, now_ns: u64) -> u64 {
+    let stretch = if snapshot.since_ns == 0 { 0 } else { now_ns.saturating_sub(snapshot.since_ns) };
+    snapshot.run_ns + stretch
 }
 
 /// Returns whether a thread has ended.
 #[must_use]
-pub fn has_ended(stand: &Stand) -> bool {
-    State::from_wire(stand.state) == State::Dead
+pub fn has_ended(snapshot: &ThreadSnapshot) -> bool {
+    State::from_wire(snapshot.state) == State::Dead
 }

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, RwLock};
 use arch::monotonic_ns;
 use machine::process::{Doing, SchedStat, Task, TaskFiles};
 use machine::{Error, Root};
-use wire::{Backend, Sample, Stand, State};
+use wire::{Backend, Sample, ThreadSnapshot, State};
 
 use super::others::{Before, Others};
-use super::{Stands, Table};
+use super::{ThreadSnapshots, Table};
 use crate::bpf::PLACES;
 use crate::observer::WatchError;
 use crate::proc::tree::{Id, Tree};
@@ -79,7 +79,7 @@ struct Row {
     files: TaskFiles,
     /// Set if the thread's files stay open.
     open: Option<Open>,
-    stand: Stand,
+    snapshot: ThreadSnapshot,
     sums: SchedStat,
     /// When the switches were last counted.
     counted_ns: u64,
@@ -119,7 +119,7 @@ impl Polled {
     }
 }
 
-impl Stands for Polled {
+impl ThreadSnapshots for Polled {
     fn backend(&self) -> Backend {
         Backend::Proc
     }
@@ -177,16 +177,16 @@ impl Rows {
         }
         let open = Open::of(&self.open);
         let files = TaskFiles::new(Task::thread(root, id.tgid, id.tid), open.is_some());
-        let stand = Stand {
+        let snapshot = ThreadSnapshot {
             tid: id.tid,
             tgid: id.tgid,
             creator_tid: kin,
             call: -1,
             cpu: u16::MAX,
             state: State::Unseen as u8,
-            ..Stand::default()
+            ..ThreadSnapshot::default()
         };
-        rows.push(Arc::new(Mutex::new(Row { files, open, stand, sums: SchedStat::default(), counted_ns: 0 })));
+        rows.push(Arc::new(Mutex::new(Row { files, open, snapshot, sums: SchedStat::default(), counted_ns: 0 })));
         Some(rows.len() - 1)
     }
 
@@ -210,33 +210,33 @@ impl Table for Rows {
         self.without_place.load(Ordering::Relaxed)
     }
 
-    fn read(&self, number: usize) -> Option<Stand> {
+    fn read(&self, number: usize) -> Option<ThreadSnapshot> {
         self.with(number, |row| row.read(monotonic_ns()))
     }
 
-    fn known(&self, number: usize) -> Option<Stand> {
-        self.with(number, |row| row.stand)
+    fn known(&self, number: usize) -> Option<ThreadSnapshot> {
+        self.with(number, |row| row.snapshot)
     }
 }
 
 impl Row {
     fn end(&mut self) {
-        self.stand.state = State::Dead as u8;
+        self.snapshot.state = State::Dead as u8;
         self.files.close();
         self.open = None;
     }
 
-    fn read(&mut self, now_ns: u64) -> Stand {
+    fn read(&mut self, now_ns: u64) -> ThreadSnapshot {
         match self.look(now_ns) {
             Err(error) if error.is_gone() => self.end(),
             // If reading the files in /proc fails, the old snapshot is better than none.
             Ok(()) | Err(_) => {}
         }
-        self.stand
+        self.snapshot
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), Error> {
-        let was = State::from_wire(self.stand.state);
+        let was = State::from_wire(self.snapshot.state);
         if was == State::Dead {
             return Ok(());
         }
@@ -256,14 +256,14 @@ impl Row {
         };
         if now_ns.saturating_sub(self.counted_ns) >= COUNT_NS {
             let switches = self.files.switches()?;
-            (self.stand.blocks, self.stand.preempts) = (switches.voluntary as u32, switches.involuntary as u32);
+            (self.snapshot.blocks, self.snapshot.preempts) = (switches.voluntary as u32, switches.involuntary as u32);
             self.counted_ns = now_ns;
         }
         if sums != self.sums {
             // The thread left its CPU at some time since the last reading. If the caller has just taken over the CPU, the thread left it just now.
-            self.stand.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
+            self.snapshot.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
-        (self.stand.state, self.stand.cpu, self.stand.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);
+        (self.snapshot.state, self.snapshot.cpu, self.snapshot.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);
         self.sums = sums;
         Ok(())
     }
@@ -307,17 +307,17 @@ mod tests {
         }
     }
 
-    fn state(stand: &Stand) -> State {
-        State::from_wire(stand.state)
+    fn state(snapshot: &ThreadSnapshot) -> State {
+        State::from_wire(snapshot.state)
     }
 
     #[test]
-    fn a_stand_is_as_it_is_when_it_is_asked_for() {
+    fn a_snapshot_is_as_it_is_when_it_is_asked_for() {
         let machine = Machine(tempfile::tempdir().unwrap());
         machine.put(10, 10, 'S', 100, 4);
         machine.put(10, 11, 'R', 50, 1);
         let polled = machine.polled();
-        let (rows, look) = (polled.rows.clone(), |stand: Stand| (stand.tid, state(&stand), stand.run_ns, stand.blocks));
+        let (rows, look) = (polled.rows.clone(), |snapshot: ThreadSnapshot| (snapshot.tid, state(&snapshot), snapshot.run_ns, snapshot.blocks));
         assert_eq!(polled.rows.given(), 2);
         assert_eq!(rows.read(0).map(look), Some((10, State::Blocked, 100, 4)));
         assert_eq!(rows.read(1).map(look), Some((11, State::Preempt, 50, 1)));
@@ -345,17 +345,17 @@ mod tests {
         polled.next_ns = 0;
         polled.poll().unwrap();
         let rows = polled.rows.clone();
-        assert_eq!((polled.rows.given(), rows.read(1).map(|stand| stand.creator_tid)), (2, Some(10)));
+        assert_eq!((polled.rows.given(), rows.read(1).map(|snapshot| snapshot.creator_tid)), (2, Some(10)));
         // Files that were deleted can still be read here, unlike those of /proc.
         rows.with(1, |row| row.files.close()).unwrap();
         fs::remove_dir_all(machine.task(10, 11)).unwrap();
-        assert_eq!(rows.read(1).map(|stand| state(&stand)), Some(State::Dead), "before anybody has looked for it");
+        assert_eq!(rows.read(1).map(|snapshot| state(&snapshot)), Some(State::Dead), "before anybody has looked for it");
         machine.put(10, 11, 'R', 1, 0);
-        assert_eq!(rows.read(1).map(|stand| state(&stand)), Some(State::Dead), "another thread of this number");
+        assert_eq!(rows.read(1).map(|snapshot| state(&snapshot)), Some(State::Dead), "another thread of this number");
         fs::remove_dir_all(machine.0.path().join("proc/10")).unwrap();
         polled.next_ns = 0;
         polled.poll().unwrap();
-        assert_eq!(rows.read(0).map(|stand| state(&stand)), Some(State::Dead));
+        assert_eq!(rows.read(0).map(|snapshot| state(&snapshot)), Some(State::Dead));
         assert_eq!(polled.rows.given(), 2, "numbers are not given out again");
     }
 
