@@ -136,7 +136,7 @@ impl Bench<'_> {
         // Tolerate that some pairs of a waking and a woken thread are missing: thousands of threads make millions of such pairs, more than the table
         // holds.
         let (seen, lost) = (summary::threads(&document.account).count(), &document.account.lost);
-        if seen != threads as usize || lost.moments > 0 || lost.spoil_accounts() {
+        if seen != threads as usize || lost.trace_events > 0 || lost.spoil_accounts() {
             bail!("the page is incomplete: {seen} of {threads} threads, losses: {lost:?}");
         }
         self.keep(name, &fs::read_to_string(&file).context("cannot read cox's HTML page")?)

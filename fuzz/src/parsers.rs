@@ -73,7 +73,7 @@ fn session(input: &[u8]) {
 fn session_seeds() -> Vec<Vec<u8>> {
     let file = |count| {
         let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
-        testkit::moments::some(count, 100).into_iter().for_each(|moment| sorter.push(moment).unwrap());
+        testkit::trace_events::some(count, 100).into_iter().for_each(|trace_event| sorter.push(trace_event).unwrap());
         let mut thread_table = ThreadTable::default();
         thread_table.threads.insert(100, Thread { name: "heat".into(), process: 100 });
         let recording = Recording {
@@ -84,7 +84,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
             cpus: 2,
             thread_table,
             waits: Vec::new(),
-            moments: sorter.sorted().unwrap(),
+            trace_events: sorter.sorted().unwrap(),
         };
         let mut bytes = Vec::new();
         trace::perfetto::write(&recording, &mut bytes).unwrap();

@@ -100,7 +100,8 @@ pub fn hold(options: &Options) -> Result<u8> {
     }
     if let Some(traced) = &traced {
         let table = traced.table();
-        let blocks: Vec<u32> = (0..table.given()).filter_map(|at| table.read(at)).map(|snapshot| snapshot.blocks).collect();
+        let blocks: Vec<u32> =
+            (0..table.given()).filter_map(|at| table.read(at)).map(|snapshot| snapshot.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
             "the thread snapshots show no block of some threads"

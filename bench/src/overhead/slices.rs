@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use machine::{Root, topology::Topology};
 use trace::sorter::Sorter;
 use watch::{BpfObserver, Intake, Observer, Settings};
-use wire::Moment;
+use wire::TraceEvent;
 
 use super::case::{Bench, CONTROL, COX, PERF, TRACE};
 use super::floor::Floor;
@@ -100,7 +100,7 @@ pub struct Observation {
     part: Part,
     observer: BpfObserver,
     intake: Intake,
-    kept: Option<Sorter<Moment>>,
+    kept: Option<Sorter<TraceEvent>>,
 }
 
 impl Observation {
@@ -111,8 +111,8 @@ impl Observation {
         let usual = Settings::new(topology.online.len() as u32, limit);
         let sample_period_ns = if part == Part::Programs { 0 } else { usual.sample_period_ns };
         let kept = (part == Part::Trace).then(|| Sorter::new(scratch)).transpose()?;
-        let moments_bytes = kept.is_some().then_some(TRACE_BYTES);
-        let mut observer = BpfObserver::new(&Settings { sample_period_ns, moments_bytes, ..usual }, None)?;
+        let trace_bytes = kept.is_some().then_some(TRACE_BYTES);
+        let mut observer = BpfObserver::new(&Settings { sample_period_ns, trace_bytes, ..usual }, None)?;
         if part != Part::Strangers {
             for &pid in players {
                 observer.enrol(pid)?;
@@ -132,8 +132,8 @@ impl Observation {
 
     fn keep(&mut self) -> Result<()> {
         let Some(kept) = &mut self.kept else { return Ok(()) };
-        for moment in self.intake.moments.drain(..) {
-            kept.push(moment)?;
+        for trace_event in self.intake.trace_events.drain(..) {
+            kept.push(trace_event)?;
         }
         Ok(())
     }
@@ -159,7 +159,7 @@ impl Observation {
                         anyhow::Ok(())
                     })?;
                 }
-                seen && sampled && record.losses.moments == 0 && kept >= 3 * round_trips
+                seen && sampled && record.losses.trace_events == 0 && kept >= 3 * round_trips
             }
             Part::Programs => seen && !sampled,
             Part::Sampling => sampled,

@@ -61,12 +61,12 @@ fn too_short(evidence: &Evidence, limits: &mut Limits) {
 
 fn losses(evidence: &Evidence, limits: &mut Limits) {
     let (lost, events) = (&evidence.account.lost, evidence.account.events);
-    if lost.moments > 0 {
+    if lost.trace_events > 0 {
         // The figures of co-runners come from the trace, so gaps in the trace affect them.
         let but = if evidence.account.co_run.is_some() { ", except those of co-run programs" } else { "" };
         let text = format!(
             "The trace has gaps: the buffer had no space for {}. The figures here are complete, because they do not come from the trace{but}.",
-            counted(lost.moments, "trace event")
+            counted(lost.trace_events, "trace event")
         );
         limits.say(say(evidence, text, &[Whole(LostEvents)]), Confidence::High);
     }

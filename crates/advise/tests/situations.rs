@@ -481,7 +481,7 @@ fn losses_are_said_first_and_take_forecasts_then_the_verdict() {
 fn gaps_of_a_trace_are_said_first_and_spoil_only_what_is_played_from_it() {
     let mut stage = crowd_spinning(3, 2, 0.5);
     let whole = expect(&stage, Kind::TooManyThreadsSpinning);
-    stage.account.lost.moments = 7;
+    stage.account.lost.trace_events = 7;
     let gaps = expect(&stage, Kind::TooManyThreadsSpinning);
     assert!(gaps.sentences[0].text.ends_with("because they do not come from the trace."), "{}", text(&gaps));
     assert_eq!(gaps.confidence, whole.confidence);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use watch::bpf::unavailable;
-use watch::snapshots::{Before, Mapped, Others, ThreadSnapshots, Table};
+use watch::snapshots::{Before, Mapped, Others, Table, ThreadSnapshots};
 use watch::{Intake, Observer, WatchError};
 use wire::layout::comm_text;
 use wire::{Backend, Clock, LatencyCount, Living, Record};
@@ -337,7 +337,7 @@ impl Answer {
             Reply::Refused(why, text) => return Ok(Progress::Refused(why, text.to_owned())),
             Reply::Data(part, bytes) => match part {
                 Part::Samples => self.intake.samples.extend(rows::<wire::Sample>(bytes)),
-                Part::Moments => self.intake.moments.extend(rows::<wire::Moment>(bytes)),
+                Part::TraceEvents => self.intake.trace_events.extend(rows::<wire::TraceEvent>(bytes)),
                 Part::Finals => self.finals.extend(rows::<Clock>(bytes)),
                 Part::Living => self.living.extend(rows::<Living>(bytes)),
                 Part::Names => self.names.extend(rows::<NameRow>(bytes)),
@@ -359,7 +359,7 @@ impl Answer {
 
     fn move_into(&mut self, intake: &mut Intake) {
         intake.samples.append(&mut self.intake.samples);
-        intake.moments.append(&mut self.intake.moments);
+        intake.trace_events.append(&mut self.intake.trace_events);
     }
 
     /// Returns the record; `None` if parts are missing.

@@ -57,7 +57,9 @@ pub fn helping() -> Option<Helping> {
     if may_itself() || client::helper().is_none() {
         return None;
     }
-    Some(|children, cpus| Ok(Box::new(RemoteSnapshots::new(&installed()?, children, cpus)?) as Box<dyn ThreadSnapshots>))
+    Some(
+        |children, cpus| Ok(Box::new(RemoteSnapshots::new(&installed()?, children, cpus)?) as Box<dyn ThreadSnapshots>),
+    )
 }
 
 /// Returns what is missing for eBPF and the fix; `None` if nothing is known to be missing.

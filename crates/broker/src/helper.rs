@@ -23,7 +23,7 @@ use crate::sessions::Session;
 use crate::socket::{receive, send_message, send_with};
 
 /// Maximum size of a session's buffer for trace events, bytes.
-pub const MAX_MOMENTS_BYTES: u32 = 128 << 20;
+pub const MAX_TRACE_BYTES: u32 = 128 << 20;
 /// Memory of an observation, MiB, without the ring buffers for trace events and for the time accounts of ended
 /// threads: tables per thread and per CPU, samples, programs, and histograms of interval lengths up to
 /// [`HISTOGRAMS_BYTES`].
@@ -90,7 +90,7 @@ impl Kernel {
 
 /// Returns the memory of an observation, MiB.
 fn observation_mib(settings: &Settings) -> u32 {
-    let rings = u64::from(settings.finals_bytes) + u64::from(settings.moments_bytes.unwrap_or(0));
+    let rings = u64::from(settings.finals_bytes) + u64::from(settings.trace_bytes.unwrap_or(0));
     let histograms = settings.latencies.bytes(settings.cpu_limit).saturating_sub(HISTOGRAMS_BYTES);
     OTHER_MIB + (rings + histograms).div_ceil(1 << 20) as u32
 }
@@ -104,12 +104,12 @@ fn settings(wanted: &Wanted) -> Result<Settings, WatchError> {
             "{programs} programs in one session, the limit of cox-observe is {MAX_PROGRAMS}"
         )));
     }
-    if let Some(bytes) = wanted.moments_bytes {
+    if let Some(bytes) = wanted.trace_bytes {
         if !bytes.is_power_of_two() || bytes < 4096 {
             return Err(unavailable(format!("invalid size of the trace buffer: {bytes} bytes")));
         }
-        if bytes > MAX_MOMENTS_BYTES {
-            let most = MAX_MOMENTS_BYTES >> 20;
+        if bytes > MAX_TRACE_BYTES {
+            let most = MAX_TRACE_BYTES >> 20;
             return Err(unavailable(format!(
                 "--trace-buffer is {} MiB, the limit of cox-observe is {most}",
                 bytes >> 20
@@ -122,7 +122,7 @@ fn settings(wanted: &Wanted) -> Result<Settings, WatchError> {
     Ok(Settings {
         children: wanted.children,
         sample_period_ns: if wanted.samples { usual.sample_period_ns } else { 0 },
-        moments_bytes: wanted.moments_bytes,
+        trace_bytes: wanted.trace_bytes,
         latencies: wanted.latencies,
         ..usual
     })
@@ -204,13 +204,12 @@ mod tests {
 
     #[test]
     fn huge_requests_are_refused_by_name() {
-        let wanted =
-            |moments_bytes| Wanted { children: true, samples: true, moments_bytes, latencies: Scope::default() };
-        for bytes in [0, 1, 4095, 4097, MAX_MOMENTS_BYTES + 1, MAX_MOMENTS_BYTES * 2, u32::MAX] {
+        let wanted = |trace_bytes| Wanted { children: true, samples: true, trace_bytes, latencies: Scope::default() };
+        for bytes in [0, 1, 4095, 4097, MAX_TRACE_BYTES + 1, MAX_TRACE_BYTES * 2, u32::MAX] {
             let refused = settings(&wanted(Some(bytes)));
             assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
         }
-        let most = settings(&wanted(Some(MAX_MOMENTS_BYTES))).unwrap();
+        let most = settings(&wanted(Some(MAX_TRACE_BYTES))).unwrap();
         assert_eq!(most.finals_bytes, Settings::FINALS_BYTES);
     }
 
@@ -224,7 +223,7 @@ mod tests {
     fn histograms_of_interval_lengths_count_as_memory_of_the_session() {
         let asked = |programs, threads| {
             let latencies = Scope { programs, threads };
-            settings(&Wanted { children: true, samples: true, moments_bytes: None, latencies })
+            settings(&Wanted { children: true, samples: true, trace_bytes: None, latencies })
         };
         for programs in [MAX_PROGRAMS + 1, u32::MAX] {
             let refused = asked(programs, true).unwrap_err().to_string();

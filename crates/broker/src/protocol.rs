@@ -14,7 +14,7 @@ use std::mem::size_of;
 use bytemuck::{Pod, Zeroable};
 use wire::latency::{BUCKETS, Scope};
 use wire::umt::{BELLS, Said, Seen};
-use wire::{Clock, Cpu, Crew, LatencyCount, Living, Losses, Moment, Pair, PairSum, Sample, Taker};
+use wire::{Clock, Cpu, Crew, LatencyCount, Living, Losses, Pair, PairSum, Sample, Taker, TraceEvent};
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
@@ -25,7 +25,7 @@ pub const LAYOUT: u32 = {
         size_of::<Clock>(),
         size_of::<Cpu>(),
         size_of::<Crew>(),
-        size_of::<Moment>(),
+        size_of::<TraceEvent>(),
         size_of::<Summary>(),
         size_of::<Said>(),
         size_of::<Seen>(),
@@ -120,7 +120,7 @@ pub struct Wanted {
     /// Whether to sample user instruction pointers.
     pub samples: bool,
     /// Size of the buffer for trace events between two ticks, bytes; `None` for no trace.
-    pub moments_bytes: Option<u32>,
+    pub trace_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
     pub latencies: Scope,
 }
@@ -143,8 +143,8 @@ pub enum Why {
 pub enum Part {
     /// Array of [`Sample`].
     Samples = 1,
-    /// Array of [`Moment`].
-    Moments,
+    /// Array of [`TraceEvent`].
+    TraceEvents,
     /// Array of [`Clock`]: the time accounts of threads that have ended.
     Finals,
     /// Array of [`Living`].
@@ -169,7 +169,7 @@ impl Part {
     /// For each type of data: the size of one struct, bytes.
     const SIZES: [(Part, usize); 11] = [
         (Part::Samples, size_of::<Sample>()),
-        (Part::Moments, size_of::<Moment>()),
+        (Part::TraceEvents, size_of::<TraceEvent>()),
         (Part::Finals, size_of::<Clock>()),
         (Part::Living, size_of::<Living>()),
         (Part::Names, size_of::<NameRow>()),
@@ -279,7 +279,7 @@ const DATA: u16 = 0x300;
 
 const CHILDREN: u32 = 1;
 const SAMPLES: u32 = 2;
-const MOMENTS: u32 = 4;
+const TRACE: u32 = 4;
 const LATENCIES: u32 = 8;
 
 fn message(kind: u16, body: &[u8]) -> Vec<u8> {
@@ -308,13 +308,13 @@ impl Request {
     pub fn encode(&self) -> Vec<u8> {
         let (kind, numbers) = match self {
             Request::Hello { version, layout } => (HELLO, vec![*version, *layout]),
-            Request::Observe(Wanted { children, samples, moments_bytes, latencies }) => {
+            Request::Observe(Wanted { children, samples, trace_bytes, latencies }) => {
                 let flag = |is: bool, flag: u32| if is { flag } else { 0 };
                 let flags = flag(*children, CHILDREN)
                     | flag(*samples, SAMPLES)
-                    | flag(moments_bytes.is_some(), MOMENTS)
+                    | flag(trace_bytes.is_some(), TRACE)
                     | flag(latencies.threads, LATENCIES);
-                (OBSERVE, vec![flags, moments_bytes.unwrap_or(0), latencies.programs])
+                (OBSERVE, vec![flags, trace_bytes.unwrap_or(0), latencies.programs])
             }
             Request::Launched(pid) => (LAUNCHED, vec![*pid]),
             Request::Process(pid) => (PROCESS, vec![*pid]),
@@ -352,14 +352,14 @@ impl Request {
         Ok(match (kind, numbers.as_slice()) {
             (HELLO, &[version, layout]) => Request::Hello { version, layout },
             (OBSERVE, &[flags, bytes, programs]) => {
-                let has_moments = flags & MOMENTS != 0;
-                if flags & !(CHILDREN | SAMPLES | MOMENTS | LATENCIES) != 0 || (!has_moments && bytes != 0) {
+                let has_trace = flags & TRACE != 0;
+                if flags & !(CHILDREN | SAMPLES | TRACE | LATENCIES) != 0 || (!has_trace && bytes != 0) {
                     return Err(Malformed);
                 }
                 Request::Observe(Wanted {
                     children: flags & CHILDREN != 0,
                     samples: flags & SAMPLES != 0,
-                    moments_bytes: has_moments.then_some(bytes),
+                    trace_bytes: has_trace.then_some(bytes),
                     latencies: Scope { programs, threads: flags & LATENCIES != 0 },
                 })
             }
@@ -450,9 +450,9 @@ mod tests {
     use super::*;
 
     fn requests() -> Vec<Request> {
-        let observe = |moments_bytes: Option<u32>| {
-            let latencies = Scope { programs: 3, threads: moments_bytes.is_some() };
-            Request::Observe(Wanted { children: true, samples: false, moments_bytes, latencies })
+        let observe = |trace_bytes: Option<u32>| {
+            let latencies = Scope { programs: 3, threads: trace_bytes.is_some() };
+            Request::Observe(Wanted { children: true, samples: false, trace_bytes, latencies })
         };
         vec![
             Request::Hello { version: VERSION, layout: LAYOUT },

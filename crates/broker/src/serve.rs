@@ -246,7 +246,7 @@ fn send_all<T: bytemuck::Pod>(part: Part, rows: &[T], send: Send<'_>) -> io::Res
 
 fn send_intake(intake: Intake, finals: Vec<Clock>, send: Send<'_>) -> io::Result<()> {
     send_all(Part::Samples, &intake.samples, send)?;
-    send_all(Part::Moments, &intake.moments, send)?;
+    send_all(Part::TraceEvents, &intake.trace_events, send)?;
     send_all(Part::Finals, &finals, send)
 }
 

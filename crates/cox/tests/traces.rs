@@ -148,7 +148,7 @@ fn what_finds_no_room_is_counted_marked_and_said_first() {
         workload("pingpong")
     );
     let traced = trace(&bench, &["--trace-buffer", "4k"], &["sh", "-c", &stopped]);
-    let lost = traced.document.account.lost.moments;
+    let lost = traced.document.account.lost.trace_events;
     assert!(lost > 10_000, "{lost} lost");
     let again = succeeded(Command::new(COX).arg("report").arg(&traced.perfetto)).stdout;
     for report in [traced.report.as_str(), &String::from_utf8_lossy(&again)] {

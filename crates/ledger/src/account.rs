@@ -68,14 +68,14 @@ pub struct Lost {
     /// Number of abandoned updates of `idle_while_waiting_ns` and `idle_while_blocked_ns`.
     pub idle_split: u64,
     /// Number of trace events for which there was no space: the trace has gaps, the account has none.
-    #[serde(default)]
-    pub moments: u64,
+    #[serde(default, alias = "moments")]
+    pub trace_events: u64,
 }
 
 impl Lost {
     /// Returns the number of lost events and records: the report's "N lost".
     pub fn total(&self) -> u64 {
-        [self.events, self.members, self.finals, self.samples, self.pairs, self.idle_split, self.moments]
+        [self.events, self.members, self.finals, self.samples, self.pairs, self.idle_split, self.trace_events]
             .iter()
             .fold(0, |sum, lost| sum.saturating_add(*lost))
     }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_file_may_claim_that_more_was_lost_than_can_be_counted() {
-        let lost = Lost { events: u64::MAX, members: 5, moments: u64::MAX, ..Lost::default() };
+        let lost = Lost { events: u64::MAX, members: 5, trace_events: u64::MAX, ..Lost::default() };
         assert_eq!(lost.total(), u64::MAX);
     }
 }

@@ -105,7 +105,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
             pairs: losses.pairs,
             preemptors_ns: losses.takers_ns.saturating_add(open.nameless_ns),
             idle_split: losses.idle_split,
-            moments: losses.moments,
+            trace_events: losses.trace_events,
         },
         own_cost: OwnCost { user_ns: own_user_cpu_ns, kernel_ns: record.kernel_cost_ns },
         programs: accounts,

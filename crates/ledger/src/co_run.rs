@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wire::latency::MAX_PROGRAMS;
-use wire::{Left, Moment, What};
+use wire::{Left, TraceEvent, What};
 
 /// Largest number of programs.
 pub const MOST: usize = MAX_PROGRAMS as usize;
@@ -183,10 +183,10 @@ impl Player {
     }
 
     /// Processes the next event; events must be in order of time.
-    pub fn take(&mut self, moment: &Moment) {
-        let t_ns = moment.t_ns;
-        let cpu = moment.cpu;
-        match moment.what() {
+    pub fn take(&mut self, trace_event: &TraceEvent) {
+        let t_ns = trace_event.t_ns;
+        let cpu = trace_event.cpu;
+        match trace_event.what() {
             Some(What::Switch { out, left, into, .. }) => {
                 self.book(cpu, t_ns);
                 if let Some(thread) = self.threads.get_mut(&out) {

@@ -12,11 +12,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use ledger::moments;
 use ledger::replay::Replay;
+use ledger::trace_events;
 use testkit::Random;
-use testkit::moments::{change, some};
-use wire::{CPU_SLOTS, Clock, Left, Moment, What};
+use testkit::trace_events::{change, some};
+use wire::{CPU_SLOTS, Clock, Left, TraceEvent, What};
 
 /// Recordings of each kind that are played.
 fn times() -> u64 {
@@ -38,11 +38,11 @@ struct Switch {
 }
 
 impl Switch {
-    fn moment(&self) -> Moment {
+    fn trace_event(&self) -> TraceEvent {
         let (out_is_member, in_is_member) = (self.out != 0, self.into != 0);
         let left = Left::Blocked(None);
         let what = What::Switch { out: self.out, left, out_is_member, into: self.into, in_is_member, in_cause: None };
-        Moment::new(self.t_ns, self.cpu, what)
+        TraceEvent::new(self.t_ns, self.cpu, what)
     }
 }
 
@@ -64,12 +64,12 @@ fn schedule(random: &mut Random) -> Vec<Switch> {
     switches
 }
 
-fn play(recording: &[Moment]) -> Vec<Clock> {
+fn play(recording: &[TraceEvent]) -> Vec<Clock> {
     let mut replay = Replay::new();
-    for moment in recording {
-        moments::events(moment, |event| replay.push(event));
+    for trace_event in recording {
+        trace_events::events(trace_event, |event| replay.push(event));
     }
-    let end_ns = recording.iter().map(|moment| moment.t_ns).max().unwrap_or(0);
+    let end_ns = recording.iter().map(|trace_event| trace_event.t_ns).max().unwrap_or(0);
     replay.finish(end_ns)
 }
 
@@ -118,8 +118,8 @@ fn what_was_left_out_is_unknown() {
         let all = schedule(random);
         let one_in = 2 + random.below(12);
         let kept: Vec<bool> = all.iter().map(|_| !random.one_in(one_in)).collect();
-        let recording: Vec<Moment> =
-            all.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(switch, _)| switch.moment()).collect();
+        let recording: Vec<TraceEvent> =
+            all.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(switch, _)| switch.trace_event()).collect();
         if recording.is_empty() {
             continue;
         }
@@ -159,13 +159,13 @@ fn true_run_ns(all: &[Switch]) -> u64 {
 fn no_damage_makes_more_time_than_there_was() {
     for seed in 0..times() {
         let random = &mut Random::new(seed);
-        let mut recording: Vec<Moment> =
-            if random.one_in(2) { some(20, 40) } else { schedule(random).iter().map(Switch::moment).collect() };
+        let mut recording: Vec<TraceEvent> =
+            if random.one_in(2) { some(20, 40) } else { schedule(random).iter().map(Switch::trace_event).collect() };
         change(&mut recording, random);
         // As readers do: times beyond any clock are refused, and the window is what is told of.
-        recording.retain(|moment| moment.t_ns <= wire::LATEST_NS);
-        let Some(first_ns) = recording.iter().map(|moment| moment.t_ns).min() else { continue };
-        let last_ns = recording.iter().map(|moment| moment.t_ns).max().unwrap();
+        recording.retain(|trace_event| trace_event.t_ns <= wire::LATEST_NS);
+        let Some(first_ns) = recording.iter().map(|trace_event| trace_event.t_ns).min() else { continue };
+        let last_ns = recording.iter().map(|trace_event| trace_event.t_ns).max().unwrap();
         assert_possible(&play(&recording), last_ns - first_ns, seed);
     }
 }

@@ -35,7 +35,7 @@ pub(crate) struct Asked {
     /// The reason why perf cannot observe the target, if this is known before the start.
     pub(crate) hidden: Option<String>,
     /// Size of the buffer for trace events, in bytes, if a trace is wanted. Only eBPF delivers trace events.
-    pub(crate) moments_bytes: Option<u32>,
+    pub(crate) trace_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
     pub(crate) latencies: Scope,
 }
@@ -52,9 +52,9 @@ impl Asked {
     /// The named backend cannot be used here; for `auto`: no backend can be used here.
     pub(crate) fn load(&self, passed_over: &mut Vec<String>) -> Result<Box<dyn Observer>> {
         Ok(match self.choice {
-            Choice::Perf | Choice::Proc if self.moments_bytes.is_some() => bail!(NEEDS_BPF),
+            Choice::Perf | Choice::Proc if self.trace_bytes.is_some() => bail!(NEEDS_BPF),
             Choice::Bpf => self.bpf()?,
-            Choice::Auto if self.moments_bytes.is_some() => self.bpf().context(NEEDS_BPF)?,
+            Choice::Auto if self.trace_bytes.is_some() => self.bpf().context(NEEDS_BPF)?,
             Choice::Perf => self.perf()?,
             Choice::Proc => self.proc()?,
             Choice::Auto => self
@@ -81,7 +81,7 @@ impl Asked {
         why: anyhow::Error,
         passed_over: &mut Vec<String>,
     ) -> Result<Box<dyn Observer>> {
-        if self.choice != Choice::Auto || self.moments_bytes.is_some() {
+        if self.choice != Choice::Auto || self.trace_bytes.is_some() {
             return Err(why);
         }
         let weaker = match failed {
@@ -96,11 +96,11 @@ impl Asked {
     /// Loads eBPF in this process if it has the rights, otherwise in the helper process, which has them.
     fn bpf(&self) -> Result<Box<dyn Observer>, WatchError> {
         laps::done(Part::Preparing);
-        let Asked { children, moments_bytes, latencies, .. } = *self;
+        let Asked { children, trace_bytes, latencies, .. } = *self;
         if !ebpf::may_itself() {
-            return ebpf::by_helper(Wanted { children, samples: true, moments_bytes, latencies });
+            return ebpf::by_helper(Wanted { children, samples: true, trace_bytes, latencies });
         }
-        let settings = settings(children, moments_bytes, latencies)?;
+        let settings = settings(children, trace_bytes, latencies)?;
         Ok(Box::new(BpfObserver::new(&settings, None).map_err(ebpf::explained)?))
     }
 
@@ -121,10 +121,10 @@ impl Asked {
 ///
 /// # Errors
 /// `Unavailable` if the machine's CPUs cannot be read.
-pub fn settings(children: bool, moments_bytes: Option<u32>, latencies: Scope) -> Result<Settings, WatchError> {
+pub fn settings(children: bool, trace_bytes: Option<u32>, latencies: Scope) -> Result<Settings, WatchError> {
     let topology = Topology::read(&Root::live()).map_err(unavailable)?;
     let limit = topology.possible.last().map_or(1, |last| last + 1);
-    Ok(Settings { children, moments_bytes, latencies, ..Settings::new(topology.online.len() as u32, limit) })
+    Ok(Settings { children, trace_bytes, latencies, ..Settings::new(topology.online.len() as u32, limit) })
 }
 
 fn unavailable(error: machine::Error) -> WatchError {

@@ -68,9 +68,9 @@ impl Observing {
     /// events are kept; this needs eBPF. `latencies`: which programs and threads get histograms of interval lengths.
     #[must_use]
     pub fn new(choice: Choice, children: bool, recorder: Option<Recorder>, latencies: Scope) -> Observing {
-        let moments_bytes = recorder.as_ref().map(|recorder| recorder.buffer);
+        let trace_bytes = recorder.as_ref().map(|recorder| recorder.buffer);
         Observing {
-            asked: Asked { choice, children, hidden: None, moments_bytes, latencies },
+            asked: Asked { choice, children, hidden: None, trace_bytes, latencies },
             observer: None,
             passed_over: Vec::new(),
             symboliser: Symboliser::new(Root::live()),
@@ -123,7 +123,7 @@ impl Observing {
             recorder.iter_mut().for_each(|recorder| recorder.sample(sample, place));
         });
         self.intake.samples.clear();
-        self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.moments));
+        self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.trace_events));
     }
 
     /// Adds the results of samples and events to a record, except the threads' clocks.

@@ -11,11 +11,11 @@ use machine::process::Task;
 use trace::sorter::Sorter;
 use trace::{Recording, ThreadTable};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME};
-use wire::{Cause, Clock, Living, Moment, Record, Sample, State, Waiting, What};
+use wire::{Cause, Clock, Living, Record, Sample, State, TraceEvent, Waiting, What};
 
 /// Collects trace events during a session.
 pub struct Recorder {
-    moments: Sorter<Moment>,
+    trace_events: Sorter<TraceEvent>,
     /// Folder for the events that do not fit in memory.
     folder: PathBuf,
     /// Untracked threads whose names were looked up.
@@ -31,29 +31,29 @@ impl Recorder {
     /// Makes a recorder for trace events that arrive in a ring of `buffer` bytes. Events that do not fit in memory go to `folder`, into a
     /// file without a name.
     pub fn new(folder: &Path, buffer: u32) -> Result<Recorder> {
-        let moments = Sorter::new(folder).with_context(|| cannot(folder))?;
+        let trace_events = Sorter::new(folder).with_context(|| cannot(folder))?;
         let untracked = BTreeMap::from([(ANOTHER_USERS, ANOTHER_USERS_NAME.to_owned())]);
         let (folder, looked_up) = (folder.to_path_buf(), HashSet::from([ANOTHER_USERS]));
-        Ok(Recorder { moments, folder, looked_up, untracked, buffer, failed: None })
+        Ok(Recorder { trace_events, folder, looked_up, untracked, buffer, failed: None })
     }
 
     /// Keeps trace events. After the first write error, they are dropped.
-    pub fn take(&mut self, moments: &mut Vec<Moment>) {
-        for moment in moments.drain(..) {
+    pub fn take(&mut self, trace_events: &mut Vec<TraceEvent>) {
+        for trace_event in trace_events.drain(..) {
             if self.failed.is_some() {
                 continue;
             }
-            if let Some(What::Switch { into, in_is_member: false, .. }) = moment.what() {
+            if let Some(What::Switch { into, in_is_member: false, .. }) = trace_event.what() {
                 self.look_up(into);
             }
-            self.failed = self.moments.push(moment).err();
+            self.failed = self.trace_events.push(trace_event).err();
         }
     }
 
     /// Keeps a sample at a place in the code. Whether threads wait at that place is known only when the session is over.
     pub fn sample(&mut self, sample: &Sample, place: u32) {
         if self.failed.is_none() {
-            self.failed = self.moments.push(Moment::sampled(sample.t_ns, sample.tid, place)).err();
+            self.failed = self.trace_events.push(TraceEvent::sampled(sample.t_ns, sample.tid, place)).err();
         }
     }
 
@@ -85,8 +85,8 @@ impl Recorder {
         }
         for Living { clock, until_ns } in &record.living {
             if let Some(cause) = open_cause(clock) {
-                let moment = Moment::new(*until_ns, clock.cpu, What::Why { tid: clock.tid, cause });
-                self.moments.push(moment).with_context(|| cannot(&self.folder))?;
+                let trace_event = TraceEvent::new(*until_ns, clock.cpu, What::Why { tid: clock.tid, cause });
+                self.trace_events.push(trace_event).with_context(|| cannot(&self.folder))?;
             }
         }
         let (monotonic_ns, boot_ns, epoch_ns) = arch::clock::three_at_once();
@@ -98,7 +98,7 @@ impl Recorder {
             cpus,
             thread_table: ThreadTable::of(account, self.untracked),
             waits: waits.to_vec(),
-            moments: self.moments.sorted().with_context(|| cannot(&self.folder))?,
+            trace_events: self.trace_events.sorted().with_context(|| cannot(&self.folder))?,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Converts perf's events to [`Moment`]s and keeps the threads' names and processes.
+//! Converts perf's events to [`TraceEvent`]s and keeps the threads' names and processes.
 //!
 //! perf records the whole machine, so every thread except the idle threads counts as tracked. The result cannot contain
 //! what perf does not record:
@@ -16,7 +16,7 @@
 //! time of the switch-in (the thread's *arrival*) is calculated from it. Without that event, this time is unknown.
 
 use foldhash::HashMap;
-use wire::{Left, Migration, Moment, What};
+use wire::{Left, Migration, TraceEvent, What};
 
 use crate::event::{Comm, Event, Kind};
 
@@ -109,20 +109,20 @@ impl Crew {
 
     /// Converts one perf event, and passes the resulting trace events to `hand_on`. Trace events are in order of time,
     /// except for a derived switch-in: it is passed on only when the thread is switched out.
-    pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
+    pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(TraceEvent)) {
         let mut cpus = self.cpus;
-        self.tell(event, |moment| {
-            cpus = cpus.max(u32::from(moment.cpu) + 1);
-            hand_on(moment);
+        self.tell(event, |trace_event| {
+            cpus = cpus.max(u32::from(trace_event.cpu) + 1);
+            hand_on(trace_event);
         });
         self.cpus = cpus;
     }
 
-    fn tell(&mut self, event: &Event, mut hand_on: impl FnMut(Moment)) {
+    fn tell(&mut self, event: &Event, mut hand_on: impl FnMut(TraceEvent)) {
         let Event { t_ns, .. } = *event;
         let cpu = small(event.cpu);
         self.has_begun |= event.kind.is_of_scheduler();
-        let mut say = |t_ns, cpu, what| hand_on(Moment::new(t_ns, cpu, what));
+        let mut say = |t_ns, cpu, what| hand_on(TraceEvent::new(t_ns, cpu, what));
         match event.kind {
             Kind::Comm { pid, tid, comm, exec } => {
                 let person = self.people.entry(tid).or_default();

@@ -1,5 +1,5 @@
 //! Reads recordings of `perf sched record` and the text of `perf script` about them, and converts the scheduler events
-//! to cox's trace events ([`wire::Moment`]).
+//! to cox's trace events ([`wire::TraceEvent`]).
 //!
 //! 1. [`read`] looks at the first bytes and then reads a file in perf's file mode, a file in its pipe mode, or text.
 //! 2. `tracing` finds the tracepoint formats in the recording; `format` gives the position of each field. The code
@@ -9,7 +9,7 @@
 //! 4. `decode` converts records to events, using the sample layout that `attr` found. `rounds` sorts the events. It
 //!    holds only those of the last two rounds; a round ends with a mark, which perf writes after it has emptied the
 //!    buffers of all CPUs. `relay` reads and decodes a long file in a second thread.
-//! 5. [`crew`] converts events to [`wire::Moment`]s, for accounting.
+//! 5. [`crew`] converts events to [`wire::TraceEvent`]s, for accounting.
 //!
 //! Files are not trusted: each length is checked against a limit before use. If a file is truncated or damaged, reading
 //! ends there, without a panic.

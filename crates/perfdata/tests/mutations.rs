@@ -32,14 +32,14 @@ fn originals() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Reads it all, and makes moments of it.
+/// Reads it all, and makes trace events of it.
 fn read(bytes: &[u8], known: &[Format]) -> u64 {
-    let (mut crew, mut moments) = (Crew::default(), 0);
+    let (mut crew, mut trace_events) = (Crew::default(), 0);
     let _ = perfdata::read(&mut Cursor::new(bytes), known, |event| {
-        crew.take(event, |moment| moments += u64::from(moment.what().is_some()));
+        crew.take(event, |trace_event| trace_events += u64::from(trace_event.what().is_some()));
         Ok(())
     });
-    moments
+    trace_events
 }
 
 fn known() -> Vec<Format> {
@@ -64,9 +64,9 @@ fn files_that_are_changed_at_random_are_read_or_refused() {
         bytes::change(&mut file, &mut random);
         // CPU time: a machine that stands still for a while is no fault.
         let begin_ns = thread_cpu_ns();
-        let (moments, bytes) = most(|| read(&file, &known));
+        let (trace_events, bytes) = most(|| read(&file, &known));
         let took = Duration::from_nanos(thread_cpu_ns() - begin_ns);
-        understood += u64::from(moments > 0);
+        understood += u64::from(trace_events > 0);
         (slowest, largest) = (slowest.max(took), largest.max(bytes));
         assert!(took < Duration::from_secs(20), "seed {seed} takes long");
         assert!(bytes < MEMORY_BYTES, "seed {seed} takes {bytes} bytes");

@@ -13,7 +13,7 @@ use ledger::{Account, Lost, OwnCost, Process, Program, Thread, WokenBy};
 use markup::{Element, text, tree};
 use report::html::{self, COLUMNS};
 use report::{Document, Style};
-use wire::{Backend, Cause, Left, Migration, Moment, What};
+use wire::{Backend, Cause, Left, Migration, TraceEvent, What};
 
 const MS: u64 = 1_000_000;
 
@@ -56,9 +56,9 @@ fn busy(document: &Document, cpus: u16, turns: u64) -> Timeline {
             timeline.stretch(&stretch(*tid, from_ns, until_ns, doing));
         }
         let (out, into) = (tids[turn as usize % tids.len()], tids[(turn as usize + 1) % tids.len()]);
-        timeline.moment(&Moment::new(from_ns, cpu, switch(out, into)));
+        timeline.trace_event(&TraceEvent::new(from_ns, cpu, switch(out, into)));
         let moved = What::Migration { tid: into, from: cpu, kind: Migration::WhileQueued };
-        timeline.moment(&Moment::new(from_ns, (cpu + 1) % cpus, moved));
+        timeline.trace_event(&TraceEvent::new(from_ns, (cpu + 1) % cpus, moved));
     }
     timeline.finish()
 }
@@ -178,9 +178,9 @@ fn cells_say_what_happened_in_them() {
     let half = span.border_ns(6) + span.width_ns(6) / 2;
     timeline.stretch(&stretch(4712, span.border_ns(5), half, Doing::WakeDelay));
     for _ in 0..3 {
-        timeline.moment(&Moment::new(span.border_ns(7), 1, switch(4713, 4711)));
+        timeline.trace_event(&TraceEvent::new(span.border_ns(7), 1, switch(4713, 4711)));
         let moved = What::Migration { tid: 4711, from: 0, kind: Migration::AtWakeup };
-        timeline.moment(&Moment::new(span.border_ns(9), 1, moved));
+        timeline.trace_event(&TraceEvent::new(span.border_ns(9), 1, moved));
     }
     let (page, tree) = page(&document, &timeline.finish());
     let maps = tree.find(&|e| e.is("pointed"));

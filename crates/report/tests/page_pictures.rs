@@ -14,7 +14,7 @@ use ledger::{Thread, WokenBy};
 use markup::{Element, text, tree};
 use report::html::{self, COLUMNS};
 use report::{Document, Style};
-use wire::{Cause, Left, Migration, Moment, What};
+use wire::{Cause, Left, Migration, TraceEvent, What};
 
 const MS: u64 = 1_000_000;
 
@@ -45,9 +45,9 @@ fn timeline(document: &Document) -> Timeline {
             in_is_member: is_ours,
             in_cause: None,
         };
-        timeline.moment(&Moment::new(from_ns, (turn % 2) as u16, what));
+        timeline.trace_event(&TraceEvent::new(from_ns, (turn % 2) as u16, what));
         let moved = What::Migration { tid: into, from: (turn % 2) as u16, kind: Migration::WhileQueued };
-        timeline.moment(&Moment::new(from_ns, ((turn + 1) % 2) as u16, moved));
+        timeline.trace_event(&TraceEvent::new(from_ns, ((turn + 1) % 2) as u16, moved));
     }
     timeline.finish()
 }

@@ -158,9 +158,9 @@ fn events(recording: &Recording, threads: &BTreeMap<u32, (u32, u32)>, lines: &mu
     // A migration gives only a thread id. If the id was reused, the migration is attributed to the later thread.
     let lives: BTreeMap<u32, u32> = threads.iter().map(|(life, (_, tid))| (*tid, *life)).collect();
     let Some(first) = threads.keys().next() else { return Ok(()) };
-    recording.each(|moment| {
-        let cpu = u32::from(moment.cpu) + 1;
-        let (life, what, value) = match moment.what() {
+    recording.each(|trace_event| {
+        let cpu = u32::from(trace_event.cpu) + 1;
+        let (life, what, value) = match trace_event.what() {
             Some(What::Migration { tid, .. }) => (lives.get(&tid), MIGRATED, cpu),
             Some(What::Lost { count }) => (Some(first), LOST, count),
             Some(What::Sample { tid, waiting }) => (lives.get(&tid), SAMPLED, sample(waiting)),
@@ -168,7 +168,7 @@ fn events(recording: &Recording, threads: &BTreeMap<u32, (u32, u32)>, lines: &mu
         };
         // A sample does not contain its CPU.
         let cpu = if what == SAMPLED { 0 } else { cpu };
-        let at_ns = moment.t_ns.saturating_sub(recording.start_ns);
+        let at_ns = trace_event.t_ns.saturating_sub(recording.start_ns);
         let line = |life: &u32| Line { at_ns, until_ns: EVENT, life: *life, cpu, what, value };
         life.map(line).map_or(Ok(()), |line| lines.push(line))
     })

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 
 use ledger::Account;
-use ledger::moments;
 use ledger::replay::Replay;
 use ledger::stretch::Stretch;
+use ledger::trace_events;
 use serde::{Deserialize, Serialize};
-use wire::{Clock, Moment, Waiting};
+use wire::{Clock, TraceEvent, Waiting};
 
 use crate::sorter::Sorted;
 
@@ -92,14 +92,14 @@ pub struct Recording {
     /// Reasons to wait, by sample site. Resolves samples that contain only the number of a site.
     pub waits: Vec<Option<Waiting>>,
     /// The trace events, in order of time.
-    pub moments: Sorted<Moment>,
+    pub trace_events: Sorted<TraceEvent>,
 }
 
 /// An item of the replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Told<'t> {
     /// A trace event.
-    Moment(&'t Moment),
+    TraceEvent(&'t TraceEvent),
     /// A stretch: an interval in which a thread had one state. It ended at or before the current time.
     Stretch(&'t Stretch),
 }
@@ -109,10 +109,12 @@ impl Recording {
     ///
     /// # Errors
     /// Errors of `each`, and failures to read the trace events.
-    pub fn each<E: From<io::Error>>(&self, mut each: impl FnMut(&Moment) -> Result<(), E>) -> Result<(), E> {
+    pub fn each<E: From<io::Error>>(&self, mut each: impl FnMut(&TraceEvent) -> Result<(), E>) -> Result<(), E> {
         let end_ns = self.end_ns;
         // The BPF programs continue briefly after the end of the window.
-        self.moments.each(|moment| if moment.t_ns <= end_ns { each(&moment.resolved(&self.waits)) } else { Ok(()) })
+        self.trace_events.each(|trace_event| {
+            if trace_event.t_ns <= end_ns { each(&trace_event.resolved(&self.waits)) } else { Ok(()) }
+        })
     }
 
     /// Replays the recording. Calls `each` with the trace events in order and, between them, with each interval in
@@ -124,14 +126,14 @@ impl Recording {
     pub fn tell<E: From<io::Error>>(&self, mut each: impl FnMut(Told<'_>) -> Result<(), E>) -> Result<Vec<Clock>, E> {
         let mut replay = Replay::with_stretches();
         let mut played = 0;
-        self.each(|moment| {
-            each(Told::Moment(moment))?;
-            moments::events(moment, |event| replay.push(event));
+        self.each(|trace_event| {
+            each(Told::TraceEvent(trace_event))?;
+            trace_events::events(trace_event, |event| replay.push(event));
             played += 1;
             if played % PLAYED_AT_ONCE != 0 {
                 return Ok(());
             }
-            replay.advance(moment.t_ns);
+            replay.advance(trace_event.t_ns);
             replay.take_stretches().iter().try_for_each(|stretch| each(Told::Stretch(stretch)))
         })?;
         let clocks = replay.finish(self.end_ns);
@@ -147,7 +149,7 @@ impl Recording {
     pub fn play<E: From<io::Error>>(&self, mut each: impl FnMut(&Stretch) -> Result<(), E>) -> Result<Vec<Clock>, E> {
         self.tell(|told| match told {
             Told::Stretch(stretch) => each(stretch),
-            Told::Moment(_) => Ok(()),
+            Told::TraceEvent(_) => Ok(()),
         })
     }
 }
@@ -163,17 +165,17 @@ mod tests {
     fn recording(switches: u64) -> Recording {
         let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
         for tid in [7, 8] {
-            sorter.push(Moment::new(0, 0, What::Born { tid, tgid: 7, parent_tgid: 1 })).unwrap();
+            sorter.push(TraceEvent::new(0, 0, What::Born { tid, tgid: 7, parent_tgid: 1 })).unwrap();
         }
         for n in 1..=switches {
             let (out, into) = if n % 2 == 0 { (7, 8) } else { (8, 7) };
             let left = Left::Preempted { yielded: false };
             let (out_is_member, in_is_member) = (n > 1, true);
             let what = What::Switch { out, left, out_is_member, into, in_is_member, in_cause: None };
-            sorter.push(Moment::new(10 * n, 0, what)).unwrap();
+            sorter.push(TraceEvent::new(10 * n, 0, what)).unwrap();
         }
         let end_ns = 10 * switches + 5;
-        let moments = sorter.sorted().unwrap();
+        let trace_events = sorter.sorted().unwrap();
         Recording {
             start_ns: 0,
             end_ns,
@@ -182,7 +184,7 @@ mod tests {
             cpus: 1,
             thread_table: ThreadTable::default(),
             waits: Vec::new(),
-            moments,
+            trace_events,
         }
     }
 
@@ -191,8 +193,8 @@ mod tests {
         let recording = recording(3 * PLAYED_AT_ONCE as u64);
         let (mut happened, mut did) = (Vec::new(), Vec::new());
         recording
-            .each(|moment| -> io::Result<()> {
-                happened.push(*moment);
+            .each(|trace_event| -> io::Result<()> {
+                happened.push(*trace_event);
                 Ok(())
             })
             .unwrap();
@@ -205,14 +207,14 @@ mod tests {
         // Each turn, and each wait for one.
         assert!(did.len() > 2 * 3 * PLAYED_AT_ONCE && clocks.len() == 2, "{}", did.len());
         let mut stretches = did.iter();
-        let mut moments = happened.iter();
+        let mut trace_events = happened.iter();
         let told = recording.tell(|told| -> io::Result<()> {
             match told {
-                Told::Moment(moment) => assert_eq!(Some(moment), moments.next()),
+                Told::TraceEvent(trace_event) => assert_eq!(Some(trace_event), trace_events.next()),
                 Told::Stretch(stretch) => assert_eq!(Some(stretch), stretches.next()),
             }
             Ok(())
         });
-        assert_eq!((told.unwrap().len(), moments.next(), stretches.next()), (2, None, None));
+        assert_eq!((told.unwrap().len(), trace_events.next(), stretches.next()), (2, None, None));
     }
 }

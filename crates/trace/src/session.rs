@@ -12,7 +12,7 @@ use std::path::Path;
 
 use prost::Message;
 use serde::{Deserialize, Serialize};
-use wire::{LATEST_NS, MOST_CPUS, Moment};
+use wire::{LATEST_NS, MOST_CPUS, TraceEvent};
 
 use crate::perfetto::packet::put;
 use crate::perfetto::proto::{Part, TracePacket};
@@ -25,7 +25,7 @@ pub const FIRST_BYTE: u8 = 1 << 3 | 2;
 /// Version of the format below.
 const VERSION: u32 = 1;
 /// Maximum number of trace events in one block of the file.
-const MOMENTS: usize = 1 << 16;
+const EVENTS: usize = 1 << 16;
 /// zstd compression level: zstd's default. The next levels are slower and hardly compress columns better.
 const LEVEL: i32 = 3;
 /// Maximum size of a packet, bytes. The head of 100,000 threads has 20 MB.
@@ -36,13 +36,13 @@ const HEAD: u64 = 256 << 20;
 /// addition. A head with 3,000 processes of the same program has a ratio of 20.
 const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
-/// Maximum number of trace events for each compressed byte. [`MOMENTS_FREE`] trace events, as many as are held in
+/// Maximum number of trace events for each compressed byte. [`EVENTS_FREE`] trace events, as many as are held in
 /// memory, are allowed in addition. The time differs in each trace event, so a compressed event takes more than one
 /// bit; in a recording of two processes that only wake each other, it takes 1.4 bytes. Because of the limit, the
 /// temporary files are at most 192 times as large as the recording. With a coarse clock, many events may have the same
 /// time, and a block may be compressed further than the limit allows; the writer then pads the block.
-const MOMENTS_FROM_BYTE: u64 = 8;
-const MOMENTS_FREE: u64 = 1 << 20;
+const EVENTS_FROM_BYTE: u64 = 8;
+const EVENTS_FREE: u64 = 1 << 20;
 
 /// Reasons why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -96,16 +96,16 @@ pub fn write(recording: &Recording, report: &str, out: &mut impl Write) -> io::R
     let head = serde_json::to_vec(&head)?;
     let head = deflate(&head, (head.len() as u64).saturating_sub(HEAD_FREE).div_ceil(HEAD_FROM_BYTE))?;
     part(out, Part { head: Some(head), ..Part::default() })?;
-    let (mut some, mut count) = (Vec::with_capacity(MOMENTS), 0);
-    let flush = |some: &mut Vec<Moment>, out: &mut _| {
-        let bytes = deflate(&columns(some), (some.len() as u64).div_ceil(MOMENTS_FROM_BYTE))?;
+    let (mut some, mut count) = (Vec::with_capacity(EVENTS), 0);
+    let flush = |some: &mut Vec<TraceEvent>, out: &mut _| {
+        let bytes = deflate(&columns(some), (some.len() as u64).div_ceil(EVENTS_FROM_BYTE))?;
         some.clear();
-        part(out, Part { moments: Some(bytes), ..Part::default() })
+        part(out, Part { trace_events: Some(bytes), ..Part::default() })
     };
-    recording.each(|moment| -> io::Result<()> {
-        some.push(*moment);
+    recording.each(|trace_event| -> io::Result<()> {
+        some.push(*trace_event);
         count += 1;
-        if some.len() < MOMENTS { Ok(()) } else { flush(&mut some, out) }
+        if some.len() < EVENTS { Ok(()) } else { flush(&mut some, out) }
     })?;
     if !some.is_empty() {
         flush(&mut some, out)?;
@@ -119,32 +119,32 @@ fn part(out: &mut impl Write, part: Part) -> io::Result<()> {
 
 /// Encodes trace events field by field. Times are written as differences, which are small and similar, so they compress
 /// well.
-fn columns(moments: &[Moment]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(size_of_val(moments));
+fn columns(trace_events: &[TraceEvent]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(size_of_val(trace_events));
     let mut last_ns = 0;
-    for moment in moments {
-        bytes.extend(moment.t_ns.wrapping_sub(last_ns).to_le_bytes());
-        last_ns = moment.t_ns;
+    for trace_event in trace_events {
+        bytes.extend(trace_event.t_ns.wrapping_sub(last_ns).to_le_bytes());
+        last_ns = trace_event.t_ns;
     }
-    bytes.extend(moments.iter().flat_map(|moment| moment.tid.to_le_bytes()));
-    bytes.extend(moments.iter().flat_map(|moment| moment.other.to_le_bytes()));
-    bytes.extend(moments.iter().flat_map(|moment| moment.cpu.to_le_bytes()));
-    bytes.extend(moments.iter().map(|moment| moment.kind));
-    bytes.extend(moments.iter().map(|moment| moment.detail));
-    bytes.extend(moments.iter().flat_map(|moment| moment.more.to_le_bytes()));
+    bytes.extend(trace_events.iter().flat_map(|trace_event| trace_event.tid.to_le_bytes()));
+    bytes.extend(trace_events.iter().flat_map(|trace_event| trace_event.other.to_le_bytes()));
+    bytes.extend(trace_events.iter().flat_map(|trace_event| trace_event.cpu.to_le_bytes()));
+    bytes.extend(trace_events.iter().map(|trace_event| trace_event.kind));
+    bytes.extend(trace_events.iter().map(|trace_event| trace_event.detail));
+    bytes.extend(trace_events.iter().flat_map(|trace_event| trace_event.more.to_le_bytes()));
     bytes
 }
 
 /// Decodes columns into trace events; `None` if the number of bytes is not a multiple of a trace event's size.
-fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
+fn trace_events(bytes: &[u8]) -> Option<Vec<TraceEvent>> {
     /// Takes a column of fields that have `N` bytes.
     fn column<'b, const N: usize>(rest: &mut &'b [u8], count: usize) -> &'b [[u8; N]] {
         let (column, behind) = rest.split_at(count * N);
         *rest = behind;
         column.as_chunks().0
     }
-    let count = bytes.len() / size_of::<Moment>();
-    if !bytes.len().is_multiple_of(size_of::<Moment>()) {
+    let count = bytes.len() / size_of::<TraceEvent>();
+    if !bytes.len().is_multiple_of(size_of::<TraceEvent>()) {
         return None;
     }
     let mut rest = bytes;
@@ -154,9 +154,9 @@ fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
     let (kinds, details) = (column::<1>(&mut rest, count), column::<1>(&mut rest, count));
     let mores = column::<4>(&mut rest, count);
     let mut last_ns = 0u64;
-    let moment = |at: usize| {
+    let trace_event = |at: usize| {
         last_ns = last_ns.wrapping_add(u64::from_le_bytes(times[at]));
-        Moment {
+        TraceEvent {
             t_ns: last_ns,
             tid: u32::from_le_bytes(tids[at]),
             other: u32::from_le_bytes(others[at]),
@@ -166,7 +166,7 @@ fn moments(bytes: &[u8]) -> Option<Vec<Moment>> {
             more: u32::from_le_bytes(mores[at]),
         }
     };
-    Some((0..count).map(moment).collect())
+    Some((0..count).map(trace_event).collect())
 }
 
 /// Reads a recording and the report of its session. Data that does not fit in memory goes to temporary files in
@@ -178,7 +178,7 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     let mut head: Option<Head> = None;
     let mut sorter = Sorter::new(folder)?;
     let (mut count, mut told) = (0, None);
-    let mut most_moments = MOMENTS_FREE;
+    let mut most_trace_events = EVENTS_FREE;
     let mut packets = 0;
     while let Some(packet) = next(file, packets == 0)? {
         packets += 1;
@@ -189,15 +189,15 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
             }
             head = Some(unpack(&bytes)?);
         }
-        if let Some(bytes) = part.moments {
-            most_moments += MOMENTS_FROM_BYTE * bytes.len() as u64;
-            let bytes = inflate(&bytes, (MOMENTS * size_of::<Moment>()) as u64)?;
-            let some = moments(&bytes).ok_or(ReadError::Damaged("a block of trace events has a wrong length"))?;
+        if let Some(bytes) = part.trace_events {
+            most_trace_events += EVENTS_FROM_BYTE * bytes.len() as u64;
+            let bytes = inflate(&bytes, (EVENTS * size_of::<TraceEvent>()) as u64)?;
+            let some = trace_events(&bytes).ok_or(ReadError::Damaged("a block of trace events has a wrong length"))?;
             count += some.len() as u64;
-            if count > most_moments {
+            if count > most_trace_events {
                 return Err(ReadError::Damaged("its compressed data contains an impossible number of trace events"));
             }
-            some.into_iter().try_for_each(|moment| sorter.push(moment))?;
+            some.into_iter().try_for_each(|trace_event| sorter.push(trace_event))?;
         }
         told = told.or(part.count);
     }
@@ -212,8 +212,8 @@ pub fn read(file: &mut impl BufRead, folder: &Path) -> Result<(Recording, String
     if [end_ns, boot_ns, epoch_ns].iter().any(|ns| *ns > LATEST_NS) || cpus > MOST_CPUS {
         return Err(ReadError::Damaged("its times or CPUs are out of range"));
     }
-    let moments = sorter.sorted()?;
-    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, thread_table, waits: Vec::new(), moments }, report))
+    let trace_events = sorter.sorted()?;
+    Ok((Recording { start_ns, end_ns, boot_ns, epoch_ns, cpus, thread_table, waits: Vec::new(), trace_events }, report))
 }
 
 fn unpack(bytes: &[u8]) -> Result<Head, ReadError> {

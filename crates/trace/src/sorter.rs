@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use bytemuck::Pod;
-use wire::Moment;
+use wire::TraceEvent;
 
 /// Maximum number of items in memory: 24 MB of trace events.
 const RUN: usize = 1 << 20;
@@ -24,7 +24,7 @@ pub trait Keyed {
     fn key(&self) -> u64;
 }
 
-impl Keyed for Moment {
+impl Keyed for TraceEvent {
     fn key(&self) -> u64 {
         self.t_ns
     }
@@ -221,6 +221,6 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_refused() {
-        assert!(Sorter::<Moment>::new(Path::new("/nowhere/at/all")).is_err());
+        assert!(Sorter::<TraceEvent>::new(Path::new("/nowhere/at/all")).is_err());
     }
 }

@@ -8,15 +8,15 @@ use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
 use trace::sorter::Sorter;
 use trace::{Recording, ThreadTable, paraver, perfetto};
-use wire::{MOST_CPUS, Moment, What};
+use wire::{MOST_CPUS, TraceEvent, What};
 
-fn moments(count: u64) -> Vec<Moment> {
-    testkit::moments::some(count, 100)
+fn trace_events(count: u64) -> Vec<TraceEvent> {
+    testkit::trace_events::some(count, 100)
 }
 
-fn recording(moments: &[Moment]) -> Recording {
+fn recording(trace_events: &[TraceEvent]) -> Recording {
     let mut sorter = Sorter::new(&std::env::temp_dir()).expect("room for a file");
-    moments.iter().for_each(|moment| sorter.push(*moment).expect("room for a file"));
+    trace_events.iter().for_each(|trace_event| sorter.push(*trace_event).expect("room for a file"));
     let mut thread_table =
         ThreadTable { untracked: BTreeMap::from([(7, "kworker/0:1".to_owned())]), ..ThreadTable::default() };
     thread_table.threads.insert(100, trace::recording::Thread { name: "heat".into(), process: 100 });
@@ -29,7 +29,7 @@ fn recording(moments: &[Moment]) -> Recording {
         cpus: 2,
         thread_table,
         waits: Vec::new(),
-        moments: sorter.sorted().expect("room for a file"),
+        trace_events: sorter.sorted().expect("room for a file"),
     }
 }
 
@@ -44,19 +44,19 @@ fn again(bytes: &[u8]) -> Result<(Recording, String), ReadError> {
     read(&mut &bytes[..], &std::env::temp_dir())
 }
 
-fn all(recording: &Recording) -> Vec<Moment> {
+fn all(recording: &Recording) -> Vec<TraceEvent> {
     let mut all = Vec::new();
-    let keep = |moment: &Moment| -> io::Result<()> {
-        all.push(*moment);
+    let keep = |trace_event: &TraceEvent| -> io::Result<()> {
+        all.push(*trace_event);
         Ok(())
     };
     recording.each(keep).expect("room for a file");
     all
 }
 
-/// How many moments found no room.
+/// How many trace events found no room.
 fn lost(recording: &Recording) -> u64 {
-    let counts = all(recording).into_iter().map(|moment| match moment.what() {
+    let counts = all(recording).into_iter().map(|trace_event| match trace_event.what() {
         Some(What::Lost { count }) => u64::from(count),
         _ => 0,
     });
@@ -67,11 +67,11 @@ fn lost(recording: &Recording) -> u64 {
 fn what_is_written_is_what_is_read() {
     // None, some, and more than one part holds.
     for count in [0, 1, 1000, 70_000] {
-        let moments = moments(count);
-        let written = recording(&moments);
+        let trace_events = trace_events(count);
+        let written = recording(&trace_events);
         let bytes = file(&written, "{\"a\": 0.1}");
         let (told, report) = again(&bytes).unwrap();
-        assert_eq!(all(&told), moments);
+        assert_eq!(all(&told), trace_events);
         assert_eq!(report, "{\"a\": 0.1}");
         assert_eq!((told.start_ns, told.end_ns, told.boot_ns, told.epoch_ns, told.cpus), (900, u64::MAX / 2, 5, 6, 2));
         assert_eq!(told.thread_table, written.thread_table);
@@ -83,7 +83,7 @@ fn what_is_written_is_what_is_read() {
 #[test]
 fn a_recording_may_be_of_the_largest_machine_and_no_larger() {
     // perf records on more CPUs than BPF does, and such a recording becomes a trace, too.
-    let on_last = Moment::new(1_000, (MOST_CPUS - 1) as u16, What::Arrived { tid: 100 });
+    let on_last = TraceEvent::new(1_000, (MOST_CPUS - 1) as u16, What::Arrived { tid: 100 });
     let written = Recording { cpus: MOST_CPUS, ..recording(&[on_last]) };
     let (told, _) = again(&file(&written, "")).unwrap();
     assert_eq!((told.cpus, all(&told)), (MOST_CPUS, vec![on_last]));
@@ -93,15 +93,15 @@ fn a_recording_may_be_of_the_largest_machine_and_no_larger() {
 
 #[test]
 fn what_came_behind_the_window_is_left_out() {
-    let mut written = recording(&moments(10));
+    let mut written = recording(&trace_events(10));
     written.end_ns = 1_000 + 4 * 700;
     let (told, _) = again(&file(&written, "")).unwrap();
-    assert_eq!(all(&told), moments(5));
+    assert_eq!(all(&told), trace_events(5));
 }
 
 #[test]
 fn a_file_that_was_cut_off_is_refused() {
-    let bytes = file(&recording(&moments(50)), "report");
+    let bytes = file(&recording(&trace_events(50)), "report");
     for length in 0..bytes.len() {
         let error = again(&bytes[..length]).expect_err("half a file");
         // Between two packets nothing shows but that the end is missing.
@@ -113,7 +113,7 @@ fn a_file_that_was_cut_off_is_refused() {
 #[test]
 fn a_trace_of_somebody_else_is_told_apart() {
     let mut bytes = Vec::new();
-    perfetto::write(&recording(&moments(50)), &mut bytes).unwrap();
+    perfetto::write(&recording(&trace_events(50)), &mut bytes).unwrap();
     assert!(matches!(again(&bytes), Err(ReadError::Foreign)));
     assert!(matches!(again(b"perf"), Err(ReadError::NoTrace)));
     assert!(matches!(again(b"PERFILE2 and so on"), Err(ReadError::NoTrace)));
@@ -135,8 +135,8 @@ fn packets(parts: &[(u32, &[u8])]) -> Vec<u8> {
 }
 
 #[test]
-fn more_moments_than_can_have_gone_in_do_not_come_out() {
-    // Moments that all are the same, in parts as long as they may be: a file of some kilobytes would fill a disk.
+fn more_events_than_can_have_gone_in_do_not_come_out() {
+    // Trace events that all are the same, in parts as long as they may be: a file of some kilobytes would fill a disk.
     let same = vec![0; 24 << 16];
     let error = again(&packets(&[(2, &same[..]); 20])).expect_err("17 parts are too many");
     assert!(error.to_string().contains("impossible number"), "{error}");
@@ -145,22 +145,22 @@ fn more_moments_than_can_have_gone_in_do_not_come_out() {
 }
 
 #[test]
-fn moments_that_all_came_at_once_are_read_again() {
-    // Of a coarse clock many moments have the same time, or times that differ by one tick: they take no more than some bytes.
+fn events_that_all_came_at_once_are_read_again() {
+    // Of a coarse clock many trace events have the same time, or times that differ by one tick: they take no more than some bytes.
     for tick_ns in [0, 1_000_000] {
-        let same = |n: u64| Moment::new(1_000 + n * tick_ns, 0, What::Arrived { tid: 100 });
-        let moments: Vec<Moment> = (0..2 << 20).map(same).collect();
+        let same = |n: u64| TraceEvent::new(1_000 + n * tick_ns, 0, What::Arrived { tid: 100 });
+        let trace_events: Vec<TraceEvent> = (0..2 << 20).map(same).collect();
         let mut bytes = Vec::new();
-        write(&recording(&moments), "", &mut bytes).unwrap();
+        write(&recording(&trace_events), "", &mut bytes).unwrap();
         let (told, _) = again(&bytes).unwrap();
-        assert!(all(&told) == moments, "{tick_ns}");
-        assert!(bytes.len() < moments.len() / 4, "no longer than has to be: {}", bytes.len());
+        assert!(all(&told) == trace_events, "{tick_ns}");
+        assert!(bytes.len() < trace_events.len() / 4, "no longer than has to be: {}", bytes.len());
     }
 }
 
 #[test]
 fn a_head_of_many_that_are_alike_is_read_again() {
-    let mut written = recording(&moments(5));
+    let mut written = recording(&trace_events(5));
     written.thread_table.untracked = (0..4_000).map(|tid| (tid, "a name that all of them have".repeat(200))).collect();
     let (told, _) = again(&file(&written, "")).unwrap();
     assert!(told.thread_table == written.thread_table);
@@ -175,7 +175,7 @@ fn a_head_that_is_longer_than_it_can_be_is_refused() {
 
 #[test]
 fn a_second_head_is_refused() {
-    let bytes = file(&recording(&moments(5)), "report");
+    let bytes = file(&recording(&trace_events(5)), "report");
     let twice = [&bytes[..], &bytes[..]].concat();
     let error = again(&twice).expect_err("two recordings in one file");
     assert!(error.to_string().contains("two headers"), "{error}");
@@ -185,7 +185,7 @@ fn a_second_head_is_refused() {
 #[test]
 fn damaged_files_are_refused_or_read_and_nothing_else() {
     let (times, first) = (testkit::times(20_000), testkit::seed());
-    let whole = file(&recording(&moments(40)), "report");
+    let whole = file(&recording(&trace_events(40)), "report");
     let (mut read, mut refused) = (0u64, 0u64);
     for seed in first..first + times {
         let mut random = Random::new(seed);

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use wire::{Backend, Event, Moment, Record, Sample};
+use wire::{Backend, Event, Record, Sample, TraceEvent};
 
 /// Why an observer cannot go on. Its text says what failed, why, and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub struct Intake {
     /// User instruction pointers.
     pub samples: Vec<Sample>,
     /// Trace events, if a trace is wanted. In time order for each CPU only.
-    pub moments: Vec<Moment>,
+    pub trace_events: Vec<TraceEvent>,
 }
 
 /// A way to observe what the scheduler does to threads.

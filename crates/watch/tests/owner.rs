@@ -15,15 +15,15 @@ use common_owner::{Running, USER, gated, may};
 use testkit::skip::{Need, skip};
 use watch::{BpfObserver, Intake, Observer, Settings};
 use wire::layout::{ANOTHER_USERS, ANOTHER_USERS_NAME, LEFT};
-use wire::{Moment, Record, What};
+use wire::{Record, TraceEvent, What};
 
 fn settings() -> Settings {
     let cpus = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap();
     let last: u32 = cpus.trim().rsplit(['-', ',']).next().unwrap().parse().unwrap();
-    Settings { moments_bytes: Some(8 << 20), ..Settings::new(last + 1, last + 1) }
+    Settings { trace_bytes: Some(8 << 20), ..Settings::new(last + 1, last + 1) }
 }
 
-fn observe(script: &str) -> (Record, Vec<Moment>) {
+fn observe(script: &str) -> (Record, Vec<TraceEvent>) {
     let mut child = gated(script);
     let mut observer = BpfObserver::new(&settings(), Some(USER)).unwrap();
     observer.enrol(child.0.id()).unwrap();
@@ -35,7 +35,7 @@ fn observe(script: &str) -> (Record, Vec<Moment>) {
     }
     let record = observer.finish(&mut intake).unwrap();
     assert_eq!(record.losses, wire::Losses::default());
-    (record, intake.moments)
+    (record, intake.trace_events)
 }
 
 fn copy(folder: &Path, program: &str, name: &str) -> String {
@@ -119,7 +119,7 @@ fn other_users_threads_have_no_name() {
     let secret = copy(folder.path(), "/bin/sh", "secret-of-root");
     let words = ["-c", "0", &secret, "-c", "while :; do :; done"];
     let busy = Running(Command::new("taskset").args(words).spawn().unwrap());
-    let (record, moments) =
+    let (record, trace_events) =
         observe("taskset -pc 0 $$ >/dev/null; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01");
     let hidden = record.takers.iter().find(|(tid, _)| *tid == ANOTHER_USERS).expect("root's loop held the CPU");
     assert_eq!(wire::layout::comm_text(&hidden.1.comm), ANOTHER_USERS_NAME);
@@ -127,12 +127,12 @@ fn other_users_threads_have_no_name() {
         let name = wire::layout::comm_text(&taker.comm);
         assert!(*tid != busy.0.id() && !name.contains("secret"), "{tid} {name}");
     }
-    for moment in &moments {
-        if let Some(What::Switch { out, into, .. }) = moment.what() {
-            assert!(out != busy.0.id() && into != busy.0.id(), "{moment:?}");
+    for trace_event in &trace_events {
+        if let Some(What::Switch { out, into, .. }) = trace_event.what() {
+            assert!(out != busy.0.id() && into != busy.0.id(), "{trace_event:?}");
         }
     }
-    assert!(moments.iter().any(|m| matches!(m.what(), Some(What::Switch { into: ANOTHER_USERS, .. }))));
+    assert!(trace_events.iter().any(|m| matches!(m.what(), Some(What::Switch { into: ANOTHER_USERS, .. }))));
     // Root's process cannot be made a member.
     let mut observer = BpfObserver::new(&settings(), Some(USER)).unwrap();
     assert!(observer.enrol(busy.0.id()).is_err());

@@ -71,7 +71,7 @@ fn a_part_loads_what_it_needs_and_leaves_nothing() {
     let clocks = ["on_wakeup_new", "on_waking", "on_migrate", "on_switch", "on_sample", "dump_clocks"];
     let snapshots = ["on_waking", "on_plain_switch", "on_look"];
     let overlap = ["on_wakeup", "on_migrate", "on_plain_switch"];
-    let of_clocks = ["finals", "samples", "unlisted", "pairs", "takers", "moments"];
+    let of_clocks = ["finals", "samples", "unlisted", "pairs", "takers", "trace_events"];
     let of_snapshots = ["snapshots", "snapshot_counts", "looks", "others", "other_since"];
     let of_overlap = ["said_of", "seen_of", "bells"];
     let some_maps: BTreeSet<&str> = [&of_clocks[..], &of_snapshots, &of_overlap].concat().into_iter().collect();
@@ -161,7 +161,8 @@ fn parts_share_programs_and_end_one_by_one() {
         std::thread::sleep(Duration::from_millis(10));
         let counted = pages.seen().blocks.load(Relaxed);
         let table = traced.table();
-        let snapshot = || (0..table.given()).filter_map(|at| table.read(at)).find(|snapshot| snapshot.tid == tid).unwrap();
+        let snapshot =
+            || (0..table.given()).filter_map(|at| table.read(at)).find(|snapshot| snapshot.tid == tid).unwrap();
         let met = snapshot().blocks;
         nap(begun + 400);
         assert_eq!(pages.seen().blocks.load(Relaxed), counted, "overlap is over");

@@ -336,7 +336,7 @@ pub struct Crew {
     pub lost_cells: u64,
     pub lost_cpus: u64,
     pub recovered: u64,
-    pub lost_moments: u64,
+    pub lost_trace_events: u64,
     pub pad: [u64; 3],
 }
 

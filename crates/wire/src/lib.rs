@@ -6,23 +6,23 @@
 //! - [`preload`]: the memory that the preload library shares with cox.
 //! - [`cells`]: reads the packed time integrals of `include/cox/cells.h`.
 //! - [`latency`]: the histograms of the lengths of waits, blocks and time slices.
-//! - [`moment`]: trace events, in 24 bytes each.
+//! - [`trace_event`]: trace events, in 24 bytes each.
 //! - [`record`]: the result of an observation.
 
 pub mod cells;
 pub mod event;
 pub mod latency;
 pub mod layout;
-pub mod moment;
 pub mod preload;
 pub mod record;
+pub mod trace_event;
 pub mod umt;
 
 pub use event::{Event, EventKind};
 pub use latency::{Interval, LatencyCount};
 pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, Crew, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration,
-    Pair, PairSum, Sample, ThreadSnapshot, State, Taker,
+    Pair, PairSum, Sample, State, Taker, ThreadSnapshot,
 };
-pub use moment::{Gap, LATEST_NS, Left, MOST_CPUS, Moment, What};
 pub use record::{Backend, Living, Losses, Record, SampleSite, Waiting};
+pub use trace_event::{Gap, LATEST_NS, Left, MOST_CPUS, TraceEvent, What};

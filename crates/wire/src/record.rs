@@ -105,7 +105,7 @@ pub struct Losses {
     /// is divided into idle while a tracked thread waited, idle while one was blocked, and the rest.)
     pub idle_split: u64,
     /// Trace events that were lost, because the ring was full.
-    pub moments: u64,
+    pub trace_events: u64,
 }
 
 impl Losses {

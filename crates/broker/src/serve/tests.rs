@@ -161,7 +161,7 @@ const HELLO: Request = Request::Hello { version: VERSION, layout: LAYOUT };
 const OBSERVE: Request = Request::Observe(Wanted {
     children: true,
     samples: true,
-    moments_bytes: None,
+    trace_bytes: None,
     latencies: Scope { programs: 1, threads: false },
 });
 

@@ -103,8 +103,8 @@ fn side_by_side(recording: &Recording, programs: &[ProgramInfo], allowed: &[Opti
         }
     });
     let mut player = Player::new(programs.collect(), recording.cpus, recording.start_ns);
-    recording.each(|moment| -> Result<()> {
-        player.take(moment);
+    recording.each(|trace_event| -> Result<()> {
+        player.take(trace_event);
         Ok(())
     })?;
     Ok(player.finish(recording.end_ns))

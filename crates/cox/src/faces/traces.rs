@@ -111,7 +111,7 @@ fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> 
     let mut timeline = Timeline::new(span, &html::shown(document));
     recording.tell(|told| -> io::Result<()> {
         match told {
-            Told::Moment(moment) => timeline.moment(moment),
+            Told::TraceEvent(trace_event) => timeline.trace_event(trace_event),
             Told::Stretch(stretch) => timeline.stretch(stretch),
         }
         Ok(())

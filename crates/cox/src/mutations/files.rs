@@ -5,7 +5,7 @@ use perfdata::Format;
 use report::Document;
 use report::overlap::{Noticed, OverlapCounts, OverlapReport};
 use testkit::perf::{SCRIPT, change, compressed, file_mode, pipe_mode, story};
-use testkit::{Random, bytes, moments, text};
+use testkit::{Random, bytes, text, trace_events};
 use trace::recording::{Process, Thread};
 use trace::sorter::Sorter;
 use trace::{Recording, ThreadTable, session};
@@ -77,7 +77,7 @@ pub struct Sessions {
 /// The parts of a trace before it is encoded.
 struct Session {
     recording: Recording,
-    moments: Vec<wire::Moment>,
+    trace_events: Vec<wire::TraceEvent>,
     report: String,
 }
 
@@ -103,7 +103,7 @@ impl Sessions {
             .threads
             .extend((first..first + 3).map(|tid| (tid, Thread { name: "heat".into(), process: first })));
         thread_table.processes.insert(first, Process { name: "heat".into(), ..Process::default() });
-        let moments = moments::some(60, first);
+        let trace_events = trace_events::some(60, first);
         let nothing = Sorter::new(&std::env::temp_dir()).unwrap().sorted().unwrap();
         let recording = Recording {
             start_ns: 900,
@@ -113,9 +113,9 @@ impl Sessions {
             cpus: 2,
             thread_table,
             waits: Vec::new(),
-            moments: nothing,
+            trace_events: nothing,
         };
-        Session { recording, moments, report: self.documents[at].clone() }
+        Session { recording, trace_events, report: self.documents[at].clone() }
     }
 
     /// Returns one of the traces, with random changes.
@@ -132,7 +132,7 @@ impl Sessions {
         if random.one_in(3) {
             session.recording.change(random);
         }
-        moments::change(&mut session.moments, random);
+        trace_events::change(&mut session.trace_events, random);
         session.encoded()
     }
 }
@@ -140,8 +140,8 @@ impl Sessions {
 impl Session {
     fn encoded(mut self) -> Vec<u8> {
         let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
-        self.moments.iter().for_each(|moment| sorter.push(*moment).unwrap());
-        self.recording.moments = sorter.sorted().unwrap();
+        self.trace_events.iter().for_each(|trace_event| sorter.push(*trace_event).unwrap());
+        self.recording.trace_events = sorter.sorted().unwrap();
         let mut bytes = Vec::new();
         session::write(&self.recording, &self.report, &mut bytes).unwrap();
         bytes

@@ -7,13 +7,13 @@ use advise::Facts;
 use anyhow::Result;
 use ledger::Provenance;
 use ledger::accounts::ProgramInfo;
-use ledger::moments;
 use ledger::replay::Replay;
+use ledger::trace_events;
 use perfdata::{Crew, Ending};
 use report::Document;
 use trace::sorter::Sorter;
 use trace::{Recording, ThreadTable};
-use wire::{Backend, Clock, Moment, Record};
+use wire::{Backend, Clock, Record, TraceEvent};
 
 use super::Around;
 
@@ -25,7 +25,7 @@ pub struct Making {
     crew: Crew,
     replay: Replay,
     /// Keeps the trace events, if they are wanted.
-    sorter: Option<Sorter<Moment>>,
+    sorter: Option<Sorter<TraceEvent>>,
     /// Times of the first and last scheduler event. Other events, which perf still records after the last scheduler event, do not extend the window.
     window_ns: Option<(u64, u64)>,
     played: u64,
@@ -33,7 +33,7 @@ pub struct Making {
 
 impl Making {
     /// Creates an empty account. [`Making::stretches`] returns nothing unless `replay` was created by [`Replay::with_stretches`].
-    pub fn new(replay: Replay, sorter: Option<Sorter<Moment>>) -> Making {
+    pub fn new(replay: Replay, sorter: Option<Sorter<TraceEvent>>) -> Making {
         Making { crew: Crew::default(), replay, sorter, window_ns: None, played: 0 }
     }
 
@@ -45,10 +45,10 @@ impl Making {
         }
         let Making { crew, replay, sorter, .. } = self;
         let mut kept = Ok(());
-        crew.take(event, |moment| {
-            moments::events(&moment, |event| replay.push(event));
+        crew.take(event, |trace_event| {
+            trace_events::events(&trace_event, |event| replay.push(event));
             if let Some(sorter) = sorter {
-                let pushed = sorter.push(moment);
+                let pushed = sorter.push(trace_event);
                 kept = std::mem::replace(&mut kept, Ok(())).and(pushed);
             }
         });
@@ -136,7 +136,7 @@ pub fn read(
             cpus: making.cpus(),
             thread_table: ThreadTable::of(&account, Default::default()),
             waits: Vec::new(),
-            moments: sorter.sorted()?,
+            trace_events: sorter.sorted()?,
         })
     });
     Ok((recording.transpose()?, Document::new(env!("CARGO_PKG_VERSION"), account, facts)))

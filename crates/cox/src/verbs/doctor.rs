@@ -78,7 +78,7 @@ fn try_helper(feature: &mut Feature, program: &Path) {
         Ok(caller) if caller.all => "all threads".to_owned(),
         _ => format!("this user's threads (members of the group {GROUP}: the threads of all users)"),
     };
-    let wanted = Wanted { children: true, samples: false, moments_bytes: None, latencies: Scope::default() };
+    let wanted = Wanted { children: true, samples: false, trace_bytes: None, latencies: Scope::default() };
     feature.available = match client::try_out(program, wanted) {
         Ok(rings) => Available::Yes { how: format!("loaded by cox-observe for {whose}; {}", doorbells(rings)) },
         Err(WatchError::Unavailable { why, .. }) => {

@@ -419,12 +419,20 @@ fn the_session_is_told() {
     record.events = 12;
     record.kernel_cost_ns = Some(34);
     record.losses =
-        Losses { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, takers_ns: 6, idle_split: 7, moments: 8 };
+        Losses { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, takers_ns: 6, idle_split: 7, trace_events: 8 };
     let account = build(&record, &[program(5)], 56);
     assert_eq!((account.backend, account.events, account.window_ns), (Backend::Bpf, 12, 1_000));
     assert_eq!(account.own_cost, OwnCost { user_ns: 56, kernel_ns: Some(34) });
-    let lost =
-        Lost { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, preemptors_ns: 6, idle_split: 7, moments: 8 };
+    let lost = Lost {
+        events: 1,
+        members: 2,
+        finals: 3,
+        samples: 4,
+        pairs: 5,
+        preemptors_ns: 6,
+        idle_split: 7,
+        trace_events: 8,
+    };
     assert_eq!((account.lost, account.lost.total()), (lost, 30));
     assert_eq!((account.preemptors.len(), account.hot_functions.len(), account.cpus.len()), (0, 0, 0));
 }

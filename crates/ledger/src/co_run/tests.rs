@@ -11,9 +11,9 @@ fn player() -> Player {
     Player::new(vec![a, b], 2, 1_000)
 }
 
-fn play(moments: &[(u64, u16, What)], end_ns: u64) -> CoRun {
+fn play(trace_events: &[(u64, u16, What)], end_ns: u64) -> CoRun {
     let mut player = player();
-    moments.iter().for_each(|(t_ns, cpu, what)| player.take(&Moment::new(*t_ns, *cpu, *what)));
+    trace_events.iter().for_each(|(t_ns, cpu, what)| player.take(&TraceEvent::new(*t_ns, *cpu, *what)));
     player.finish(end_ns)
 }
 
@@ -96,7 +96,7 @@ fn who_holds_the_cpu_takes_the_time_of_those_that_wait_there() {
 fn the_end_of_the_only_program_that_was_allowed_leaves_idle_time_to_nobody() {
     let only = |root_pid, cpu: u32| Program { root_pid, cpus: Some(vec![cpu]), named: cpu.to_string() };
     let mut player = Player::new(vec![only(10, 0), only(20, 1)], 2, 1_000);
-    pair().iter().for_each(|(t_ns, cpu, what)| player.take(&Moment::new(*t_ns, *cpu, *what)));
+    pair().iter().for_each(|(t_ns, cpu, what)| player.take(&TraceEvent::new(*t_ns, *cpu, *what)));
     let co_run = player.finish(3_000);
     let alone = co_run.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
     assert_eq!(alone.idle, [Idle { usable_by: vec![], idle_ns: 500 }]);
@@ -108,7 +108,7 @@ fn the_order_of_programs_changes_nothing_but_their_numbers() {
     let mut programs = player().programs;
     programs.reverse();
     let mut player = Player::new(programs, 2, 1_000);
-    pair().iter().for_each(|(t_ns, cpu, what)| player.take(&Moment::new(*t_ns, *cpu, *what)));
+    pair().iter().for_each(|(t_ns, cpu, what)| player.take(&TraceEvent::new(*t_ns, *cpu, *what)));
     let other = player.finish(3_000);
     assert_eq!((other.any_ran_ns, other.all_ran_ns), (told.any_ran_ns, told.all_ran_ns));
     assert_eq!(other.phases[0].run_ns, [290, 400]);
@@ -118,12 +118,12 @@ fn the_order_of_programs_changes_nothing_but_their_numbers() {
 
 #[test]
 fn children_belong_to_the_program_and_do_not_keep_it_running() {
-    let mut moments = pair();
+    let mut trace_events = pair();
     // A child of a, on CPU 0 from 1,450 on, when a has ended.
-    moments.insert(7, (1_300, 0, born(11, 10)));
-    moments[8] = (1_400, 0, switch(10, Left::Dead, 11));
-    moments.truncate(9);
-    let co_run = play(&moments, 1_700);
+    trace_events.insert(7, (1_300, 0, born(11, 10)));
+    trace_events[8] = (1_400, 0, switch(10, Left::Dead, 11));
+    trace_events.truncate(9);
+    let co_run = play(&trace_events, 1_700);
     let alone = co_run.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
     assert_eq!((alone.length_ns, alone.run_ns.as_slice()), (300, &[300, 300][..]));
     // The child waited behind its own program.
@@ -132,7 +132,7 @@ fn children_belong_to_the_program_and_do_not_keep_it_running() {
 
 #[test]
 fn a_thread_that_is_woken_before_it_has_left_waits_and_is_not_blocked() {
-    let moments = [
+    let trace_events = [
         (1_000, 0, switch(5, PREEMPTED, 10)),
         (1_000, 0, born(10, 1)),
         (1_000, 0, switch(5, PREEMPTED, 10)),
@@ -140,17 +140,17 @@ fn a_thread_that_is_woken_before_it_has_left_waits_and_is_not_blocked() {
         (1_300, 0, switch(10, BLOCKED, 5)),
         (1_450, 0, switch(5, BLOCKED, 10)),
     ];
-    assert_eq!(play(&moments, 1_500).waited[0].behind_others_ns, 150);
+    assert_eq!(play(&trace_events, 1_500).waited[0].behind_others_ns, 150);
 }
 
 #[test]
 fn an_id_that_was_the_other_programs_is_its_parents() {
-    let mut moments = pair();
+    let mut trace_events = pair();
     // Behind a's end, b has a child with the id that a had; a runs no more.
-    moments.insert(10, (1_700, 1, born(10, 20)));
-    moments.insert(11, (1_700, 0, switch(0, PREEMPTED, 10)));
-    moments.insert(12, (1_800, 0, switch(10, Left::Dead, 0)));
-    let co_run = play(&moments, 3_000);
+    trace_events.insert(10, (1_700, 1, born(10, 20)));
+    trace_events.insert(11, (1_700, 0, switch(0, PREEMPTED, 10)));
+    trace_events.insert(12, (1_800, 0, switch(10, Left::Dead, 0)));
+    let co_run = play(&trace_events, 3_000);
     assert_eq!(co_run.all_ran_ns, 400);
     let alone = co_run.phases.iter().find(|phase| phase.running == [1]).expect("b alone");
     assert_eq!(alone.run_ns, [0, 700]);

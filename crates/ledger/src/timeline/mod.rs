@@ -4,7 +4,7 @@
 //! Nothing is rounded: a stretch over several columns is divided at their borders to the nanosecond, so sums over columns equal sums of stretches.
 //!
 //! 1. [`Timeline::new`] gets the window and the threads that have rows.
-//! 2. [`Timeline::stretch`] and [`Timeline::moment`] take the contents of a recording, trace events in order of time.
+//! 2. [`Timeline::stretch`] and [`Timeline::trace_event`] take the contents of a recording, trace events in order of time.
 //! 3. [`Timeline::finish`] closes the last interval of each CPU.
 //!
 //! Events outside the window are left out.
@@ -15,7 +15,7 @@ mod span;
 
 use std::collections::{BTreeMap, HashMap};
 
-use wire::{Cause, Left, Moment, What};
+use wire::{Cause, Left, TraceEvent, What};
 
 use crate::stretch::{Doing, Stretch};
 
@@ -199,13 +199,13 @@ impl Timeline {
     }
 
     /// Adds a trace event.
-    pub fn moment(&mut self, moment: &Moment) {
-        let Some(column) = self.span.column(moment.t_ns) else { return };
+    pub fn trace_event(&mut self, trace_event: &TraceEvent) {
+        let Some(column) = self.span.column(trace_event.t_ns) else { return };
         // A sample does not contain its CPU.
-        if !matches!(moment.what(), Some(What::Sample { .. })) {
-            self.open.told(moment.cpu, moment.t_ns, &self.span, &mut self.holes);
+        if !matches!(trace_event.what(), Some(What::Sample { .. })) {
+            self.open.told(trace_event.cpu, trace_event.t_ns, &self.span, &mut self.holes);
         }
-        match moment.what() {
+        match trace_event.what() {
             Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
                 if out_is_member && left != Left::Dead {
                     let row = self.row(out);
@@ -216,25 +216,25 @@ impl Timeline {
                     tid if in_is_member => Holder::Row(self.row(tid)),
                     _ => Holder::Stranger,
                 };
-                let before = self.open.switch(moment.cpu, moment.t_ns, holder);
-                self.book(moment.cpu, before, moment.t_ns);
+                let before = self.open.switch(trace_event.cpu, trace_event.t_ns, holder);
+                self.book(trace_event.cpu, before, trace_event.t_ns);
             }
             // The thread runs on this CPU now, although no switch to it was recorded.
             Some(What::Arrived { tid }) => {
                 let holder = Holder::Row(self.row(tid));
-                let before = self.open.switch(moment.cpu, moment.t_ns, holder);
-                self.book(moment.cpu, before, moment.t_ns);
+                let before = self.open.switch(trace_event.cpu, trace_event.t_ns, holder);
+                self.book(trace_event.cpu, before, trace_event.t_ns);
             }
             Some(What::Migration { tid, from, .. }) => {
                 let row = self.row(tid);
                 self.rows[row].cells[column].migrations += 1;
-                *self.moves.entry((from, moment.cpu)).or_default() += 1;
+                *self.moves.entry((from, trace_event.cpu)).or_default() += 1;
             }
             Some(What::Lost { count }) => {
                 self.lost[column] += u64::from(count);
                 // The holder of the CPU during the gap is unknown.
-                let before = self.open.gap(moment.cpu, moment.t_ns);
-                self.book(moment.cpu, before, moment.t_ns);
+                let before = self.open.gap(trace_event.cpu, trace_event.t_ns);
+                self.book(trace_event.cpu, before, trace_event.t_ns);
             }
             _ => {}
         }

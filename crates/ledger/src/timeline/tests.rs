@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wire::{Migration, Moment};
+use wire::{Migration, TraceEvent};
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn stretch(tid: u32, from_ns: u64, until_ns: u64, doing: Doing) -> Stretch {
     Stretch { life: tid, tid, tgid: 1, from_ns, until_ns, doing, cpu: 0 }
 }
 
-fn switch(t_ns: u64, cpu: u16, out: (u32, bool), into: (u32, bool)) -> Moment {
+fn switch(t_ns: u64, cpu: u16, out: (u32, bool), into: (u32, bool)) -> TraceEvent {
     let what = What::Switch {
         out: out.0,
         left: Left::Preempted { yielded: false },
@@ -16,7 +16,7 @@ fn switch(t_ns: u64, cpu: u16, out: (u32, bool), into: (u32, bool)) -> Moment {
         in_is_member: into.1,
         in_cause: None,
     };
-    Moment::new(t_ns, cpu, what)
+    TraceEvent::new(t_ns, cpu, what)
 }
 
 #[test]
@@ -66,15 +66,15 @@ fn threads_without_a_row_are_added_up() {
 #[test]
 fn switches_and_moves_are_counted_where_they_happen() {
     let mut timeline = Timeline::new(Span::new(0, 100, 2), &[7]);
-    timeline.moment(&switch(10, 0, (7, true), (8, true)));
-    timeline.moment(&switch(60, 0, (8, true), (7, true)));
-    timeline.moment(&switch(70, 0, (99, false), (7, true)));
+    timeline.trace_event(&switch(10, 0, (7, true), (8, true)));
+    timeline.trace_event(&switch(60, 0, (8, true), (7, true)));
+    timeline.trace_event(&switch(70, 0, (99, false), (7, true)));
     let dead =
         What::Switch { out: 7, left: Left::Dead, out_is_member: true, into: 0, in_is_member: false, in_cause: None };
-    timeline.moment(&Moment::new(80, 0, dead));
+    timeline.trace_event(&TraceEvent::new(80, 0, dead));
     let moved = What::Migration { tid: 7, from: 3, kind: Migration::AtWakeup };
-    timeline.moment(&Moment::new(60, 1, moved));
-    timeline.moment(&Moment::new(101, 1, moved));
+    timeline.trace_event(&TraceEvent::new(60, 1, moved));
+    timeline.trace_event(&TraceEvent::new(101, 1, moved));
     let switches = |row: usize| timeline.rows[row].cells.iter().map(|cell| cell.switches).collect::<Vec<_>>();
     assert_eq!((switches(0), switches(1)), (vec![1, 0], vec![0, 1]));
     assert_eq!(timeline.rows[0].cells[1].migrations, 1);
@@ -84,10 +84,10 @@ fn switches_and_moves_are_counted_where_they_happen() {
 #[test]
 fn a_cpu_is_somebodys_at_any_time() {
     let mut timeline = Timeline::new(Span::new(0, 100, 2), &[7]);
-    timeline.moment(&switch(10, 0, (0, false), (7, true)));
-    timeline.moment(&switch(30, 0, (7, true), (99, false)));
-    timeline.moment(&switch(60, 0, (99, false), (8, true)));
-    timeline.moment(&switch(90, 0, (8, true), (0, false)));
+    timeline.trace_event(&switch(10, 0, (0, false), (7, true)));
+    timeline.trace_event(&switch(30, 0, (7, true), (99, false)));
+    timeline.trace_event(&switch(60, 0, (99, false), (8, true)));
+    timeline.trace_event(&switch(90, 0, (8, true), (0, false)));
     let lane = &timeline.finish().lanes[&0];
     let first = [(Holder::Unknown, 10), (Holder::Row(0), 20), (Holder::Stranger, 20)];
     assert_eq!(lane.cells[0], first);
@@ -98,9 +98,9 @@ fn a_cpu_is_somebodys_at_any_time() {
 #[test]
 fn a_thread_that_came_unannounced_has_the_cpu_from_then_on() {
     let mut timeline = Timeline::new(Span::new(0, 100, 10), &[7]);
-    timeline.moment(&switch(10, 0, (7, true), (0, false)));
-    timeline.moment(&Moment::new(40, 0, What::Arrived { tid: 7 }));
-    timeline.moment(&switch(60, 0, (7, true), (0, false)));
+    timeline.trace_event(&switch(10, 0, (7, true), (0, false)));
+    timeline.trace_event(&TraceEvent::new(40, 0, What::Arrived { tid: 7 }));
+    timeline.trace_event(&switch(60, 0, (7, true), (0, false)));
     let lane = &timeline.finish().lanes[&0];
     let holders: Vec<Holder> = lane.cells.iter().skip(1).map(|cell| cell[0].0).collect();
     let row = Holder::Row(0);
@@ -113,12 +113,12 @@ fn a_thread_that_came_unannounced_has_the_cpu_from_then_on() {
 #[test]
 fn what_is_lost_leaves_a_hole() {
     let mut timeline = Timeline::new(Span::new(0, 100, 10), &[]);
-    timeline.moment(&switch(5, 0, (0, false), (7, true)));
-    timeline.moment(&Moment::new(25, 0, What::Lost { count: 40 }));
+    timeline.trace_event(&switch(5, 0, (0, false), (7, true)));
+    timeline.trace_event(&TraceEvent::new(25, 0, What::Lost { count: 40 }));
     // Other CPUs tell nothing about this one.
-    timeline.moment(&switch(27, 1, (0, false), (9, true)));
-    timeline.moment(&switch(45, 0, (7, true), (0, false)));
-    timeline.moment(&Moment::new(91, 1, What::Lost { count: 2 }));
+    timeline.trace_event(&switch(27, 1, (0, false), (9, true)));
+    timeline.trace_event(&switch(45, 0, (7, true), (0, false)));
+    timeline.trace_event(&TraceEvent::new(91, 1, What::Lost { count: 2 }));
     let timeline = timeline.finish();
     let holes: Vec<usize> = (0..10).filter(|column| timeline.holes[*column]).collect();
     assert_eq!(holes, [2, 3, 4, 9]);
@@ -152,15 +152,15 @@ fn the_shortest_window_has_one_column() {
 #[test]
 fn what_a_file_claims_does_not_overflow() {
     let mut timeline = Timeline::new(Span::new(u64::MAX, 0, 240), &[]);
-    timeline.moment(&Moment::new(u64::MAX, 0, What::Lost { count: 1 }));
+    timeline.trace_event(&TraceEvent::new(u64::MAX, 0, What::Lost { count: 1 }));
     assert_eq!((timeline.finish().span.columns(), Span::new(0, u64::MAX, 240).width_ns(239)), (1, u64::MAX / 240 + 1));
     let mut timeline = Timeline::new(Span::new(0, u64::MAX, 1), &[]);
     for _ in 0..3 {
         timeline.stretch(&stretch(1, 0, u64::MAX, Doing::Run));
     }
     // Back in time, as no recording says.
-    timeline.moment(&switch(50, 0, (1, true), (0, false)));
-    timeline.moment(&switch(20, 0, (0, false), (1, true)));
+    timeline.trace_event(&switch(50, 0, (1, true), (0, false)));
+    timeline.trace_event(&switch(20, 0, (0, false), (1, true)));
     assert_eq!(timeline.finish().all()[0].of(Activity::Run), u64::MAX);
 }
 

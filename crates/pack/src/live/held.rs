@@ -232,7 +232,8 @@ impl<'h> Holder<'h> {
             true => None,
             false => Some(JournalFolder::of_user().hold_alone(pid)?.ok_or(Error::PackedAlready(pid))?),
         };
-        let creator = new.iter().find(|(_, snapshot)| snapshot.tid == pid).map_or(0, |(_, snapshot)| snapshot.creator_tid);
+        let creator =
+            new.iter().find(|(_, snapshot)| snapshot.tid == pid).map_or(0, |(_, snapshot)| snapshot.creator_tid);
         let heir_of = self.origin.get(&creator).copied().into_iter().collect();
         match self.session.adopt([self.request(leader, heir_of)]) {
             Ok(()) | Err(changes::Error::Gone(_)) => {}

@@ -341,7 +341,12 @@ impl Manager<'_> {
             self.living.push(Living { member: None, snapshot: number, tgid: snapshot.tgid });
             self.preload_pages.meet(snapshot.tgid);
             if !self.preload_pages.is_helper(snapshot.tgid, snapshot.tid, snapshot.creator_tid) {
-                self.newcomers.push(Newcomer { snapshot: number, tgid: snapshot.tgid, met_run_ns: snapshot.run_ns, held });
+                self.newcomers.push(Newcomer {
+                    snapshot: number,
+                    tgid: snapshot.tgid,
+                    met_run_ns: snapshot.run_ns,
+                    held,
+                });
                 self.summary.threads += 1;
             }
         }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use watch::snapshots::{self, Table};
-use wire::{ThreadSnapshot, State};
+use wire::{State, ThreadSnapshot};
 
 use super::held::{Failures, Held};
 use super::preload_pages::Places;

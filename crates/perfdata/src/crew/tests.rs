@@ -13,11 +13,11 @@ fn switch(t_ns: u64, prev: u32, left: Left, next: u32) -> Event {
 }
 
 fn told(crew: &mut Crew, events: &[Event]) -> Vec<(u64, What)> {
-    let mut moments = Vec::new();
+    let mut trace_events = Vec::new();
     for event in events {
-        crew.take(event, |moment| moments.push((moment.t_ns, moment.what().unwrap())));
+        crew.take(event, |trace_event| trace_events.push((trace_event.t_ns, trace_event.what().unwrap())));
     }
-    moments
+    trace_events
 }
 
 /// The last name of the thread that had this id at that time.
@@ -32,10 +32,10 @@ fn who_was_there_is_enrolled_at_the_first_event_in_its_process() {
     let mut crew = Crew::default();
     let there = [at(0, Kind::Comm { pid: 7, tid: 8, comm: comm(b"old"), exec: false })];
     assert_eq!(told(&mut crew, &there), []);
-    let moments = told(&mut crew, &[switch(100, 0, BLOCKED, 8)]);
-    assert_eq!(moments[0], (100, What::Enrolled { tid: 8, tgid: 7, blocked: None }));
+    let trace_events = told(&mut crew, &[switch(100, 0, BLOCKED, 8)]);
+    assert_eq!(trace_events[0], (100, What::Enrolled { tid: 8, tgid: 7, blocked: None }));
     assert!(matches!(
-        moments[1],
+        trace_events[1],
         (100, What::Switch { out: 0, out_is_member: false, into: 8, in_is_member: true, .. })
     ));
     assert_eq!(last_name(&crew, 8, 100).as_deref(), Some("t8"));
@@ -49,7 +49,7 @@ fn a_birth_that_is_told_twice_is_one() {
     let early = at(5, Kind::Fork { pid: 7, parent_pid: 5, tid: 8, parent: 6 });
     assert_eq!(told(&mut crew, &[early]), []);
     assert_eq!(told(&mut crew, &[at(9, Kind::Ran { tid: 1, run_ns: 1 })]), []);
-    let moments = told(
+    let trace_events = told(
         &mut crew,
         &[
             at(10, Kind::Fork { pid: 7, parent_pid: 5, tid: 9, parent: 6 }),
@@ -57,10 +57,10 @@ fn a_birth_that_is_told_twice_is_one() {
             at(12, Kind::Waking { tid: 9, comm: x, is_new: true, by_interrupt: false }),
         ],
     );
-    assert_eq!(moments, [(10, What::Born { tid: 9, tgid: 7, parent_tgid: 5 })]);
+    assert_eq!(trace_events, [(10, What::Born { tid: 9, tgid: 7, parent_tgid: 5 })]);
     // Told by the tracepoint alone, the thread is its own process.
-    let moments = told(&mut crew, &[at(20, Kind::Forked { parent: 9, child: 10, comm: x })]);
-    assert_eq!(moments, [(20, What::Born { tid: 10, tgid: 10, parent_tgid: 7 })]);
+    let trace_events = told(&mut crew, &[at(20, Kind::Forked { parent: 9, child: 10, comm: x })]);
+    assert_eq!(trace_events, [(20, What::Born { tid: 10, tgid: 10, parent_tgid: 7 })]);
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn an_arrival_that_was_lost_is_found_by_what_was_charged() {
         at(299, Kind::Ran { tid: 8, run_ns: 50 }),
         switch(300, 8, BLOCKED, 0),
     ];
-    let moments = told(&mut crew, &events);
-    assert!(moments.contains(&(200, What::Waking { tid: 8, waker: 0, last_cpu: 1 })), "{moments:?}");
-    assert!(moments.contains(&(230, What::Arrived { tid: 8 })), "{moments:?}");
+    let trace_events = told(&mut crew, &events);
+    assert!(trace_events.contains(&(200, What::Waking { tid: 8, waker: 0, last_cpu: 1 })), "{trace_events:?}");
+    assert!(trace_events.contains(&(230, What::Arrived { tid: 8 })), "{trace_events:?}");
     assert_eq!(crew.recovered, 1);
     // Not before it was woken, and not where its coming was seen.
     let late = [
@@ -95,9 +95,9 @@ fn an_arrival_that_was_lost_is_found_by_what_was_charged() {
 #[test]
 fn a_migration_of_a_blocked_thread_was_chosen_by_its_wake_up() {
     let mut crew = Crew::default();
-    let kinds = |moments: Vec<(u64, What)>| {
+    let kinds = |trace_events: Vec<(u64, What)>| {
         let kind = |(_, what)| if let What::Migration { kind, .. } = what { Some(kind) } else { None };
-        moments.into_iter().filter_map(kind).collect::<Vec<_>>()
+        trace_events.into_iter().filter_map(kind).collect::<Vec<_>>()
     };
     let moved = at(5, Kind::Migration { tid: 8, from: 0, to: 1 });
     assert_eq!(kinds(told(&mut crew, &[switch(1, 8, BLOCKED, 0), moved])), [Migration::AtWakeup]);
@@ -149,14 +149,14 @@ fn lives_stay_in_order_when_one_is_told_late() {
 fn a_cpu_counts_whatever_was_told_of_it() {
     let on = |cpu: u32, kind: Kind| {
         let mut crew = Crew::default();
-        let moments = told(&mut crew, &[switch(1, 0, BLOCKED, 8), Event { cpu, ..at(5, kind) }]);
-        (moments.len(), crew.cpus)
+        let trace_events = told(&mut crew, &[switch(1, 0, BLOCKED, 8), Event { cpu, ..at(5, kind) }]);
+        (trace_events.len(), crew.cpus)
     };
     let moved = Kind::Migration { tid: 8, from: 0, to: 30 };
     assert_eq!(on(2, moved), (3, 31), "where to, and not who said it");
     assert_eq!(on(20, Kind::Lost { count: 1 }), (3, 21));
     assert_eq!(on(20, Kind::Waking { tid: 8, comm: comm(b"x"), is_new: false, by_interrupt: true }), (3, 21));
-    assert_eq!(on(20, Kind::Ran { tid: 8, run_ns: 1 }), (2, 2), "no moment, and nothing to draw");
+    assert_eq!(on(20, Kind::Ran { tid: 8, run_ns: 1 }), (2, 2), "no trace event, and nothing to draw");
 }
 
 /// CPU time of 2,000 lookups among so many lives.

@@ -133,7 +133,7 @@ pub(crate) fn lost(document: &Document) -> Vec<String> {
         (lost.samples, "samples"),
         (lost.pairs, "wake-ups whose waker is unknown"),
         (lost.idle_split, "updates of idle/waited and idle/blocked"),
-        (lost.moments, "trace events"),
+        (lost.trace_events, "trace events"),
     ];
     let mut named: Vec<String> =
         kinds.iter().filter(|(lost, _)| *lost > 0).map(|(lost, what)| format!("{} {what}", count(*lost))).collect();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use wire::{Cause, Left, Moment, What};
+use wire::{Cause, Left, TraceEvent, What};
 
 use super::packet::{iid, packet};
 use super::proto::{CompactSched, FtraceEvent, FtraceEventBundle, SchedBlockedReason, TracePacket};
@@ -57,12 +57,12 @@ impl<'r> Bundles<'r> {
     }
 
     /// Adds a trace event. Returns a packet if one is now full or old enough.
-    pub fn take(&mut self, moment: &Moment) -> Option<TracePacket> {
-        let at_ns = moment.t_ns + self.boot_ns;
-        let number = u32::from(moment.cpu);
+    pub fn take(&mut self, trace_event: &TraceEvent) -> Option<TracePacket> {
+        let at_ns = trace_event.t_ns + self.boot_ns;
+        let number = u32::from(trace_event.cpu);
         let bundle = self.cpus.get_mut(number as usize)?;
         let is_empty = bundle.is_empty();
-        match moment.what()? {
+        match trace_event.what()? {
             What::Switch { left, into, in_cause, .. } => {
                 in_cause.into_iter().for_each(|cause| bundle.blocked_reason(at_ns, into, cause));
                 bundle.switch(at_ns, left, into, self.thread_table);
@@ -71,7 +71,7 @@ impl<'r> Bundles<'r> {
                 bundle.waking(at_ns, tid, waker, last_cpu, self.thread_table);
             }
             // A new thread is woken right after its creation and then waits for a CPU.
-            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, moment.cpu, self.thread_table),
+            What::Born { tid, .. } => bundle.waking(at_ns, tid, NOBODY, trace_event.cpu, self.thread_table),
             // The switch to this thread was lost, so the reason why the previous thread left is unknown.
             What::Arrived { tid } => bundle.switch(at_ns, Left::Blocked(None), tid, self.thread_table),
             What::Why { tid, cause } => bundle.blocked_reason(at_ns, tid, cause),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use wire::{Left, Moment, What};
+use wire::{Left, TraceEvent, What};
 
 use super::packet::{INSTANT, packet};
 use super::proto::{CounterDescriptor, TracePacket, TrackDescriptor, TrackEvent};
@@ -58,11 +58,11 @@ impl Counters {
     }
 
     /// Adds a trace event. Returns the counter points that are now due.
-    pub fn take(&mut self, moment: &Moment) -> Vec<TracePacket> {
+    pub fn take(&mut self, trace_event: &TraceEvent) -> Vec<TracePacket> {
         // The counts so far were valid until this event, so write them before the update.
-        let due = moment.t_ns.saturating_sub(self.told_ns) >= STEP_NS;
-        let mut packets = if due { self.points(moment.t_ns) } else { Vec::new() };
-        match moment.what() {
+        let due = trace_event.t_ns.saturating_sub(self.told_ns) >= STEP_NS;
+        let mut packets = if due { self.points(trace_event.t_ns) } else { Vec::new() };
+        match trace_event.what() {
             Some(What::Switch { out, left, out_is_member, into, in_is_member, .. }) => {
                 let does = match left {
                     Left::Preempted { .. } => Some(Does::Wait),
@@ -81,10 +81,10 @@ impl Counters {
             }
             Some(What::Born { tid, .. }) => self.does(tid, Some(Does::Wait)),
             Some(What::Enrolled { tid, blocked: Some(_), .. }) => self.does(tid, Some(Does::Block)),
-            Some(What::Lost { count }) => packets.push(self.lost(moment, count)),
+            Some(What::Lost { count }) => packets.push(self.lost(trace_event, count)),
             _ => {}
         }
-        self.last_ns = moment.t_ns;
+        self.last_ns = trace_event.t_ns;
         packets
     }
 
@@ -116,10 +116,10 @@ impl Counters {
         packets
     }
 
-    fn lost(&self, moment: &Moment, count: u32) -> TracePacket {
-        let name = Some(format!("{count} trace events of CPU {} lost from here on", moment.cpu));
+    fn lost(&self, trace_event: &TraceEvent, count: u32) -> TracePacket {
+        let name = Some(format!("{count} trace events of CPU {} lost from here on", trace_event.cpu));
         let event = TrackEvent { r#type: Some(INSTANT), track_uuid: Some(LOST), name, ..TrackEvent::default() };
-        TracePacket { timestamp: Some(moment.t_ns + self.boot_ns), track_event: Some(event), ..packet() }
+        TracePacket { timestamp: Some(trace_event.t_ns + self.boot_ns), track_event: Some(event), ..packet() }
     }
 }
 
@@ -128,11 +128,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_may_be_the_last_there_is() {
-        let born = |t_ns, tid| Moment::new(t_ns, 0, What::Born { tid, tgid: 7, parent_tgid: 1 });
+    fn an_event_may_be_the_last_there_is() {
+        let born = |t_ns, tid| TraceEvent::new(t_ns, 0, What::Born { tid, tgid: 7, parent_tgid: 1 });
         let mut counters = Counters::new(0);
         let points = [born(STEP_NS - 1, 7), born(STEP_NS, 8), born(u64::MAX - 1, 9), born(u64::MAX, 10)];
         // At the first time that is due all three lines have a point, later only those that have changed.
-        assert_eq!(points.map(|moment| counters.take(&moment).len()), [0, 3, 1, 0]);
+        assert_eq!(points.map(|trace_event| counters.take(&trace_event).len()), [0, 3, 1, 0]);
     }
 }

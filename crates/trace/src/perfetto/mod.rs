@@ -44,10 +44,10 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     let mut states = States::new(&recording.thread_table, recording.boot_ns);
     recording.tell(|told| -> io::Result<()> {
         match told {
-            Told::Moment(moment) => {
-                states.moment(moment);
-                bundles.take(moment).into_iter().try_for_each(|packet| put(out, &packet))?;
-                counters.take(moment).iter().try_for_each(|packet| put(out, packet))
+            Told::TraceEvent(trace_event) => {
+                states.trace_event(trace_event);
+                bundles.take(trace_event).into_iter().try_for_each(|packet| put(out, &packet))?;
+                counters.take(trace_event).iter().try_for_each(|packet| put(out, packet))
             }
             Told::Stretch(stretch) => states.take(stretch, out),
         }

@@ -61,7 +61,7 @@ pub struct Part {
     pub head: Option<Vec<u8>>,
     /// Trace events in columns, compressed with zstd.
     #[prost(bytes = "vec", optional, tag = "2")]
-    pub moments: Option<Vec<u8>>,
+    pub trace_events: Option<Vec<u8>>,
     /// Number of trace events in the recording. Only in the last part.
     #[prost(uint64, optional, tag = "3")]
     pub count: Option<u64>,

@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use ledger::stretch::{Doing, Stretch};
-use wire::{Cause, Moment, Waiting, What};
+use wire::{Cause, TraceEvent, Waiting, What};
 
 use super::packet::{BOOTTIME, CLEARED, INSTANT, NEEDED, clock, put};
 use super::proto::*;
@@ -72,9 +72,9 @@ impl<'r> States<'r> {
     }
 
     /// Adds a trace event. Keeps samples until the interval that contains them is written.
-    pub fn moment(&mut self, moment: &Moment) {
-        if let Some(What::Sample { tid, waiting }) = moment.what() {
-            self.spins.sample(tid, moment.t_ns, waiting);
+    pub fn trace_event(&mut self, trace_event: &TraceEvent) {
+        if let Some(What::Sample { tid, waiting }) = trace_event.what() {
+            self.spins.sample(tid, trace_event.t_ns, waiting);
         }
     }
 
@@ -246,7 +246,7 @@ mod tests {
         // Of these samples one series lies in the last stretch, and a single one.
         for (t_ns, tid, waiting) in [(40, 7, true), (42, 7, true), (44, 7, false), (46, 7, true), (47, 8, true)] {
             let what = What::Sample { tid, waiting: waiting.then_some(Waiting::OpenMp) };
-            states.moment(&Moment::new(t_ns, 0, what));
+            states.trace_event(&TraceEvent::new(t_ns, 0, what));
         }
         states
             .take(&Stretch { life: 3, tid: 7, tgid: 7, from_ns: 35, until_ns: 50, doing: Doing::Run, cpu: 0 }, &mut out)

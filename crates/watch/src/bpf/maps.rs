@@ -84,7 +84,7 @@ pub(super) fn losses(crew: &Crew, missed_events: u64) -> Losses {
         pairs: crew.lost_pairs,
         takers_ns: crew.lost_takers_ns,
         idle_split: crew.lost_cells + crew.lost_classes,
-        moments: crew.lost_moments,
+        trace_events: crew.lost_trace_events,
     }
 }
 

@@ -34,7 +34,7 @@ use bytemuck::AnyBitPattern;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use wire::latency::{LAST_PROGRAM, PROGRAM_SHIFT};
 use wire::layout::LAUNCHED;
-use wire::{Backend, Clock, Crew, Living, Moment, Record, Sample};
+use wire::{Backend, Clock, Crew, Living, Record, Sample, TraceEvent};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
@@ -58,7 +58,7 @@ pub struct BpfObserver {
     sample_period_ns: u64,
     finals: Rc<RefCell<Vec<Clock>>>,
     samples: Rc<RefCell<Vec<Sample>>>,
-    moments: Rc<RefCell<Vec<Moment>>>,
+    trace_events: Rc<RefCell<Vec<TraceEvent>>>,
     /// Number of launched programs that were enrolled so far.
     launched: u32,
     start_ns: u64,
@@ -74,12 +74,12 @@ impl BpfObserver {
         let parts = Parts { clocks: Some(settings.clone()), owner, ..Parts::default() };
         let programs = Programs::of(Part::Clocks, &parts)?;
         let sample_period_ns = settings.sample_period_ns;
-        let [of_finals, of_samples, of_moments] =
-            [programs.map("finals")?, programs.map("samples")?, programs.map("moments")?];
+        let [of_finals, of_samples, of_trace_events] =
+            [programs.map("finals")?, programs.map("samples")?, programs.map("trace_events")?];
         let mut builder = RingBufferBuilder::new();
         let finals = gathered(&mut builder, &of_finals).map_err(unreadable)?;
         let samples = gathered(&mut builder, &of_samples).map_err(unreadable)?;
-        let moments = gathered(&mut builder, &of_moments).map_err(unreadable)?;
+        let trace_events = gathered(&mut builder, &of_trace_events).map_err(unreadable)?;
         let rings = builder.build().map_err(unreadable)?;
         // Taken before attaching, so that no CPU has more time than the window.
         let start_ns = arch::monotonic_ns();
@@ -95,7 +95,17 @@ impl BpfObserver {
             }
         };
         laps::done(Lap::Sampling);
-        Ok(BpfObserver { rings, sampler, programs, sample_period_ns, finals, samples, moments, launched: 0, start_ns })
+        Ok(BpfObserver {
+            rings,
+            sampler,
+            programs,
+            sample_period_ns,
+            finals,
+            samples,
+            trace_events,
+            launched: 0,
+            start_ns,
+        })
     }
 
     fn enrol_process(&mut self, pid: u32, flags: u32, otherwise: &str) -> Result<(), WatchError> {
@@ -220,7 +230,7 @@ impl Observer for BpfObserver {
             sampler.tick();
         }
         intake.samples.append(&mut self.samples.borrow_mut());
-        intake.moments.append(&mut self.moments.borrow_mut());
+        intake.trace_events.append(&mut self.trace_events.borrow_mut());
         Ok(())
     }
 
@@ -249,7 +259,9 @@ impl Observer for BpfObserver {
         laps::done(Lap::Detaching);
         // Read after detaching, so that all trace events that were lost before are in both the count and the gaps.
         let lost = self.programs.crew();
-        intake.moments.extend(self.programs.gaps().into_iter().map(|gap| Moment { t_ns: gap.t_ns.min(end_ns), ..gap }));
+        intake
+            .trace_events
+            .extend(self.programs.gaps().into_iter().map(|gap| TraceEvent { t_ns: gap.t_ns.min(end_ns), ..gap }));
 
         record.sample_period_ns = if sampled { self.sample_period_ns } else { 0 };
         self.complete(&mut record, self.finals.take(), &lost)?;

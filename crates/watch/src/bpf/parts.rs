@@ -25,7 +25,7 @@ pub struct Settings {
     /// two, and at least a page.
     pub finals_bytes: u32,
     /// Size of the ring for trace events, bytes. A power of two, and at least a page. `None`: no trace.
-    pub moments_bytes: Option<u32>,
+    pub trace_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
     pub latencies: Scope,
 }
@@ -43,7 +43,7 @@ impl Settings {
             cpu_limit,
             casts: kernel_casts(),
             finals_bytes: Settings::FINALS_BYTES,
-            moments_bytes: None,
+            trace_bytes: None,
             latencies: Scope::default(),
         }
     }
@@ -139,7 +139,7 @@ pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("unlisted", &[Clocks]),
     ("pairs", &[Clocks]),
     ("takers", &[Clocks]),
-    ("moments", &[Clocks]),
+    ("trace_events", &[Clocks]),
     ("latencies", &[Clocks]),
     ("snapshots", &[Snaps]),
     ("snapshot_counts", &[Snaps]),

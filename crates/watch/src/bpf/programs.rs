@@ -15,7 +15,7 @@ use libbpf_rs::{
     AsRawLibbpf, Iter, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramMut, libbpf_sys,
 };
 use wire::umt::PROCESSES;
-use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, Moment, What};
+use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, TraceEvent, What};
 
 use super::excerpt::{Excerpt, Read};
 use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
@@ -238,11 +238,11 @@ impl Programs {
     }
 
     /// Returns an event for each CPU with lost trace events that the CPU has not reported yet. A CPU reports its loss at its next event.
-    pub(super) fn gaps(&self) -> Vec<Moment> {
+    pub(super) fn gaps(&self) -> Vec<TraceEvent> {
         // SAFETY: `gaps` is an array of MAX_CPUS `struct cox_gap`, whose layout is asserted to be that of `Gap`; the index is below MAX_CPUS.
         let read = |n| unsafe { (&raw const (*self.0.state.as_ptr()).gaps).cast::<Gap>().add(n).read_volatile() };
         let gaps = self.numbers().map(|cpu| (cpu as u16, read(cpu)));
-        let lost = |(cpu, gap): (u16, Gap)| Moment::new(gap.since_ns, cpu, What::Lost { count: gap.count as u32 });
+        let lost = |(cpu, gap): (u16, Gap)| TraceEvent::new(gap.since_ns, cpu, What::Lost { count: gap.count as u32 });
         gaps.filter(|(_, gap)| gap.count > 0).map(lost).collect()
     }
 
@@ -302,11 +302,11 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
         config.nr_cpus = settings.cpus_in_full_mask;
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
         config.finals_wake_bytes = settings.finals_bytes / 4;
-        config.traces = settings.moments_bytes.is_some();
+        config.traces = settings.trace_bytes.is_some();
         config.latency_cpus = settings.cpu_limit;
         config.latency_shared = settings.latencies.shared(settings.cpu_limit);
         config.latency_threads = settings.latencies.places();
-        config.moments_wake_bytes = moments_bytes(settings) / 4;
+        config.trace_wake_bytes = trace_bytes(settings) / 4;
         config.nr_sched_yield = arch::SYS_SCHED_YIELD;
         config.nr_io_uring_enter = arch::SYS_IO_URING_ENTER;
         for (nr, cause) in config.cause_of_syscall.iter_mut().enumerate() {
@@ -325,8 +325,8 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
 }
 
 /// Returns the size of the ring for trace events: one page if it is not used.
-fn moments_bytes(settings: &Settings) -> u32 {
-    settings.moments_bytes.unwrap_or(4096)
+fn trace_bytes(settings: &Settings) -> u32 {
+    settings.trace_bytes.unwrap_or(4096)
 }
 
 /// Leaves out the programs and maps of parts that are not loaded, and sets the sizes of the rings.
@@ -341,7 +341,7 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
         } else if let Some(settings) = &parts.clocks {
             match map.name().to_str() {
                 Some("finals") => map.set_max_entries(settings.finals_bytes)?,
-                Some("moments") => map.set_max_entries(moments_bytes(settings))?,
+                Some("trace_events") => map.set_max_entries(trace_bytes(settings))?,
                 Some("latencies") => {
                     let scope = settings.latencies;
                     map.set_max_entries(scope.shared(settings.cpu_limit) + scope.places())?;

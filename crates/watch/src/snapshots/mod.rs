@@ -17,7 +17,7 @@ mod traced;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use wire::{Backend, Sample, ThreadSnapshot, State};
+use wire::{Backend, Sample, State, ThreadSnapshot};
 
 pub use self::others::{Before, Other, Others};
 use self::polled::Polled;

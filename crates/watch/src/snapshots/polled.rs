@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, RwLock};
 use arch::monotonic_ns;
 use machine::process::{Doing, SchedStat, Task, TaskFiles};
 use machine::{Error, Root};
-use wire::{Backend, Sample, ThreadSnapshot, State};
+use wire::{Backend, Sample, State, ThreadSnapshot};
 
 use super::others::{Before, Others};
-use super::{ThreadSnapshots, Table};
+use super::{Table, ThreadSnapshots};
 use crate::bpf::PLACES;
 use crate::observer::WatchError;
 use crate::proc::tree::{Id, Tree};
@@ -263,7 +263,8 @@ impl Row {
             // The thread left its CPU at some time since the last reading. If the caller has just taken over the CPU, the thread left it just now.
             self.snapshot.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
-        (self.snapshot.state, self.snapshot.cpu, self.snapshot.run_ns) = (state as u8, stat.processor as u16, sums.run_ns);
+        (self.snapshot.state, self.snapshot.cpu, self.snapshot.run_ns) =
+            (state as u8, stat.processor as u16, sums.run_ns);
         self.sums = sums;
         Ok(())
     }
@@ -317,7 +318,9 @@ mod tests {
         machine.put(10, 10, 'S', 100, 4);
         machine.put(10, 11, 'R', 50, 1);
         let polled = machine.polled();
-        let (rows, look) = (polled.rows.clone(), |snapshot: ThreadSnapshot| (snapshot.tid, state(&snapshot), snapshot.run_ns, snapshot.blocks));
+        let (rows, look) = (polled.rows.clone(), |snapshot: ThreadSnapshot| {
+            (snapshot.tid, state(&snapshot), snapshot.run_ns, snapshot.blocks)
+        });
         assert_eq!(polled.rows.given(), 2);
         assert_eq!(rows.read(0).map(look), Some((10, State::Blocked, 100, 4)));
         assert_eq!(rows.read(1).map(look), Some((11, State::Preempt, 50, 1)));
@@ -349,7 +352,11 @@ mod tests {
         // Files that were deleted can still be read here, unlike those of /proc.
         rows.with(1, |row| row.files.close()).unwrap();
         fs::remove_dir_all(machine.task(10, 11)).unwrap();
-        assert_eq!(rows.read(1).map(|snapshot| state(&snapshot)), Some(State::Dead), "before anybody has looked for it");
+        assert_eq!(
+            rows.read(1).map(|snapshot| state(&snapshot)),
+            Some(State::Dead),
+            "before anybody has looked for it"
+        );
         machine.put(10, 11, 'R', 1, 0);
         assert_eq!(rows.read(1).map(|snapshot| state(&snapshot)), Some(State::Dead), "another thread of this number");
         fs::remove_dir_all(machine.0.path().join("proc/10")).unwrap();

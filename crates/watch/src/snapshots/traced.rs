@@ -12,7 +12,7 @@ use rustix::mm::{MapFlags as MmapFlags, ProtFlags};
 use wire::layout::comm_text;
 use wire::{Sample, ThreadSnapshot};
 
-use super::{Other, Others, ThreadSnapshots, Table};
+use super::{Other, Others, Table, ThreadSnapshots};
 use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, gathered, process_key, system};
 use crate::mapping::Mapping;
 use crate::observer::WatchError;
@@ -131,7 +131,10 @@ impl Mapped {
             let mapped = Mapping::new(fd, bytes, ProtFlags::READ, MmapFlags::SHARED);
             mapped.map_err(|source| WatchError::system(MAPPING, source))
         };
-        Ok(Mapped { snapshots: map(snapshots, PLACES * size_of::<ThreadSnapshot>())?, counts: map(counts, COUNTS_BYTES)? })
+        Ok(Mapped {
+            snapshots: map(snapshots, PLACES * size_of::<ThreadSnapshot>())?,
+            counts: map(counts, COUNTS_BYTES)?,
+        })
     }
 }
 

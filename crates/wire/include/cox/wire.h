@@ -228,7 +228,7 @@ struct cox_crew {
 	__u64 lost_cells;	/* presence updates given up because of contention */
 	__u64 lost_cpus;	/* events on CPUs beyond COX_MAX_CPUS */
 	__u64 recovered;	/* switch-ins that reached no tracepoint, recovered from the scheduler's own times */
-	__u64 lost_moments;	/* trace events that did not fit into the ring */
+	__u64 lost_trace_events;	/* trace events that did not fit into the ring */
 	__u64 pad[3];
 };
 

@@ -31,7 +31,7 @@ COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creat
 	c->cpu = creator->cpu;
 	cox_clock_born(c, t);
 	presence_step(&crew.off, 1, t);
-	trace_moment(t, COX_M_BORN, c->tid, c->tgid, c->cpu, 0, c->parent_tgid);
+	write_trace_event(t, COX_EVENT_BORN, c->tid, c->tgid, c->cpu, 0, c->parent_tgid);
 }
 
 COX_INLINE void clock_wakeup_new(struct task_struct *p, struct cox_clock *c)
@@ -60,7 +60,7 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 	if (!owned || is_owners(p))
 		set_ids(p, c);
 	if (traces)
-		trace_moment(bpf_ktime_get_ns(), COX_M_EXEC, c->tid, before, c->cpu, 0, 0);
+		write_trace_event(bpf_ktime_get_ns(), COX_EVENT_EXEC, c->tid, before, c->cpu, 0, 0);
 }
 
 /* --- wake-ups ---------------------------------------------------------------------------------- */
@@ -123,11 +123,11 @@ COX_INLINE void clock_waking(void *ctx, struct task_struct *p, struct cox_clock 
 	cox_clock_waking(c, t);
 	if (c->state != COX_BLOCKED) {
 		if (traces)
-			trace_moment(t, COX_M_WAKING, c->tid, waker_of(ctx), bpf_get_smp_processor_id(), 0, c->cpu);
+			write_trace_event(t, COX_EVENT_WAKING, c->tid, waker_of(ctx), bpf_get_smp_processor_id(), 0, c->cpu);
 		return;
 	}
 	waker = waker_of(ctx);
-	trace_moment(t, COX_M_WAKING, c->tid, waker, bpf_get_smp_processor_id(), 0, c->cpu);
+	write_trace_event(t, COX_EVENT_WAKING, c->tid, waker, bpf_get_smp_processor_id(), 0, c->cpu);
 	if (waker != c->waker_tid) {
 		if (c->waker_count)
 			flush_waker(c);
@@ -165,7 +165,7 @@ COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c
 		cox_clock_migrate(c, to, kind);
 	}
 	if (traces)
-		trace_moment(t, COX_M_MIGRATION, c->tid, 0, to, kind, from);
+		write_trace_event(t, COX_EVENT_MIGRATION, c->tid, 0, to, kind, from);
 }
 
 /* --- switches ---------------------------------------------------------------------------------- */
@@ -229,14 +229,14 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 	resolve_cause(prev, c, arrived);
 	if (c->flags & COX_LAUNCHED) {
 		launched_begins(prev, c, arrived);
-		trace_moment(arrived, COX_M_BORN, c->tid, c->tgid, number, 0, c->parent_tgid);
+		write_trace_event(arrived, COX_EVENT_BORN, c->tid, c->tgid, number, 0, c->parent_tgid);
 		c->kernel_cpu_ns -= t - arrived;
 	}
 	if (c->state == COX_BLOCKED)
-		trace_moment(arrived, COX_M_WHY, c->tid, 0, number, c->cause, 0);
+		write_trace_event(arrived, COX_EVENT_WHY, c->tid, 0, number, c->cause, 0);
 	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq));
 	busy_changes(0, c->in_ns);
-	trace_moment(c->in_ns, COX_M_ARRIVED, c->tid, 0, number, 0, 0);
+	write_trace_event(c->in_ns, COX_EVENT_ARRIVED, c->tid, 0, number, 0, 0);
 	if (c->counted)
 		wait_ends(c, was_on, was_on == number ? c->in_ns : t, t);
 	if (cpu->since_ns <= c->in_ns)
@@ -260,7 +260,7 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 	if (queued < c->since_ns)
 		return;
 	c->wake_ns = queued;
-	trace_moment(queued, COX_M_WAKING, c->tid, 0, bpf_get_smp_processor_id(), 0, c->cpu);
+	write_trace_event(queued, COX_EVENT_WAKING, c->tid, 0, bpf_get_smp_processor_id(), 0, c->cpu);
 	__sync_fetch_and_add(&crew.recovered, 1);
 }
 
@@ -272,7 +272,7 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	 * The ids of tracked threads are taken from their clocks, below: during an exec by a thread other than the leader, the kernel has already
 	 * changed the thread's id.
 	 */
-	u32 more = COX_M_CAUSE_IN(in_cause);
+	u32 more = COX_EVENT_CAUSE_IN(in_cause);
 	u32 leaves, comes, state;
 	u8 left;
 
@@ -283,19 +283,19 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	if (out) {
 		leaves = out->tid;
 		left = out->state;
-		more |= COX_M_CAUSE_OUT(left == COX_BLOCKED ? out->cause : COX_BY_FD) | COX_M_MEMBER_OUT;
+		more |= COX_EVENT_CAUSE_OUT(left == COX_BLOCKED ? out->cause : COX_BY_FD) | COX_EVENT_MEMBER_OUT;
 		if (left == COX_PREEMPT && out->yielded)
-			more |= COX_M_YIELDED;
+			more |= COX_EVENT_YIELDED;
 	} else {
 		state = prev->__state;
 		left = state & TASK_DEAD ? COX_DEAD : preempt || state == 0 ? COX_PREEMPT : COX_BLOCKED;
-		more |= COX_M_CAUSE_OUT(COX_BY_FD);
+		more |= COX_EVENT_CAUSE_OUT(COX_BY_FD);
 	}
 	if (in) {
 		comes = in->tid;
-		more |= COX_M_MEMBER_IN;
+		more |= COX_EVENT_MEMBER_IN;
 	}
-	trace_moment(t, COX_M_SWITCH, leaves, comes, number, left, more);
+	write_trace_event(t, COX_EVENT_SWITCH, leaves, comes, number, left, more);
 }
 
 /*
@@ -369,7 +369,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		resolve_cause(next, in, t);
 		if (in->flags & COX_LAUNCHED) {
 			launched_begins(next, in, t);
-			trace_moment(t, COX_M_BORN, in->tid, in->tgid, number, 0, in->parent_tgid);
+			write_trace_event(t, COX_EVENT_BORN, in->tid, in->tgid, number, 0, in->parent_tgid);
 		}
 		if (in->state == COX_BLOCKED) {
 			recover_waking(next, in, rq, t);
@@ -438,7 +438,7 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 	}
 	c->born_ns = t;
 	/* Written before `since_ns` is set, so that events from the thread's own CPU come after it. */
-	trace_moment(t, COX_M_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
+	write_trace_event(t, COX_EVENT_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
 	barrier();
 	/* Set last: once it is set, the thread's own CPU may change the clock. */
 	c->since_ns = t;

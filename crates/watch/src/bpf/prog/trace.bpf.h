@@ -3,16 +3,16 @@
 #ifndef COX_TRACE_BPF_H
 #define COX_TRACE_BPF_H
 
-#include "cox/moment.h"
+#include "cox/trace_event.h"
 #include "state.bpf.h"
 
 const volatile bool traces = false;
-const volatile u32 moments_wake_bytes = 8 << 20; /* wake the reader when `moments` holds more than this */
+const volatile u32 trace_wake_bytes = 8 << 20; /* wake the reader when `trace_events` holds more than this */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 32 << 20);
-} moments SEC(".maps");
+} trace_events SEC(".maps");
 
 /*
  * For each CPU, the number of trace events that were lost and not yet reported. A CPU writes only its own entry, but not undisturbed: a BPF program
@@ -20,13 +20,13 @@ struct {
  */
 struct cox_gap gaps[COX_MAX_CPUS];
 
-COX_INLINE int push_moment(struct cox_moment *m)
+COX_INLINE int push_trace_event(struct cox_trace_event *m)
 {
 	/* The reader is woken only when the ring fills up; it reads the ring every 100 ms anyway. */
-	u64 wake = bpf_ringbuf_query(&moments, BPF_RB_AVAIL_DATA) > moments_wake_bytes ? BPF_RB_FORCE_WAKEUP :
+	u64 wake = bpf_ringbuf_query(&trace_events, BPF_RB_AVAIL_DATA) > trace_wake_bytes ? BPF_RB_FORCE_WAKEUP :
 										       BPF_RB_NO_WAKEUP;
 
-	return bpf_ringbuf_output(&moments, m, sizeof(*m), wake);
+	return bpf_ringbuf_output(&trace_events, m, sizeof(*m), wake);
 }
 
 /*
@@ -36,12 +36,12 @@ COX_INLINE int push_moment(struct cox_moment *m)
 static __attribute__((noinline)) int tell_gap(u32 cpu)
 {
 	struct cox_gap *gap = &gaps[cpu & (COX_MAX_CPUS - 1)];
-	struct cox_moment m = { .kind = COX_M_LOST };
+	struct cox_trace_event m = { .kind = COX_EVENT_LOST };
 
 	m.t_ns = gap->since_ns;
 	m.other = __sync_lock_test_and_set(&gap->count, 0);
 	m.cpu = cpu;
-	if (m.other && push_moment(&m)) {
+	if (m.other && push_trace_event(&m)) {
 		__sync_fetch_and_add(&gap->count, m.other);
 		return 0;
 	}
@@ -49,7 +49,7 @@ static __attribute__((noinline)) int tell_gap(u32 cpu)
 }
 
 /* Writes a trace event of the CPU on which this runs. Out of line: it is called from many places, and costs nothing if no trace is wanted. */
-static __attribute__((noinline)) int put_moment(struct cox_moment *m)
+static __attribute__((noinline)) int put_trace_event(struct cox_trace_event *m)
 {
 	u32 cpu = bpf_get_smp_processor_id() & (COX_MAX_CPUS - 1);
 	struct cox_gap *gap = &gaps[cpu];
@@ -57,18 +57,18 @@ static __attribute__((noinline)) int put_moment(struct cox_moment *m)
 	if (!m)
 		return 0;
 	if (gap->count == 0 || tell_gap(cpu)) {
-		if (push_moment(m) == 0)
+		if (push_trace_event(m) == 0)
 			return 0;
 		gap->since_ns = m->t_ns;
 	}
 	__sync_fetch_and_add(&gap->count, 1);
-	LOSE(moments, 1);
+	LOSE(trace_events, 1);
 	return 0;
 }
 
-COX_INLINE void trace_moment(u64 t, u8 kind, u32 tid, u32 other, u32 cpu, u8 detail, u32 more)
+COX_INLINE void write_trace_event(u64 t, u8 kind, u32 tid, u32 other, u32 cpu, u8 detail, u32 more)
 {
-	struct cox_moment m;
+	struct cox_trace_event m;
 
 	if (!traces)
 		return;
@@ -79,7 +79,7 @@ COX_INLINE void trace_moment(u64 t, u8 kind, u32 tid, u32 other, u32 cpu, u8 det
 	m.kind = kind;
 	m.detail = detail;
 	m.more = more;
-	put_moment(&m);
+	put_trace_event(&m);
 }
 
 #endif

@@ -1,4 +1,4 @@
-//! Trace events: the records of a trace, byte for byte (`include/cox/moment.h`).
+//! Trace events: the records of a trace, byte for byte (`include/cox/trace_event.h`).
 
 use std::mem::{offset_of, size_of};
 
@@ -13,10 +13,10 @@ pub const MOST_CPUS: u32 = 8192;
 /// The latest time that readers of files accept: half of the range, 290 years. Many functions add two times, and the sum must not overflow.
 pub const LATEST_NS: u64 = u64::MAX / 2;
 
-/// A trace event, as BPF writes it and as files store it. [`Moment::what`] decodes it.
+/// A trace event, as BPF writes it and as files store it. [`TraceEvent::what`] decodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Pod, Zeroable)]
 #[repr(C)]
-pub struct Moment {
+pub struct TraceEvent {
     /// Time of the event, nanoseconds on CLOCK_MONOTONIC.
     pub t_ns: u64,
     /// The thread.
@@ -25,7 +25,7 @@ pub struct Moment {
     pub other: u32,
     /// The CPU on which the event happened.
     pub cpu: u16,
-    /// The kind of event: a number of `enum cox_moment_kind`.
+    /// The kind of event: a number of `enum cox_trace_event_kind`.
     pub kind: u8,
     /// A detail, whose meaning depends on `kind`.
     pub detail: u8,
@@ -44,7 +44,7 @@ pub struct Gap {
 }
 
 const _: () = {
-    assert!(size_of::<Moment>() == 24 && offset_of!(Moment, kind) == 18);
+    assert!(size_of::<TraceEvent>() == 24 && offset_of!(TraceEvent, kind) == 18);
     assert!(size_of::<Gap>() == 16);
 };
 
@@ -62,7 +62,7 @@ pub enum Left {
     Dead,
 }
 
-/// The decoded contents of a [`Moment`].
+/// The decoded contents of a [`TraceEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A CPU switches from one thread to another; id 0 is the idle task.
@@ -149,7 +149,7 @@ pub enum What {
     },
 }
 
-/// Bits of `more` in a switch; see `moment.h`.
+/// Bits of `more` in a switch; see `trace_event.h`.
 const MEMBER_OUT: u32 = 1 << 16;
 const MEMBER_IN: u32 = 1 << 17;
 const YIELDED: u32 = 1 << 18;
@@ -165,11 +165,11 @@ fn cause(byte: u32) -> Option<Cause> {
     Cause::ALL.get(byte as usize & 0xff).copied()
 }
 
-impl Moment {
+impl TraceEvent {
     /// Decodes the event. Returns `None` for a kind or state that this version does not know.
     #[must_use]
     pub fn what(&self) -> Option<What> {
-        let Moment { tid, other, detail, more, .. } = *self;
+        let TraceEvent { tid, other, detail, more, .. } = *self;
         Some(match self.kind {
             1 => What::Switch {
                 out: tid,
@@ -203,7 +203,7 @@ impl Moment {
 
     /// Encodes an event.
     #[must_use]
-    pub fn new(t_ns: u64, cpu: u16, what: What) -> Moment {
+    pub fn new(t_ns: u64, cpu: u16, what: What) -> TraceEvent {
         let byte = |cause: Option<Cause>| u32::from(cause.map_or(NO_CAUSE, |cause| cause as u8));
         let (kind, tid, other, detail, more) = match what {
             What::Switch { out, left, out_is_member, into, in_is_member, in_cause } => {
@@ -229,24 +229,24 @@ impl Moment {
             What::Lost { count } => (9, 0, count, 0, 0),
             What::Sample { tid, waiting } => (SAMPLE, tid, 0, waiting.map_or(0, |waiting| waiting as u8 + 1), 0),
         };
-        Moment { t_ns, tid, other, cpu, kind, detail, more }
+        TraceEvent { t_ns, tid, other, cpu, kind, detail, more }
     }
 
     /// Makes a sample whose place in the code is analysed only at the end of the session; until then it is not known whether the thread was
-    /// spinning. [`what`](Moment::what) returns `None` for the sample until it is [`resolved`](Moment::resolved).
+    /// spinning. [`what`](TraceEvent::what) returns `None` for the sample until it is [`resolved`](TraceEvent::resolved).
     #[must_use]
-    pub fn sampled(t_ns: u64, tid: u32, place: u32) -> Moment {
-        Moment { t_ns, tid, other: place, cpu: 0, kind: SAMPLE, detail: UNRESOLVED, more: 0 }
+    pub fn sampled(t_ns: u64, tid: u32, place: u32) -> TraceEvent {
+        TraceEvent { t_ns, tid, other: place, cpu: 0, kind: SAMPLE, detail: UNRESOLVED, more: 0 }
     }
 
     /// Returns a sample with the result of the analysis of its place: `waits` has the result for each place. Returns other events unchanged.
     #[must_use]
-    pub fn resolved(self, waits: &[Option<Waiting>]) -> Moment {
+    pub fn resolved(self, waits: &[Option<Waiting>]) -> TraceEvent {
         if self.kind != SAMPLE || self.detail != UNRESOLVED {
             return self;
         }
         match waits.get(self.other as usize) {
-            Some(waiting) => Moment::new(self.t_ns, self.cpu, What::Sample { tid: self.tid, waiting: *waiting }),
+            Some(waiting) => TraceEvent::new(self.t_ns, self.cpu, What::Sample { tid: self.tid, waiting: *waiting }),
             None => self,
         }
     }
@@ -279,14 +279,14 @@ mod tests {
             What::Sample { tid: 9, waiting: Some(Waiting::Yield) },
         ];
         for what in all {
-            let moment = Moment::new(5, 3, what);
-            assert_eq!((moment.what(), moment.t_ns, moment.cpu), (Some(what), 5, 3));
+            let trace_event = TraceEvent::new(5, 3, what);
+            assert_eq!((trace_event.what(), trace_event.t_ns, trace_event.cpu), (Some(what), 5, 3));
         }
     }
 
     #[test]
     fn a_sample_says_something_once_its_place_is_known() {
-        let sample = Moment::sampled(5, 9, 1);
+        let sample = TraceEvent::sampled(5, 9, 1);
         assert_eq!(sample.what(), None);
         let resolved = sample.resolved(&[None, Some(Waiting::OpenMp)]);
         assert_eq!(resolved.what(), Some(What::Sample { tid: 9, waiting: Some(Waiting::OpenMp) }));
@@ -295,8 +295,8 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_says_nothing() {
-        assert_eq!(Moment { kind: 99, ..Moment::default() }.what(), None);
-        assert_eq!(Moment { kind: 1, detail: 2, ..Moment::default() }.what(), None);
-        assert_eq!(Moment { kind: 3, detail: 200, ..Moment::default() }.what(), None);
+        assert_eq!(TraceEvent { kind: 99, ..TraceEvent::default() }.what(), None);
+        assert_eq!(TraceEvent { kind: 1, detail: 2, ..TraceEvent::default() }.what(), None);
+        assert_eq!(TraceEvent { kind: 3, detail: 200, ..TraceEvent::default() }.what(), None);
     }
 }

@@ -1,12 +1,12 @@
 //! Converts trace events into scheduler events of threads, for [`Replay`](crate::replay::Replay).
 
-use wire::{Event, EventKind, Moment, What};
+use wire::{Event, EventKind, TraceEvent, What};
 
-/// Passes the events of tracked threads in `moment` to `hand_on`, in order. Untracked threads and losses are skipped: an account does not need them.
-pub fn events(moment: &Moment, mut hand_on: impl FnMut(Event)) {
-    let mut say = |tid, kind| hand_on(Event { t_ns: moment.t_ns, tid, kind });
-    let cpu = moment.cpu;
-    match moment.what() {
+/// Passes the events of tracked threads in `trace_event` to `hand_on`, in order. Untracked threads and losses are skipped: an account does not need them.
+pub fn events(trace_event: &TraceEvent, mut hand_on: impl FnMut(Event)) {
+    let mut say = |tid, kind| hand_on(Event { t_ns: trace_event.t_ns, tid, kind });
+    let cpu = trace_event.cpu;
+    match trace_event.what() {
         Some(What::Switch { out, left, out_is_member, into, in_is_member, in_cause }) => {
             say(out, EventKind::Had { cpu });
             // Thread 0 is the idle task of each CPU, even if a damaged file claims otherwise.
