@@ -9,7 +9,7 @@ use arch::wait_loop::{Callee, WaitLoops};
 use broker::protocol::{self, Request};
 use machine::process::Task;
 use machine::{CpuSet, Root};
-use perfdata::Crew;
+use perfdata::ThreadTable;
 use symbols::elf::{Dynamic, Image};
 use tempfile::TempDir;
 use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
@@ -42,7 +42,7 @@ pub const PARSERS: &[Parser] = &[
 
 /// Reads perf's files in all modes, and the text of `perf script`.
 fn perf(input: &[u8]) {
-    let mut threads = Crew::default();
+    let mut threads = ThreadTable::default();
     let _ = perfdata::read(&mut Cursor::new(input), &[], |event| {
         threads.take(event, |_| {});
         Ok(())

@@ -9,7 +9,7 @@
 //! 4. `decode` converts records to events, using the sample layout that `attr` found. `rounds` sorts the events. It
 //!    holds only those of the last two rounds; a round ends with a mark, which perf writes after it has emptied the
 //!    buffers of all CPUs. `relay` reads and decodes a long file in a second thread.
-//! 5. [`crew`] converts events to [`wire::TraceEvent`]s, for accounting.
+//! 5. [`threads`] converts events to [`wire::TraceEvent`]s, for accounting.
 //!
 //! Files are not trusted: each length is checked against a limit before use. If a file is truncated or damaged, reading
 //! ends there, without a panic.
@@ -18,7 +18,6 @@
 mod about;
 mod attr;
 mod bytes;
-pub mod crew;
 mod decode;
 mod ending;
 mod error;
@@ -29,16 +28,17 @@ mod records;
 mod relay;
 mod rounds;
 mod script;
+pub mod threads;
 mod tracing;
 
 use std::io::{self, BufRead, Seek};
 
 pub use about::About;
-pub use crew::Crew;
 pub use ending::{Cut, Ending};
 pub use error::Error;
 pub use event::{Comm, Event, Kind};
 pub use format::Format;
+pub use threads::ThreadTable;
 
 /// First bytes of a perf file.
 const MAGIC: &[u8; 8] = b"PERFILE2";

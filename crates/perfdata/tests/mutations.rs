@@ -9,7 +9,7 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use arch::clock::thread_cpu_ns;
-use perfdata::{Crew, Format};
+use perfdata::{Format, ThreadTable};
 use proptest::prelude::*;
 use testkit::memory::{Counting, most, peak_kib};
 use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
@@ -34,9 +34,9 @@ fn originals() -> Vec<Vec<u8>> {
 
 /// Reads it all, and makes trace events of it.
 fn read(bytes: &[u8], known: &[Format]) -> u64 {
-    let (mut crew, mut trace_events) = (Crew::default(), 0);
+    let (mut threads, mut trace_events) = (ThreadTable::default(), 0);
     let _ = perfdata::read(&mut Cursor::new(bytes), known, |event| {
-        crew.take(event, |trace_event| trace_events += u64::from(trace_event.what().is_some()));
+        threads.take(event, |trace_event| trace_events += u64::from(trace_event.what().is_some()));
         Ok(())
     });
     trace_events

@@ -9,7 +9,7 @@ use ledger::Provenance;
 use ledger::accounts::ProgramInfo;
 use ledger::replay::Replay;
 use ledger::trace_events;
-use perfdata::{Crew, Ending};
+use perfdata::{Ending, ThreadTable};
 use report::Document;
 use trace::sorter::Sorter;
 use trace::{Recording, ThreadTable};
@@ -22,7 +22,7 @@ const PLAYED_AT_ONCE: u64 = 4096;
 
 /// An account under construction.
 pub struct Making {
-    crew: Crew,
+    threads: ThreadTable,
     replay: Replay,
     /// Keeps the trace events, if they are wanted.
     sorter: Option<Sorter<TraceEvent>>,
@@ -34,7 +34,7 @@ pub struct Making {
 impl Making {
     /// Creates an empty account. [`Making::stretches`] returns nothing unless `replay` was created by [`Replay::with_stretches`].
     pub fn new(replay: Replay, sorter: Option<Sorter<TraceEvent>>) -> Making {
-        Making { crew: Crew::default(), replay, sorter, window_ns: None, played: 0 }
+        Making { threads: ThreadTable::default(), replay, sorter, window_ns: None, played: 0 }
     }
 
     /// Processes an event. Returns `Ok(true)` if the times of all events so far have been added to the account.
@@ -43,9 +43,9 @@ impl Making {
             let (first_ns, last_ns) = self.window_ns.unwrap_or((event.t_ns, event.t_ns));
             self.window_ns = Some((first_ns.min(event.t_ns), last_ns.max(event.t_ns)));
         }
-        let Making { crew, replay, sorter, .. } = self;
+        let Making { threads, replay, sorter, .. } = self;
         let mut kept = Ok(());
-        crew.take(event, |trace_event| {
+        threads.take(event, |trace_event| {
             trace_events::events(&trace_event, |event| replay.push(event));
             if let Some(sorter) = sorter {
                 let pushed = sorter.push(trace_event);
@@ -69,13 +69,13 @@ impl Making {
 
     /// Returns the highest CPU number plus one.
     pub fn cpus(&self) -> u32 {
-        self.crew.cpus
+        self.threads.cpus
     }
 
     /// Returns the record for the account, and tells the user what the recording lacks.
     pub fn record(&mut self, ending: &Ending, around: &Around<'_>) -> Record {
         super::say_what_lacks(ending, around);
-        let recovered = self.crew.recovered;
+        let recovered = self.threads.recovered;
         if recovered > 0 {
             (around.say)(&format!(
                 "the recording lacks {recovered} switches; cox computed their times from the CPU time charged to the threads"
@@ -83,7 +83,7 @@ impl Making {
         }
         let (start_ns, end_ns) = self.window_ns.unwrap_or_default();
         let mut record = Record::new(Backend::PerfData, start_ns, end_ns);
-        let name = |clock: Clock| Clock { comm: self.crew.comm(clock.tid, clock.born_ns), ..clock };
+        let name = |clock: Clock| Clock { comm: self.threads.comm(clock.tid, clock.born_ns), ..clock };
         record.clocks = self.replay.finish(end_ns).into_iter().map(name).collect();
         record.levels = self.replay.levels().clone();
         record.pairs = self.replay.pairs();

@@ -22,7 +22,7 @@ use crate::event::{Comm, Event, Kind};
 
 /// State of a thread, as far as perf reported it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-enum Stand {
+enum ThreadState {
     /// No event of the thread has been read yet.
     #[default]
     Unmet,
@@ -44,10 +44,10 @@ struct Life {
 
 /// All threads that had one id, one after another, and the state of the latest.
 #[derive(Clone, Debug, Default)]
-struct Person {
-    /// The threads that had this id, in order of start time; see [`Person::begin`].
+struct Entry {
+    /// The threads that had this id, in order of start time; see [`Entry::begin`].
     lives: Vec<Life>,
-    stand: Stand,
+    state: ThreadState,
     cpu: u16,
     /// Time of the thread's last event, nanoseconds.
     since_ns: u64,
@@ -55,7 +55,7 @@ struct Person {
     ran_ns: u64,
 }
 
-impl Person {
+impl Entry {
     fn life(&mut self) -> &mut Life {
         if self.lives.is_empty() {
             self.lives.push(Life::default());
@@ -76,15 +76,15 @@ impl Person {
         self.life().comm = comm;
     }
 
-    fn stands(&mut self, stand: Stand, t_ns: u64, cpu: u16) {
-        (self.stand, self.since_ns, self.cpu, self.ran_ns) = (stand, t_ns, cpu, 0);
+    fn enter(&mut self, state: ThreadState, t_ns: u64, cpu: u16) {
+        (self.state, self.since_ns, self.cpu, self.ran_ns) = (state, t_ns, cpu, 0);
     }
 }
 
 /// All threads of a recording.
 #[derive(Clone, Debug, Default)]
-pub struct Crew {
-    people: HashMap<u32, Person>,
+pub struct ThreadTable {
+    by_tid: HashMap<u32, Entry>,
     /// The highest CPU number of all trace events, plus one.
     pub cpus: u32,
     /// Number of switch-ins that were not recorded and were derived from the charged run time.
@@ -93,7 +93,7 @@ pub struct Crew {
     has_begun: bool,
 }
 
-impl Crew {
+impl ThreadTable {
     /// Returns the thread's name in the kernel's form: 16 bytes, padded with NUL.
     #[must_use]
     pub fn comm(&self, tid: u32, born_ns: u64) -> Comm {
@@ -101,7 +101,7 @@ impl Crew {
     }
 
     fn life(&self, tid: u32, born_ns: u64) -> Option<&Life> {
-        let lives = &self.people.get(&tid)?.lives;
+        let lives = &self.by_tid.get(&tid)?.lives;
         // Binary search: a file may reuse an id as often as it has records.
         let later = lives.partition_point(|life| life.born_ns <= born_ns);
         lives.get(later.saturating_sub(1))
@@ -125,17 +125,17 @@ impl Crew {
         let mut say = |t_ns, cpu, what| hand_on(TraceEvent::new(t_ns, cpu, what));
         match event.kind {
             Kind::Comm { pid, tid, comm, exec } => {
-                let person = self.people.entry(tid).or_default();
-                person.name(comm);
-                person.life().tgid = pid;
-                if exec && !matches!(person.stand, Stand::Unmet | Stand::Dead) {
+                let entry = self.by_tid.entry(tid).or_default();
+                entry.name(comm);
+                entry.life().tgid = pid;
+                if exec && !matches!(entry.state, ThreadState::Unmet | ThreadState::Dead) {
                     say(t_ns, cpu, What::Exec { tid, caller: tid });
                 }
             }
             Kind::Fork { pid, parent_pid, tid, parent } => {
-                let comm = self.people.get(&parent).and_then(|person| person.lives.last()).map(|life| life.comm);
+                let comm = self.by_tid.get(&parent).and_then(|entry| entry.lives.last()).map(|life| life.comm);
                 if t_ns == 0 || !self.has_begun {
-                    let life = self.people.entry(tid).or_default().life();
+                    let life = self.by_tid.entry(tid).or_default().life();
                     *life = Life { tgid: pid, comm: comm.unwrap_or(life.comm), ..*life };
                 } else {
                     self.born(t_ns, cpu, tid, Life { born_ns: t_ns, tgid: pid, comm: comm.unwrap_or_default() });
@@ -143,68 +143,69 @@ impl Crew {
                 }
             }
             Kind::Forked { parent, child, comm } => {
-                let is_known = self.people.get(&child).is_some_and(|person| person.stand == Stand::Newborn);
+                let is_known = self.by_tid.get(&child).is_some_and(|entry| entry.state == ThreadState::Newborn);
                 if !is_known {
                     self.born(t_ns, cpu, child, Life { born_ns: t_ns, tgid: 0, comm });
                     say(t_ns, cpu, What::Born { tid: child, tgid: child, parent_tgid: self.process(parent) });
                 }
             }
             Kind::Waking { tid, comm, is_new, by_interrupt } => {
-                let stand = self.people.get(&tid).map_or(Stand::Unmet, |person| person.stand);
+                let state = self.by_tid.get(&tid).map_or(ThreadState::Unmet, |entry| entry.state);
                 if is_new {
-                    if stand != Stand::Newborn {
+                    if state != ThreadState::Newborn {
                         self.born(t_ns, cpu, tid, Life { born_ns: t_ns, tgid: 0, comm });
                         say(t_ns, cpu, What::Born { tid, tgid: tid, parent_tgid: 0 });
                     }
-                } else if stand != Stand::Dead {
+                } else if state != ThreadState::Dead {
                     let waker = if by_interrupt { 0 } else { u32::try_from(event.tid).unwrap_or(0) };
-                    let person = self.meet(t_ns, cpu, tid, &mut say);
-                    if person.lives.last().is_none_or(|life| life.comm[0] == 0) {
-                        person.name(comm);
+                    let entry = self.meet(t_ns, cpu, tid, &mut say);
+                    if entry.lives.last().is_none_or(|life| life.comm[0] == 0) {
+                        entry.name(comm);
                     }
-                    person.since_ns = t_ns;
-                    say(t_ns, cpu, What::Waking { tid, waker, last_cpu: person.cpu });
+                    entry.since_ns = t_ns;
+                    say(t_ns, cpu, What::Waking { tid, waker, last_cpu: entry.cpu });
                 }
             }
             Kind::Migration { tid, from, to } => {
-                if self.people.get(&tid).is_some_and(|person| person.stand == Stand::Dead) {
+                if self.by_tid.get(&tid).is_some_and(|entry| entry.state == ThreadState::Dead) {
                     return;
                 }
-                let person = self.meet(t_ns, cpu, tid, &mut say);
-                let kind = match person.stand {
-                    Stand::Blocked | Stand::Newborn => Migration::AtWakeup,
+                let entry = self.meet(t_ns, cpu, tid, &mut say);
+                let kind = match entry.state {
+                    ThreadState::Blocked | ThreadState::Newborn => Migration::AtWakeup,
                     _ => Migration::WhileQueued,
                 };
-                person.cpu = small(to);
+                entry.cpu = small(to);
                 say(t_ns, small(to), What::Migration { tid, from: small(from), kind });
             }
             Kind::Ran { tid, run_ns } => {
-                if let Some(person) = self.people.get_mut(&tid) {
-                    person.ran_ns = person.ran_ns.saturating_add(run_ns);
+                if let Some(entry) = self.by_tid.get_mut(&tid) {
+                    entry.ran_ns = entry.ran_ns.saturating_add(run_ns);
                 }
             }
             Kind::Switch { prev, prev_comm, left, next, next_comm, .. } => {
                 if prev != 0 {
-                    let person = self.meet(t_ns, cpu, prev, &mut say);
-                    person.name(prev_comm);
-                    let is_away = matches!(person.stand, Stand::Blocked | Stand::Runnable | Stand::Newborn);
-                    let is_recovered = is_away && person.ran_ns > 0;
+                    let entry = self.meet(t_ns, cpu, prev, &mut say);
+                    entry.name(prev_comm);
+                    let is_away =
+                        matches!(entry.state, ThreadState::Blocked | ThreadState::Runnable | ThreadState::Newborn);
+                    let is_recovered = is_away && entry.ran_ns > 0;
                     if is_recovered {
-                        let arrived_ns = t_ns.saturating_sub(person.ran_ns).max(person.since_ns);
+                        let arrived_ns = t_ns.saturating_sub(entry.ran_ns).max(entry.since_ns);
                         say(arrived_ns, cpu, What::Arrived { tid: prev });
                     }
-                    let stand = match left {
-                        Left::Preempted { .. } => Stand::Runnable,
-                        Left::Blocked(_) => Stand::Blocked,
-                        Left::Dead => Stand::Dead,
+                    let state = match left {
+                        Left::Preempted { .. } => ThreadState::Runnable,
+                        Left::Blocked(_) => ThreadState::Blocked,
+                        Left::Dead => ThreadState::Dead,
                     };
-                    person.stands(stand, t_ns, cpu);
+                    entry.enter(state, t_ns, cpu);
                     self.recovered += u64::from(is_recovered);
                 }
                 if next != 0 {
-                    let person = self.meet(t_ns, cpu, next, &mut say);
-                    person.name(next_comm);
-                    person.stands(Stand::Running, t_ns, cpu);
+                    let entry = self.meet(t_ns, cpu, next, &mut say);
+                    entry.name(next_comm);
+                    entry.enter(ThreadState::Running, t_ns, cpu);
                 }
                 let (out_is_member, in_is_member) = (prev != 0, next != 0);
                 let what = What::Switch { out: prev, left, out_is_member, into: next, in_is_member, in_cause: None };
@@ -219,34 +220,34 @@ impl Crew {
 
     /// Returns the process of a thread, or the thread's own id if the process is unknown.
     fn process(&self, tid: u32) -> u32 {
-        let told = self.people.get(&tid).and_then(|person| person.lives.last()).map_or(0, |life| life.tgid);
+        let told = self.by_tid.get(&tid).and_then(|entry| entry.lives.last()).map_or(0, |life| life.tgid);
         if told == 0 { tid } else { told }
     }
 
     fn born(&mut self, t_ns: u64, cpu: u16, tid: u32, life: Life) {
-        let person = self.people.entry(tid).or_default();
+        let entry = self.by_tid.entry(tid).or_default();
         // The id has had no event so far, so an earlier record is about the same thread, not about a previous thread with
         // this id.
-        if person.stand == Stand::Unmet {
-            person.lives.clear();
+        if entry.state == ThreadState::Unmet {
+            entry.lives.clear();
         }
-        person.begin(life);
-        person.stands(Stand::Newborn, t_ns, cpu);
+        entry.begin(life);
+        entry.enter(ThreadState::Newborn, t_ns, cpu);
     }
 
     /// Returns the entry of this thread id. If this is the thread's first event, first reports the thread as tracked (`What::Enrolled`).
-    fn meet(&mut self, t_ns: u64, cpu: u16, tid: u32, say: &mut impl FnMut(u64, u16, What)) -> &mut Person {
-        let person = self.people.entry(tid).or_default();
-        if matches!(person.stand, Stand::Unmet | Stand::Dead) {
-            if person.stand == Stand::Dead {
-                person.begin(Life { born_ns: t_ns, ..Life::default() });
+    fn meet(&mut self, t_ns: u64, cpu: u16, tid: u32, say: &mut impl FnMut(u64, u16, What)) -> &mut Entry {
+        let entry = self.by_tid.entry(tid).or_default();
+        if matches!(entry.state, ThreadState::Unmet | ThreadState::Dead) {
+            if entry.state == ThreadState::Dead {
+                entry.begin(Life { born_ns: t_ns, ..Life::default() });
             }
-            let told = person.life().tgid;
+            let told = entry.life().tgid;
             say(t_ns, cpu, What::Enrolled { tid, tgid: if told == 0 { tid } else { told }, blocked: None });
             // A thread counts as running until a switch tells its real state.
-            person.stands(Stand::Running, t_ns, cpu);
+            entry.enter(ThreadState::Running, t_ns, cpu);
         }
-        person
+        entry
     }
 }
 
