@@ -14,7 +14,7 @@ use std::mem::size_of;
 use bytemuck::{Pod, Zeroable};
 use wire::latency::{BUCKETS, Scope};
 use wire::umt::{BELLS, Said, Seen};
-use wire::{Clock, Cpu, Crew, LatencyCount, Living, Losses, Pair, PairSum, Sample, Taker, TraceEvent};
+use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Sample, Taker, TraceEvent, TrackedThreads};
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
@@ -24,7 +24,7 @@ pub const LAYOUT: u32 = {
     let sizes = [
         size_of::<Clock>(),
         size_of::<Cpu>(),
-        size_of::<Crew>(),
+        size_of::<TrackedThreads>(),
         size_of::<TraceEvent>(),
         size_of::<Summary>(),
         size_of::<Said>(),
@@ -153,8 +153,8 @@ pub enum Part {
     Names,
     /// Array of [`Cpu`].
     Cpus,
-    /// One [`Crew`].
-    Crew,
+    /// One [`TrackedThreads`].
+    TrackedThreads,
     /// Array of [`TakerRow`].
     Takers,
     /// Array of [`PairRow`].
@@ -174,7 +174,7 @@ impl Part {
         (Part::Living, size_of::<Living>()),
         (Part::Names, size_of::<NameRow>()),
         (Part::Cpus, size_of::<Cpu>()),
-        (Part::Crew, size_of::<Crew>()),
+        (Part::TrackedThreads, size_of::<TrackedThreads>()),
         (Part::Takers, size_of::<TakerRow>()),
         (Part::Pairs, size_of::<PairRow>()),
         (Part::Summary, size_of::<Summary>()),

@@ -260,7 +260,7 @@ fn send_record(record: Record, intake: Intake, cpu_before_ns: u64, send: Send<'_
     send_intake(intake, record.clocks, send)?;
     send_all(Part::Living, &record.living, send)?;
     send_all(Part::Cpus, &record.cpus, send)?;
-    send_all(Part::Crew, &[record.crew], send)?;
+    send_all(Part::TrackedThreads, &[record.tracked], send)?;
     let takers = record.takers.iter().map(|(tid, taker)| TakerRow { tid: u64::from(*tid), taker: *taker });
     send_all(Part::Takers, &takers.collect::<Vec<_>>(), send)?;
     let pairs = record.pairs.iter().map(|(pair, sum)| PairRow { pair: *pair, sum: *sum });

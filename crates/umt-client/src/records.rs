@@ -91,7 +91,7 @@ pub struct Position(u64);
 
 /// The state of a thread at one time, read from the last record of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stand {
+pub struct ThreadState {
     /// True if the thread runs or waits for a CPU.
     pub is_runnable: bool,
     /// The CPU on which the thread runs or ran last.
@@ -224,7 +224,7 @@ impl Resting {
 /// Returns whether fewer threads are runnable than there are CPUs.
 pub(crate) fn has_free_cpu() -> bool {
     let cpus = said().cpus.load(Ordering::Relaxed) as usize;
-    stands().filter(|stand| stand.is_runnable).take(cpus).count() < cpus
+    states().filter(|state| state.is_runnable).take(cpus).count() < cpus
 }
 
 /// Returns whether another thread wants the calling thread's CPU, and no other CPU is free.
@@ -243,9 +243,9 @@ pub(crate) fn is_crowded_now() -> bool {
     // SAFETY: takes no arguments; the C library reads the number from memory.
     let cpu = unsafe { libc::sched_getcpu() } as u32;
     let (mut all, mut here) = (0, 0);
-    stands().filter(|stand| stand.is_runnable).for_each(|stand| {
+    states().filter(|state| state.is_runnable).for_each(|state| {
         all += 1;
-        here += u32::from(stand.cpu == cpu);
+        here += u32::from(state.cpu == cpu);
     });
     all > said().cpus.load(Ordering::Relaxed) && here > 1
 }
@@ -254,27 +254,27 @@ pub(crate) fn is_crowded_now() -> bool {
 /// thread blocked, nanoseconds on CLOCK_MONOTONIC; otherwise `None`.
 pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
-    let last = stands().filter(|stand| !stand.is_runnable).max_by_key(|stand| stand.since_ns)?;
+    let last = states().filter(|state| !state.is_runnable).max_by_key(|state| state.since_ns)?;
     if LAST_NS.fetch_max(last.since_ns, Ordering::AcqRel) < last.since_ns {
         seen()?.blocks.fetch_add(1, Ordering::Relaxed);
     }
-    let is_left = || !stands().any(|stand| stand.is_runnable && stand.cpu == last.cpu);
+    let is_left = || !states().any(|state| state.is_runnable && state.cpu == last.cpu);
     (has_ready() && (has_free_cpu() || is_left())).then_some(last.since_ns)
 }
 
-/// Returns the thread snapshots of all tracked threads.
-fn stands() -> impl Iterator<Item = Stand> {
-    (0..USED.load(Ordering::Acquire)).filter_map(stand)
+/// Returns the states of all tracked threads.
+fn states() -> impl Iterator<Item = ThreadState> {
+    (0..USED.load(Ordering::Acquire)).filter_map(state)
 }
 
-/// Returns the snapshot of the thread whose log is at this place of the arena; `None` if the log has no record.
+/// Returns the state of the thread whose log is at this place of the arena; `None` if the log has no record.
 #[must_use]
-pub fn stand(place: u32) -> Option<Stand> {
+pub fn state(place: u32) -> Option<ThreadState> {
     // The kernel overwrites this record only after 127 more switches.
     let last = switch(place, written(place).checked_sub(RECORD)?)?;
     let rests = RESTS[place as usize].load(Ordering::Acquire) != 0;
     let since_ns = if rests { 0 } else { last.time_ns };
-    Some(Stand { is_runnable: !rests && last.kind != Kind::Blocked, cpu: last.cpu, since_ns })
+    Some(ThreadState { is_runnable: !rests && last.kind != Kind::Blocked, cpu: last.cpu, since_ns })
 }
 
 /// Returns the kernel's write position in the log at this place of the arena.

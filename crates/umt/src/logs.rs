@@ -179,7 +179,7 @@ impl Backend for Logs {
     /// Counts the ready threads by the last record of each.
     fn ready(&self, cpu: usize) -> u32 {
         let is_there =
-            |place: &u32| records::stand(*place).is_some_and(|stand| stand.is_runnable && stand.cpu as usize == cpu);
+            |place: &u32| records::state(*place).is_some_and(|state| state.is_runnable && state.cpu as usize == cpu);
         let followed = self.followed.iter().enumerate().flat_map(|(at, word)| {
             let word = word.load(Ordering::Acquire);
             (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at as u32 * 64 + bit)

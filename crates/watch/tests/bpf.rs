@@ -64,7 +64,7 @@ fn every_clock_is_whole_and_every_process_is_there() {
         assert_eq!((clock.impossible, clock.unknown_ns), (0, 0), "{clock:?}");
     }
     assert_eq!(record.losses, wire::Losses::default());
-    assert_eq!(record.crew.alive, 0);
+    assert_eq!(record.tracked.alive, 0);
 }
 
 #[test]

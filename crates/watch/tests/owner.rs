@@ -64,7 +64,7 @@ fn a_thread_that_becomes_another_user_leaves() {
         let name = Path::new(program).file_name().unwrap().to_str().unwrap();
         assert_eq!(left, [name], "{:?}", record.clocks);
         let slept = record.clocks.iter().filter(|c| c.comm() == "sleep").count();
-        assert_eq!((slept, record.crew.alive), (1, 0), "{:?}", record.clocks);
+        assert_eq!((slept, record.tracked.alive), (1, 0), "{:?}", record.clocks);
         for clock in &record.clocks {
             assert!(clock.is_whole() && clock.tid != ANOTHER_USERS, "{clock:?}");
         }
@@ -107,7 +107,7 @@ fn a_thread_that_calls_setuid_leaves_at_the_end_of_its_stint() {
     assert!(clock.flags & LEFT != 0 && clock.is_whole(), "{clock:?}");
     // Its fifty sleeps after that are not in the account.
     assert!(clock.blocked_ns[wire::Cause::Sleep as usize] < 150_000_000, "{clock:?}");
-    assert_eq!(record.crew.alive, 0);
+    assert_eq!(record.tracked.alive, 0);
 }
 
 #[test]

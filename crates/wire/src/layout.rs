@@ -313,11 +313,11 @@ pub struct CellLine {
     pub pad: [u64; 7],
 }
 
-/// The state of all tracked threads together, and the counters of what was lost; see `struct cox_crew` for each field.
+/// The state of all tracked threads together, and the counters of what was lost; see `struct cox_tracked` for each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
-pub struct Crew {
+pub struct TrackedThreads {
     pub off: u64,
     pub busy: u64,
     pub off_pad: [u64; 6],
@@ -427,7 +427,7 @@ const _: () = {
     assert!(offset_of!(LivingEntry, clock) == 48 && size_of::<LivingEntry>() == 48 + size_of::<Clock>());
     assert!(size_of::<Cpu>() == 256);
     assert!(offset_of!(Cpu, waiting) == 192);
-    assert!(size_of::<Crew>() == 1792);
+    assert!(size_of::<TrackedThreads>() == 1792);
     assert!(size_of::<Sample>() == 32);
     assert!(size_of::<ThreadSnapshot>() == 64 && offset_of!(ThreadSnapshot, state) == 54);
     assert!(size_of::<Taker>() == 24);

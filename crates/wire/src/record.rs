@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Levels;
-use crate::{Clock, Cpu, Crew, LatencyCount, Pair, PairSum, Taker};
+use crate::{Clock, Cpu, LatencyCount, Pair, PairSum, Taker, TrackedThreads};
 
 /// The backend that observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,9 +143,9 @@ pub struct Record {
     /// The accounts of CPUs, by number; empty if the backend does not see CPUs.
     pub cpus: Vec<Cpu>,
     /// The state of all tracked threads together at `end_ns`: time integrals, and counters of what was lost.
-    pub crew: Crew,
+    pub tracked: TrackedThreads,
     /// For each number of CPUs, the time for which more CPUs than that were busy with tracked threads. Filled by backends that report events but
-    /// have no accounts of CPUs; for the others, `cpus` and `crew` contain these times.
+    /// have no accounts of CPUs; for the others, `cpus` and `tracked` contain these times.
     pub levels: Levels,
     /// Untracked threads that held CPUs for which tracked threads waited, by tid.
     pub takers: Vec<(u32, Taker)>,
@@ -176,7 +176,7 @@ pub struct Record {
 impl Record {
     /// Returns for each k how long more than k CPUs were busy with tracked threads; `None` if that is not known.
     pub fn busy_more_than_ns(&self) -> Option<Vec<u64>> {
-        let kept = Levels { busy: self.crew.busy as usize, words: self.cpus.iter().map(|cpu| cpu.level).collect() };
+        let kept = Levels { busy: self.tracked.busy as usize, words: self.cpus.iter().map(|cpu| cpu.level).collect() };
         let levels = if self.cpus.is_empty() { &self.levels } else { &kept };
         levels.more_than_ns(self.start_ns, self.end_ns)
     }

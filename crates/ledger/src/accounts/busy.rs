@@ -112,10 +112,10 @@ mod tests {
         let mut record = Record::new(Backend::Bpf, 100 * S, 110 * S);
         record.cpus = levels.words.iter().map(|level| wire::Cpu { level: *level, ..wire::Cpu::default() }).collect();
         record.cpus.resize(4, wire::Cpu::default());
-        record.crew.busy = levels.busy as u64;
+        record.tracked.busy = levels.busy as u64;
         assert_eq!(by_number(&record, &ran(12 * S, 10 * S)), Some(vec![2 * S, 4 * S, 4 * S]));
         // As it would be read between the two additions of a step.
-        record.crew.busy += 1;
+        record.tracked.busy += 1;
         assert_eq!(by_number(&record, &ran(12 * S, 10 * S)), None);
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! The rest of the window is unknown: what a CPU did before its first event was not seen.
 
-use wire::{Cpu, CpuKind, Crew, MASK_CLASSES, Record, cells};
+use wire::{Cpu, CpuKind, MASK_CLASSES, Record, TrackedThreads, cells};
 
 use crate::account::CpuAccount;
 
@@ -28,15 +28,15 @@ pub(super) fn open_ns(cpu: &Cpu, end_ns: u64) -> Option<(CpuKind, u64)> {
 }
 
 /// Returns whether threads with an affinity mask of class `class` may run on the CPU. Class 0 allows all CPUs.
-fn allows(crew: &Crew, class: usize, number: u32) -> bool {
-    let word = crew.masks[class].get(number as usize / 64).copied().unwrap_or(0);
+fn allows(tracked: &TrackedThreads, class: usize, number: u32) -> bool {
+    let word = tracked.masks[class].get(number as usize / 64).copied().unwrap_or(0);
     class == 0 || word >> (number % 64) & 1 == 1
 }
 
 /// Returns the sum of the presence cells of the waiting tracked threads that are allowed on the CPU: nanoseconds, modulo 2^44.
-fn waiting_ns(number: u32, cpu: &Cpu, crew: &Crew, t_ns: u64) -> u64 {
-    let classes = (0..MASK_CLASSES).filter(|class| allows(crew, *class, number));
-    let waiting = classes.map(|class| cells::presence_ns(crew.waiting[class].cell, t_ns));
+fn waiting_ns(number: u32, cpu: &Cpu, tracked: &TrackedThreads, t_ns: u64) -> u64 {
+    let classes = (0..MASK_CLASSES).filter(|class| allows(tracked, *class, number));
+    let waiting = classes.map(|class| cells::presence_ns(tracked.waiting[class].cell, t_ns));
     cells::reduced_ns(waiting.fold(cells::presence_ns(cpu.pinned, t_ns), u64::wrapping_add))
 }
 
@@ -49,8 +49,9 @@ fn account(number: u32, cpu: &Cpu, record: &Record) -> CpuAccount {
     match open_ns(cpu, end_ns) {
         Some((CpuKind::Idle, open_ns)) => {
             let waited_ns =
-                cells::since_ns(waiting_ns(number, cpu, &record.crew, end_ns), cpu.idle_wait_mark).min(open_ns);
-            let off_ns = cells::since_ns(cells::presence_ns(record.crew.off, end_ns), cpu.idle_off_mark).min(open_ns);
+                cells::since_ns(waiting_ns(number, cpu, &record.tracked, end_ns), cpu.idle_wait_mark).min(open_ns);
+            let off_ns =
+                cells::since_ns(cells::presence_ns(record.tracked.off, end_ns), cpu.idle_off_mark).min(open_ns);
             *idle_ns += open_ns;
             waiting_part_ns += waited_ns;
             blocked_part_ns += off_ns.saturating_sub(waited_ns);
@@ -156,74 +157,74 @@ mod tests {
     }
 
     /// An idle CPU 1 as the kernel side leaves it at 70 ms, with these cells at that time.
-    fn idle_since_70(crew_then: &Crew, pinned_then: u64) -> Cpu {
+    fn idle_since_70(tracked_then: &TrackedThreads, pinned_then: u64) -> Cpu {
         let mut cpu = seen(CpuKind::Idle);
         cpu.pinned = pinned_then;
-        cpu.idle_wait_mark = waiting_ns(1, &cpu, crew_then, at(70));
-        cpu.idle_off_mark = cells::presence_ns(crew_then.off, at(70));
+        cpu.idle_wait_mark = waiting_ns(1, &cpu, tracked_then, at(70));
+        cpu.idle_off_mark = cells::presence_ns(tracked_then.off, at(70));
         cpu
     }
 
-    fn cpu_1(mut cpu: Cpu, pinned: u64, crew: Crew) -> [u64; 6] {
+    fn cpu_1(mut cpu: Cpu, pinned: u64, tracked: TrackedThreads) -> [u64; 6] {
         cpu.pinned = pinned;
         let mut record = record(vec![Cpu::default(), cpu]);
-        record.crew = crew;
+        record.tracked = tracked;
         ms(&accounts(&record)[1])
     }
 
     #[test]
     fn idle_while_members_wait_is_what_their_cells_gained() {
-        let mut crew = Crew { off: presence(20, None), ..Crew::default() };
-        crew.waiting[0].cell = presence(30, Some(40));
-        let cpu = idle_since_70(&crew, 0);
-        crew.waiting[0].cell = native::cell_step(crew.waiting[0].cell, 1, at(88));
+        let mut tracked = TrackedThreads { off: presence(20, None), ..TrackedThreads::default() };
+        tracked.waiting[0].cell = presence(30, Some(40));
+        let cpu = idle_since_70(&tracked, 0);
+        tracked.waiting[0].cell = native::cell_step(tracked.waiting[0].cell, 1, at(88));
         // Anywhere: 12 of the last 30 ms; off CPU all of them.
-        assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3 + 12, 5 + 18, 10]);
+        assert_eq!(cpu_1(cpu, 0, tracked), [30, 10, 50, 3 + 12, 5 + 18, 10]);
         // Bound to this CPU, for 8 ms more before that.
         let pinned = native::cell_step(native::cell_step(0, 1, at(80)), -1, at(88));
-        assert_eq!(cpu_1(cpu, pinned, crew), [30, 10, 50, 3 + 20, 5 + 10, 10]);
+        assert_eq!(cpu_1(cpu, pinned, tracked), [30, 10, 50, 3 + 20, 5 + 10, 10]);
         // Several at once: not longer than the interval.
-        assert_eq!(cpu_1(cpu, presence(71, None), crew), [30, 10, 50, 3 + 30, 5, 10]);
+        assert_eq!(cpu_1(cpu, presence(71, None), tracked), [30, 10, 50, 3 + 30, 5, 10]);
     }
 
     #[test]
     fn a_class_of_masks_counts_where_it_is_allowed() {
-        let mut crew = Crew::default();
-        crew.masks[3][0] = 0b10;
-        crew.masks[4][0] = 0b01;
-        let cpu = idle_since_70(&crew, 0);
-        crew.waiting[4].cell = presence(75, None);
-        assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5, 10]);
-        crew.waiting[3].cell = presence(95, None);
-        assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3 + 5, 5, 10]);
+        let mut tracked = TrackedThreads::default();
+        tracked.masks[3][0] = 0b10;
+        tracked.masks[4][0] = 0b01;
+        let cpu = idle_since_70(&tracked, 0);
+        tracked.waiting[4].cell = presence(75, None);
+        assert_eq!(cpu_1(cpu, 0, tracked), [30, 10, 50, 3, 5, 10]);
+        tracked.waiting[3].cell = presence(95, None);
+        assert_eq!(cpu_1(cpu, 0, tracked), [30, 10, 50, 3 + 5, 5, 10]);
     }
 
     #[test]
     fn idle_with_members_off_cpu_is_told_from_the_rest() {
-        let mut crew = Crew::default();
-        let cpu = idle_since_70(&crew, 0);
-        crew.off = presence(72, Some(82));
-        assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5 + 10, 10]);
+        let mut tracked = TrackedThreads::default();
+        let cpu = idle_since_70(&tracked, 0);
+        tracked.off = presence(72, Some(82));
+        assert_eq!(cpu_1(cpu, 0, tracked), [30, 10, 50, 3, 5 + 10, 10]);
     }
 
     #[test]
     fn no_part_of_idle_is_longer_than_idle() {
-        let crew = Crew { off: presence(20, None), ..Crew::default() };
-        let mut cpu = idle_since_70(&crew, 0);
-        cpu.idle_off_mark = cells::presence_ns(crew.off, at(50));
-        assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5 + 30, 10]);
+        let tracked = TrackedThreads { off: presence(20, None), ..TrackedThreads::default() };
+        let mut cpu = idle_since_70(&tracked, 0);
+        cpu.idle_off_mark = cells::presence_ns(tracked.off, at(50));
+        assert_eq!(cpu_1(cpu, 0, tracked), [30, 10, 50, 3, 5 + 30, 10]);
         (cpu.idle_wait_ns, cpu.idle_blocked_ns) = (15 * MS, 15 * MS);
         cpu.kind = CpuKind::Ours as u64;
-        assert_eq!(cpu_1(cpu, 0, crew), [60, 10, 20, 15, 5, 10]);
+        assert_eq!(cpu_1(cpu, 0, tracked), [60, 10, 20, 15, 5, 10]);
     }
 
     #[test]
     fn a_change_after_the_end_of_the_window_is_not_a_very_long_time() {
-        let mut crew = Crew::default();
-        let cpu = idle_since_70(&crew, 0);
-        crew.waiting[0].cell = presence(101, None);
-        crew.off = presence(101, None);
-        assert_eq!(cpu_1(cpu, 0, crew), [30, 10, 50, 3, 5, 10]);
+        let mut tracked = TrackedThreads::default();
+        let cpu = idle_since_70(&tracked, 0);
+        tracked.waiting[0].cell = presence(101, None);
+        tracked.off = presence(101, None);
+        assert_eq!(cpu_1(cpu, 0, tracked), [30, 10, 50, 3, 5, 10]);
     }
 
     #[test]

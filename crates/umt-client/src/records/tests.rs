@@ -133,19 +133,19 @@ fn a_blocked_thread_is_not_runnable_and_a_busy_one_is() {
     });
     let place = place_of.recv().unwrap();
     let until = |wanted: bool| {
-        while stand(place).unwrap().is_runnable != wanted {
+        while state(place).unwrap().is_runnable != wanted {
             std::thread::sleep(Duration::from_millis(1));
         }
     };
     until(false);
-    let since_ns = stand(place).unwrap().since_ns;
+    let since_ns = state(place).unwrap().since_ns;
     assert!(since_ns > 0 && since_ns < crate::now_ns());
     told.send(()).unwrap();
     place_of.recv().unwrap();
     until(true);
     for _ in 0..200 {
         std::thread::sleep(Duration::from_micros(700));
-        assert_eq!(stands().filter(|stand| stand.is_runnable).count(), 1, "also while it waits for a CPU");
+        assert_eq!(states().filter(|state| state.is_runnable).count(), 1, "also while it waits for a CPU");
     }
     ENOUGH.store(true, Ordering::Release);
     place_of.recv().unwrap();
@@ -167,6 +167,6 @@ fn stay_here() {
 static ENOUGH: AtomicBool = AtomicBool::new(false);
 
 fn who_has_ended_is_nowhere() {
-    assert_eq!(stands().count(), 0);
+    assert_eq!(states().count(), 0);
     assert_eq!(TAKEN[0].load(Ordering::Relaxed), 0, "places are given back");
 }

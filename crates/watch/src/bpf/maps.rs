@@ -1,7 +1,7 @@
 //! Reads the maps at the end of an observation.
 
 use libbpf_rs::{MapCore, MapFlags};
-use wire::{Clock, Crew, LatencyCount, Losses, Pair, PairSum, Taker};
+use wire::{Clock, LatencyCount, Losses, Pair, PairSum, Taker, TrackedThreads};
 
 use super::libbpf::system;
 use super::programs::Programs;
@@ -59,7 +59,7 @@ fn add(sum: &mut Clock, c: &Clock) {
 pub(super) fn latencies(programs: &Programs) -> Result<Vec<LatencyCount>, WatchError> {
     let (map, settings) = (programs.map("latencies")?, programs.settings()?);
     let shared = settings.latencies.shared(settings.cpu_limit);
-    let places = u64::from(settings.latencies.places()).min(programs.crew().members) as u32;
+    let places = u64::from(settings.latencies.places()).min(programs.tracked().members) as u32;
     let mut all = Vec::new();
     for at in 0..shared + places {
         let of = match at.checked_sub(shared) {
@@ -75,16 +75,16 @@ pub(super) fn latencies(programs: &Programs) -> Result<Vec<LatencyCount>, WatchE
 
 /// Returns how many events and records were lost, as counted by the BPF programs. `missed_events` are the events for which the kernel did not call a
 /// program.
-pub(super) fn losses(crew: &Crew, missed_events: u64) -> Losses {
+pub(super) fn losses(tracked: &TrackedThreads, missed_events: u64) -> Losses {
     Losses {
-        events: missed_events + crew.lost_cpus,
-        members: crew.lost_members,
-        finals: crew.lost_finals,
-        samples: crew.lost_samples,
-        pairs: crew.lost_pairs,
-        takers_ns: crew.lost_takers_ns,
-        idle_split: crew.lost_cells + crew.lost_classes,
-        trace_events: crew.lost_trace_events,
+        events: missed_events + tracked.lost_cpus,
+        members: tracked.lost_members,
+        finals: tracked.lost_finals,
+        samples: tracked.lost_samples,
+        pairs: tracked.lost_pairs,
+        takers_ns: tracked.lost_takers_ns,
+        idle_split: tracked.lost_cells + tracked.lost_classes,
+        trace_events: tracked.lost_trace_events,
     }
 }
 

@@ -34,7 +34,7 @@ use bytemuck::AnyBitPattern;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use wire::latency::{LAST_PROGRAM, PROGRAM_SHIFT};
 use wire::layout::LAUNCHED;
-use wire::{Backend, Clock, Crew, Living, Record, Sample, TraceEvent};
+use wire::{Backend, Clock, Living, Record, Sample, TraceEvent, TrackedThreads};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
@@ -109,9 +109,9 @@ impl BpfObserver {
     }
 
     fn enrol_process(&mut self, pid: u32, flags: u32, otherwise: &str) -> Result<(), WatchError> {
-        let before = self.programs.crew().members;
+        let before = self.programs.tracked().members;
         self.programs.enrol(Part::Clocks, &[process_key(pid)], flags)?;
-        if self.programs.crew().members > before {
+        if self.programs.tracked().members > before {
             return Ok(());
         }
         Err(WatchError::NoTarget { pid, why: otherwise.into() })
@@ -135,7 +135,7 @@ impl BpfObserver {
 
     /// Returns how many tracked threads have not died yet, according to the kernel's count.
     pub fn alive(&self) -> u64 {
-        self.programs.crew().alive
+        self.programs.tracked().alive
     }
 
     fn drain(&mut self) -> Result<(), WatchError> {
@@ -150,7 +150,7 @@ impl BpfObserver {
         for _ in 0..living::RETRIES {
             record.end_ns = arch::monotonic_ns();
             record.cpus = self.programs.cpus();
-            record.crew = self.programs.crew();
+            record.tracked = self.programs.tracked();
             if record.busy_more_than_ns().is_some() {
                 break;
             }
@@ -164,7 +164,7 @@ impl BpfObserver {
     }
 
     /// Adds what is read after the living threads. The final clocks include those of threads that have died since the living threads were read.
-    fn complete(&self, record: &mut Record, finals: Vec<Clock>, lost: &Crew) -> Result<(), WatchError> {
+    fn complete(&self, record: &mut Record, finals: Vec<Clock>, lost: &TrackedThreads) -> Result<(), WatchError> {
         let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
         record.clocks = finals;
@@ -243,7 +243,7 @@ impl Observer for BpfObserver {
         let mut record = self.read_now(living::read(&self.programs)?)?;
         self.tick(intake)?;
         record.sample_period_ns = if self.sampler.is_some() { self.sample_period_ns } else { 0 };
-        let lost = record.crew;
+        let lost = record.tracked;
         self.complete(&mut record, self.finals.borrow().clone(), &lost)?;
         Ok(record)
     }
@@ -258,7 +258,7 @@ impl Observer for BpfObserver {
         self.tick(intake)?;
         laps::done(Lap::Detaching);
         // Read after detaching, so that all trace events that were lost before are in both the count and the gaps.
-        let lost = self.programs.crew();
+        let lost = self.programs.tracked();
         intake
             .trace_events
             .extend(self.programs.gaps().into_iter().map(|gap| TraceEvent { t_ns: gap.t_ns.min(end_ns), ..gap }));

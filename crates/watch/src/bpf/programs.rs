@@ -15,7 +15,7 @@ use libbpf_rs::{
     AsRawLibbpf, Iter, Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramMut, libbpf_sys,
 };
 use wire::umt::PROCESSES;
-use wire::{Cpu, Crew, Gap, MASK_WORDS, MAX_CPUS, TraceEvent, What};
+use wire::{Cpu, Gap, MASK_WORDS, MAX_CPUS, TraceEvent, TrackedThreads, What};
 
 use super::excerpt::{Excerpt, Read};
 use super::libbpf::{Libbpf, kernel_casts, own_namespace, refused, system, unavailable};
@@ -225,9 +225,9 @@ impl Programs {
     }
 
     /// Returns a copy of the state of all tracked threads together. Its words are read one by one while the kernel changes them.
-    pub(super) fn crew(&self) -> Crew {
-        // SAFETY: `crew` is a `struct cox_crew`, whose layout is asserted to be that of `Crew`; the mapping lives as long as self.
-        unsafe { (&raw const (*self.0.state.as_ptr()).crew).cast::<Crew>().read_volatile() }
+    pub(super) fn tracked(&self) -> TrackedThreads {
+        // SAFETY: `tracked` is a `struct cox_tracked`, whose layout is asserted to be that of `TrackedThreads`; the mapping lives as long as self.
+        unsafe { (&raw const (*self.0.state.as_ptr()).tracked).cast::<TrackedThreads>().read_volatile() }
     }
 
     /// Returns copies of the accounts of this machine's CPUs, by number.

@@ -197,7 +197,7 @@ struct cox_cpu {
 	/* --- written by any CPU: on a cache line of its own --- */
 	__u64 waiting; /* thread-time cell of tracked threads queued here */
 	__u64 pinned;  /* presence cell of waiting tracked threads that are allowed only here */
-	__u64 level;   /* level word k of `cox_crew.busy`, where k is this CPU's number (cells.h) */
+	__u64 level;   /* level word k of `cox_tracked.busy`, where k is this CPU's number (cells.h) */
 	__u64 pad2[5];
 };
 
@@ -208,7 +208,7 @@ struct cox_cell_line {
 };
 
 /* The state of all tracked threads together. */
-struct cox_crew {
+struct cox_tracked {
 	/* These two words change when a CPU starts or stops running tracked threads, so they share a cache line. */
 	__u64 off;  /* presence of tracked threads off CPU */
 	__u64 busy; /* number of CPUs that are busy with tracked threads; the levels are in `cox_cpu` */
@@ -294,7 +294,7 @@ _Static_assert(__builtin_offsetof(struct cox_clock, born_ns) == 464, "mirror in 
 _Static_assert(sizeof(struct cox_living) == 48, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_cpu) == 256, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_cpu, waiting) == 192, "own cache line");
-_Static_assert(sizeof(struct cox_crew) == 1792, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_tracked) == 1792, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_sample) == 32, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_taker) == 24, "mirror in layout.rs");
 #endif

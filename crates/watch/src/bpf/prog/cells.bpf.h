@@ -4,11 +4,11 @@
  * switched in.
  *
  * - cpus[c].waiting, thread time: tells which threads held the CPU for which tracked threads waited.
- * - crew.waiting[class] or cpus[c].pinned, presence: tells whether this CPU was idle while a tracked thread that was allowed here waited. Threads
+ * - tracked.waiting[class] or cpus[c].pinned, presence: tells whether this CPU was idle while a tracked thread that was allowed here waited. Threads
  *   are distinguished by affinity mask: class 0 may run anywhere, a thread bound to one CPU is counted on that CPU, and other masks get a class
  *   each.
- * - crew.off, presence: tracked threads off CPU, to distinguish idle time in which no tracked thread is off CPU.
- * - cpus[k].level, a level: more than k CPUs are busy with tracked threads. crew.busy is the present number of these CPUs.
+ * - tracked.off, presence: tracked threads off CPU, to distinguish idle time in which no tracked thread is off CPU.
+ * - cpus[k].level, a level: more than k CPUs are busy with tracked threads. tracked.busy is the present number of these CPUs.
  */
 #ifndef COX_CELLS_BPF_H
 #define COX_CELLS_BPF_H
@@ -69,14 +69,14 @@ COX_RARE u32 partial_class(u64 task)
 	for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
 		hash = (hash ^ mask_word(task, w)) * 0x100000001b3ull;
 	for (u32 k = 1; k < COX_MASK_CLASSES; k++) {
-		u64 there = crew.mask_hash[k];
+		u64 there = tracked.mask_hash[k];
 
 		if (there == 0) {
-			there = __sync_val_compare_and_swap(&crew.mask_hash[k], 0, hash);
+			there = __sync_val_compare_and_swap(&tracked.mask_hash[k], 0, hash);
 			if (there == 0) {
 				for (u32 w = 0; w < COX_MASK_WORDS && w < mask_words; w++)
-					crew.masks[k][w] = mask_word(task, w);
-				__sync_fetch_and_add(&crew.classes, 1);
+					tracked.masks[k][w] = mask_word(task, w);
+				__sync_fetch_and_add(&tracked.classes, 1);
 				return k;
 			}
 		}
@@ -106,7 +106,7 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 	if (class < COX_MASK_CLASSES) {
 		/* The compiler would remove the bit mask as redundant, but the verifier needs it. */
 		barrier_var(class);
-		return &crew.waiting[class & (COX_MASK_CLASSES - 1)].cell;
+		return &tracked.waiting[class & (COX_MASK_CLASSES - 1)].cell;
 	}
 	return &cpus[cpu & (COX_MAX_CPUS - 1)].pinned;
 }
@@ -121,11 +121,11 @@ COX_RARE int busy_changes(u64 ended, u64 began)
 	u64 n;
 
 	if (ended) {
-		n = __sync_fetch_and_add(&crew.busy, -1) - 1;
+		n = __sync_fetch_and_add(&tracked.busy, -1) - 1;
 		__sync_fetch_and_add(&cpus[n & (COX_MAX_CPUS - 1)].level, ended);
 	}
 	if (began) {
-		n = __sync_fetch_and_add(&crew.busy, 1);
+		n = __sync_fetch_and_add(&tracked.busy, 1);
 		__sync_fetch_and_add(&cpus[n & (COX_MAX_CPUS - 1)].level, 0 - began);
 	}
 	return 0;

@@ -30,7 +30,7 @@ COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creat
 	t = bpf_ktime_get_ns();
 	c->cpu = creator->cpu;
 	cox_clock_born(c, t);
-	presence_step(&crew.off, 1, t);
+	presence_step(&tracked.off, 1, t);
 	write_trace_event(t, COX_EVENT_BORN, c->tid, c->tgid, c->cpu, 0, c->parent_tgid);
 }
 
@@ -241,8 +241,8 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 		wait_ends(c, was_on, was_on == number ? c->in_ns : t, t);
 	if (cpu->since_ns <= c->in_ns)
 		cpu_kind_changes(cpu, number, COX_CPU_OURS, c->in_ns);
-	__sync_fetch_and_add(&crew.recovered, 1);
-	presence_step(&crew.off, -1, t);
+	__sync_fetch_and_add(&tracked.recovered, 1);
+	presence_step(&tracked.off, -1, t);
 	return 0;
 }
 
@@ -261,7 +261,7 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 		return;
 	c->wake_ns = queued;
 	write_trace_event(queued, COX_EVENT_WAKING, c->tid, 0, bpf_get_smp_processor_id(), 0, c->cpu);
-	__sync_fetch_and_add(&crew.recovered, 1);
+	__sync_fetch_and_add(&tracked.recovered, 1);
 }
 
 /* Writes the trace event of a switch. For an untracked thread, the event contains the ids, but not why the thread leaves its CPU. */
@@ -394,9 +394,9 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	trace_switch(prev, out, preempt, next, in, in_cause, number, t);
 	/* If one tracked thread leaves and another one comes, the number of tracked threads that are off CPU does not change. */
 	if (leaves && !in)
-		presence_step(&crew.off, 1, t);
+		presence_step(&tracked.off, 1, t);
 	else if (in && !leaves)
-		presence_step(&crew.off, -1, t);
+		presence_step(&tracked.off, -1, t);
 	if (stint_ended != stint_began)
 		busy_changes(stint_ended, stint_began);
 
@@ -430,7 +430,7 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 	c->cpu = p->wake_cpu;
 	kernel_account_begins(p, c);
 	if (!p->on_cpu)
-		presence_step(&crew.off, 1, t);
+		presence_step(&tracked.off, 1, t);
 	if (!p->on_cpu && p->__state != 0) {
 		/* The thread is asleep and the kernel says in which call, so the cause is known. */
 		c->cause = cause_of_block(p, c);

@@ -18,13 +18,13 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 
 	if (!cpu)
 		return 0;
-	sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(crew.waiting[0].cell, t);
+	sum = cox_cell_presence(cpu->pinned, t) + cox_cell_presence(tracked.waiting[0].cell, t);
 
-	if (crew.classes == 0)
+	if (tracked.classes == 0)
 		return sum & COX_CELL_SUM;
 	for (u32 k = 1; k < COX_MASK_CLASSES; k++)
-		if (crew.masks[k][(number >> 6) & (COX_MASK_WORDS - 1)] >> (number & 63) & 1)
-			sum += cox_cell_presence(crew.waiting[k].cell, t);
+		if (tracked.masks[k][(number >> 6) & (COX_MASK_WORDS - 1)] >> (number & 63) & 1)
+			sum += cox_cell_presence(tracked.waiting[k].cell, t);
 	return sum & COX_CELL_SUM;
 }
 
@@ -40,7 +40,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	cpu->time_ns[was] += span;
 	if (was == COX_CPU_IDLE) {
 		u64 waited = cox_cell_since(waiting_allowed_here(cpu, number, t), cpu->idle_wait_mark);
-		u64 off = cox_cell_since(cox_cell_presence(crew.off, t), cpu->idle_off_mark);
+		u64 off = cox_cell_since(cox_cell_presence(tracked.off, t), cpu->idle_off_mark);
 
 		if (waited > span)
 			waited = span;
@@ -51,7 +51,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	}
 	if (kind == COX_CPU_IDLE) {
 		cpu->idle_wait_mark = waiting_allowed_here(cpu, number, t);
-		cpu->idle_off_mark = cox_cell_presence(crew.off, t);
+		cpu->idle_off_mark = cox_cell_presence(tracked.off, t);
 	}
 	cpu->kind = kind;
 	cpu->since_ns = t;

@@ -45,8 +45,8 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 	c->tgid = tgid_of(p);
 	c->parent_tgid = parent_tgid;
 	c->slot = COX_CPU_SLOTS;
-	c->flags = flags | latency_place(__sync_fetch_and_add(&crew.members, 1));
-	__sync_fetch_and_add(&crew.alive, 1);
+	c->flags = flags | latency_place(__sync_fetch_and_add(&tracked.members, 1));
+	__sync_fetch_and_add(&tracked.alive, 1);
 	return c;
 }
 
@@ -83,7 +83,7 @@ COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 	kernel_account_ends(p, c);
 	__builtin_memcpy(c->comm, p->comm, COX_COMM_LEN);
 	c->exit_code = p->exit_code;
-	__sync_fetch_and_add(&crew.alive, -1);
+	__sync_fetch_and_add(&tracked.alive, -1);
 	if (bpf_ringbuf_output(&finals, c, sizeof(*c), wake) == 0)
 		return;
 	LOSE(finals, 1);

@@ -14,7 +14,7 @@ const volatile u32 nr_sched_yield = 24;
 const volatile u32 nr_io_uring_enter = 426;
 
 struct cox_cpu cpus[COX_MAX_CPUS];
-struct cox_crew crew;
+struct cox_tracked tracked;
 
 /* Clocks (accounts of time) of threads that have died. */
 struct {
@@ -54,7 +54,7 @@ struct {
 	__type(value, struct cox_taker);
 } takers SEC(".maps");
 
-#define LOSE(what, n) __sync_fetch_and_add(&crew.lost_##what, n)
+#define LOSE(what, n) __sync_fetch_and_add(&tracked.lost_##what, n)
 
 /* Returns the clock of a tracked thread; NULL if the thread has none. */
 COX_INLINE struct cox_clock *clock_in(struct cox_thread *thread)
