@@ -83,7 +83,7 @@ fn threads_that_keep_a_cpu_working_have_nothing_to_gain_from_being_fewer() {
 fn the_step_names_whom_it_is_about() {
     let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.5, ..Life::default() });
     let preemptor =
-        |comm: &str, wait_ns| Preemptor { comm: comm.into(), kind: PreemptorKind::Other, wait_ns, ..stage_taker() };
+        |comm: &str, wait_ns| Preemptor { comm: comm.into(), kind: PreemptorKind::Other, wait_ns, ..stage_preemptor() };
     stage.account.preemptors =
         vec![preemptor("one", 5_000_000_000), preemptor("two", 4_000_000_000), preemptor("three", 999_000_000)];
     let action = |stage: &Stage| judge(stage).sentences[0].next[0].action.clone();
@@ -93,7 +93,7 @@ fn the_step_names_whom_it_is_about() {
     assert_eq!(action(&stage), "stop p0, p1, p2 and others, or keep them off CPU 0-1");
 }
 
-fn stage_taker() -> Preemptor {
+fn stage_preemptor() -> Preemptor {
     Preemptor { threads: 1, tid: 7, ..Preemptor::default() }
 }
 
@@ -145,7 +145,7 @@ fn waiting_booked_twice_is_not_blamed_twice() {
     // Threads cannot wait behind siblings longer than they waited at all.
     let mut stage = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.04, spin: 0.3, ..Life::default() });
     let twice =
-        Preemptor { comm: "app".into(), kind: PreemptorKind::Sibling, wait_ns: 2 * WALL_NS / 10, ..stage_taker() };
+        Preemptor { comm: "app".into(), kind: PreemptorKind::Sibling, wait_ns: 2 * WALL_NS / 10, ..stage_preemptor() };
     stage.account.preemptors.push(twice);
     let verdict = judge(&with_a_guest(stage, 0.9));
     let waited = |text: &str| text.contains("waited for a CPU because of them for 4.0 % of thread time");
@@ -178,7 +178,8 @@ fn disturbed(mut stage: Stage, share: f64) -> Stage {
         thread.run_ns -= moved;
         thread.preempt_wait_ns += moved;
     }
-    let apt = Preemptor { comm: "apt".into(), kind: PreemptorKind::Other, wait_ns: each * threads, ..stage_taker() };
+    let apt =
+        Preemptor { comm: "apt".into(), kind: PreemptorKind::Other, wait_ns: each * threads, ..stage_preemptor() };
     stage.account.preemptors.push(apt);
     stage
 }

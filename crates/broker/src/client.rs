@@ -18,8 +18,8 @@ use wire::{Backend, Clock, LatencyCount, Living, Record};
 pub use doorbells::RemoteDoorbells;
 
 use crate::protocol::{
-    LAYOUT, MAX_DESCRIPTORS, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, Reply, Request, Summary,
-    TakerRow, VERSION, Wanted, Why, decode_reply, rows,
+    LAYOUT, MAX_DESCRIPTORS, MAX_REPLY, MAX_THREADS, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request,
+    Summary, VERSION, Wanted, Why, decode_reply, rows,
 };
 use crate::socket::{is_readable_within, pair, receive_with, send_message};
 
@@ -313,7 +313,7 @@ pub(crate) struct Answer {
     names: Vec<NameRow>,
     cpus: Vec<wire::Cpu>,
     tracked: Option<wire::TrackedThreads>,
-    takers: Vec<TakerRow>,
+    preemptors: Vec<PreemptorRow>,
     pairs: Vec<PairRow>,
     summary: Option<Summary>,
     latencies: Vec<LatencyCount>,
@@ -343,7 +343,7 @@ impl Answer {
                 Part::Names => self.names.extend(rows::<NameRow>(bytes)),
                 Part::Cpus => self.cpus.extend(rows::<wire::Cpu>(bytes)),
                 Part::TrackedThreads => self.tracked = rows(bytes).next(),
-                Part::Takers => self.takers.extend(rows::<TakerRow>(bytes)),
+                Part::Preemptors => self.preemptors.extend(rows::<PreemptorRow>(bytes)),
                 Part::Pairs => self.pairs.extend(rows::<PairRow>(bytes)),
                 Part::Summary => self.summary = rows(bytes).next(),
                 Part::Latencies => self.latencies.extend(rows::<LatencyCount>(bytes)),
@@ -370,7 +370,7 @@ impl Answer {
             living: self.living,
             cpus: self.cpus,
             tracked: self.tracked?,
-            takers: self.takers.iter().map(|row| (row.tid as u32, row.taker)).collect(),
+            preemptors: self.preemptors.iter().map(|row| (row.tid as u32, row.preemptor)).collect(),
             pairs: self.pairs.iter().map(|row| (row.pair, row.sum)).collect(),
             unlisted: summary.unlisted,
             latencies: self.latencies,

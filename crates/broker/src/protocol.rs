@@ -14,7 +14,7 @@ use std::mem::size_of;
 use bytemuck::{Pod, Zeroable};
 use wire::latency::{BUCKETS, Scope};
 use wire::umt::{BELLS, Said, Seen};
-use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Sample, Taker, TraceEvent, TrackedThreads};
+use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Preemptor, Sample, TraceEvent, TrackedThreads};
 
 /// Version of the messages.
 pub const VERSION: u32 = 6;
@@ -155,8 +155,8 @@ pub enum Part {
     Cpus,
     /// One [`TrackedThreads`].
     TrackedThreads,
-    /// Array of [`TakerRow`].
-    Takers,
+    /// Array of [`PreemptorRow`].
+    Preemptors,
     /// Array of [`PairRow`].
     Pairs,
     /// One [`Summary`].
@@ -175,7 +175,7 @@ impl Part {
         (Part::Names, size_of::<NameRow>()),
         (Part::Cpus, size_of::<Cpu>()),
         (Part::TrackedThreads, size_of::<TrackedThreads>()),
-        (Part::Takers, size_of::<TakerRow>()),
+        (Part::Preemptors, size_of::<PreemptorRow>()),
         (Part::Pairs, size_of::<PairRow>()),
         (Part::Summary, size_of::<Summary>()),
         (Part::Latencies, size_of::<LatencyCount>()),
@@ -197,11 +197,11 @@ pub struct NameRow {
 /// A preemptor: an untracked thread that held CPUs for which tracked threads waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
-pub struct TakerRow {
+pub struct PreemptorRow {
     /// Thread id.
     pub tid: u64,
     /// Name of the thread, and the waiting time that it caused.
-    pub taker: Taker,
+    pub preemptor: Preemptor,
 }
 
 /// The wake-ups between a pair of threads.

@@ -15,7 +15,7 @@ use wire::{Clock, Record};
 
 use crate::caller::Held;
 use crate::protocol::{
-    LAYOUT, Malformed, NameRow, PairRow, Part, Reply, Request, Summary, TakerRow, VERSION, Wanted, Why, data,
+    LAYOUT, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request, Summary, VERSION, Wanted, Why, data,
 };
 
 pub use ringing::Ringing;
@@ -261,8 +261,9 @@ fn send_record(record: Record, intake: Intake, cpu_before_ns: u64, send: Send<'_
     send_all(Part::Living, &record.living, send)?;
     send_all(Part::Cpus, &record.cpus, send)?;
     send_all(Part::TrackedThreads, &[record.tracked], send)?;
-    let takers = record.takers.iter().map(|(tid, taker)| TakerRow { tid: u64::from(*tid), taker: *taker });
-    send_all(Part::Takers, &takers.collect::<Vec<_>>(), send)?;
+    let preemptors =
+        record.preemptors.iter().map(|(tid, preemptor)| PreemptorRow { tid: u64::from(*tid), preemptor: *preemptor });
+    send_all(Part::Preemptors, &preemptors.collect::<Vec<_>>(), send)?;
     let pairs = record.pairs.iter().map(|(pair, sum)| PairRow { pair: *pair, sum: *sum });
     send_all(Part::Pairs, &pairs.collect::<Vec<_>>(), send)?;
     send_all(Part::Latencies, &record.latencies, send)?;

@@ -103,7 +103,7 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
             finals: losses.finals,
             samples: losses.samples,
             pairs: losses.pairs,
-            preemptors_ns: losses.takers_ns.saturating_add(open.nameless_ns),
+            preemptors_ns: losses.preemptors_ns.saturating_add(open.nameless_ns),
             idle_split: losses.idle_split,
             trace_events: losses.trace_events,
         },

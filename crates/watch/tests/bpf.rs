@@ -136,14 +136,14 @@ fn waiting_is_charged_to_who_ran_and_adds_up() {
     let (record, _) = observe(&settings(), &format!("taskset -pc 0 $$; ({burner})& ({burner})& {burner}; wait"));
     let waited: u64 = record.clocks.iter().map(|c| c.wake_delay_ns + c.preempt_wait_ns).sum();
     let siblings: u64 = record.clocks.iter().map(|c| c.took_ns).sum();
-    let strangers: u64 = record.takers.iter().map(|(_, t)| t.wait_ns).sum();
+    let strangers: u64 = record.preemptors.iter().map(|(_, t)| t.wait_ns).sum();
     let idle: u64 = record.cpus.iter().map(|c| c.took_idle_ns).sum();
     let charged = siblings + strangers + idle;
     // What is not charged: a newborn's first moments, before it is put into a queue.
     assert!(waited.abs_diff(charged) * 100 <= waited, "waited {waited}, charged {charged}");
     // However much others run beside this test, the burners also wait for one another.
-    let takers = record.clocks.iter().filter(|c| c.run_ns > 50_000_000 && c.took_ns > 1_000_000).count();
-    assert_eq!(takers, 3, "siblings took {siblings} of {waited}");
+    let preemptors = record.clocks.iter().filter(|c| c.run_ns > 50_000_000 && c.took_ns > 1_000_000).count();
+    assert_eq!(preemptors, 3, "siblings took {siblings} of {waited}");
 }
 
 #[test]

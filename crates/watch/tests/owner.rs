@@ -121,10 +121,10 @@ fn other_users_threads_have_no_name() {
     let busy = Running(Command::new("taskset").args(words).spawn().unwrap());
     let (record, trace_events) =
         observe("taskset -pc 0 $$ >/dev/null; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01");
-    let hidden = record.takers.iter().find(|(tid, _)| *tid == ANOTHER_USERS).expect("root's loop held the CPU");
+    let hidden = record.preemptors.iter().find(|(tid, _)| *tid == ANOTHER_USERS).expect("root's loop held the CPU");
     assert_eq!(wire::layout::comm_text(&hidden.1.comm), ANOTHER_USERS_NAME);
-    for (tid, taker) in &record.takers {
-        let name = wire::layout::comm_text(&taker.comm);
+    for (tid, preemptor) in &record.preemptors {
+        let name = wire::layout::comm_text(&preemptor.comm);
         assert!(*tid != busy.0.id() && !name.contains("secret"), "{tid} {name}");
     }
     for trace_event in &trace_events {

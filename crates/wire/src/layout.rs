@@ -331,7 +331,7 @@ pub struct TrackedThreads {
     pub lost_finals: u64,
     pub lost_samples: u64,
     pub lost_pairs: u64,
-    pub lost_takers_ns: u64,
+    pub lost_preemptors_ns: u64,
     pub lost_classes: u64,
     pub lost_cells: u64,
     pub lost_cpus: u64,
@@ -415,7 +415,7 @@ pub struct PairSum {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]
-pub struct Taker {
+pub struct Preemptor {
     pub wait_ns: u64,
     pub comm: [u8; 16],
 }
@@ -430,6 +430,6 @@ const _: () = {
     assert!(size_of::<TrackedThreads>() == 1792);
     assert!(size_of::<Sample>() == 32);
     assert!(size_of::<ThreadSnapshot>() == 64 && offset_of!(ThreadSnapshot, state) == 54);
-    assert!(size_of::<Taker>() == 24);
+    assert!(size_of::<Preemptor>() == 24);
     assert!(Cause::ALL.len() == CAUSES && Cause::Unspecified as usize == CAUSES - 1);
 };

@@ -22,7 +22,7 @@ pub use event::{Event, EventKind};
 pub use latency::{Interval, LatencyCount};
 pub use layout::{
     CAUSES, CPU_SLOTS, Cause, Clock, Cpu, CpuKind, MASK_CLASSES, MASK_WORDS, MAX_CPUS, MIGRATIONS, Migration, Pair,
-    PairSum, Sample, State, Taker, ThreadSnapshot, TrackedThreads,
+    PairSum, Preemptor, Sample, State, ThreadSnapshot, TrackedThreads,
 };
 pub use record::{Backend, Living, Losses, Record, SampleSite, Waiting};
 pub use trace_event::{Gap, LATEST_NS, Left, MOST_CPUS, TraceEvent, What};

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use serde::{Deserialize, Serialize};
 
 use crate::cells::Levels;
-use crate::{Clock, Cpu, LatencyCount, Pair, PairSum, Taker, TrackedThreads};
+use crate::{Clock, Cpu, LatencyCount, Pair, PairSum, Preemptor, TrackedThreads};
 
 /// The backend that observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,8 +99,8 @@ pub struct Losses {
     pub samples: u64,
     /// Wake-ups that are missing in [`Record::pairs`] because the table was full.
     pub pairs: u64,
-    /// Thread time spent waiting for untracked threads that are missing in [`Record::takers`] because the table was full, nanoseconds.
-    pub takers_ns: u64,
+    /// Thread time spent waiting for untracked threads that are missing in [`Record::preemptors`] because the table was full, nanoseconds.
+    pub preemptors_ns: u64,
     /// How often an update of CPUs' idle times was given up, because of contention or because there were too many distinct affinity masks. (Idle time
     /// is divided into idle while a tracked thread waited, idle while one was blocked, and the rest.)
     pub idle_split: u64,
@@ -148,7 +148,7 @@ pub struct Record {
     /// have no accounts of CPUs; for the others, `cpus` and `tracked` contain these times.
     pub levels: Levels,
     /// Untracked threads that held CPUs for which tracked threads waited, by tid.
-    pub takers: Vec<(u32, Taker)>,
+    pub preemptors: Vec<(u32, Preemptor)>,
     /// Which thread woke which.
     pub pairs: Vec<(Pair, PairSum)>,
     /// Sum of the clocks of threads that ended while the ring buffer was full (see [`Losses::finals`]).

@@ -92,7 +92,7 @@ pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<Preemp
         siblings.add(clock.comm(), clock.tid, clock.took_ns);
     }
     let mut others = Names::default();
-    for (tid, preemptor) in &record.takers {
+    for (tid, preemptor) in &record.preemptors {
         others.add(comm_text(&preemptor.comm), *tid, preemptor.wait_ns);
     }
     let idle_ns = record.cpus.iter().fold(open.idle_ns, |sum, cpu| sum.saturating_add(cpu.took_idle_ns));

@@ -4,7 +4,7 @@ use testkit::native;
 use wire::latency::PLACE_SHIFT;
 use wire::layout::ENROLLED_ALIVE;
 use wire::{
-    Backend, Cause, Clock, Cpu, CpuKind, LatencyCount, Living, Losses, Pair, PairSum, SampleSite, State, Taker, Waiting,
+    Backend, Cause, Clock, Cpu, CpuKind, LatencyCount, Living, Losses, Pair, PairSum, SampleSite, State, Waiting,
 };
 
 use super::*;
@@ -349,8 +349,8 @@ fn preemptors_are_added_up_by_name_and_kind() {
     let mut clocks = vec![ran(5, 5, 1, 0, 100), ran(5, 6, 5, 0, 100), ran(5, 7, 5, 0, 100)];
     (clocks[0].took_ns, clocks[1].took_ns) = (50, 30);
     let mut record = record(clocks);
-    let preemptor = |tid, name, wait_ns| (tid, Taker { wait_ns, comm: comm(name) });
-    record.takers = vec![
+    let preemptor = |tid, name, wait_ns| (tid, wire::Preemptor { wait_ns, comm: comm(name) });
+    record.preemptors = vec![
         preemptor(80, "kworker", 5),
         preemptor(81, "kworker", 7),
         preemptor(82, "app", 60),
@@ -376,7 +376,7 @@ fn other_users_have_one_name_and_no_id() {
     (clocks[0].waker_tid, clocks[0].waker_count) = (wire::layout::ANOTHER_USERS, 3);
     let mut record = record(clocks);
     let name = wire::layout::ANOTHER_USERS_NAME;
-    record.takers = vec![(wire::layout::ANOTHER_USERS, Taker { wait_ns: 7, comm: comm(name) })];
+    record.preemptors = vec![(wire::layout::ANOTHER_USERS, wire::Preemptor { wait_ns: 7, comm: comm(name) })];
     let account = build(&record, &[program(5)], 0);
     assert_eq!(account.preemptors, [took(name, 0, 1, PreemptorKind::Other, 7)]);
     let threads = &only_process(&account).threads;
@@ -393,7 +393,7 @@ fn who_holds_a_cpu_at_the_end_takes_to_the_end() {
     let waiting = native::cell_arrival(START + 600).wrapping_add(native::cell_arrival(START + 900));
     let cpu = |kind: CpuKind| Cpu { since_ns: START + 500, kind: kind as u64, waiting, ..Cpu::default() };
     record.cpus = vec![cpu(CpuKind::Ours), cpu(CpuKind::Idle), cpu(CpuKind::Others), cpu(CpuKind::Unseen)];
-    record.losses = Losses { takers_ns: 1, ..Losses::default() };
+    record.losses = Losses { preemptors_ns: 1, ..Losses::default() };
     let account = build(&record, &[program(5)], 0);
     assert_eq!(
         account.preemptors,
@@ -418,8 +418,16 @@ fn the_session_is_told() {
     let mut record = record(vec![]);
     record.events = 12;
     record.kernel_cost_ns = Some(34);
-    record.losses =
-        Losses { events: 1, members: 2, finals: 3, samples: 4, pairs: 5, takers_ns: 6, idle_split: 7, trace_events: 8 };
+    record.losses = Losses {
+        events: 1,
+        members: 2,
+        finals: 3,
+        samples: 4,
+        pairs: 5,
+        preemptors_ns: 6,
+        idle_split: 7,
+        trace_events: 8,
+    };
     let account = build(&record, &[program(5)], 56);
     assert_eq!((account.backend, account.events, account.window_ns), (Backend::Bpf, 12, 1_000));
     assert_eq!(account.own_cost, OwnCost { user_ns: 56, kernel_ns: Some(34) });

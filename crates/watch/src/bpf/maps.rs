@@ -1,15 +1,15 @@
 //! Reads the maps at the end of an observation.
 
 use libbpf_rs::{MapCore, MapFlags};
-use wire::{Clock, LatencyCount, Losses, Pair, PairSum, Taker, TrackedThreads};
+use wire::{Clock, LatencyCount, Losses, Pair, PairSum, Preemptor, TrackedThreads};
 
 use super::libbpf::system;
 use super::programs::Programs;
 use crate::observer::WatchError;
 
 /// Reads the untracked threads that held CPUs for which tracked threads waited.
-pub(super) fn takers(programs: &Programs) -> Result<Vec<(u32, Taker)>, WatchError> {
-    entries(&programs.map("takers")?)
+pub(super) fn preemptors(programs: &Programs) -> Result<Vec<(u32, Preemptor)>, WatchError> {
+    entries(&programs.map("preemptors")?)
 }
 
 /// Reads the pairs of waking and woken threads. The last wake-ups of each thread are not in this map yet, but in the thread's clock.
@@ -82,7 +82,7 @@ pub(super) fn losses(tracked: &TrackedThreads, missed_events: u64) -> Losses {
         finals: tracked.lost_finals,
         samples: tracked.lost_samples,
         pairs: tracked.lost_pairs,
-        takers_ns: tracked.lost_takers_ns,
+        preemptors_ns: tracked.lost_preemptors_ns,
         idle_split: tracked.lost_cells + tracked.lost_classes,
         trace_events: tracked.lost_trace_events,
     }

@@ -168,7 +168,7 @@ impl BpfObserver {
         let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
         record.clocks = finals;
-        record.takers = maps::takers(&self.programs)?;
+        record.preemptors = maps::preemptors(&self.programs)?;
         record.pairs = maps::pairs(&self.programs)?;
         record.unlisted = maps::unlisted(&self.programs)?;
         record.events = record.cpus.iter().map(|c| c.events).sum();

@@ -138,7 +138,7 @@ pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("samples", &[Clocks]),
     ("unlisted", &[Clocks]),
     ("pairs", &[Clocks]),
-    ("takers", &[Clocks]),
+    ("preemptors", &[Clocks]),
     ("trace_events", &[Clocks]),
     ("latencies", &[Clocks]),
     ("snapshots", &[Snaps]),

@@ -223,7 +223,7 @@ struct cox_tracked {
 	__u64 lost_finals;	/* final clocks that did not fit into the ring; their sums are in `unlisted` */
 	__u64 lost_samples;
 	__u64 lost_pairs;	/* wake-ups whose pair did not fit into the map */
-	__u64 lost_takers_ns;	/* thread time spent waiting for untracked threads that did not fit into the map */
+	__u64 lost_preemptors_ns;	/* thread time spent waiting for untracked threads that did not fit into the map */
 	__u64 lost_classes;	/* waits with a mask beyond COX_MASK_CLASSES, counted as class 0 */
 	__u64 lost_cells;	/* presence updates given up because of contention */
 	__u64 lost_cpus;	/* events on CPUs beyond COX_MAX_CPUS */
@@ -253,7 +253,7 @@ struct cox_pair_sum {
 	__u64 blocked_ns; /* total time for which the woken thread had been blocked before these wake-ups */
 };
 
-struct cox_taker {
+struct cox_preemptor {
 	__u64 wait_ns; /* thread time for which tracked threads waited while this thread held their CPU */
 	char comm[COX_COMM_LEN];
 };
@@ -296,7 +296,7 @@ _Static_assert(sizeof(struct cox_cpu) == 256, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_cpu, waiting) == 192, "own cache line");
 _Static_assert(sizeof(struct cox_tracked) == 1792, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_sample) == 32, "mirror in layout.rs");
-_Static_assert(sizeof(struct cox_taker) == 24, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_preemptor) == 24, "mirror in layout.rs");
 #endif
 
 #endif

@@ -61,21 +61,21 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 COX_RARE int charge_stranger(u64 wait_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct cox_taker *taker, first;
+	struct cox_preemptor *preemptor, first;
 	u32 tid;
 
 	if (!has_clocks)
 		return 0;
 	tid = tid_of(p);
-	taker = bpf_map_lookup_elem(&takers, &tid);
-	if (taker) {
-		__sync_fetch_and_add(&taker->wait_ns, wait_ns);
+	preemptor = bpf_map_lookup_elem(&preemptors, &tid);
+	if (preemptor) {
+		__sync_fetch_and_add(&preemptor->wait_ns, wait_ns);
 		return 0;
 	}
 	first.wait_ns = wait_ns;
 	copy_name(first.comm, p);
-	if (bpf_map_update_elem(&takers, &tid, &first, BPF_NOEXIST))
-		LOSE(takers_ns, wait_ns);
+	if (bpf_map_update_elem(&preemptors, &tid, &first, BPF_NOEXIST))
+		LOSE(preemptors_ns, wait_ns);
 	return 0;
 }
 

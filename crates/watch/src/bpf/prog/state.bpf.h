@@ -51,8 +51,8 @@ struct {
 	__uint(max_entries, 32768);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u32);
-	__type(value, struct cox_taker);
-} takers SEC(".maps");
+	__type(value, struct cox_preemptor);
+} preemptors SEC(".maps");
 
 #define LOSE(what, n) __sync_fetch_and_add(&tracked.lost_##what, n)
 
