@@ -90,7 +90,7 @@ impl Kernel {
 
 /// Returns the memory of an observation, MiB.
 fn observation_mib(settings: &Settings) -> u32 {
-    let rings = u64::from(settings.finals_bytes) + u64::from(settings.trace_bytes.unwrap_or(0));
+    let rings = u64::from(settings.exited_bytes) + u64::from(settings.trace_bytes.unwrap_or(0));
     let histograms = settings.latencies.bytes(settings.cpu_limit).saturating_sub(HISTOGRAMS_BYTES);
     OTHER_MIB + (rings + histograms).div_ceil(1 << 20) as u32
 }
@@ -210,7 +210,7 @@ mod tests {
             assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
         }
         let most = settings(&wanted(Some(MAX_TRACE_BYTES))).unwrap();
-        assert_eq!(most.finals_bytes, Settings::FINALS_BYTES);
+        assert_eq!(most.exited_bytes, Settings::FINALS_BYTES);
     }
 
     #[test]

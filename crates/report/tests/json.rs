@@ -140,7 +140,7 @@ fn names_of_version_1_are_read() {
         }
     };
     older(&mut json, &[("preemptors", "took_cpu"), ("hot_functions", "hot"), ("co_run", "beside")]);
-    older(&mut json["lost"], &[("preemptors_ns", "takers_ns")]);
+    older(&mut json["lost"], &[("preemptors_ns", "takers_ns"), ("trace_events", "moments")]);
     let pack = [
         ("slots", "seats"),
         ("slots_ns", "seats_ns"),

@@ -120,10 +120,11 @@ impl Umt {
     fn hang(&self, given: &Given) -> Result<(), WatchError> {
         let process = given.process;
         let handle = |name: &str| MapHandle::try_from(&self.programs.map(name)?).map_err(|e| system(MAKING, e));
-        let (said_of, seen_of, bells) = (handle("said_of")?, handle("seen_of")?, handle("bells")?);
+        let (program_pages, kernel_pages, bells) =
+            (handle("program_pages")?, handle("kernel_pages")?, handle("bells")?);
         std::thread::scope(|scope| {
-            let said = scope.spawn(move || put(&said_of, process, [&given.said]));
-            let seen = scope.spawn(move || put(&seen_of, process, [&given.seen]));
+            let said = scope.spawn(move || put(&program_pages, process, [&given.said]));
+            let seen = scope.spawn(move || put(&kernel_pages, process, [&given.seen]));
             let rung = put(&bells, process * BELLS as u32, &given.bells);
             [said, seen]
                 .into_iter()

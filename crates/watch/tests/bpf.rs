@@ -152,7 +152,7 @@ fn a_full_ring_loses_names_but_no_time() {
         return;
     }
     // Room for seven final clocks, and nobody looks before the end.
-    let settings = Settings { finals_bytes: 4096, ..settings() };
+    let settings = Settings { exited_bytes: 4096, ..settings() };
     let mut child = gated("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do /bin/true; done");
     let mut observer = BpfObserver::new(&settings, None).unwrap();
     observer.enrol(child.id()).unwrap();

@@ -71,9 +71,9 @@ fn a_part_loads_what_it_needs_and_leaves_nothing() {
     let clocks = ["on_wakeup_new", "on_waking", "on_migrate", "on_switch", "on_sample", "dump_clocks"];
     let snapshots = ["on_waking", "on_plain_switch", "on_look"];
     let overlap = ["on_wakeup", "on_migrate", "on_plain_switch"];
-    let of_clocks = ["finals", "samples", "unlisted", "pairs", "preemptors", "trace_events"];
+    let of_clocks = ["exited", "samples", "unlisted", "wakeups", "preemptors", "trace_events"];
     let of_snapshots = ["snapshots", "snapshot_counts", "looks", "others", "other_since"];
-    let of_overlap = ["said_of", "seen_of", "bells"];
+    let of_overlap = ["program_pages", "kernel_pages", "bells"];
     let some_maps: BTreeSet<&str> = [&of_clocks[..], &of_snapshots, &of_overlap].concat().into_iter().collect();
 
     let before: BTreeSet<_> = own().into_keys().collect();

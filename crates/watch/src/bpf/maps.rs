@@ -14,7 +14,7 @@ pub(super) fn preemptors(programs: &Programs) -> Result<Vec<(u32, Preemptor)>, W
 
 /// Reads the pairs of waking and woken threads. The last wake-ups of each thread are not in this map yet, but in the thread's clock.
 pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchError> {
-    entries(&programs.map("pairs")?)
+    entries(&programs.map("wakeups")?)
 }
 
 /// Returns the sum of the clocks (accounts of time) of all threads that ended while the ring buffer for the clocks of ended threads was full.
@@ -79,9 +79,9 @@ pub(super) fn losses(tracked: &TrackedThreads, missed_events: u64) -> Losses {
     Losses {
         events: missed_events + tracked.lost_cpus,
         members: tracked.lost_members,
-        finals: tracked.lost_finals,
+        finals: tracked.lost_exited,
         samples: tracked.lost_samples,
-        pairs: tracked.lost_pairs,
+        pairs: tracked.lost_wakeups,
         preemptors_ns: tracked.lost_preemptors_ns,
         idle_split: tracked.lost_cells + tracked.lost_classes,
         trace_events: tracked.lost_trace_events,

@@ -74,10 +74,10 @@ impl BpfObserver {
         let parts = Parts { clocks: Some(settings.clone()), owner, ..Parts::default() };
         let programs = Programs::of(Part::Clocks, &parts)?;
         let sample_period_ns = settings.sample_period_ns;
-        let [of_finals, of_samples, of_trace_events] =
-            [programs.map("finals")?, programs.map("samples")?, programs.map("trace_events")?];
+        let [of_exited, of_samples, of_trace_events] =
+            [programs.map("exited")?, programs.map("samples")?, programs.map("trace_events")?];
         let mut builder = RingBufferBuilder::new();
-        let finals = gathered(&mut builder, &of_finals).map_err(unreadable)?;
+        let finals = gathered(&mut builder, &of_exited).map_err(unreadable)?;
         let samples = gathered(&mut builder, &of_samples).map_err(unreadable)?;
         let trace_events = gathered(&mut builder, &of_trace_events).map_err(unreadable)?;
         let rings = builder.build().map_err(unreadable)?;

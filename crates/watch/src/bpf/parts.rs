@@ -23,7 +23,7 @@ pub struct Settings {
     pub casts: bool,
     /// Size of the ring buffer for the clocks of dead threads, bytes. It must hold the clocks of all threads that die between two ticks. A power of
     /// two, and at least a page.
-    pub finals_bytes: u32,
+    pub exited_bytes: u32,
     /// Size of the ring for trace events, bytes. A power of two, and at least a page. `None`: no trace.
     pub trace_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
@@ -42,7 +42,7 @@ impl Settings {
             cpus_in_full_mask,
             cpu_limit,
             casts: kernel_casts(),
-            finals_bytes: Settings::FINALS_BYTES,
+            exited_bytes: Settings::FINALS_BYTES,
             trace_bytes: None,
             latencies: Scope::default(),
         }
@@ -134,10 +134,10 @@ pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 3] =
 
 /// The maps that are not needed by all parts.
 pub(super) const MAPS: [(&str, &[Part]); 15] = [
-    ("finals", &[Clocks]),
+    ("exited", &[Clocks]),
     ("samples", &[Clocks]),
     ("unlisted", &[Clocks]),
-    ("pairs", &[Clocks]),
+    ("wakeups", &[Clocks]),
     ("preemptors", &[Clocks]),
     ("trace_events", &[Clocks]),
     ("latencies", &[Clocks]),
@@ -146,8 +146,8 @@ pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("looks", &[Snaps]),
     ("others", &[Snaps]),
     ("other_since", &[Snaps]),
-    ("said_of", &[Overlap]),
-    ("seen_of", &[Overlap]),
+    ("program_pages", &[Overlap]),
+    ("kernel_pages", &[Overlap]),
     ("bells", &[Overlap]),
 ];
 

@@ -301,7 +301,7 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
         config.clocks_follow_children = settings.children;
         config.nr_cpus = settings.cpus_in_full_mask;
         config.mask_words = settings.cpu_limit.div_ceil(64).min(MASK_WORDS as u32);
-        config.finals_wake_bytes = settings.finals_bytes / 4;
+        config.exited_wake_bytes = settings.exited_bytes / 4;
         config.traces = settings.trace_bytes.is_some();
         config.latency_cpus = settings.cpu_limit;
         config.latency_shared = settings.latencies.shared(settings.cpu_limit);
@@ -340,7 +340,7 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
             map.set_autocreate(false)?;
         } else if let Some(settings) = &parts.clocks {
             match map.name().to_str() {
-                Some("finals") => map.set_max_entries(settings.finals_bytes)?,
+                Some("exited") => map.set_max_entries(settings.exited_bytes)?,
                 Some("trace_events") => map.set_max_entries(trace_bytes(settings))?,
                 Some("latencies") => {
                     let scope = settings.latencies;

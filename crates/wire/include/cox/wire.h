@@ -220,9 +220,9 @@ struct cox_tracked {
 	__u64 members; /* threads born or enrolled so far */
 	__u64 alive;
 	__u64 lost_members;	/* threads that could not be enrolled because memory ran out */
-	__u64 lost_finals;	/* final clocks that did not fit into the ring; their sums are in `unlisted` */
+	__u64 lost_exited;	/* final clocks that did not fit into the ring; their sums are in `unlisted` */
 	__u64 lost_samples;
-	__u64 lost_pairs;	/* wake-ups whose pair did not fit into the map */
+	__u64 lost_wakeups;	/* wake-ups whose pair did not fit into the map */
 	__u64 lost_preemptors_ns;	/* thread time spent waiting for untracked threads that did not fit into the map */
 	__u64 lost_classes;	/* waits with a mask beyond COX_MASK_CLASSES, counted as class 0 */
 	__u64 lost_cells;	/* presence updates given up because of contention */

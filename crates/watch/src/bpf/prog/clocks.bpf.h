@@ -90,19 +90,19 @@ COX_RARE int flush_waker(struct cox_clock *c)
 		return 0;
 	key.waker = c->waker_tid;
 	key.wakee = c->tid;
-	sum = bpf_map_lookup_elem(&pairs, &key);
+	sum = bpf_map_lookup_elem(&wakeups, &key);
 	if (!sum) {
 		first.count = 0;
 		first.blocked_ns = 0;
-		bpf_map_update_elem(&pairs, &key, &first, BPF_NOEXIST);
+		bpf_map_update_elem(&wakeups, &key, &first, BPF_NOEXIST);
 		/* If another CPU has created the entry in the meantime, this lookup finds that entry. */
-		sum = bpf_map_lookup_elem(&pairs, &key);
+		sum = bpf_map_lookup_elem(&wakeups, &key);
 	}
 	if (sum) {
 		__sync_fetch_and_add(&sum->count, c->waker_count);
 		__sync_fetch_and_add(&sum->blocked_ns, c->waker_blocked_ns);
 	} else {
-		LOSE(pairs, c->waker_count);
+		LOSE(wakeups, c->waker_count);
 	}
 	c->waker_count = 0;
 	c->waker_blocked_ns = 0;

@@ -74,9 +74,9 @@ COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 
 /* Hands over the clock of a tracked thread that has left its CPU for the last time. */
 COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 {
-	u64 waiting = bpf_ringbuf_query(&finals, BPF_RB_AVAIL_DATA);
+	u64 waiting = bpf_ringbuf_query(&exited, BPF_RB_AVAIL_DATA);
 	/* Wakes the reader only when the ring fills up; it reads every 100 ms anyway. */
-	u64 wake = waiting > finals_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	u64 wake = waiting > exited_wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 	struct cox_clock *sum;
 	u32 zero = 0;
 
@@ -84,9 +84,9 @@ COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 	__builtin_memcpy(c->comm, p->comm, COX_COMM_LEN);
 	c->exit_code = p->exit_code;
 	__sync_fetch_and_add(&tracked.alive, -1);
-	if (bpf_ringbuf_output(&finals, c, sizeof(*c), wake) == 0)
+	if (bpf_ringbuf_output(&exited, c, sizeof(*c), wake) == 0)
 		return;
-	LOSE(finals, 1);
+	LOSE(exited, 1);
 	sum = bpf_map_lookup_elem(&unlisted, &zero);
 	cox_clock_add(sum, c);
 }

@@ -58,14 +58,14 @@ struct {
 	__uint(max_entries, COX_UMT_PROCESSES);
 	__type(key, u32);
 	__array(values, struct said_page);
-} said_of SEC(".maps");
+} program_pages SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, COX_UMT_PROCESSES);
 	__type(key, u32);
 	__array(values, struct seen_page);
-} seen_of SEC(".maps");
+} kernel_pages SEC(".maps");
 
 struct bell {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -93,7 +93,7 @@ COX_INLINE struct cox_umt_said *said_by(u32 process)
 
 	if (!has_overlap)
 		return NULL;
-	page = bpf_map_lookup_elem(&said_of, &process);
+	page = bpf_map_lookup_elem(&program_pages, &process);
 	said = page ? bpf_map_lookup_elem(page, &only) : NULL;
 	return said && said->version == COX_UMT_VERSION ? said : NULL;
 }
@@ -105,7 +105,7 @@ COX_INLINE struct cox_umt_seen *seen_by(u32 process)
 
 	if (!has_overlap)
 		return NULL;
-	page = bpf_map_lookup_elem(&seen_of, &process);
+	page = bpf_map_lookup_elem(&kernel_pages, &process);
 	return page ? bpf_map_lookup_elem(page, &only) : NULL;
 }
 

@@ -9,7 +9,7 @@
 const volatile u32 nr_cpus = 1;	    /* number of CPUs in an unrestricted mask: a mask with all of them means "anywhere" */
 const volatile u32 mask_words = 1;  /* number of 64-bit words to read of an affinity mask */
 const volatile u8 cause_of_syscall[512]; /* enum cox_cause or COX_BY_FD; filled from `arch` */
-const volatile u32 finals_wake_bytes = 2 << 20; /* wake the reader when `finals` holds more than this */
+const volatile u32 exited_wake_bytes = 2 << 20; /* wake the reader when `exited` holds more than this */
 const volatile u32 nr_sched_yield = 24;
 const volatile u32 nr_io_uring_enter = 426;
 
@@ -20,14 +20,14 @@ struct cox_tracked tracked;
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
-} finals SEC(".maps");
+} exited SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
 } samples SEC(".maps");
 
-/* Sum of the clocks of dead threads that did not fit into the ring buffer `finals`. */
+/* Sum of the clocks of dead threads that did not fit into the ring buffer `exited`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -36,7 +36,7 @@ struct {
 } unlisted SEC(".maps");
 
 /*
- * The map `pairs` is preallocated (5 MB). Its entries are created with interrupts off, and the kernel's cache for entries that are not preallocated
+ * The map `wakeups` is preallocated (5 MB). Its entries are created with interrupts off, and the kernel's cache for entries that are not preallocated
  * runs dry if many threads wake one another for the first time (seen with standby threads, in 1 run of 10).
  */
 struct {
@@ -44,7 +44,7 @@ struct {
 	__uint(max_entries, 65536);
 	__type(key, struct cox_pair);
 	__type(value, struct cox_pair_sum);
-} pairs SEC(".maps");
+} wakeups SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
