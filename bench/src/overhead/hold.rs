@@ -17,7 +17,7 @@ use watch::bpf::{Parts, Snapshots, expect};
 use watch::snapshots::Traced;
 use watch::umt::{Doorbells, Given, Pages, Umt};
 use watch::{BpfObserver, Intake, Observer, Settings, ThreadSnapshots};
-use wire::umt::{Said, VERSION, place};
+use wire::umt::{ProgramPage, VERSION, place};
 
 use super::cpus::last_allowed_cpu;
 
@@ -107,7 +107,7 @@ pub fn hold(options: &Options) -> Result<u8> {
             "the thread snapshots show no block of some threads"
         );
     }
-    let is_counted = |counted: &Counted| counted.pages.seen().blocks.load(Relaxed) > 0;
+    let is_counted = |counted: &Counted| counted.pages.kernel_page().blocks.load(Relaxed) > 0;
     ensure!(counted.iter().all(is_counted), "the BPF programs for overlap counted no block of some processes");
     Ok(0)
 }
@@ -116,15 +116,15 @@ pub fn hold(options: &Options) -> Result<u8> {
 fn count(given: Given, pid: u32) -> Result<Counted> {
     let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never unmapped; its words are atomics.
-    let said = unsafe {
-        let page = mmap(std::ptr::null_mut(), size_of::<Said>(), both, MapFlags::SHARED, &given.said, 0);
-        &*page.context("cannot map the process's page")?.cast::<Said>()
+    let program_page = unsafe {
+        let page = mmap(std::ptr::null_mut(), size_of::<ProgramPage>(), both, MapFlags::SHARED, &given.program_page, 0);
+        &*page.context("cannot map the process's page")?.cast::<ProgramPage>()
     };
-    said.cpus.store(1, Relaxed);
-    said.version.store(VERSION, Relaxed);
-    said.tids[place(pid, 0)].store(pid, Relaxed);
-    said.generation.fetch_add(1, Relaxed);
-    let pages = Pages::map(given.said.as_fd(), given.seen.as_fd())?;
+    program_page.cpus.store(1, Relaxed);
+    program_page.version.store(VERSION, Relaxed);
+    program_page.tids[place(pid, 0)].store(pid, Relaxed);
+    program_page.generation.fetch_add(1, Relaxed);
+    let pages = Pages::map(given.program_page.as_fd(), given.kernel_page.as_fd())?;
     Ok(Counted { pages, _given: given })
 }
 

@@ -13,7 +13,7 @@ use std::mem::size_of;
 
 use bytemuck::{Pod, Zeroable};
 use wire::latency::{BUCKETS, Scope};
-use wire::umt::{BELLS, Said, Seen};
+use wire::umt::{BELLS, KernelPage, ProgramPage};
 use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Preemptor, Sample, TraceEvent, TrackedThreads};
 
 /// Version of the messages.
@@ -27,8 +27,8 @@ pub const LAYOUT: u32 = {
         size_of::<TrackedThreads>(),
         size_of::<TraceEvent>(),
         size_of::<Summary>(),
-        size_of::<Said>(),
-        size_of::<Seen>(),
+        size_of::<ProgramPage>(),
+        size_of::<KernelPage>(),
         size_of::<LatencyCount>(),
         BUCKETS,
     ];

@@ -6,11 +6,16 @@ use std::os::fd::OwnedFd;
 use anyhow::{Context, Result};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use watch::umt::Given;
-use wire::umt::{Said, Seen};
+use wire::umt::{KernelPage, ProgramPage};
 
 /// Makes the pages of the process with this number.
 pub fn give(process: u32) -> Result<Given> {
-    Ok(Given { process, said: file(size_of::<Said>())?, seen: file(size_of::<Seen>())?, bells: Vec::new() })
+    Ok(Given {
+        process,
+        program_page: file(size_of::<ProgramPage>())?,
+        kernel_page: file(size_of::<KernelPage>())?,
+        bells: Vec::new(),
+    })
 }
 
 /// Makes memory of a fixed size, which no process can shrink.

@@ -123,7 +123,7 @@ impl Source {
                 memory::give(self.next - 1)?
             }
         };
-        match Pages::map(given.said.as_fd(), given.seen.as_fd()) {
+        match Pages::map(given.program_page.as_fd(), given.kernel_page.as_fd()) {
             Ok(pages) => {
                 self.clients.push(Client::new(given.process, Some(pages), pid));
                 Ok(given)
@@ -162,7 +162,7 @@ impl Source {
     fn sums(&self, clients: &[Client]) -> Sums {
         let with_pages = clients.iter().filter_map(|client| client.pages.as_ref().map(|pages| (client, pages)));
         with_pages.fold(self.past.clone(), |sums, (client, pages)| {
-            sums.add(pages.said(), pages.seen(), self.how, client.since.elapsed())
+            sums.add(pages.program_page(), pages.kernel_page(), self.how, client.since.elapsed())
         })
     }
 
@@ -224,7 +224,7 @@ mod tests {
                 return Ok(memory::give(0).unwrap());
             }
             let unmappable = || File::open("/dev/null").unwrap().into();
-            Ok(Given { process: 0, said: unmappable(), seen: unmappable(), bells: Vec::new() })
+            Ok(Given { process: 0, program_page: unmappable(), kernel_page: unmappable(), bells: Vec::new() })
         }
 
         fn prepare(&mut self) -> Result<(), WatchError> {

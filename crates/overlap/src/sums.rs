@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use report::overlap::{OverlapCounts, counts};
-use wire::umt::{DELAYS, How, STANDBYS_AT_MOST, Said, Seen, VERSION};
+use wire::umt::{DELAYS, How, KernelPage, ProgramPage, STANDBYS_AT_MOST, VERSION};
 
 /// The highest error number of Linux (include/linux/err.h).
 const LAST_ERRNO: i32 = 4095;
@@ -56,7 +56,7 @@ impl Sums {
     /// Adds the counts of one more process, which registered `age` ago. A process can write anything to its page. If a number there is
     /// impossible, none of the page's numbers is counted. BPF's counts in the kernel's page are always counted.
     #[must_use]
-    pub fn add(mut self, program: &Said, kernel: &Seen, how: How, age: Duration) -> Sums {
+    pub fn add(mut self, program: &ProgramPage, kernel: &KernelPage, how: How, age: Duration) -> Sums {
         let kernel = OverlapCounts {
             blocks: kernel.blocks.load(Ordering::Relaxed),
             rings: kernel.rings.load(Ordering::Relaxed),
@@ -86,7 +86,7 @@ impl Sums {
     }
 
     /// Reads the counts in a process's page. Each word is read once.
-    fn of(page: &Said) -> Sums {
+    fn of(page: &ProgramPage) -> Sums {
         let words = &page.counts.0;
         let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let own_rings = read(&words.own_rings);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     /// Returns a kernel page of zeros, as the kernel makes it.
-    fn kernel_page() -> Box<Seen> {
+    fn kernel_page() -> Box<KernelPage> {
         // SAFETY: words of which zero is a value.
         unsafe { Box::new_zeroed().assume_init() }
     }
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn a_process_that_writes_nonsense_takes_nothing_from_the_others() {
         let age = Duration::from_secs(1);
-        let (good, kernel) = (Said::empty(), kernel_page());
+        let (good, kernel) = (ProgramPage::empty(), kernel_page());
         good.version.store(VERSION, Ordering::Relaxed);
         good.counts.0.ran.store(1000, Ordering::Relaxed);
         good.counts.0.standbys.store(3, Ordering::Relaxed);
@@ -185,7 +185,7 @@ mod tests {
         let counts = &alone.counts;
         let found = (counts.processes, counts.tasks, counts.standbys, counts.blocks, alone.reasons.impossible);
         assert_eq!(found, (1, 1000, 3, 11, 0));
-        type Nonsense = fn(&Said);
+        type Nonsense = fn(&ProgramPage);
         let all: [Nonsense; 6] = [
             |page| page.counts.0.ran.store(u64::MAX, Ordering::Relaxed),
             |page| page.counts.0.standbys.store(u64::from(STANDBYS_AT_MOST) + 1, Ordering::Relaxed),
@@ -195,7 +195,7 @@ mod tests {
             |page| page.version.store(VERSION + 1, Ordering::Relaxed),
         ];
         for (at, nonsense) in all.into_iter().enumerate() {
-            let bad = Said::empty();
+            let bad = ProgramPage::empty();
             bad.counts.0.surrendered.store(5, Ordering::Relaxed);
             nonsense(&bad);
             let both = alone.clone().add(&bad, &kernel, How::Bpf, age);

@@ -47,7 +47,7 @@ fn patiently(mut take: impl FnMut() -> Option<u32>) -> Option<u32> {
         }
         std::thread::sleep(PAUSE);
     }
-    umt_client::said().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
+    umt_client::program_page().counts.0.shared_numbers.fetch_add(1, Ordering::Relaxed);
     None
 }
 

@@ -149,7 +149,7 @@ impl Slot {
 /// report.
 fn shares(shared: bool) -> bool {
     if !shared && umt_client::is_live() {
-        umt_client::said().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
+        umt_client::program_page().counts.0.unshared.fetch_add(1, Ordering::Relaxed);
     }
     shared
 }

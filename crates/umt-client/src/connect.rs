@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
-use wire::umt::{BELLS, CPU_WORDS, Hello, How, MAGIC, Said, Seen, VERSION, Welcome, bytes_of};
+use wire::umt::{BELLS, CPU_WORDS, Hello, How, KernelPage, MAGIC, ProgramPage, VERSION, Welcome, bytes_of};
 
 use crate::bell::{Bell, map};
 use crate::descriptors::{ROOM, out_of_the_way, owned};
@@ -48,16 +48,19 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     }
     let descriptors: Vec<OwnedFd> = descriptors.into_iter().map(out_of_the_way).collect::<io::Result<_>>()?;
     let mut descriptors = descriptors.into_iter();
-    let (Some(said), Some(seen)) = (descriptors.next(), descriptors.next()) else { return Err(strange()) };
+    let (Some(program_page), Some(kernel_page)) = (descriptors.next(), descriptors.next()) else {
+        return Err(strange());
+    };
     let unmapped = io::Error::last_os_error;
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    let said_page = map(&said, 0, size_of::<Said>(), both).ok_or_else(unmapped)?;
+    let program_mapping = map(&program_page, 0, size_of::<ProgramPage>(), both).ok_or_else(unmapped)?;
     let how = How::from_number(welcome.how);
     // With BPF the kernel alone writes this page, and the descriptor allows only reading.
     let access = if how == How::Bpf { libc::PROT_READ } else { both };
-    let seen_page = map(&seen, 0, size_of::<Seen>(), access).ok_or_else(unmapped)?;
+    let kernel_mapping = map(&kernel_page, 0, size_of::<KernelPage>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, never unmapped, whose words are atomics.
-    let (said, seen) = unsafe { (said_page.cast::<Said>().as_ref(), seen_page.cast::<Seen>().as_ref()) };
+    let (program_page, kernel_page) =
+        unsafe { (program_mapping.cast::<ProgramPage>().as_ref(), kernel_mapping.cast::<KernelPage>().as_ref()) };
     // If the threads' logs wake standbys, only one standby watches the logs. With two, standby A takes a thread's CPU in order to look for work. The
     // thread's log wakes standby B, which takes a CPU, too, and so wakes A again: 8000 times a second, without effect.
     let count = if how == How::Records { 1 } else { BELLS };
@@ -67,23 +70,23 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     let socket = out_of_the_way(socket)?;
-    say_cpus(said);
-    said.version.store(VERSION, Ordering::Release);
+    say_cpus(program_page);
+    program_page.version.store(VERSION, Ordering::Release);
     if how.has_logs() {
         records::begin().and_then(|()| together::begin(socket.as_raw_fd())).ok_or_else(unmapped)?;
     }
-    shared::begin(said, seen, how);
+    shared::begin(program_page, kernel_page, how);
     Ok(Session { socket, bells, how })
 }
 
 /// Writes into the program page which CPUs this process may use, so that the session can read them there.
-fn say_cpus(said: &Said) {
+fn say_cpus(program_page: &ProgramPage) {
     let mut mask = [0u64; CPU_WORDS];
     // SAFETY: the kernel writes at most as many bytes as the mask has, and returns their number.
     let bytes = unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&mask), mask.as_mut_ptr()) };
     let count: u32 = if bytes < 0 { 1 } else { mask.iter().map(|word| word.count_ones()).sum() };
-    said.allowed.iter().zip(mask).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
-    said.cpus.store(count.max(1), Ordering::Relaxed);
+    program_page.allowed.iter().zip(mask).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
+    program_page.cpus.store(count.max(1), Ordering::Relaxed);
 }
 
 fn dial(path: &[u8]) -> io::Result<OwnedFd> {

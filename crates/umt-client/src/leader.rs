@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::pages::Pages;
 use crate::protocol::take_any;
-use crate::shared::{is_live, said, seen};
+use crate::shared::{is_live, kernel_page, program_page};
 use crate::thread::now_ns;
 use crate::together::{self, Why};
 use crate::{bell, records};
@@ -22,23 +22,23 @@ pub fn lead() {
             Why::Over | Why::Lost => return,
             _ => records::left(),
         };
-        let (Some(seen), said) = (seen(), said()) else { return };
+        let (Some(kernel_page), program_page) = (kernel_page(), program_page()) else { return };
         if why == Why::Left {
-            seen.rings.fetch_add(1, Ordering::Relaxed);
+            kernel_page.rings.fetch_add(1, Ordering::Relaxed);
         }
-        let pages = Pages { said, seen };
+        let pages = Pages { program_page, kernel_page };
         let Some(since_ns) = since_ns else {
-            said.counts.0.empty.fetch_add(u64::from(why == Why::Left), Ordering::Relaxed);
+            program_page.counts.0.empty.fetch_add(u64::from(why == Why::Left), Ordering::Relaxed);
             continue;
         };
         if let Some(at) = take_any(&pages) {
             // If the sleep timed out (`Late`), no event had announced the ready task: the scan found it.
-            said.counts.0.scan_rescues.fetch_add(u64::from(why == Why::Late), Ordering::Relaxed);
-            seen.rung_ns[at as usize % seen.rung_ns.len()]
+            program_page.counts.0.scan_rescues.fetch_add(u64::from(why == Why::Late), Ordering::Relaxed);
+            kernel_page.rung_ns[at as usize % kernel_page.rung_ns.len()]
                 .store(if why == Why::Late { now_ns() } else { since_ns }, Ordering::Relaxed);
             bell::ring(at);
         } else {
-            seen.no_standby.fetch_add(1, Ordering::Relaxed);
+            kernel_page.no_standby.fetch_add(1, Ordering::Relaxed);
         }
     }
 }

@@ -70,7 +70,7 @@ use thread::tid;
 use wire::umt::{How, PROBES, place};
 
 pub use descriptors::owned;
-pub use shared::{cpus, has_blocked, has_ready, how, is_live, queues, said, seen, was_ever_live};
+pub use shared::{cpus, has_blocked, has_ready, how, is_live, kernel_page, program_page, queues, was_ever_live};
 pub use thread::{Errno, leave_once, now_ns};
 
 /// Number of times that a standby yields before it parks. With 0, 1 and 2 yields, a pipeline (`workloads/blocked`) reached 0.96, 0.98 and 0.99 of the
@@ -95,13 +95,13 @@ pub fn end() -> bool {
 /// Called after a task was put into a queue. Rings a standby if there is a free CPU for it.
 #[inline]
 pub fn has_put() {
-    let (Some(seen), said) = (seen(), said()) else { return };
+    let (Some(kernel_page), program_page) = (kernel_page(), program_page()) else { return };
     let how = how();
     if how == How::Sentinels {
         return sentinel::has_put();
     }
-    if let Some(bell) = protocol::announce(&Pages { said, seen }) {
-        said.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
+    if let Some(bell) = protocol::announce(&Pages { program_page, kernel_page }) {
+        program_page.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
         if how == How::Records { together::ring() } else { bell::ring(bell) }
     }
 }
@@ -111,12 +111,16 @@ pub fn has_put() {
 #[inline]
 #[must_use]
 pub fn wants_more() -> bool {
-    seen().is_some_and(|seen| {
+    kernel_page().is_some_and(|kernel_page| {
         let is_free = || {
-            if how() == How::Sentinels { sentinel::is_one_idle() } else { Pages { said: said(), seen }.has_free_cpu() }
+            if how() == How::Sentinels {
+                sentinel::is_one_idle()
+            } else {
+                Pages { program_page: program_page(), kernel_page }.has_free_cpu()
+            }
         };
         // The cheaper test, of one word, comes first.
-        said().parked.0.load(Ordering::Relaxed) != 0 && is_free()
+        program_page().parked.0.load(Ordering::Relaxed) != 0 && is_free()
     })
 }
 
@@ -133,7 +137,7 @@ pub fn rest(sleep: impl FnOnce()) {
 #[must_use]
 pub fn is_crowded() -> bool {
     match how() {
-        How::Bpf => seen().is_some_and(is_crowded_by),
+        How::Bpf => kernel_page().is_some_and(is_crowded_by),
         How::Sentinels => preempted::was_preempted(),
         How::Records | How::Leader => is_live() && records::is_crowded(),
     }
@@ -144,7 +148,7 @@ pub fn is_crowded() -> bool {
 #[inline]
 #[must_use]
 pub fn may_leave() -> bool {
-    is_live() && how() != How::Sentinels && is_crowded() && said().parked.0.load(Ordering::Relaxed) != 0
+    is_live() && how() != How::Sentinels && is_crowded() && program_page().parked.0.load(Ordering::Relaxed) != 0
 }
 
 /// Yields to the threads that wait for the caller's CPU. Returns whether, even after that, another thread waits for it ([`is_crowded`]).
@@ -181,10 +185,11 @@ pub fn register() -> bool {
         leave_once();
         return is_seen;
     }
-    let (said, tid) = (said(), tid());
-    let free = (0..PROBES)
-        .find(|n| said.tids[place(tid, *n)].compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok());
-    said.generation.fetch_add(1, Ordering::AcqRel);
+    let (program_page, tid) = (program_page(), tid());
+    let free = (0..PROBES).find(|n| {
+        program_page.tids[place(tid, *n)].compare_exchange(0, tid, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
+    program_page.generation.fetch_add(1, Ordering::AcqRel);
     leave_once();
     free.is_some()
 }
@@ -193,24 +198,24 @@ pub fn register() -> bool {
 /// session does not use BPF: only BPF counts this.
 #[must_use]
 pub fn own_blocks() -> Option<&'static AtomicU32> {
-    let (said, seen, tid) = (said(), seen()?, tid());
-    let own = (0..PROBES).map(|n| place(tid, n)).find(|at| said.tids[*at].load(Ordering::Relaxed) == tid);
-    own.filter(|_| how() == How::Bpf).map(|at| &seen.thread_blocks[at])
+    let (program_page, kernel_page, tid) = (program_page(), kernel_page()?, tid());
+    let own = (0..PROBES).map(|n| place(tid, n)).find(|at| program_page.tids[*at].load(Ordering::Relaxed) == tid);
+    own.filter(|_| how() == How::Bpf).map(|at| &kernel_page.thread_blocks[at])
 }
 
 /// Removes the calling thread from the tracked threads.
 pub fn discharge() {
     records::discharge();
-    let (said, tid) = (said(), tid());
+    let (program_page, tid) = (program_page(), tid());
     for n in 0..PROBES {
-        let _ = said.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = program_page.tids[place(tid, n)].compare_exchange(tid, 0, Ordering::AcqRel, Ordering::Relaxed);
     }
-    said.generation.fetch_add(1, Ordering::AcqRel);
+    program_page.generation.fetch_add(1, Ordering::AcqRel);
 }
 
 /// Removes all threads that BPF tracks. For each thread this takes effect when it next leaves its CPU.
 pub fn discharge_all() {
-    let said = said();
-    said.tids.iter().for_each(|word| word.store(0, Ordering::Release));
-    said.generation.fetch_add(1, Ordering::AcqRel);
+    let program_page = program_page();
+    program_page.tids.iter().for_each(|word| word.store(0, Ordering::Release));
+    program_page.generation.fetch_add(1, Ordering::AcqRel);
 }

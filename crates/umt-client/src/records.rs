@@ -33,7 +33,7 @@ use perf_event_open_sys::bindings::{perf_event_attr, perf_event_mmap_page};
 use perf_event_open_sys::perf_event_open;
 
 use crate::descriptors::{out_of_the_way, owned};
-use crate::shared::{has_ready, is_live, said, seen, was_ever_live};
+use crate::shared::{has_ready, is_live, kernel_page, program_page, was_ever_live};
 use crate::thread::Errno;
 use crate::together;
 
@@ -223,7 +223,7 @@ impl Resting {
 
 /// Returns whether fewer threads are runnable than there are CPUs.
 pub(crate) fn has_free_cpu() -> bool {
-    let cpus = said().cpus.load(Ordering::Relaxed) as usize;
+    let cpus = program_page().cpus.load(Ordering::Relaxed) as usize;
     states().filter(|state| state.is_runnable).take(cpus).count() < cpus
 }
 
@@ -247,7 +247,7 @@ pub(crate) fn is_crowded_now() -> bool {
         all += 1;
         here += u32::from(state.cpu == cpu);
     });
-    all > said().cpus.load(Ordering::Relaxed) && here > 1
+    all > program_page().cpus.load(Ordering::Relaxed) && here > 1
 }
 
 /// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns the time at which the most recently blocked
@@ -256,7 +256,7 @@ pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
     let last = states().filter(|state| !state.is_runnable).max_by_key(|state| state.since_ns)?;
     if LAST_NS.fetch_max(last.since_ns, Ordering::AcqRel) < last.since_ns {
-        seen()?.blocks.fetch_add(1, Ordering::Relaxed);
+        kernel_page()?.blocks.fetch_add(1, Ordering::Relaxed);
     }
     let is_left = || !states().any(|state| state.is_runnable && state.cpu == last.cpu);
     (has_ready() && (has_free_cpu() || is_left())).then_some(last.since_ns)

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::pages::Pages;
 use crate::protocol::look_before_rest;
 use crate::records::Resting;
-use crate::shared::{said, seen};
+use crate::shared::{kernel_page, program_page};
 use crate::together;
 
 /// Calls `sleep` because the thread has no work. Meanwhile the thread counts as neither running nor blocked, and the kernel does not wake a standby
@@ -14,10 +14,10 @@ pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();
     // If another thread queued a task and did not see this mark, it queued the task before the mark was set. So `look_before_rest` finds the task.
     // The same holds if the calling thread has no log and no mark, because no thread counts it as runnable.
-    if let Some(seen) = seen()
-        && look_before_rest(&Pages { said: said(), seen }).is_some()
+    if let Some(kernel_page) = kernel_page()
+        && look_before_rest(&Pages { program_page: program_page(), kernel_page }).is_some()
     {
-        said().counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
+        program_page().counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
         together::ring();
     }
     resting.stop_log();

@@ -18,7 +18,7 @@ use wire::umt::BELLS;
 
 use crate::pages::Pages;
 use crate::protocol::take_any;
-use crate::shared::{has_ready, is_live, said, seen};
+use crate::shared::{has_ready, is_live, kernel_page, program_page};
 use crate::thread::{now_ns, sleep_ns};
 use crate::{bell, futex};
 
@@ -64,13 +64,13 @@ pub fn stand(cpu: usize) {
 
 /// Rings a standby: this CPU is idle, and there is a task.
 fn call() {
-    let (Some(seen), said) = (seen(), said()) else { return };
-    if let Some(at) = take_any(&Pages { said, seen }) {
-        seen.rung_ns[at as usize % BELLS].store(now_ns(), Ordering::Relaxed);
-        seen.rings.fetch_add(1, Ordering::Relaxed);
+    let (Some(kernel_page), program_page) = (kernel_page(), program_page()) else { return };
+    if let Some(at) = take_any(&Pages { program_page, kernel_page }) {
+        kernel_page.rung_ns[at as usize % BELLS].store(now_ns(), Ordering::Relaxed);
+        kernel_page.rings.fetch_add(1, Ordering::Relaxed);
         bell::ring(at);
     } else {
-        seen.no_standby.fetch_add(1, Ordering::Relaxed);
+        kernel_page.no_standby.fetch_add(1, Ordering::Relaxed);
     }
     sleep_ns(PATIENCE_NS);
 }

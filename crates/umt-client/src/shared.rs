@@ -3,17 +3,17 @@
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use wire::umt::{How, Queue, Said, Seen};
+use wire::umt::{How, KernelPage, ProgramPage, Queue};
 
 use crate::thread::sleep_ns;
 
 /// Used in place of the program page while there is no session.
-static ALONE: Said = Said::empty();
+static ALONE: ProgramPage = ProgramPage::empty();
 
-static SAID: AtomicPtr<Said> = AtomicPtr::new((&raw const ALONE).cast_mut());
-static SEEN: AtomicPtr<Seen> = AtomicPtr::new(ptr::null_mut());
+static PROGRAM_PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new((&raw const ALONE).cast_mut());
+static KERNEL_PAGE: AtomicPtr<KernelPage> = AtomicPtr::new(ptr::null_mut());
 /// The program page of the present or last session; null if there never was one.
-static PAGE: AtomicPtr<Said> = AtomicPtr::new(ptr::null_mut());
+static PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new(ptr::null_mut());
 /// True in a forked child that has replaced its parent's page with one of its own: no session reads that page.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// How blocked threads are noticed: a [`How`].
@@ -30,33 +30,33 @@ pub fn was_ever_live() -> bool {
 /// Returns the program page: what this process writes for the session.
 #[inline]
 #[must_use]
-pub fn said() -> &'static Said {
+pub fn program_page() -> &'static ProgramPage {
     // SAFETY: points to a static or to a mapping that is never unmapped.
-    unsafe { &*SAID.load(Ordering::Relaxed) }
+    unsafe { &*PROGRAM_PAGE.load(Ordering::Relaxed) }
 }
 
 /// Returns the kernel page; `None` if there is no session.
 #[inline]
 #[must_use]
-pub fn seen() -> Option<&'static Seen> {
+pub fn kernel_page() -> Option<&'static KernelPage> {
     // SAFETY: null, or a mapping that is never unmapped.
-    unsafe { SEEN.load(Ordering::Relaxed).as_ref() }
+    unsafe { KERNEL_PAGE.load(Ordering::Relaxed).as_ref() }
 }
 
 /// Returns whether a session notices when threads of this process block.
 #[inline]
 #[must_use]
 pub fn is_live() -> bool {
-    seen().is_some()
+    kernel_page().is_some()
 }
 
 /// Publishes the pages of a session. Called by one thread, before the first task.
-pub(crate) fn begin(said: &'static Said, seen: &'static Seen, how: How) {
+pub(crate) fn begin(program_page: &'static ProgramPage, kernel_page: &'static KernelPage, how: How) {
     HOW.store(how as u32, Ordering::Release);
-    SAID.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
-    PAGE.store(ptr::from_ref(said).cast_mut(), Ordering::Release);
+    PROGRAM_PAGE.store(ptr::from_ref(program_page).cast_mut(), Ordering::Release);
+    PAGE.store(ptr::from_ref(program_page).cast_mut(), Ordering::Release);
     // Stored last: from here on the session is live.
-    SEEN.store(ptr::from_ref(seen).cast_mut(), Ordering::Release);
+    KERNEL_PAGE.store(ptr::from_ref(kernel_page).cast_mut(), Ordering::Release);
 }
 
 /// Replaces the program page in a forked child, since that page belongs to its parent.
@@ -73,7 +73,7 @@ fn become_own(page: *mut libc::c_void) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: replaces a mapping of this size (`connect`) that only this module knows. All zero is a valid value of its words.
-    let own = unsafe { libc::mmap(page, size_of::<Said>(), access, kind, -1, 0) };
+    let own = unsafe { libc::mmap(page, size_of::<ProgramPage>(), access, kind, -1, 0) };
     if own == libc::MAP_FAILED {
         // Without a page of its own, the child must not continue: it would write to its parent's page.
         let why = b"cox: no memory for a forked child of a program that runs with overlap; the child exits\n";
@@ -88,8 +88,8 @@ fn become_own(page: *mut libc::c_void) {
 /// Stops using the session's pages in this process. The pages stay mapped, because threads may still read them. Returns whether the pages were in use
 /// until now.
 pub(crate) fn end() -> bool {
-    let was_live = !SEEN.swap(ptr::null_mut(), Ordering::AcqRel).is_null();
-    SAID.store((&raw const ALONE).cast_mut(), Ordering::Release);
+    let was_live = !KERNEL_PAGE.swap(ptr::null_mut(), Ordering::AcqRel).is_null();
+    PROGRAM_PAGE.store((&raw const ALONE).cast_mut(), Ordering::Release);
     was_live
 }
 
@@ -98,25 +98,25 @@ pub(crate) fn end() -> bool {
 /// does not see them.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
-    claim(said(), count).filter(|_| is_live())
+    claim(program_page(), count).filter(|_| is_live())
 }
 
 /// Reserves `count` queue entries of the program page that are still unused. Other processes can write the page, so the stored number of used entries
 /// may have any value.
-fn claim(said: &Said, count: u32) -> Option<&[Queue]> {
-    let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= said.queue.len());
-    let first = said.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;
-    said.queue.get(first as usize..end(first)? as usize)
+fn claim(program_page: &ProgramPage, count: u32) -> Option<&[Queue]> {
+    let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= program_page.queue.len());
+    let first = program_page.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;
+    program_page.queue.get(first as usize..end(first)? as usize)
 }
 
 /// Returns whether the kernel has counted any block of a thread of this process. If it has not, the calling thread first sleeps for a short time: a
 /// working session counts this as a block.
 #[must_use]
-pub fn has_blocked(seen: &Seen) -> bool {
+pub fn has_blocked(kernel_page: &KernelPage) -> bool {
     // Repeats the sleep: on a busy machine the time may expire before the thread blocks, or the thread may be preempted first, so that it does not
     // block at all.
     (0..100).any(|_| {
-        let has = seen.blocks.load(Ordering::Acquire) > 0;
+        let has = kernel_page.blocks.load(Ordering::Acquire) > 0;
         if !has {
             sleep_ns(50_000);
         }
@@ -128,7 +128,7 @@ pub fn has_blocked(seen: &Seen) -> bool {
 #[inline]
 #[must_use]
 pub fn cpus() -> u32 {
-    said().cpus.load(Ordering::Relaxed)
+    program_page().cpus.load(Ordering::Relaxed)
 }
 
 /// Returns how blocked threads are noticed.
@@ -141,9 +141,11 @@ pub fn how() -> How {
 /// Returns whether any queue that BPF looks at has a task.
 #[must_use]
 pub fn has_ready() -> bool {
-    let said = said();
-    let used = (said.queues.load(Ordering::Acquire) as usize).min(said.queue.len());
-    said.queue[..used].iter().any(|queue| queue.begin.0.load(Ordering::Relaxed) < queue.end.0.load(Ordering::Relaxed))
+    let program_page = program_page();
+    let used = (program_page.queues.load(Ordering::Acquire) as usize).min(program_page.queue.len());
+    program_page.queue[..used]
+        .iter()
+        .any(|queue| queue.begin.0.load(Ordering::Relaxed) < queue.end.0.load(Ordering::Relaxed))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -154,16 +156,16 @@ mod tests {
 
     #[test]
     fn queues_are_claimed_once_whatever_the_page_says() {
-        let said = Box::new(Said::empty());
+        let program_page = Box::new(ProgramPage::empty());
         let all = QUEUES as u32;
-        let first = claim(&said, 3).map(<[Queue]>::as_ptr);
-        assert_eq!(first, Some(said.queue.as_ptr()));
-        assert_eq!(claim(&said, all - 3).map(<[Queue]>::as_ptr), Some(said.queue[3..].as_ptr()));
-        assert!(claim(&said, 1).is_none(), "all are taken");
+        let first = claim(&program_page, 3).map(<[Queue]>::as_ptr);
+        assert_eq!(first, Some(program_page.queue.as_ptr()));
+        assert_eq!(claim(&program_page, all - 3).map(<[Queue]>::as_ptr), Some(program_page.queue[3..].as_ptr()));
+        assert!(claim(&program_page, 1).is_none(), "all are taken");
         for used in [all + 1, u32::MAX - 1, u32::MAX] {
-            said.queues.store(used, Ordering::Relaxed);
+            program_page.queues.store(used, Ordering::Relaxed);
             for count in [1, 2, all, u32::MAX] {
-                assert!(claim(&said, count).is_none(), "{used} are used, {count} wanted");
+                assert!(claim(&program_page, count).is_none(), "{used} are used, {count} wanted");
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::pages::Pages;
 use crate::protocol::{self, Words};
 use crate::records;
 use crate::rest::rest;
-use crate::shared::{how, said, seen};
+use crate::shared::{how, kernel_page, program_page};
 use crate::thread::{now_ns, sleep_ns};
 use crate::together::{self, Why};
 
@@ -28,8 +28,8 @@ static SCANS: AtomicBool = AtomicBool::new(false);
 /// Parks at `bell` until there is work for one more thread. The other end of the socket `session` is closed when the session ends.
 #[must_use]
 pub fn park(bell: &Bell, session: RawFd) -> Woken {
-    let (Some(seen), said) = (seen(), said()) else { return Woken::Over };
-    let pages = Pages { said, seen };
+    let (Some(kernel_page), program_page) = (kernel_page(), program_page()) else { return Woken::Over };
+    let pages = Pages { program_page, kernel_page };
     if how() == How::Records {
         pages.park(bell.number);
         return rest(|| sleep_together(&pages, bell.number));
@@ -53,10 +53,10 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
 
 /// Sleeps for [`park`] in sessions with records, where all standbys sleep at one place ([`together`]).
 fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
-    let rings = &pages.seen.rings;
+    let rings = &pages.kernel_page.rings;
     let begins = |since_ns| {
         rings.fetch_add(1, Ordering::Relaxed);
-        pages.seen.rung_ns[number as usize % BELLS].store(since_ns, Ordering::Relaxed);
+        pages.kernel_page.rung_ns[number as usize % BELLS].store(since_ns, Ordering::Relaxed);
         Woken::Rung
     };
     let mut scan = Scan::every(SCAN_BY_RECORDS_MS);
@@ -71,7 +71,7 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
                 Some(since_ns) => return begins(since_ns),
                 None => {
                     rings.fetch_add(1, Ordering::Relaxed);
-                    pages.said.counts.0.empty.fetch_add(1, Ordering::Relaxed);
+                    pages.program_page.counts.0.empty.fetch_add(1, Ordering::Relaxed);
                 }
             },
         }
@@ -113,8 +113,8 @@ impl Drop for Scan {
 fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
     // How often doorbells were rung. The sum may wrap around, because the program can write any number into its page.
     let rings = || {
-        let own_rings = pages.said.counts.0.own_rings.load(Ordering::Relaxed);
-        pages.seen.rings.load(Ordering::Relaxed).wrapping_add(own_rings)
+        let own_rings = pages.program_page.counts.0.own_rings.load(Ordering::Relaxed);
+        pages.kernel_page.rings.load(Ordering::Relaxed).wrapping_add(own_rings)
     };
     let is_left = || pages.has_ready() && pages.has_free_cpu();
     let before = rings();
@@ -125,7 +125,7 @@ fn is_scan_rescue(pages: &Pages<'_>, bell: u32) -> bool {
     sleep_ns(UNDERWAY_NS);
     let is = is_left() && rings() == before && pages.take(bell);
     if is {
-        pages.said.counts.0.scan_rescues.fetch_add(1, Ordering::Relaxed);
+        pages.program_page.counts.0.scan_rescues.fetch_add(1, Ordering::Relaxed);
     }
     is
 }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use umt_client::bell::Bell;
 use umt_client::connect::{Session, connect, parse};
-use wire::umt::{BELLS, Cpu, How, Moves, Seen};
+use wire::umt::{BELLS, Cpu, How, KernelPage, Moves};
 
 use crate::backend::{Backend, Counts, Of};
 use crate::watcher::{Watcher, close};
@@ -30,7 +30,7 @@ static KEPT: AtomicPtr<Bells> = AtomicPtr::new(std::ptr::null_mut());
 #[derive(Debug)]
 pub struct Bells {
     session: Session,
-    seen: &'static Seen,
+    kernel_page: &'static KernelPage,
     cpus: usize,
     /// For each CPU, the counters at the program's last read.
     told: Vec<Cpu>,
@@ -53,28 +53,28 @@ impl Bells {
         let variable = std::env::var_os(VARIABLE)?;
         let (path, nonce) = parse(variable.as_encoded_bytes().strip_prefix(b"on,")?)?;
         let session = connect(path, nonce).ok()?;
-        let seen = umt_client::seen().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
+        let kernel_page = umt_client::kernel_page().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
         // BPF does not count this thread in two cases: in another PID namespace, or if another runtime of the process has registered
         // before.
-        let seen = seen.filter(|seen| {
-            let is_seen = umt_client::register() && umt_client::has_blocked(seen);
+        let kernel_page = kernel_page.filter(|kernel_page| {
+            let is_seen = umt_client::register() && umt_client::has_blocked(kernel_page);
             umt_client::discharge();
             umt_client::leave_once();
             is_seen
         });
-        let Some(seen) = seen else {
+        let Some(kernel_page) = kernel_page else {
             umt_client::end();
             return None;
         };
-        let bells = Box::leak(Box::new(Bells::new(session, seen, cpus)));
+        let bells = Box::leak(Box::new(Bells::new(session, kernel_page, cpus)));
         KEPT.store(bells, Ordering::Release);
         Some(bells.begins_anew())
     }
 
-    fn new(session: Session, seen: &'static Seen, cpus: usize) -> Bells {
+    fn new(session: Session, kernel_page: &'static KernelPage, cpus: usize) -> Bells {
         Bells {
             session,
-            seen,
+            kernel_page,
             cpus,
             told: (0..cpus).map(|_| Cpu::default()).collect(),
             polled: (0..cpus).map(|_| AtomicBool::new(false)).collect(),
@@ -84,7 +84,7 @@ impl Bells {
     }
 
     fn begins_anew(&self) -> &Bells {
-        for (told, now) in self.told.iter().zip(&self.seen.cpu) {
+        for (told, now) in self.told.iter().zip(&self.kernel_page.cpu) {
             told.0.store(now.0.load(Ordering::Acquire), Ordering::Release);
         }
         self
@@ -95,7 +95,7 @@ impl Bells {
     }
 
     fn moves(&self, cpu: usize) -> Moves {
-        self.seen.cpu[cpu].moves()
+        self.kernel_page.cpu[cpu].moves()
     }
 
     fn is_over(&self) -> bool {
@@ -120,7 +120,7 @@ impl Backend for Bells {
     }
 
     fn begin(&self, tells: u32) {
-        umt_client::said().tells.store(tells, Ordering::Release);
+        umt_client::program_page().tells.store(tells, Ordering::Release);
     }
 
     fn register(&self) -> io::Result<()> {
@@ -168,7 +168,7 @@ impl Backend for Bells {
         if self.raised[cpu % BELLS].swap(false, Ordering::AcqRel) {
             bell.lower();
         }
-        let moves = advance(&self.told[cpu].0, &self.seen.cpu[cpu]);
+        let moves = advance(&self.told[cpu].0, &self.kernel_page.cpu[cpu]);
         let is_left = |other: &usize| {
             *other != cpu
                 && self.polled[*other].load(Ordering::Acquire)

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, libbpf_sys};
-use wire::umt::{BELLS, PROCESSES, Said, Seen};
+use wire::umt::{BELLS, KernelPage, PROCESSES, ProgramPage};
 
 use crate::bpf::{Part, Parts, Programs, process_key, system, unavailable};
 use crate::observer::WatchError;
@@ -22,7 +22,7 @@ const BELL_BYTES: u32 = 4096;
 const BELL_PAGES_BESIDE: u32 = 3;
 /// Kernel memory for one process of a session, bytes: its pages and its doorbells.
 pub const PROCESS_BYTES: usize =
-    size_of::<Said>() + size_of::<Seen>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
+    size_of::<ProgramPage>() + size_of::<KernelPage>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// The action that an error message names if a map cannot be created.
 const MAKING: &str = "creating the shared memory and doorbells of a process";
 
@@ -73,9 +73,9 @@ pub struct Given {
     /// The process's number, valid until [`gone`](Doorbells::gone).
     pub process: u32,
     /// The program page, which the process writes.
-    pub said: OwnedFd,
+    pub program_page: OwnedFd,
     /// The kernel page, which BPF writes. Without BPF, the observed process writes it itself.
-    pub seen: OwnedFd,
+    pub kernel_page: OwnedFd,
     /// The ring buffers of its doorbells.
     pub bells: Vec<OwnedFd>,
 }
@@ -83,7 +83,7 @@ pub struct Given {
 impl Given {
     /// Returns all descriptors, in the order in which a process receives them.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        [&self.said, &self.seen].into_iter().chain(&self.bells).map(AsFd::as_fd)
+        [&self.program_page, &self.kernel_page].into_iter().chain(&self.bells).map(AsFd::as_fd)
     }
 }
 
@@ -105,12 +105,12 @@ impl Umt {
         let bells = (0..BELLS).map(|_| owned(&made(MapType::RingBuf, 0, 0, BELL_BYTES, 0)?));
         let bells: Vec<OwnedFd> = bells.collect::<Result<_, _>>()?;
         let page = |bytes: usize| made(MapType::Array, 4, bytes as u32, 1, libbpf_sys::BPF_F_MMAPABLE);
-        let said = owned(&page(size_of::<Said>())?)?;
-        let seen = page(size_of::<Seen>())?;
+        let program_page = owned(&page(size_of::<ProgramPage>())?)?;
+        let kernel_page = page(size_of::<KernelPage>())?;
         // From here on only BPF can write the page; no process can, not even through the descriptor.
-        seen.freeze().map_err(|e| system("write-protecting a process's kernel page", e))?;
-        let seen = owned(&seen)?;
-        let given = Given { process, said, seen, bells };
+        kernel_page.freeze().map_err(|e| system("write-protecting a process's kernel page", e))?;
+        let kernel_page = owned(&kernel_page)?;
+        let given = Given { process, program_page, kernel_page, bells };
         self.hang(&given)?;
         Ok(given)
     }
@@ -123,10 +123,10 @@ impl Umt {
         let (program_pages, kernel_pages, bells) =
             (handle("program_pages")?, handle("kernel_pages")?, handle("bells")?);
         std::thread::scope(|scope| {
-            let said = scope.spawn(move || put(&program_pages, process, [&given.said]));
-            let seen = scope.spawn(move || put(&kernel_pages, process, [&given.seen]));
+            let program_page = scope.spawn(move || put(&program_pages, process, [&given.program_page]));
+            let kernel_page = scope.spawn(move || put(&kernel_pages, process, [&given.kernel_page]));
             let rung = put(&bells, process * BELLS as u32, &given.bells);
-            [said, seen]
+            [program_page, kernel_page]
                 .into_iter()
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .fold(rung, Result::and)

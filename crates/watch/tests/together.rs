@@ -18,7 +18,7 @@ use watch::bpf::{Parts, Snapshots, expect};
 use watch::snapshots::Traced;
 use watch::umt::{Doorbells, Given, Pages, Umt};
 use watch::{BpfObserver, Intake, Observer, Settings, ThreadSnapshots};
-use wire::umt::{Said, VERSION, place};
+use wire::umt::{ProgramPage, VERSION, place};
 
 /// A process has one session at a time.
 static SESSION: Mutex<()> = Mutex::new(());
@@ -112,13 +112,14 @@ fn a_part_loads_what_it_needs_and_leaves_nothing() {
 fn enlist(given: &Given, tid: u32) {
     let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never given back; its words are atomics.
-    let said = unsafe {
-        let page = mmap(std::ptr::null_mut(), size_of::<Said>(), both, MapFlags::SHARED, &given.said, 0).unwrap();
-        &*page.cast::<Said>()
+    let program_page = unsafe {
+        let page = mmap(std::ptr::null_mut(), size_of::<ProgramPage>(), both, MapFlags::SHARED, &given.program_page, 0)
+            .unwrap();
+        &*page.cast::<ProgramPage>()
     };
-    said.version.store(VERSION, Relaxed);
-    said.tids[place(tid, 0)].store(tid, Relaxed);
-    said.generation.fetch_add(1, Relaxed);
+    program_page.version.store(VERSION, Relaxed);
+    program_page.tids[place(tid, 0)].store(tid, Relaxed);
+    program_page.generation.fetch_add(1, Relaxed);
 }
 
 #[test]
@@ -155,17 +156,17 @@ fn parts_share_programs_and_end_one_by_one() {
         let begun = naps.load(Relaxed);
         nap(begun + 200);
 
-        let pages = Pages::map(given.said.as_fd(), given.seen.as_fd()).unwrap();
+        let pages = Pages::map(given.program_page.as_fd(), given.kernel_page.as_fd()).unwrap();
         umt.end();
         // What was under way on another CPU has ended by then.
         std::thread::sleep(Duration::from_millis(10));
-        let counted = pages.seen().blocks.load(Relaxed);
+        let counted = pages.kernel_page().blocks.load(Relaxed);
         let table = traced.table();
         let snapshot =
             || (0..table.given()).filter_map(|at| table.read(at)).find(|snapshot| snapshot.tid == tid).unwrap();
         let met = snapshot().blocks;
         nap(begun + 400);
-        assert_eq!(pages.seen().blocks.load(Relaxed), counted, "overlap is over");
+        assert_eq!(pages.kernel_page().blocks.load(Relaxed), counted, "overlap is over");
         let blocks = snapshot().blocks;
         assert!(blocks >= met + 100, "snapshots go on: {met} and then {blocks}");
         drop(traced);

@@ -16,20 +16,21 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 use testkit::skip::{Need, skip};
 use watch::WatchError;
 use watch::umt::{Doorbells, Given, Pages, Umt};
-use wire::umt::{QUEUES, Said, Seen, VERSION, place};
+use wire::umt::{KernelPage, ProgramPage, QUEUES, VERSION, place};
 
 /// The page that a process writes, mapped as a process maps it; it stays.
-fn said(given: &Given) -> &'static Said {
+fn program_page(given: &Given) -> &'static ProgramPage {
     let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never given back; its words are atomics.
     unsafe {
-        let page = mmap(std::ptr::null_mut(), size_of::<Said>(), both, MapFlags::SHARED, &given.said, 0).unwrap();
-        &*page.cast::<Said>()
+        let page = mmap(std::ptr::null_mut(), size_of::<ProgramPage>(), both, MapFlags::SHARED, &given.program_page, 0)
+            .unwrap();
+        &*page.cast::<ProgramPage>()
     }
 }
 
 fn pages(given: &Given) -> Pages {
-    Pages::map(given.said.as_fd(), given.seen.as_fd()).unwrap()
+    Pages::map(given.program_page.as_fd(), given.kernel_page.as_fd()).unwrap()
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -75,7 +76,8 @@ fn only_the_owners_processes_are_given_pages() {
     // What the kernel writes, nobody else can.
     let both = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, at an address of the kernel's choice.
-    let page = unsafe { mmap(std::ptr::null_mut(), size_of::<Seen>(), both, MapFlags::SHARED, &given.seen, 0) };
+    let page =
+        unsafe { mmap(std::ptr::null_mut(), size_of::<KernelPage>(), both, MapFlags::SHARED, &given.kernel_page, 0) };
     assert!(page.is_err());
 }
 
@@ -105,12 +107,12 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     wait_for("python3", is_python);
     let mut umt = Umt::new(Some(USER)).unwrap();
     let given = umt.give(pid).unwrap();
-    let (page, seen) = (said(&given), pages(&given));
+    let (page, kernel_page) = (program_page(&given), pages(&given));
     page.version.store(VERSION, Relaxed);
     page.tids[place(pid, 0)].store(pid, Relaxed);
     page.generation.fetch_add(1, Relaxed);
     input.write_all(b"go\n").unwrap();
-    let blocks = || seen.seen().blocks.load(Relaxed);
+    let blocks = || kernel_page.kernel_page().blocks.load(Relaxed);
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     while namespace(&pid.to_string()) == namespace("self") {
@@ -126,7 +128,7 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     wait_for("another user", || fs::read_to_string(&status).unwrap().contains("Uid:\t54321"));
     // It counts to the end of its stint.
     std::thread::sleep(Duration::from_millis(50));
-    let (after, runnable) = (blocks(), seen.seen().runnable.load(Relaxed));
+    let (after, runnable) = (blocks(), kernel_page.kernel_page().runnable.load(Relaxed));
     assert!(child.0.try_wait().unwrap().is_none());
     child.0.wait().unwrap();
     assert_eq!((blocks(), runnable), (after, 0), "it is counted on");
@@ -142,19 +144,19 @@ fn blocks_are_counted_where_the_thread_is_listed() {
     let pid = child.0.id();
     let mut umt = Umt::new(None).unwrap();
     let given = umt.give(pid).unwrap();
-    let (page, pages) = (said(&given), pages(&given));
+    let (page, pages) = (program_page(&given), pages(&given));
     page.version.store(VERSION, Relaxed);
     // Where it is if its first places are taken.
     let at = place(pid, 3);
     page.tids[at].store(pid, Relaxed);
     page.generation.fetch_add(1, Relaxed);
     child.0.stdin.take().unwrap().write_all(b"go\n").unwrap();
-    let blocks = || pages.seen().thread_blocks[at].load(Relaxed);
+    let blocks = || pages.kernel_page().thread_blocks[at].load(Relaxed);
     wait_for("blocks", || blocks() > 20);
     child.0.kill().unwrap();
     child.0.wait().unwrap();
-    assert_eq!(u64::from(blocks()), pages.seen().blocks.load(Relaxed), "it is the only thread that counts");
-    let all: u32 = pages.seen().thread_blocks.iter().map(|blocks| blocks.load(Relaxed)).sum();
+    assert_eq!(u64::from(blocks()), pages.kernel_page().blocks.load(Relaxed), "it is the only thread that counts");
+    let all: u32 = pages.kernel_page().thread_blocks.iter().map(|blocks| blocks.load(Relaxed)).sum();
     assert_eq!(all, blocks(), "nothing is counted elsewhere");
 }
 
@@ -169,14 +171,14 @@ fn a_cpu_that_goes_idle_looks_at_some_queues_only() {
     // A task is in the last of so many queues, and no standby is parked: each time that it is found is counted.
     let with_task = |umt: &mut Umt, sleeper: &Running, queues: usize| {
         let given = umt.give(sleeper.0.id()).unwrap();
-        let page = said(&given);
+        let page = program_page(&given);
         page.queue[queues - 1].end.0.store(1, Relaxed);
         page.queues.store(queues as u32, Relaxed);
         page.allowed.iter().for_each(|word| word.store(u64::MAX, Relaxed));
         page.version.store(VERSION, Relaxed);
         (given.process, page, pages(&given))
     };
-    let found = |(_, _, pages): &(u32, &Said, Pages)| pages.seen().no_standby.load(Relaxed);
+    let found = |(_, _, pages): &(u32, &ProgramPage, Pages)| pages.kernel_page().no_standby.load(Relaxed);
     let (mut umt, mut other) = (Umt::new(None).unwrap(), Umt::new(None).unwrap());
     // Of one process it looks at the queue each time.
     let each_time = with_task(&mut other, &sleepers[PROCESSES], 1);
@@ -194,6 +196,6 @@ fn a_cpu_that_goes_idle_looks_at_some_queues_only() {
     let last = with_task(&mut umt, &sleepers[PROCESSES], 1);
     let (earlier, earlier_last) = (found(&each_time), found(&last));
     wait_for("CPUs that go idle", || found(&each_time) > earlier + 100);
-    let (seen, times) = (found(&last) - earlier_last, found(&each_time) - earlier);
-    assert!(seen * 3 > times * 2, "{seen} of {times} times");
+    let (kernel_page, times) = (found(&last) - earlier_last, found(&each_time) - earlier);
+    assert!(kernel_page * 3 > times * 2, "{kernel_page} of {times} times");
 }

@@ -27,11 +27,11 @@ pub const DELAYS: usize = 40;
 pub const CPU_WORDS: usize = 16;
 /// Number of CPUs that can be distinguished.
 pub const CPUS: usize = 64 * CPU_WORDS;
-/// Bit of [`Said::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU is no longer ready (`COX_UMT_TELL_BLOCKS`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU is no longer ready (`COX_UMT_TELL_BLOCKS`).
 pub const TELL_BLOCKS: u32 = 1;
-/// Bit of [`Said::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU becomes ready (`COX_UMT_TELL_UNBLOCKS`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU becomes ready (`COX_UMT_TELL_UNBLOCKS`).
 pub const TELL_UNBLOCKS: u32 = 2;
-/// Bit of [`Said::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when the CPU has no ready thread any more (`COX_UMT_TELL_IDLE`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when the CPU has no ready thread any more (`COX_UMT_TELL_IDLE`).
 pub const TELL_IDLE: u32 = 4;
 /// Maximum number of standbys: as many as a team has helper slots. If more tasks than this block forever, the process has no standbys left.
 pub const STANDBYS_AT_MOST: u32 = 64;
@@ -57,11 +57,11 @@ pub struct Queue {
 #[repr(C, align(128))]
 pub struct Apart<T>(pub T);
 
-/// The program page, which the program writes; see `struct cox_umt_said`.
+/// The program page, which the program writes; see `struct cox_program_page`.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 #[allow(missing_docs)]
-pub struct Said {
+pub struct ProgramPage {
     pub version: AtomicU32,
     pub cpus: AtomicU32,
     pub queues: AtomicU32,
@@ -75,7 +75,7 @@ pub struct Said {
     pub queue: [Queue; QUEUES],
 }
 
-/// Counters for the report; see `struct cox_umt_said`.
+/// Counters for the report; see `struct cox_program_page`.
 #[derive(Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -138,11 +138,11 @@ impl Cpu {
     }
 }
 
-/// The kernel page, which the kernel writes; see `struct cox_umt_seen`.
+/// The kernel page, which the kernel writes; see `struct cox_kernel_page`.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 #[allow(missing_docs)]
-pub struct Seen {
+pub struct KernelPage {
     pub runnable: AtomicI32,
     pub pad: u32,
     pub blocks: AtomicU64,
@@ -221,10 +221,10 @@ pub const fn place(tid: u32, n: u32) -> usize {
     ((tid.wrapping_mul(2_654_435_761) >> 16).wrapping_add(n)) as usize & (TABLE - 1)
 }
 
-impl Said {
+impl ProgramPage {
     /// Returns an empty page.
     #[must_use]
-    pub const fn empty() -> Said {
+    pub const fn empty() -> ProgramPage {
         // SAFETY: the page consists of integers and atomics, for which zero is valid.
         unsafe { std::mem::zeroed() }
     }
@@ -232,18 +232,18 @@ impl Said {
 
 const _: () = {
     assert!(size_of::<Queue>() == 256 && offset_of!(Queue, end) == 128);
-    assert!(offset_of!(Said, allowed) == 16 && offset_of!(Said, tells) == 144);
-    assert!(offset_of!(Said, parked) == 256 && offset_of!(Said, counts) == 384);
-    assert!(offset_of!(Said, tids) == 896 && offset_of!(Said, queue) == 9088);
-    assert!(size_of::<Said>() == 61440);
+    assert!(offset_of!(ProgramPage, allowed) == 16 && offset_of!(ProgramPage, tells) == 144);
+    assert!(offset_of!(ProgramPage, parked) == 256 && offset_of!(ProgramPage, counts) == 384);
+    assert!(offset_of!(ProgramPage, tids) == 896 && offset_of!(ProgramPage, queue) == 9088);
+    assert!(size_of::<ProgramPage>() == 61440);
     assert!(
-        size_of::<Seen>() == 20480
-            && offset_of!(Seen, cpu) == 4096
-            && offset_of!(Seen, thread_blocks) == 12288
+        size_of::<KernelPage>() == 20480
+            && offset_of!(KernelPage, cpu) == 4096
+            && offset_of!(KernelPage, thread_blocks) == 12288
             && size_of::<Cpu>() == size_of::<Moves>()
             && offset_of!(Moves, unblocked) == 4
-            && offset_of!(Seen, blocks) == 8
-            && offset_of!(Seen, rung_ns) == 48
+            && offset_of!(KernelPage, blocks) == 8
+            && offset_of!(KernelPage, rung_ns) == 48
     );
     assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);
 };

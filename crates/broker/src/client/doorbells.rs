@@ -38,12 +38,14 @@ impl Doorbells for RemoteDoorbells {
         let answer = self.ask(&Request::Give(pid), Some(pid))?;
         let process = answer.given.ok_or_else(malformed)?;
         let mut descriptors = answer.descriptors.into_iter();
-        let (Some(said), Some(seen)) = (descriptors.next(), descriptors.next()) else { return Err(malformed()) };
+        let (Some(program_page), Some(kernel_page)) = (descriptors.next(), descriptors.next()) else {
+            return Err(malformed());
+        };
         let bells: Vec<_> = descriptors.collect();
         if bells.len() != BELLS {
             return Err(malformed());
         }
-        Ok(Given { process, said, seen, bells })
+        Ok(Given { process, program_page, kernel_page, bells })
     }
 
     /// Does nothing: the helper prepares the pages of the next process by itself after each answer.

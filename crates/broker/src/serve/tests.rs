@@ -114,7 +114,7 @@ impl Doorbells for Rung {
         self.0[process] = true;
         let nothing = || File::open("/dev/null").unwrap().into();
         let bells = std::iter::repeat_with(nothing).take(BELLS).collect();
-        Ok(Given { process: process as u32, said: nothing(), seen: nothing(), bells })
+        Ok(Given { process: process as u32, program_page: nothing(), kernel_page: nothing(), bells })
     }
 
     fn prepare(&mut self) -> Result<(), WatchError> {

@@ -108,12 +108,12 @@ fn connect(library: &Library) {
             return standbys::say(format!("cox: no overlap: cannot set up the connection to cox: {why}\n").as_bytes());
         }
     };
-    let counts = &umt_client::said().counts.0;
+    let counts = &umt_client::program_page().counts.0;
     let is_noticed = || match session.how {
         How::Sentinels => true,
         How::Records | How::Leader => umt_client::enlist(),
         // BPF may not recognise our threads when they block, so this is tested.
-        How::Bpf => umt_client::enlist() && umt_client::seen().is_some_and(umt_client::has_blocked),
+        How::Bpf => umt_client::enlist() && umt_client::kernel_page().is_some_and(umt_client::has_blocked),
     };
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)

@@ -22,7 +22,7 @@ use tasks::helping::Helper;
 use umt_client::bell::{Bell, Woken};
 use umt_client::connect::Session;
 use umt_client::slices::{self, Manners};
-use umt_client::{seen, standby};
+use umt_client::{kernel_page, standby};
 use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
 
 use super::teams;
@@ -80,7 +80,7 @@ fn make_or_count(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut
 
 /// Counts a thread that could not be created. `why` is the error (errno), or `None` if the process has the largest number of standbys already.
 fn count_failed(why: Option<c_int>) {
-    let counts = &umt_client::said().counts.0;
+    let counts = &umt_client::program_page().counts.0;
     match why {
         Some(error) => counts.error.store(error.unsigned_abs().into(), Ordering::Relaxed),
         None => _ = counts.at_limit.fetch_add(1, Ordering::Relaxed),
@@ -90,7 +90,7 @@ fn count_failed(why: Option<c_int>) {
 
 /// Returns the CPUs that this process may use, as it has reported them to the session of cox.
 fn allowed_cpus() -> impl Iterator<Item = usize> {
-    let words = umt_client::said().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
+    let words = umt_client::program_page().allowed.iter().map(|word| word.load(Ordering::Relaxed)).enumerate();
     words.flat_map(|(at, word)| (0..64).filter(move |bit| word >> bit & 1 != 0).map(move |bit| at * 64 + bit))
 }
 
@@ -123,7 +123,7 @@ fn make() {
         count_failed(why);
         alarm();
     } else {
-        umt_client::said().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
+        umt_client::program_page().counts.0.standbys.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -224,7 +224,7 @@ impl Helper for Helped<'_> {
 
     fn has_run(&mut self) -> bool {
         self.ran += 1;
-        umt_client::said().counts.0.ran.fetch_add(1, Ordering::Relaxed);
+        umt_client::program_page().counts.0.ran.fetch_add(1, Ordering::Relaxed);
         let has_blocked = self.blocks() != self.before;
         if let Some(manners) = self.manners.as_mut().filter(|_| has_blocked) {
             manners.has_blocked();
@@ -239,7 +239,7 @@ impl Helped<'_> {
     }
 
     fn count(&self) {
-        let counts = &umt_client::said().counts.0;
+        let counts = &umt_client::program_page().counts.0;
         if self.is_crowded {
             counts.surrendered.fetch_add(1, Ordering::Relaxed);
         } else if self.ran == 0 {
@@ -275,7 +275,7 @@ pub fn say(line: &[u8]) {
 
 /// Records the time from BPF's ring of the doorbell `bell` to the start of the first task that the woken standby runs.
 fn heard(bell: u32) {
-    let Some(kernel_page) = seen() else { return };
+    let Some(kernel_page) = kernel_page() else { return };
     let rung_ns = kernel_page.rung_ns[bell as usize].load(Ordering::Relaxed);
     // BPF has not rung this doorbell since the last recorded delay, so a thread of the program has rung it.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
@@ -283,7 +283,7 @@ fn heard(bell: u32) {
     }
     let delay_ns = umt_client::now_ns().saturating_sub(rung_ns);
     let class = ((delay_ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
-    umt_client::said().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
+    umt_client::program_page().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
 }
 
 /// Locks the list of free doorbells.
@@ -312,7 +312,7 @@ fn wait_for_bell() -> Bell {
 /// Makes sure that a standby is parked at a doorbell. If none is parked and a doorbell is free, wakes a dormant standby (one that sleeps without a
 /// doorbell) or creates a standby. If one is parked, does nothing, because waking a dormant standby costs as much as ringing a doorbell.
 fn see_to_it_that_one_is_parked() {
-    if umt_client::said().parked.0.load(Ordering::Acquire) != 0 {
+    if umt_client::program_page().parked.0.load(Ordering::Acquire) != 0 {
         return;
     }
     let free = hold();

@@ -9,20 +9,20 @@ use super::*;
 const CPUS: usize = 40;
 
 /// Returns a session with no process at its other end, and its kernel page.
-fn bells() -> (Bells, &'static Seen) {
+fn bells() -> (Bells, &'static KernelPage) {
     // SAFETY: makes a descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)) };
     let bells = (0..BELLS as u32).map(|number| Bell::new(number, None).unwrap()).collect();
     // SAFETY: numbers, which may be zero.
-    let seen: &Seen = Box::leak(unsafe { Box::<Seen>::new_zeroed().assume_init() });
-    (Bells::new(Session { socket, bells, how: How::Bpf }, seen, CPUS), seen)
+    let kernel_page: &KernelPage = Box::leak(unsafe { Box::<KernelPage>::new_zeroed().assume_init() });
+    (Bells::new(Session { socket, bells, how: How::Bpf }, kernel_page, CPUS), kernel_page)
 }
 
 impl Bells {
     /// Does what BPF does when a thread blocks.
-    fn blocks_on(&self, seen: &Seen, cpu: usize) {
-        let Moves { blocked, unblocked } = seen.cpu[cpu].moves();
-        seen.cpu[cpu].0.store(u64::from(blocked + 1) | u64::from(unblocked) << 32, Ordering::Release);
+    fn blocks_on(&self, kernel_page: &KernelPage, cpu: usize) {
+        let Moves { blocked, unblocked } = kernel_page.cpu[cpu].moves();
+        kernel_page.cpu[cpu].0.store(u64::from(blocked + 1) | u64::from(unblocked) << 32, Ordering::Release);
         self.bell(cpu).raise();
         self.raised[cpu % BELLS].store(true, Ordering::Release);
     }
@@ -40,10 +40,10 @@ fn is_readable(fd: RawFd) -> bool {
 
 #[test]
 fn who_reads_a_cpu_leaves_its_ring_to_those_that_share_the_bell() {
-    let (bells, seen) = bells();
+    let (bells, kernel_page) = bells();
     let [one, other, third] = [1, 1 + BELLS, 1 + 2 * BELLS].map(|cpu| bells.descriptor(Of::Cpu(cpu)).unwrap());
-    bells.blocks_on(seen, 1);
-    bells.blocks_on(seen, 1 + BELLS);
+    bells.blocks_on(kernel_page, 1);
+    bells.blocks_on(kernel_page, 1 + BELLS);
     assert!(is_readable(one) && is_readable(other) && is_readable(third));
     assert_eq!(bells.told(1), 1);
     assert!(is_readable(other), "what is not read is not lost");
@@ -53,9 +53,9 @@ fn who_reads_a_cpu_leaves_its_ring_to_those_that_share_the_bell() {
 
 #[test]
 fn cpus_that_nobody_polls_for_ring_nobody() {
-    let (bells, seen) = bells();
+    let (bells, kernel_page) = bells();
     let one = bells.descriptor(Of::Cpu(1)).unwrap();
-    bells.blocks_on(seen, 1 + BELLS);
+    bells.blocks_on(kernel_page, 1 + BELLS);
     assert_eq!(bells.told(1), 0);
     assert!(!is_readable(one));
     let any = bells.descriptor(Of::Any).unwrap();
@@ -67,12 +67,12 @@ fn cpus_that_nobody_polls_for_ring_nobody() {
 
 #[test]
 fn counters_wrap_around() {
-    let (bells, seen) = bells();
-    for word in [&seen.cpu[0], &bells.told[0]] {
+    let (bells, kernel_page) = bells();
+    for word in [&kernel_page.cpu[0], &bells.told[0]] {
         word.0.store(u64::from(u32::MAX - 1) | u64::from(u32::MAX) << 32, Ordering::Relaxed);
     }
     assert_eq!(bells.ready(0), 1);
-    seen.cpu[0].0.store(1 | 3 << 32, Ordering::Relaxed);
+    kernel_page.cpu[0].0.store(1 | 3 << 32, Ordering::Relaxed);
     assert_eq!(bells.read(0).unwrap(), Some(Counts { blocked: 3, unblocked: 4, lost: 0 }));
     assert_eq!((bells.read(0).unwrap(), bells.ready(0)), (None, 2));
 }

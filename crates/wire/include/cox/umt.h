@@ -45,7 +45,7 @@ struct cox_umt_queue {
 	__u64 pad2[15];
 };
 
-struct cox_umt_said {
+struct cox_program_page {
 	__u32 version;		 /* COX_UMT_VERSION; BPF ignores a page with another value */
 	__u32 cpus;		 /* number of CPUs that the process may use; with more runnable threads, these CPUs are oversubscribed */
 	__u32 queues;		 /* number of queues in use, from the first one on */
@@ -92,7 +92,7 @@ struct cox_umt_cpu {
 	__u32 unblocked;
 };
 
-struct cox_umt_seen {
+struct cox_kernel_page {
 	__s32 runnable;	  /* tracked threads that are not blocked */
 	__u32 pad1;
 	__u64 blocks;	  /* voluntary blocks of tracked threads */
@@ -114,17 +114,17 @@ static inline __u32 cox_umt_place(__u32 tid, __u32 n)
 
 #ifndef __cplusplus
 _Static_assert(sizeof(struct cox_umt_queue) == 256, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, tells) == 144, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, parked) == 256, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, standbys) == 384, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, tids) == 896, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_said, queue) == 9088, "mirror in umt.rs");
-_Static_assert(sizeof(struct cox_umt_said) == 61440, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_seen, rung_ns) == 48, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_seen, cpu) == 4096, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_program_page, tells) == 144, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_program_page, parked) == 256, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_program_page, standbys) == 384, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_program_page, tids) == 896, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_program_page, queue) == 9088, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_program_page) == 61440, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_kernel_page, rung_ns) == 48, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_kernel_page, cpu) == 4096, "mirror in umt.rs");
 _Static_assert(sizeof(struct cox_umt_cpu) == 8, "mirror in umt.rs");
-_Static_assert(__builtin_offsetof(struct cox_umt_seen, thread_blocks) == 12288, "mirror in umt.rs");
-_Static_assert(sizeof(struct cox_umt_seen) == 20480, "mirror in umt.rs");
+_Static_assert(__builtin_offsetof(struct cox_kernel_page, thread_blocks) == 12288, "mirror in umt.rs");
+_Static_assert(sizeof(struct cox_kernel_page) == 20480, "mirror in umt.rs");
 #endif
 
 #endif

@@ -41,7 +41,7 @@ struct said_page {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(struct cox_umt_said));
+	__uint(value_size, sizeof(struct cox_program_page));
 };
 
 /* The kernel page of a process, which only these programs write. It is frozen when it is created, so user space can only read it. */
@@ -50,7 +50,7 @@ struct seen_page {
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(key_size, sizeof(u32));
-	__uint(value_size, sizeof(struct cox_umt_seen));
+	__uint(value_size, sizeof(struct cox_kernel_page));
 };
 
 struct {
@@ -85,20 +85,20 @@ COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 }
 
 /* Returns the program page of a process. Returns NULL also if the process has no page yet, or a page of another layout. */
-COX_INLINE struct cox_umt_said *said_by(u32 process)
+COX_INLINE struct cox_program_page *said_by(u32 process)
 {
-	struct cox_umt_said *said;
+	struct cox_program_page *program;
 	u32 only = 0;
 	void *page;
 
 	if (!has_overlap)
 		return NULL;
 	page = bpf_map_lookup_elem(&program_pages, &process);
-	said = page ? bpf_map_lookup_elem(page, &only) : NULL;
-	return said && said->version == COX_UMT_VERSION ? said : NULL;
+	program = page ? bpf_map_lookup_elem(page, &only) : NULL;
+	return program && program->version == COX_UMT_VERSION ? program : NULL;
 }
 
-COX_INLINE struct cox_umt_seen *seen_by(u32 process)
+COX_INLINE struct cox_kernel_page *seen_by(u32 process)
 {
 	u32 only = 0;
 	void *page;
@@ -109,23 +109,23 @@ COX_INLINE struct cox_umt_seen *seen_by(u32 process)
 	return page ? bpf_map_lookup_elem(page, &only) : NULL;
 }
 
-COX_INLINE struct cox_umt_cpu *cpu_of(struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE struct cox_umt_cpu *cpu_of(struct cox_kernel_page *kernel, u32 cpu)
 {
-	return &seen->cpu[cpu & (COX_UMT_CPUS - 1)];
+	return &kernel->cpu[cpu & (COX_UMT_CPUS - 1)];
 }
 
-COX_INLINE s32 ready_on(struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE s32 ready_on(struct cox_kernel_page *kernel, u32 cpu)
 {
-	return (s32)(cpu_of(seen, cpu)->unblocked - cpu_of(seen, cpu)->blocked);
+	return (s32)(cpu_of(kernel, cpu)->unblocked - cpu_of(kernel, cpu)->blocked);
 }
 
 /* --- doorbells --------------------------------------------------------------------------------- */
 
 /* Returns whether one of the first `used` queues has a task. */
-COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
+COX_INLINE bool has_ready(struct cox_program_page *program, u32 used)
 {
 	for (u32 i = 0; i < COX_UMT_QUEUES && i < used; i++)
-		if (said->queue[i].begin < said->queue[i].end)
+		if (program->queue[i].begin < program->queue[i].end)
 			return true;
 	return false;
 }
@@ -137,34 +137,34 @@ COX_INLINE bool has_ready(struct cox_umt_said *said, u32 used)
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
-	struct cox_umt_said *said = said_by(process);
-	struct cox_umt_seen *seen = seen_by(process);
+	struct cox_program_page *program = said_by(process);
+	struct cox_kernel_page *kernel = seen_by(process);
 	u32 at, key;
 	u64 now;
 	void *bell;
 
-	if (!said || !seen || process >= COX_UMT_PROCESSES || over[process])
+	if (!program || !kernel || process >= COX_UMT_PROCESSES || over[process])
 		return 0;
-	if (ready_on(seen, cpu) > 0 && seen->runnable >= (s32)said->cpus)
+	if (ready_on(kernel, cpu) > 0 && kernel->runnable >= (s32)program->cpus)
 		return 0;
-	if (!has_ready(said, used))
+	if (!has_ready(program, used))
 		return 0;
 	/* Always prefers the doorbell with the lowest number: the memory of that standby is in the caches, and the others sleep on. */
 	for (at = 0; at < COX_UMT_BELLS; at++) {
 		u64 bit = 1ull << at;
 
-		if (!(said->parked & bit) || !(__sync_fetch_and_and(&said->parked, ~bit) & bit))
+		if (!(program->parked & bit) || !(__sync_fetch_and_and(&program->parked, ~bit) & bit))
 			continue;
 		now = bpf_ktime_get_ns();
-		seen->rung_ns[at] = now;
-		__sync_fetch_and_add(&seen->rings, 1);
+		kernel->rung_ns[at] = now;
+		__sync_fetch_and_add(&kernel->rings, 1);
 		key = process * COX_UMT_BELLS + at;
 		bell = bpf_map_lookup_elem(&bells, &key);
 		if (bell)
 			bpf_ringbuf_output(bell, &now, sizeof(now), BPF_RB_FORCE_WAKEUP);
 		return 1;
 	}
-	__sync_fetch_and_add(&seen->no_standby, 1);
+	__sync_fetch_and_add(&kernel->no_standby, 1);
 	return 0;
 }
 
@@ -176,18 +176,18 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
  */
 __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 {
-	struct cox_umt_said *said = said_by(process);
-	struct cox_umt_seen *seen = seen_by(process);
+	struct cox_program_page *program = said_by(process);
+	struct cox_kernel_page *kernel = seen_by(process);
 	u32 key = process * COX_UMT_BELLS + cpu % COX_UMT_BELLS;
 	u64 now;
 	void *bell;
 
-	if (!said || !seen)
+	if (!program || !kernel)
 		return 0;
 	/* If several threads leave a CPU at the same time, the last one finds that none is left, because each counts itself before it looks. */
-	if (what == COX_UMT_TELL_BLOCKS && ready_on(seen, cpu) <= 0)
+	if (what == COX_UMT_TELL_BLOCKS && ready_on(kernel, cpu) <= 0)
 		what |= COX_UMT_TELL_IDLE;
-	bell = said->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
+	bell = program->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
 	now = bpf_ktime_get_ns();
 	/* If the ring buffer is full, its reader is not woken. That is right: an earlier entry, which it has not read yet, has woken it. */
 	if (bell)
@@ -195,43 +195,43 @@ __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 	return 0;
 }
 
-COX_INLINE void blocks_on(u32 process, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE void blocks_on(u32 process, struct cox_program_page *program, struct cox_kernel_page *kernel, u32 cpu)
 {
-	__sync_fetch_and_add(&cpu_of(seen, cpu)->blocked, 1);
-	if (said->tells)
+	__sync_fetch_and_add(&cpu_of(kernel, cpu)->blocked, 1);
+	if (program->tells)
 		tell(process, cpu, COX_UMT_TELL_BLOCKS);
 }
 
-COX_INLINE void unblocks_on(u32 process, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE void unblocks_on(u32 process, struct cox_program_page *program, struct cox_kernel_page *kernel, u32 cpu)
 {
-	__sync_fetch_and_add(&cpu_of(seen, cpu)->unblocked, 1);
-	if (said->tells)
+	__sync_fetch_and_add(&cpu_of(kernel, cpu)->unblocked, 1);
+	if (program->tells)
 		tell(process, cpu, COX_UMT_TELL_UNBLOCKS);
 }
 
-COX_INLINE void stops(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+COX_INLINE void stops(struct cox_monitored *m, struct cox_program_page *program, struct cox_kernel_page *kernel)
 {
 	m->runs = false;
-	__sync_fetch_and_add(&seen->runnable, -1);
-	blocks_on(m->process - 1, said, seen, m->cpu);
+	__sync_fetch_and_add(&kernel->runnable, -1);
+	blocks_on(m->process - 1, program, kernel, m->cpu);
 }
 
-COX_INLINE void starts(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen)
+COX_INLINE void starts(struct cox_monitored *m, struct cox_program_page *program, struct cox_kernel_page *kernel)
 {
 	m->runs = true;
-	__sync_fetch_and_add(&seen->runnable, 1);
-	unblocks_on(m->process - 1, said, seen, m->cpu);
+	__sync_fetch_and_add(&kernel->runnable, 1);
+	unblocks_on(m->process - 1, program, kernel, m->cpu);
 }
 
-COX_INLINE void is_on(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, u32 cpu)
+COX_INLINE void is_on(struct cox_monitored *m, struct cox_program_page *program, struct cox_kernel_page *kernel, u32 cpu)
 {
 	u32 before = m->cpu;
 
 	m->cpu = cpu;
 	if (before == cpu || !m->runs)
 		return;
-	unblocks_on(m->process - 1, said, seen, cpu);
-	blocks_on(m->process - 1, said, seen, before);
+	unblocks_on(m->process - 1, program, kernel, cpu);
+	blocks_on(m->process - 1, program, kernel, before);
 }
 
 /* --- threads come and go ----------------------------------------------------------------------- */
@@ -255,11 +255,11 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 /* Stops tracking the thread until its process asks again. No standby thread is woken in its place. */
 COX_INLINE void let_go(struct cox_monitored *m)
 {
-	struct cox_umt_said *said = said_by(m->process - 1);
-	struct cox_umt_seen *seen = seen_by(m->process - 1);
+	struct cox_program_page *program = said_by(m->process - 1);
+	struct cox_kernel_page *kernel = seen_by(m->process - 1);
 
-	if (said && seen && m->counts && m->runs)
-		stops(m, said, seen);
+	if (program && kernel && m->counts && m->runs)
+		stops(m, program, kernel);
 	m->counts = false;
 	m->process = 0;
 }
@@ -285,10 +285,10 @@ COX_INLINE void overlap_exec(struct cox_thread *thread)
 /* --- threads block and unblock ------------------------------------------------------------------ */
 
 /* Returns whether this thread is in its process's list of threads to count. Searches the list only if it has changed. */
-COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct cox_umt_said *said,
-		       struct cox_umt_seen *seen)
+COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct cox_program_page *program,
+		       struct cox_kernel_page *kernel)
 {
-	u32 generation = said->generation;
+	u32 generation = program->generation;
 	bool listed = false;
 	u32 tid, place;
 
@@ -298,26 +298,26 @@ COX_INLINE bool counts(struct cox_monitored *m, struct task_struct *p, struct co
 	tid = inner_tid_of(p);
 	for (u32 n = 0; n < COX_UMT_PROBES; n++) {
 		place = cox_umt_place(tid, n);
-		if (said->tids[place] != tid)
+		if (program->tids[place] != tid)
 			continue;
 		m->place = place;
 		listed = true;
 	}
 	m->looked = generation;
 	if (listed && !m->counts)
-		starts(m, said, seen);
+		starts(m, program, kernel);
 	else if (!listed && m->counts && m->runs)
-		stops(m, said, seen);
+		stops(m, program, kernel);
 	m->counts = listed;
 	return listed;
 }
 
-COX_INLINE void runs_again(struct cox_monitored *m, struct cox_umt_said *said, struct cox_umt_seen *seen, bool corrected)
+COX_INLINE void runs_again(struct cox_monitored *m, struct cox_program_page *program, struct cox_kernel_page *kernel, bool corrected)
 {
-	starts(m, said, seen);
-	__sync_fetch_and_add(&seen->unblocks, 1);
+	starts(m, program, kernel);
+	__sync_fetch_and_add(&kernel->unblocks, 1);
 	if (corrected)
-		__sync_fetch_and_add(&seen->corrected, 1);
+		__sync_fetch_and_add(&kernel->corrected, 1);
 }
 
 /*
@@ -327,64 +327,64 @@ COX_INLINE void runs_again(struct cox_monitored *m, struct cox_umt_said *said, s
 COX_INLINE void overlap_wakeup(struct cox_thread *thread)
 {
 	struct cox_monitored *m = monitored_in(thread);
-	struct cox_umt_said *said;
-	struct cox_umt_seen *seen;
+	struct cox_program_page *program;
+	struct cox_kernel_page *kernel;
 
 	if (!processes || !m || !m->counts || m->runs)
 		return;
-	said = said_by(m->process - 1);
-	seen = seen_by(m->process - 1);
-	if (said && seen)
-		runs_again(m, said, seen, false);
+	program = said_by(m->process - 1);
+	kernel = seen_by(m->process - 1);
+	if (program && kernel)
+		runs_again(m, program, kernel, false);
 }
 
 COX_INLINE void overlap_migrate(struct cox_thread *thread, u32 to)
 {
 	struct cox_monitored *m = monitored_in(thread);
-	struct cox_umt_said *said;
-	struct cox_umt_seen *seen;
+	struct cox_program_page *program;
+	struct cox_kernel_page *kernel;
 
 	if (!processes || !m || !m->counts)
 		return;
-	said = said_by(m->process - 1);
-	seen = seen_by(m->process - 1);
-	if (said && seen)
-		is_on(m, said, seen, to);
+	program = said_by(m->process - 1);
+	kernel = seen_by(m->process - 1);
+	if (program && kernel)
+		is_on(m, program, kernel, to);
 }
 
 /* Called when a thread of a process that has asked for doorbells leaves its CPU. */
 COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, bool preempt, u32 cpu)
 {
-	struct cox_umt_said *said = said_by(m->process - 1);
-	struct cox_umt_seen *seen = seen_by(m->process - 1);
+	struct cox_program_page *program = said_by(m->process - 1);
+	struct cox_kernel_page *kernel = seen_by(m->process - 1);
 	u32 state = prev->__state;
 
-	if (!said || !seen)
+	if (!program || !kernel)
 		return;
-	is_on(m, said, seen, cpu);
-	if (!counts(m, prev, said, seen))
+	is_on(m, program, kernel, cpu);
+	if (!counts(m, prev, program, kernel))
 		return;
 	/*
 	 * The tracepoints do not report every switch (ARCHITECTURE.md), nor wake-ups during a switch that they do not report. So the switch-in of
 	 * this thread was not seen.
 	 */
 	if (!m->runs)
-		runs_again(m, said, seen, true);
+		runs_again(m, program, kernel, true);
 	if (preempt || !state)
 		return;
-	stops(m, said, seen);
+	stops(m, program, kernel);
 	if (state & TASK_DEAD) {
 		m->counts = false;
 	} else {
-		__sync_fetch_and_add(&seen->blocks, 1);
+		__sync_fetch_and_add(&kernel->blocks, 1);
 		/* Not an atomic operation: written only here, on the CPU that the thread leaves. */
-		seen->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
+		kernel->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
 	/*
 	 * Wakes a standby thread even if a thread of another program gets the CPU, because the standby can use the blocked thread's share of this
 	 * CPU.
 	 */
-	ring(m->process - 1, cpu, said->queues);
+	ring(m->process - 1, cpu, program->queues);
 }
 
 /*
@@ -394,11 +394,11 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
  */
 __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 {
-	struct cox_umt_said *said = said_by(process);
-	u32 used = said ? said->queues : 0;
+	struct cox_program_page *program = said_by(process);
+	u32 used = program ? program->queues : 0;
 
-	if (!said || process >= COX_UMT_PROCESSES || over[process] ||
-	    !(said->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1))
+	if (!program || process >= COX_UMT_PROCESSES || over[process] ||
+	    !(program->allowed[cpu >> 6 & (COX_UMT_CPU_WORDS - 1)] >> (cpu & 63) & 1))
 		return 0;
 	if (used > COX_UMT_QUEUES)
 		used = COX_UMT_QUEUES;
@@ -438,13 +438,13 @@ COX_INLINE void overlap_switch(bool preempt, struct task_struct *prev, struct ta
 		return;
 	/* A thread that runs is not blocked, even if its wake-up was not seen. */
 	if (in && in->counts) {
-		struct cox_umt_said *said = said_by(in->process - 1);
-		struct cox_umt_seen *seen = seen_by(in->process - 1);
+		struct cox_program_page *program = said_by(in->process - 1);
+		struct cox_kernel_page *kernel = seen_by(in->process - 1);
 
-		if (said && seen) {
-			is_on(in, said, seen, cpu);
+		if (program && kernel) {
+			is_on(in, program, kernel, cpu);
 			if (!in->runs)
-				runs_again(in, said, seen, true);
+				runs_again(in, program, kernel, true);
 		}
 	}
 	/* A thread that has become another user's (setuid(2)) must no longer be observed. */
