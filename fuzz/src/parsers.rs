@@ -9,14 +9,14 @@ use arch::wait_loop::{Callee, WaitLoops};
 use broker::protocol::{self, Request};
 use machine::process::Task;
 use machine::{CpuSet, Root};
-use perfdata::ThreadTable;
+use perfdata::Threads;
 use symbols::elf::{Dynamic, Image};
 use tempfile::TempDir;
 use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
 use trace::paraver::Files;
 use trace::recording::Thread;
 use trace::sorter::Sorter;
-use trace::{Recording, ThreadTable};
+use trace::{Recording, Threads};
 
 /// A parser.
 pub struct Parser {
@@ -42,7 +42,7 @@ pub const PARSERS: &[Parser] = &[
 
 /// Reads perf's files in all modes, and the text of `perf script`.
 fn perf(input: &[u8]) {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     let _ = perfdata::read(&mut Cursor::new(input), &[], |event| {
         threads.take(event, |_| {});
         Ok(())
@@ -74,7 +74,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
     let file = |count| {
         let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
         testkit::trace_events::some(count, 100).into_iter().for_each(|trace_event| sorter.push(trace_event).unwrap());
-        let mut thread_table = ThreadTable::default();
+        let mut thread_table = Threads::default();
         thread_table.threads.insert(100, Thread { name: "heat".into(), process: 100 });
         let recording = Recording {
             start_ns: 900,

@@ -38,7 +38,7 @@ pub use ending::{Cut, Ending};
 pub use error::Error;
 pub use event::{Comm, Event, Kind};
 pub use format::Format;
-pub use threads::ThreadTable;
+pub use threads::Threads;
 
 /// First bytes of a perf file.
 const MAGIC: &[u8; 8] = b"PERFILE2";

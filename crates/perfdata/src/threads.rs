@@ -83,7 +83,7 @@ impl Entry {
 
 /// All threads of a recording.
 #[derive(Clone, Debug, Default)]
-pub struct ThreadTable {
+pub struct Threads {
     by_tid: HashMap<u32, Entry>,
     /// The highest CPU number of all trace events, plus one.
     pub cpus: u32,
@@ -93,7 +93,7 @@ pub struct ThreadTable {
     has_begun: bool,
 }
 
-impl ThreadTable {
+impl Threads {
     /// Returns the thread's name in the kernel's form: 16 bytes, padded with NUL.
     #[must_use]
     pub fn comm(&self, tid: u32, born_ns: u64) -> Comm {

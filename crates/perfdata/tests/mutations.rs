@@ -9,7 +9,7 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use arch::clock::thread_cpu_ns;
-use perfdata::{Format, ThreadTable};
+use perfdata::{Format, Threads};
 use proptest::prelude::*;
 use testkit::memory::{Counting, most, peak_kib};
 use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
@@ -34,7 +34,7 @@ fn originals() -> Vec<Vec<u8>> {
 
 /// Reads it all, and makes trace events of it.
 fn read(bytes: &[u8], known: &[Format]) -> u64 {
-    let (mut threads, mut trace_events) = (ThreadTable::default(), 0);
+    let (mut threads, mut trace_events) = (Threads::default(), 0);
     let _ = perfdata::read(&mut Cursor::new(bytes), known, |event| {
         threads.take(event, |trace_event| trace_events += u64::from(trace_event.what().is_some()));
         Ok(())

@@ -9,7 +9,7 @@ use ledger::Provenance;
 use ledger::accounts::ProgramInfo;
 use ledger::replay::Replay;
 use ledger::trace_events;
-use perfdata::{Ending, ThreadTable};
+use perfdata::{Ending, Threads};
 use report::Document;
 use trace::sorter::Sorter;
 use trace::{Recording, ThreadTable};
@@ -22,7 +22,7 @@ const PLAYED_AT_ONCE: u64 = 4096;
 
 /// An account under construction.
 pub struct Making {
-    threads: ThreadTable,
+    threads: Threads,
     replay: Replay,
     /// Keeps the trace events, if they are wanted.
     sorter: Option<Sorter<TraceEvent>>,
@@ -34,7 +34,7 @@ pub struct Making {
 impl Making {
     /// Creates an empty account. [`Making::stretches`] returns nothing unless `replay` was created by [`Replay::with_stretches`].
     pub fn new(replay: Replay, sorter: Option<Sorter<TraceEvent>>) -> Making {
-        Making { threads: ThreadTable::default(), replay, sorter, window_ns: None, played: 0 }
+        Making { threads: Threads::default(), replay, sorter, window_ns: None, played: 0 }
     }
 
     /// Processes an event. Returns `Ok(true)` if the times of all events so far have been added to the account.

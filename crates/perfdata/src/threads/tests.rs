@@ -12,7 +12,7 @@ fn switch(t_ns: u64, prev: u32, left: Left, next: u32) -> Event {
     at(t_ns, Kind::Switch { prev, prev_comm: name(prev), left, raw: Raw::Other, next, next_comm: name(next) })
 }
 
-fn told(threads: &mut ThreadTable, events: &[Event]) -> Vec<(u64, What)> {
+fn told(threads: &mut Threads, events: &[Event]) -> Vec<(u64, What)> {
     let mut trace_events = Vec::new();
     for event in events {
         threads.take(event, |trace_event| trace_events.push((trace_event.t_ns, trace_event.what().unwrap())));
@@ -21,7 +21,7 @@ fn told(threads: &mut ThreadTable, events: &[Event]) -> Vec<(u64, What)> {
 }
 
 /// The last name of the thread that had this id at that time.
-fn last_name(threads: &ThreadTable, tid: u32, born_ns: u64) -> Option<String> {
+fn last_name(threads: &Threads, tid: u32, born_ns: u64) -> Option<String> {
     Some(threads.comm(tid, born_ns)).filter(|comm| comm[0] != 0).map(|comm| comm_text(&comm))
 }
 
@@ -29,7 +29,7 @@ const BLOCKED: Left = Left::Blocked(None);
 
 #[test]
 fn who_was_there_is_enrolled_at_the_first_event_in_its_process() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     let there = [at(0, Kind::Comm { pid: 7, tid: 8, comm: comm(b"old"), exec: false })];
     assert_eq!(told(&mut threads, &there), []);
     let trace_events = told(&mut threads, &[switch(100, 0, BLOCKED, 8)]);
@@ -43,7 +43,7 @@ fn who_was_there_is_enrolled_at_the_first_event_in_its_process() {
 
 #[test]
 fn a_birth_that_is_told_twice_is_one() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     let x = comm(b"x");
     // Before the scheduler's events, it is one of those that were there.
     let early = at(5, Kind::Fork { pid: 7, parent_pid: 5, tid: 8, parent: 6 });
@@ -65,7 +65,7 @@ fn a_birth_that_is_told_twice_is_one() {
 
 #[test]
 fn an_arrival_that_was_lost_is_found_by_what_was_charged() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     let events = [
         switch(100, 8, BLOCKED, 0),
         at(200, Kind::Waking { tid: 8, comm: comm(b"t8"), is_new: false, by_interrupt: true }),
@@ -97,7 +97,7 @@ fn an_arrival_that_was_lost_is_found_by_what_was_charged() {
 
 #[test]
 fn a_migration_of_a_blocked_thread_was_chosen_by_its_wake_up() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     let kinds = |trace_events: Vec<(u64, What)>| {
         let kind = |(_, what)| if let What::Migration { kind, .. } = what { Some(kind) } else { None };
         trace_events.into_iter().filter_map(kind).collect::<Vec<_>>()
@@ -110,7 +110,7 @@ fn a_migration_of_a_blocked_thread_was_chosen_by_its_wake_up() {
 
 #[test]
 fn an_id_that_is_used_again_has_two_names() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     told(
         &mut threads,
         &[
@@ -131,7 +131,7 @@ fn an_id_that_is_used_again_has_two_names() {
 
 #[test]
 fn lives_stay_in_order_when_one_is_told_late() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     told(&mut threads, &[switch(1, 0, BLOCKED, 6)]);
     // Each ends before the next one is told of: by its birth, or by its first switch.
     let mut live = |t_ns: u64| {
@@ -154,7 +154,7 @@ fn lives_stay_in_order_when_one_is_told_late() {
 #[test]
 fn a_cpu_counts_whatever_was_told_of_it() {
     let on = |cpu: u32, kind: Kind| {
-        let mut threads = ThreadTable::default();
+        let mut threads = Threads::default();
         let trace_events = told(&mut threads, &[switch(1, 0, BLOCKED, 8), Event { cpu, ..at(5, kind) }]);
         (trace_events.len(), threads.cpus)
     };
@@ -166,7 +166,7 @@ fn a_cpu_counts_whatever_was_told_of_it() {
 }
 
 /// CPU time of 2,000 lookups among so many lives.
-fn lookup_ns(threads: &ThreadTable, lives: u64) -> u64 {
+fn lookup_ns(threads: &Threads, lives: u64) -> u64 {
     let once = |_| {
         let begin_ns = arch::clock::thread_cpu_ns();
         for n in 0..2000 {
@@ -180,7 +180,7 @@ fn lookup_ns(threads: &ThreadTable, lives: u64) -> u64 {
 /// Among a hundred times as many, a look at each of the lives takes a hundred times as long.
 #[test]
 fn an_id_that_is_used_again_and_again_is_looked_up_quickly() {
-    let mut threads = ThreadTable::default();
+    let mut threads = Threads::default();
     told(&mut threads, &[switch(1, 0, BLOCKED, 6)]);
     let (some, lives) = (2000, 200_000);
     let mut among_some_ns = 0;
