@@ -16,7 +16,7 @@ use testkit::perf::{SCRIPT, compressed, file_mode, pipe_mode, story};
 use trace::paraver::Files;
 use trace::recording::Thread;
 use trace::sorter::Sorter;
-use trace::{Recording, Threads};
+use trace::{Recording, ThreadTable};
 
 /// A parser.
 pub struct Parser {
@@ -74,7 +74,7 @@ fn session_seeds() -> Vec<Vec<u8>> {
     let file = |count| {
         let mut sorter = Sorter::new(&std::env::temp_dir()).unwrap();
         testkit::trace_events::some(count, 100).into_iter().for_each(|trace_event| sorter.push(trace_event).unwrap());
-        let mut thread_table = Threads::default();
+        let mut thread_table = ThreadTable::default();
         thread_table.threads.insert(100, Thread { name: "heat".into(), process: 100 });
         let recording = Recording {
             start_ns: 900,
