@@ -29,19 +29,19 @@ const LOAD_LIMIT: f64 = 1.2;
 const ALONE_LIMIT: f64 = 1.0;
 
 /// Parts of cox's BPF programs that are loaded at the same time, and the names of their two table columns: for this build, and for the other build.
-struct Held {
+struct LoadedParts {
     parts: &'static str,
     names: [&'static str; 2],
 }
 
-static HELD: [Held; 5] = [
-    Held { parts: "observe", names: ["observed", "other: observed"] },
-    Held { parts: "overlap", names: ["overlap", "other: overlap"] },
-    Held { parts: "observe,overlap", names: ["overlap, observed", "other: overlap, observed"] },
-    Held { parts: "pack", names: ["packing", "other: packing"] },
-    Held { parts: "observe,pack", names: ["packing, observed", "other: packing, observed"] },
+static LOADED_PARTS: [LoadedParts; 5] = [
+    LoadedParts { parts: "observe", names: ["observed", "other: observed"] },
+    LoadedParts { parts: "overlap", names: ["overlap", "other: overlap"] },
+    LoadedParts { parts: "observe,overlap", names: ["overlap, observed", "other: overlap, observed"] },
+    LoadedParts { parts: "pack", names: ["packing", "other: packing"] },
+    LoadedParts { parts: "observe,pack", names: ["packing, observed", "other: packing, observed"] },
 ];
-/// Pairs of indices into [`HELD`]: overlap or packing alone, and the same with the observer in addition.
+/// Pairs of indices into [`LOADED_PARTS`]: overlap or packing alone, and the same with the observer in addition.
 static PAIRS: [(&str, usize, usize); 2] = [("overlap", 1, 2), ("packing", 3, 4)];
 
 /// Time of a round trip of ping-pong, and the time to load the BPF programs.
@@ -57,8 +57,8 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     let rounds = bench.rounds(ROUNDS);
     let own = std::env::current_exe().context("finding cox-bench")?;
     let programs: Vec<PathBuf> = std::iter::once(own).chain(beside.map(Path::to_owned)).collect();
-    let treatments: Vec<Option<(usize, &Held)>> = std::iter::once(None)
-        .chain((0..programs.len()).flat_map(|build| HELD.iter().map(move |held| Some((build, held)))))
+    let treatments: Vec<Option<(usize, &LoadedParts)>> = std::iter::once(None)
+        .chain((0..programs.len()).flat_map(|build| LOADED_PARTS.iter().map(move |held| Some((build, held)))))
         .collect();
     let names = treatments.iter().map(|treatment| treatment.map_or(CONTROL, |(build, held)| held.names[build]));
     let columns: Vec<Column> = names.map(|name| Column { name, impossible: None }).collect();
@@ -72,7 +72,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
         let holder =
             held.map(|(build, held)| Holder::start(&programs[build], held.parts, &game.players)).transpose()?;
         let loaded_ns = holder.as_ref().map_or(0, |holder| holder.loaded_ns) as f64;
-        let measured = game.slice_under(holder.map_or(Active::Nothing, Active::Held), slice)?;
+        let measured = game.slice_under(holder.map_or(Active::Nothing, Active::LoadedParts), slice)?;
         Ok(Measured { wall_ns: measured.wall_ns, loaded_ns })
     })?;
     drop((game, elsewhere));
@@ -85,7 +85,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     if beside.is_some() {
         verdicts.push(alone(&wall));
         verdicts.extend(PAIRS.iter().map(|pair| added(&wall, pair)));
-        verdicts.extend(HELD.iter().map(|held| loaded(&loading, held.names)));
+        verdicts.extend(LOADED_PARTS.iter().map(|held| loaded(&loading, held.names)));
     }
     Ok(Case {
         name: "together",
@@ -101,7 +101,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
 
 /// Returns, for each round, by how much observing lengthens a round trip in addition to overlap or packing (one pair of [`PAIRS`]).
 fn additions(wall: &Figure, (_, alone, both): &(&str, usize, usize), build: usize) -> Option<Vec<Bracket<f64>>> {
-    let of = |held: usize| wall.brackets(HELD[held].names[build]);
+    let of = |held: usize| wall.brackets(LOADED_PARTS[held].names[build]);
     let pair = of(*alone)?.iter().zip(of(*both)?);
     let bracket = |(alone, both): (&Bracket<f64>, &Bracket<f64>)| Bracket {
         before: alone.added(),
@@ -130,7 +130,7 @@ fn added(wall: &Figure, pair: &(&str, usize, usize)) -> Verdict {
 }
 
 fn alone(wall: &Figure) -> Verdict {
-    let [ours, other] = HELD[0].names;
+    let [ours, other] = LOADED_PARTS[0].names;
     let criterion = format!("observing alone adds at most {ALONE_LIMIT} times as much time as in the other build");
     let both = wall.brackets(ours).zip(wall.brackets(other));
     judged(criterion, both.map(|(ours, other)| (ours.to_vec(), other.to_vec())), ALONE_LIMIT)
@@ -165,7 +165,7 @@ mod tests {
 
     /// A round trip of so many ns with each of the parts, by build.
     fn figure(ns: [[f64; 5]; 2]) -> Figure {
-        let names = (0..2).flat_map(|build| HELD.iter().map(move |held| held.names[build]));
+        let names = (0..2).flat_map(|build| LOADED_PARTS.iter().map(move |held| held.names[build]));
         let columns: Vec<Column> = names.map(|name| Column { name, impossible: None }).collect();
         let bracket = |treated: &f64| vec![Bracket { before: 2000.0, treated: *treated, after: 2000.0 }; 9];
         let treated = ns.iter().flatten().map(bracket).collect();

@@ -84,10 +84,10 @@ impl Caller {
     ///
     /// # Errors
     /// The reason why the threads may not be observed.
-    pub fn hold(&self, pid: u32) -> Result<Held, String> {
-        let held = Held::open(pid).map_err(unheld)?;
+    pub fn hold(&self, pid: u32) -> Result<Pidfd, String> {
+        let pidfd = Pidfd::open(pid).map_err(not_opened)?;
         self.may_observe(pid)?;
-        held.lives().map(|()| held)
+        pidfd.lives().map(|()| pidfd)
     }
 }
 
@@ -97,22 +97,22 @@ fn unread(is_gone: bool, why: &dyn std::fmt::Display) -> String {
 }
 
 /// Returns the message for a process for which no pidfd could be opened.
-pub(crate) fn unheld(error: Errno) -> String {
+pub(crate) fn not_opened(error: Errno) -> String {
     unread(error == Errno::SRCH, &format!("pidfd_open: {error}"))
 }
 
 /// A process, held by a pidfd so that a later process with the same id is not mistaken for it.
 #[derive(Debug)]
-pub struct Held(OwnedFd);
+pub struct Pidfd(OwnedFd);
 
-impl Held {
+impl Pidfd {
     /// Opens a pidfd of a process.
     ///
     /// # Errors
     /// `ESRCH` when the process does not exist; other errors when no more processes can be held.
-    pub fn open(pid: u32) -> Result<Held, Errno> {
+    pub fn open(pid: u32) -> Result<Pidfd, Errno> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        pidfd_open(pid, PidfdFlags::empty()).map(Held)
+        pidfd_open(pid, PidfdFlags::empty()).map(Pidfd)
     }
 
     /// Checks that the process has not ended.
@@ -167,11 +167,11 @@ mod tests {
     fn a_process_is_held_until_it_has_ended() {
         let own = Caller { uid: getuid().as_raw(), all: false };
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let held = own.hold(child.id()).unwrap();
-        assert!(!held.has_ended());
+        let pidfd = own.hold(child.id()).unwrap();
+        assert!(!pidfd.has_ended());
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert!(held.has_ended());
+        assert!(pidfd.has_ended());
         assert!(own.hold(child.id()).unwrap_err().contains("no such process"));
         for nobody in [0, u32::MAX] {
             assert!(Caller { uid: 5, all: true }.hold(nobody).unwrap_err().contains("no such process"));

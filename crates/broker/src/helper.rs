@@ -15,7 +15,7 @@ use watch::{BpfObserver, Settings, WatchError};
 use wire::latency::MAX_PROGRAMS;
 use wire::umt::PROCESSES;
 
-use crate::caller::{Caller, Held};
+use crate::caller::{Caller, Pidfd};
 use crate::confine;
 use crate::protocol::{MAX_REQUEST, Reply, Wanted};
 use crate::serve::{Dialogue, Source, Table, World};
@@ -68,7 +68,7 @@ impl World for Kernel {
         self.caller.may_observe(pid)
     }
 
-    fn hold(&self, pid: u32) -> Result<Held, String> {
+    fn hold(&self, pid: u32) -> Result<Pidfd, String> {
         self.caller.hold(pid)
     }
 }

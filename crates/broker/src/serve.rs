@@ -13,7 +13,7 @@ use watch::umt::Doorbells;
 use watch::{BpfObserver, Intake, Observer, WatchError};
 use wire::{Clock, Record};
 
-use crate::caller::Held;
+use crate::caller::Pidfd;
 use crate::protocol::{
     LAYOUT, Malformed, NameRow, PairRow, Part, PreemptorRow, Reply, Request, Summary, VERSION, Wanted, Why, data,
 };
@@ -77,7 +77,7 @@ pub trait World {
     ///
     /// # Errors
     /// The reason why the threads may not be observed.
-    fn hold(&self, pid: u32) -> Result<Held, String>;
+    fn hold(&self, pid: u32) -> Result<Pidfd, String>;
 }
 
 /// The state of the conversation.

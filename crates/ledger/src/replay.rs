@@ -25,13 +25,13 @@
 //! If a backend has no wakings, `blocked` includes the wake delay; `wakeups` still counts the ends of blocks.
 
 mod cpus;
-mod held;
+mod sort_buffer;
 
 use std::collections::BTreeSet;
 
 use cpus::Cpus;
 use foldhash::HashMap;
-use held::Held;
+use sort_buffer::SortBuffer;
 use wire::cells::Levels;
 use wire::layout::EXECED;
 use wire::{CPU_SLOTS, Cause, Clock, Event, EventKind, Interval, LatencyCount, Left, Pair, PairSum, State};
@@ -103,7 +103,7 @@ impl Thread {
 /// Converts events into clocks; see the module's header.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
-    held: Held,
+    sort_buffer: SortBuffer,
     arrivals: u64,
     present: HashMap<u32, Thread>,
     past: Vec<Thread>,
@@ -150,17 +150,17 @@ impl Replay {
 
     /// Takes an event.
     pub fn push(&mut self, event: Event) {
-        self.held.push(event);
+        self.sort_buffer.push(event);
         self.arrivals += 1;
     }
 
     /// Applies all events before `until_ns`; the caller must have pushed them. Calls with an earlier `until_ns` than before do nothing.
     pub fn advance(&mut self, until_ns: u64) {
-        let mut due = self.held.take_until(until_ns);
+        let mut due = self.sort_buffer.take_until(until_ns);
         for event in due.drain(..) {
             self.apply(event);
         }
-        self.held.give_back(due);
+        self.sort_buffer.give_back(due);
     }
 
     /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
@@ -184,7 +184,7 @@ impl Replay {
     /// creation. The clock of a thread that still lived at `end_ns` has a state other than `Dead`.
     pub fn finish(&mut self, end_ns: u64) -> Vec<Clock> {
         self.advance(end_ns.saturating_add(1));
-        self.held.clear();
+        self.sort_buffer.clear();
         self.members.clear();
         let past = std::mem::take(&mut self.past);
         let mut present: Vec<_> = std::mem::take(&mut self.present).into_values().collect();

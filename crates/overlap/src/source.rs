@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use broker::caller::Held;
+use broker::caller::Pidfd;
 use broker::ebpf;
 use outputs::diagnostics::chain;
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ struct Client {
     pages: Option<Pages>,
     since: Instant,
     /// An open handle of the process; or the error of opening it.
-    handle: Result<Held, Errno>,
+    handle: Result<Pidfd, Errno>,
     /// When the client disconnected; `None` while it is connected.
     hung_up: Option<Instant>,
 }
@@ -52,7 +52,7 @@ const LAST_SWITCH: Duration = Duration::from_millis(100);
 
 impl Client {
     fn new(process: u32, pages: Option<Pages>, pid: u32) -> Client {
-        Client { process, pages, since: Instant::now(), handle: Held::open(pid), hung_up: None }
+        Client { process, pages, since: Instant::now(), handle: Pidfd::open(pid), hung_up: None }
     }
 
     /// Returns whether no thread of the process is left.

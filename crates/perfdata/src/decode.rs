@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Event, Kind, comm};
 use crate::format::{Field, Format, States};
 use crate::records::Head;
-use crate::rounds::Told;
+use crate::rounds::Decoded;
 use crate::tracing;
 
 /// Record types (perf_event_open(2)). Types from 64 on are defined by the perf tool.
@@ -169,7 +169,7 @@ impl<'k> Decoder<'k> {
     }
 
     /// Decodes a record. `behind` is the data that follows the record in the file, if its type has such data.
-    pub(crate) fn record(&mut self, head: Head, body: &[u8], behind: &[u8]) -> Result<Option<Told>, Error> {
+    pub(crate) fn record(&mut self, head: Head, body: &[u8], behind: &[u8]) -> Result<Option<Decoded>, Error> {
         if head.kind == LOST {
             add(&mut self.lost, u64_at(body, 8));
         }
@@ -181,15 +181,15 @@ impl<'k> Decoder<'k> {
                     Some(_) => self.ending.events += 1,
                     None => self.ending.skipped += 1,
                 }
-                return Ok(event.map(Told::Event));
+                return Ok(event.map(Decoded::Event));
             }
             // A LOST_SAMPLES record has no time, so it is only counted.
             LOST_SAMPLES if head.flags & BY_FILTER == 0 => add(&mut self.lost_samples, u64_at(body, 0)),
             LOST | COMM | EXIT | FORK => match self.other(head, body).filter(Event::is_possible) {
-                Some(event) => return Ok(Some(Told::Event(event))),
+                Some(event) => return Ok(Some(Decoded::Event(event))),
                 None => self.ending.skipped += 1,
             },
-            FINISHED_ROUND => return Ok(Some(Told::Mark)),
+            FINISHED_ROUND => return Ok(Some(Decoded::Mark)),
             HEADER_ATTR => {
                 let size = u32_at(body, 4).map_or(0, |size| size as usize).min(body.len());
                 let (attr, ids) = body.split_at(size);

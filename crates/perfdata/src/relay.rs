@@ -23,7 +23,7 @@ use crate::ending::{Cut, Ending};
 use crate::error::Error;
 use crate::event::Event;
 use crate::records::Records;
-use crate::rounds::{Rounds, Told};
+use crate::rounds::{Decoded, Rounds};
 
 /// Number of records that the caller reads before it starts a second thread: about 2 MB.
 pub(crate) const AT_FIRST: usize = 16 << 10;
@@ -34,7 +34,7 @@ const BATCH: usize = 4096;
 /// up.
 const UNDER_WAY: usize = 16;
 
-type Batch = Vec<Told>;
+type Batch = Vec<Decoded>;
 
 /// Reads all records and passes their events on, in order. The caller's thread reads the first `alone` records before it starts a second thread.
 pub(crate) fn through(
@@ -60,7 +60,7 @@ fn read(
     records: &mut Records<impl BufRead>,
     decoder: &mut Decoder<'_>,
     most: usize,
-    mut hand_on: impl FnMut(Told) -> io::Result<()>,
+    mut hand_on: impl FnMut(Decoded) -> io::Result<()>,
 ) -> Result<bool, Error> {
     for _ in 0..most {
         let Some(head) = records.next()? else { return Ok(true) };
@@ -76,7 +76,7 @@ fn read(
 fn by_two(
     records: &mut Records<impl BufRead + Send>,
     decoder: &mut Decoder<'_>,
-    mut hand_on: impl FnMut(Told) -> io::Result<()>,
+    mut hand_on: impl FnMut(Decoded) -> io::Result<()>,
 ) -> Result<bool, Error> {
     let (full, filled) = sync_channel::<Batch>(UNDER_WAY);
     let (empty, emptied) = channel::<Batch>();

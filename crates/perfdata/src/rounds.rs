@@ -11,7 +11,7 @@ use crate::event::Event;
 
 /// The content of a decoded record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Told {
+pub(crate) enum Decoded {
     /// A scheduler event.
     Event(Event),
     /// perf's mark: it has emptied all buffers once.
@@ -42,12 +42,12 @@ impl Rounds {
     }
 
     /// Takes the content of a record, and passes on the events whose order is now certain.
-    pub(crate) fn take(&mut self, told: Told, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn take(&mut self, told: Decoded, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         match told {
             // Time 0: perf wrote this event at the start of the recording, about a thread that already existed.
-            Told::Event(event) if event.t_ns == 0 => each(&event),
-            Told::Event(event) => self.push(event, each),
-            Told::Mark => self.mark(each),
+            Decoded::Event(event) if event.t_ns == 0 => each(&event),
+            Decoded::Event(event) => self.push(event, each),
+            Decoded::Mark => self.mark(each),
         }
     }
 

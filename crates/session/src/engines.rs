@@ -267,16 +267,16 @@ mod tests {
     type Log = Rc<RefCell<Vec<String>>>;
 
     /// `a` or `b`: says what happens to it, and fails where it is told to.
-    struct Told<const IS_B: bool> {
+    struct Recorder<const IS_B: bool> {
         fails: &'static str,
         log: Log,
         file: File,
     }
 
-    impl<const IS_B: bool> Told<IS_B> {
+    impl<const IS_B: bool> Recorder<IS_B> {
         fn new(fails: &'static str, log: &Log) -> Self {
             // Always readable.
-            Told { fails, log: Rc::clone(log), file: File::open("/dev/null").unwrap() }
+            Recorder { fails, log: Rc::clone(log), file: File::open("/dev/null").unwrap() }
         }
 
         fn told(&self, what: &str) -> Result<()> {
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    impl<const IS_B: bool> Engine for Told<IS_B> {
+    impl<const IS_B: bool> Engine for Recorder<IS_B> {
         const NAME: &'static str = if IS_B { "b" } else { "a" };
         type Section = &'static str;
         type Command = NoCommand;
@@ -330,8 +330,8 @@ mod tests {
         }
     }
 
-    type A = Told<false>;
-    type B = Told<true>;
+    type A = Recorder<false>;
+    type B = Recorder<true>;
 
     /// Whether there is a section of each, and what went wrong with each.
     type Found = ([bool; 2], [Option<String>; 2]);

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::held::NONE;
+use crate::biased_lock::NONE;
 use crate::nesting::{self, HelperNumber, Level, Number};
 use crate::team::Team;
 use crate::worker::Worker;

@@ -7,7 +7,7 @@ use std::sync::MutexGuard;
 use crate::{icv, pool, sync, threads};
 
 /// Guards of all locks of this crate. While they exist, no other thread holds one of these locks.
-pub struct Held {
+pub struct AllLocks {
     _numbers: sync::MutexGuard<'static, threads::Free>,
     _memory: MutexGuard<'static, [pool::Chains; 2]>,
     _icvs: MutexGuard<'static, ()>,
@@ -15,6 +15,6 @@ pub struct Held {
 
 /// Takes all locks of this crate, before fork(2). Other code that holds one of these locks does not wait for another, so there is no deadlock.
 #[must_use]
-pub fn hold() -> Held {
-    Held { _numbers: threads::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
+pub fn hold() -> AllLocks {
+    AllLocks { _numbers: threads::hold(), _memory: pool::hold(), _icvs: icv::kept::hold() }
 }

@@ -20,6 +20,7 @@
 pub mod around;
 mod asking;
 mod begun;
+mod biased_lock;
 mod blocking;
 pub mod depend;
 mod deque;
@@ -31,7 +32,6 @@ mod frame;
 pub mod fulfilling;
 pub mod group;
 mod groups;
-mod held;
 pub mod helping;
 pub mod icv;
 pub mod making;

@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::asking::{asks, remember};
-use crate::held::NONE;
+use crate::biased_lock::NONE;
 use crate::nesting::Numbers;
 use crate::task::{RANGE, Task, Work};
 use crate::team::{Slot, Team};

@@ -63,7 +63,7 @@ pub struct Task {
     pub(crate) icvs: Pointer,
 
     // Written by the thread that runs the task.
-    pub(crate) own: Own,
+    pub(crate) own: RunnerState,
 
     // Written by other threads.
     pub(crate) others: Others,
@@ -74,7 +74,7 @@ pub struct Task {
 
 /// Fields that the thread running the task writes.
 #[repr(align(64))]
-pub(crate) struct Own {
+pub(crate) struct RunnerState {
     /// Number of the thread that runs the task; [`NOBODY`] while the task waits for its children, or has ended.
     pub slot: AtomicU32,
     /// Number of children that the task's own thread has created since the task last waited, and number of children that have ended on that
@@ -87,7 +87,7 @@ pub(crate) struct Own {
     pub groups: Cell<*const Group>,
 }
 
-impl Own {
+impl RunnerState {
     /// Returns the number of children that the task's own thread has created, minus the number that have ended there, in two's complement.
     #[inline]
     pub fn missing(&self) -> u32 {
@@ -146,7 +146,7 @@ impl Task {
             class: Cell::new(0),
             awaited_by: Cell::new(NOBODY),
             icvs: Pointer::default(),
-            own: Own {
+            own: RunnerState {
                 slot: AtomicU32::new(NOBODY),
                 made: Cell::new(0),
                 ended_here: Cell::new(0),

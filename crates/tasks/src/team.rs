@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 use wire::umt::Apart;
 
 use crate::asking::somebody_asks;
+use crate::biased_lock::BiasedLock;
 use crate::deque::{CAPACITY, Deque};
-use crate::held::Held;
 use crate::icv::kept::OfRegion;
 use crate::nesting::{Common, Nesting};
 pub use crate::queues::HeldQueues;
@@ -38,7 +38,7 @@ pub struct Slot {
     /// While the thread sleeps: the task whose descendants it accepts. Null: it accepts any task.
     sleeps_in: AtomicPtr<Task>,
     pub(crate) deque: Deque<Task>,
-    pub(crate) own: Own,
+    pub(crate) own: SlotState,
     /// The member's implicit task.
     pub(crate) implicit: Task,
 }
@@ -46,7 +46,7 @@ pub struct Slot {
 /// State of the slot's own thread.
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Own {
+pub(crate) struct SlotState {
     /// Number of tasks that the slot's threads have created, and number of tasks that they have ended, since the team was created.
     made: AtomicU64,
     ended: AtomicU64,
@@ -55,7 +55,7 @@ pub(crate) struct Own {
     pub left_at_once: AtomicU32,
     pub was_full: AtomicBool,
     /// Whether a task holds this slot's thread number; see `number`.
-    pub number_is_held: Held,
+    pub number_is_held: BiasedLock,
     /// Number of the barrier at which this member arrived last, plus one.
     came_to: AtomicU64,
 }
@@ -126,7 +126,7 @@ impl Slot {
             thread: AtomicU32::new(NOBODY),
             sleeps_in: AtomicPtr::new(ptr::null_mut()),
             deque: Deque::new(ends.unwrap_or_else(ends_elsewhere)),
-            own: Own::default(),
+            own: SlotState::default(),
             implicit: Task::new(nothing, ptr::null_mut(), ptr::null()),
         }
     }

@@ -11,7 +11,7 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use crate::held::NONE;
+use crate::biased_lock::NONE;
 use crate::icv::kept::{OfWorker, Values, do_tasks_differ};
 use crate::nesting::Nesting;
 use crate::pool::Pool;

@@ -13,4 +13,4 @@ pub mod recording;
 pub mod session;
 pub mod sorter;
 
-pub use recording::{Recording, ThreadTable, Told};
+pub use recording::{Recording, ReplayItem, ThreadTable};

@@ -97,7 +97,7 @@ pub struct Recording {
 
 /// An item of the replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Told<'t> {
+pub enum ReplayItem<'t> {
     /// A trace event.
     TraceEvent(&'t TraceEvent),
     /// A stretch: an interval in which a thread had one state. It ended at or before the current time.
@@ -123,21 +123,24 @@ impl Recording {
     ///
     /// # Errors
     /// Errors of `each`, and failures to read the trace events.
-    pub fn tell<E: From<io::Error>>(&self, mut each: impl FnMut(Told<'_>) -> Result<(), E>) -> Result<Vec<Clock>, E> {
+    pub fn tell<E: From<io::Error>>(
+        &self,
+        mut each: impl FnMut(ReplayItem<'_>) -> Result<(), E>,
+    ) -> Result<Vec<Clock>, E> {
         let mut replay = Replay::with_stretches();
         let mut played = 0;
         self.each(|trace_event| {
-            each(Told::TraceEvent(trace_event))?;
+            each(ReplayItem::TraceEvent(trace_event))?;
             trace_events::events(trace_event, |event| replay.push(event));
             played += 1;
             if played % PLAYED_AT_ONCE != 0 {
                 return Ok(());
             }
             replay.advance(trace_event.t_ns);
-            replay.take_stretches().iter().try_for_each(|stretch| each(Told::Stretch(stretch)))
+            replay.take_stretches().iter().try_for_each(|stretch| each(ReplayItem::Stretch(stretch)))
         })?;
         let clocks = replay.finish(self.end_ns);
-        replay.take_stretches().iter().try_for_each(|stretch| each(Told::Stretch(stretch)))?;
+        replay.take_stretches().iter().try_for_each(|stretch| each(ReplayItem::Stretch(stretch)))?;
         Ok(clocks)
     }
 
@@ -148,8 +151,8 @@ impl Recording {
     /// Errors of `each`, and failures to read the trace events.
     pub fn play<E: From<io::Error>>(&self, mut each: impl FnMut(&Stretch) -> Result<(), E>) -> Result<Vec<Clock>, E> {
         self.tell(|told| match told {
-            Told::Stretch(stretch) => each(stretch),
-            Told::TraceEvent(_) => Ok(()),
+            ReplayItem::Stretch(stretch) => each(stretch),
+            ReplayItem::TraceEvent(_) => Ok(()),
         })
     }
 }
@@ -210,8 +213,8 @@ mod tests {
         let mut trace_events = happened.iter();
         let told = recording.tell(|told| -> io::Result<()> {
             match told {
-                Told::TraceEvent(trace_event) => assert_eq!(Some(trace_event), trace_events.next()),
-                Told::Stretch(stretch) => assert_eq!(Some(stretch), stretches.next()),
+                ReplayItem::TraceEvent(trace_event) => assert_eq!(Some(trace_event), trace_events.next()),
+                ReplayItem::Stretch(stretch) => assert_eq!(Some(stretch), stretches.next()),
             }
             Ok(())
         });

@@ -9,7 +9,7 @@ use wire::umt::{BELLS, CPU_WORDS, Hello, How, KernelPage, MAGIC, ProgramPage, VE
 
 use crate::bell::{Bell, map};
 use crate::descriptors::{ROOM, out_of_the_way, owned};
-use crate::{records, shared, together};
+use crate::{records, shared, wait_set};
 
 /// Maximum number of file descriptors in the session's answer: one for each of the two shared pages and, if BPF rings the doorbells, one for each
 /// doorbell's ring buffer.
@@ -73,7 +73,7 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     say_cpus(program_page);
     program_page.version.store(VERSION, Ordering::Release);
     if how.has_logs() {
-        records::begin().and_then(|()| together::begin(socket.as_raw_fd())).ok_or_else(unmapped)?;
+        records::begin().and_then(|()| wait_set::begin(socket.as_raw_fd())).ok_or_else(unmapped)?;
     }
     shared::begin(program_page, kernel_page, how);
     Ok(Session { socket, bells, how })

@@ -8,7 +8,7 @@ use crate::pages::Pages;
 use crate::protocol::take_any;
 use crate::shared::{is_live, kernel_page, program_page};
 use crate::thread::now_ns;
-use crate::together::{self, Why};
+use crate::wait_set::{self, Why};
 use crate::{bell, records};
 
 /// Period of the paper's scan, milliseconds.
@@ -17,7 +17,7 @@ const SCAN_MS: i32 = 1;
 /// Runs the leader until the session is over.
 pub fn lead() {
     while is_live() {
-        let why = together::sleep(SCAN_MS);
+        let why = wait_set::sleep(SCAN_MS);
         let since_ns = match why {
             Why::Over | Why::Lost => return,
             _ => records::left(),

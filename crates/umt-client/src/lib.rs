@@ -60,7 +60,7 @@ mod shared;
 pub mod slices;
 pub mod standby;
 mod thread;
-mod together;
+mod wait_set;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -102,7 +102,7 @@ pub fn has_put() {
     }
     if let Some(bell) = protocol::announce(&Pages { program_page, kernel_page }) {
         program_page.counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
-        if how == How::Records { together::ring() } else { bell::ring(bell) }
+        if how == How::Records { wait_set::ring() } else { bell::ring(bell) }
     }
 }
 

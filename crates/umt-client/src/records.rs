@@ -35,7 +35,7 @@ use perf_event_open_sys::perf_event_open;
 use crate::descriptors::{out_of_the_way, owned};
 use crate::shared::{has_ready, is_live, kernel_page, program_page, was_ever_live};
 use crate::thread::Errno;
-use crate::together;
+use crate::wait_set;
 
 const PAGE: usize = 4096;
 /// Bytes in the arena for the log of one thread: one page with the kernel's write position, and one page of records.
@@ -155,7 +155,7 @@ pub fn enlist() -> bool {
     };
     RESTS[place as usize].store(0, Ordering::Relaxed);
     USED.fetch_max(place + 1, Ordering::AcqRel);
-    together::watch(log.as_raw_fd());
+    wait_set::watch(log.as_raw_fd());
     OWN.set(Some((place, log.into_raw_fd())));
     true
 }

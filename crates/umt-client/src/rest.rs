@@ -6,7 +6,7 @@ use crate::pages::Pages;
 use crate::protocol::look_before_rest;
 use crate::records::Resting;
 use crate::shared::{kernel_page, program_page};
-use crate::together;
+use crate::wait_set;
 
 /// Calls `sleep` because the thread has no work. Meanwhile the thread counts as neither running nor blocked, and the kernel does not wake a standby
 /// when the sleep begins.
@@ -18,7 +18,7 @@ pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
         && look_before_rest(&Pages { program_page: program_page(), kernel_page }).is_some()
     {
         program_page().counts.0.own_rings.fetch_add(1, Ordering::Relaxed);
-        together::ring();
+        wait_set::ring();
     }
     resting.stop_log();
     let slept = sleep();

@@ -12,7 +12,7 @@ use crate::records;
 use crate::rest::rest;
 use crate::shared::{how, kernel_page, program_page};
 use crate::thread::{now_ns, sleep_ns};
-use crate::together::{self, Why};
+use crate::wait_set::{self, Why};
 
 /// Period at which one of the parked standbys checks whether an event was missed, milliseconds.
 const SCAN_MS: i32 = 100;
@@ -51,7 +51,7 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
     woken
 }
 
-/// Sleeps for [`park`] in sessions with records, where all standbys sleep at one place ([`together`]).
+/// Sleeps for [`park`] in sessions with records, where all standbys sleep at one place ([`wait_set`]).
 fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     let rings = &pages.kernel_page.rings;
     let begins = |since_ns| {
@@ -61,7 +61,7 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     };
     let mut scan = Scan::every(SCAN_BY_RECORDS_MS);
     loop {
-        match together::sleep(scan.time_ms()) {
+        match wait_set::sleep(scan.time_ms()) {
             Why::Called => return Woken::Rung,
             Why::Over => return Woken::Over,
             Why::Lost => return Woken::Lost,

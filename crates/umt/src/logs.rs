@@ -46,7 +46,7 @@ struct State {
     places: Vec<Option<Follower>>,
     tally: Tally,
     /// For each CPU, the counts at the program's last read.
-    told: Vec<Told>,
+    reported: Vec<Reported>,
     /// How often records were overwritten before they were read.
     lost: u32,
     /// The descriptors: one for each CPU, and a last one for all CPUs together.
@@ -62,7 +62,7 @@ struct Follower {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
+struct Reported {
     moves: Moves,
     lost: u32,
 }
@@ -78,7 +78,7 @@ impl Logs {
         let state = State {
             places: (0..PLACES).map(|_| None).collect(),
             tally: Tally::new(cpus),
-            told: vec![Told::default(); cpus],
+            reported: vec![Reported::default(); cpus],
             lost: 0,
             watchers: (0..=cpus).map(|_| None).collect(),
         };
@@ -165,8 +165,8 @@ impl Backend for Logs {
             state.watchers[slot].iter().for_each(Watcher::hush);
         }
         state.follow_all();
-        let now = Told { moves: state.tally.on(cpu), lost: state.lost };
-        let before = std::mem::replace(&mut state.told[cpu], now);
+        let now = Reported { moves: state.tally.on(cpu), lost: state.lost };
+        let before = std::mem::replace(&mut state.reported[cpu], now);
         state.raise();
         let moves = now.moves.since(before.moves);
         Ok((moves != Moves::default()).then(|| Counts {
@@ -210,10 +210,10 @@ impl State {
     /// Makes a descriptor ready if its CPU, or one of its CPUs, has a counted block that the program has not read. Makes the other
     /// descriptors not ready. Unblocks do not matter here, because the kernel does not make a log ready for them either.
     fn raise(&mut self) {
-        let State { tally, told, watchers, .. } = self;
+        let State { tally, reported, watchers, .. } = self;
         let mut any = false;
         for (cpu, watcher) in watchers.iter_mut().enumerate() {
-            let is_new = told.get(cpu).map_or(any, |told| told.moves.blocked != tally.on(cpu).blocked);
+            let is_new = reported.get(cpu).map_or(any, |reported| reported.moves.blocked != tally.on(cpu).blocked);
             any |= is_new;
             watcher.iter_mut().for_each(|watcher| watcher.raise(is_new));
         }

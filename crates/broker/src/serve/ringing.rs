@@ -7,17 +7,17 @@ use watch::WatchError;
 use watch::umt::Doorbells;
 
 use super::{Failure, Send, World};
-use crate::caller::Held;
+use crate::caller::Pidfd;
 use crate::protocol::{Malformed, Reply};
 
 /// The eBPF programs that ring doorbells, and the processes that they serve.
 pub struct Ringing {
     bells: Box<dyn Doorbells>,
     /// Processes that have pages and doorbells, by number.
-    given: BTreeMap<u32, Held>,
+    given: BTreeMap<u32, Pidfd>,
     /// Processes that were refused after eBPF had tagged their threads with the number. The threads may keep the tag
     /// until the process ends, so the number cannot be reused before.
-    refused: Vec<(u32, Held)>,
+    refused: Vec<(u32, Pidfd)>,
 }
 
 impl Ringing {
@@ -28,21 +28,21 @@ impl Ringing {
     /// Sends pages and doorbells for a process that may be observed. cox passes them on to the process, which thereby
     /// learns when its threads block.
     pub(super) fn give(&mut self, pid: u32, world: &dyn World, send: Send<'_>) -> Result<(), Failure> {
-        for (number, _) in self.refused.extract_if(.., |(_, held)| held.has_ended()) {
+        for (number, _) in self.refused.extract_if(.., |(_, pidfd)| pidfd.has_ended()) {
             self.bells.gone(number);
         }
         let no_target = |why| WatchError::NoTarget { pid, why };
-        let held = world.hold(pid).map_err(no_target)?;
+        let pidfd = world.hold(pid).map_err(no_target)?;
         let given = self.bells.give(pid)?;
         // Check again, because the process may meanwhile have executed a program that may not be observed. If it did so
         // before eBPF tracked its threads (`give`), this check finds it. If it does so later, eBPF stops tracking it. The
         // pid may also belong to another process by now; then the counts of that process go to pages that nobody reads.
-        if let Err(why) = world.may_observe(pid).and_then(|()| held.lives()) {
+        if let Err(why) = world.may_observe(pid).and_then(|()| pidfd.lives()) {
             self.bells.over(given.process);
-            self.refused.push((given.process, held));
+            self.refused.push((given.process, pidfd));
             return Err(no_target(why).into());
         }
-        self.given.insert(given.process, held);
+        self.given.insert(given.process, pidfd);
         let descriptors: Vec<BorrowedFd<'_>> = given.descriptors().collect();
         send(&Reply::Given(given.process).encode(), &descriptors)?;
         Ok(())
@@ -50,14 +50,14 @@ impl Ringing {
 
     /// Called when a process with doorbells has closed its connection to cox.
     pub(super) fn over(&mut self, process: u32) -> Result<(), Failure> {
-        self.held(process)?;
+        self.pidfd(process)?;
         self.bells.over(process);
         Ok(())
     }
 
     /// Handles cox's message that a process has ended. The number becomes free only if the process has really ended.
     pub(super) fn gone(&mut self, process: u32) -> Result<(), Failure> {
-        if !self.held(process)?.has_ended() {
+        if !self.pidfd(process)?.has_ended() {
             return Err(WatchError::NoTarget { pid: process, why: "the process has not ended".into() }.into());
         }
         self.given.remove(&process);
@@ -66,7 +66,7 @@ impl Ringing {
     }
 
     /// Returns the process with this number, which cox must have received.
-    fn held(&self, process: u32) -> Result<&Held, Failure> {
+    fn pidfd(&self, process: u32) -> Result<&Pidfd, Failure> {
         self.given.get(&process).ok_or(Failure::Ended(Malformed.into()))
     }
 

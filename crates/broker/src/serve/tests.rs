@@ -152,8 +152,8 @@ impl World for Pretended {
         if pid == 1 { Err("another user's".into()) } else { Ok(()) }
     }
 
-    fn hold(&self, pid: u32) -> Result<Held, String> {
-        self.may_observe(pid).and_then(|()| Held::open(pid).map_err(crate::caller::unheld))
+    fn hold(&self, pid: u32) -> Result<Pidfd, String> {
+        self.may_observe(pid).and_then(|()| Pidfd::open(pid).map_err(crate::caller::not_opened))
     }
 }
 
@@ -327,8 +327,8 @@ impl World for Changing {
         if self.0.load(Ordering::Relaxed) { Err("another user's by now".into()) } else { Ok(()) }
     }
 
-    fn hold(&self, pid: u32) -> Result<Held, String> {
-        self.may_observe(pid).and_then(|()| Held::open(pid).map_err(crate::caller::unheld))
+    fn hold(&self, pid: u32) -> Result<Pidfd, String> {
+        self.may_observe(pid).and_then(|()| Pidfd::open(pid).map_err(crate::caller::not_opened))
     }
 }
 

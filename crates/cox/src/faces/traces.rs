@@ -9,7 +9,7 @@ use ledger::timeline::{Span, Timeline};
 use outputs::Output;
 use report::{Document, html};
 use trace::paraver::{self, Files};
-use trace::{Recording, Told, perfetto, session};
+use trace::{Recording, ReplayItem, perfetto, session};
 
 use crate::cli;
 
@@ -111,8 +111,8 @@ fn timeline(recording: &Recording, document: &Document) -> io::Result<Timeline> 
     let mut timeline = Timeline::new(span, &html::shown(document));
     recording.tell(|told| -> io::Result<()> {
         match told {
-            Told::TraceEvent(trace_event) => timeline.trace_event(trace_event),
-            Told::Stretch(stretch) => timeline.stretch(stretch),
+            ReplayItem::TraceEvent(trace_event) => timeline.trace_event(trace_event),
+            ReplayItem::Stretch(stretch) => timeline.stretch(stretch),
         }
         Ok(())
     })?;

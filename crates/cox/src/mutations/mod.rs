@@ -99,7 +99,7 @@ fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
         let file = make(&mut Random::new(seed));
         // Measure CPU time: a pause of the whole machine must not count.
         let begin_ns = thread_cpu_ns();
-        let told = Told { name, seed };
+        let told = SeedOnPanic { name, seed };
         let (is_read, bytes) = most(|| wanted.report_on(seed, &file, &around));
         std::mem::forget(told);
         let took = Duration::from_nanos(thread_cpu_ns() - begin_ns);
@@ -118,12 +118,12 @@ fn report_on_all(name: &str, few: u64, make: impl Fn(&mut Random) -> Vec<u8>) {
 }
 
 /// Prints the seed of the input if a panic occurs.
-struct Told<'a> {
+struct SeedOnPanic<'a> {
     name: &'a str,
     seed: u64,
 }
 
-impl Drop for Told<'_> {
+impl Drop for SeedOnPanic<'_> {
     fn drop(&mut self) {
         eprintln!("{}: the input was that of COX_FUZZ_SEED={}", self.name, self.seed);
     }

@@ -19,8 +19,8 @@ use watch::ThreadSnapshots;
 use watch::snapshots::{self, STAY_OPEN, has_ended};
 use wire::{Backend, Cause, Sample, ThreadSnapshot, Waiting};
 
-use super::held::{Held, Holder};
-use super::own::OwnTime;
+use super::managed::{Holder, ManagedThread};
+use super::overhead::OwnTime;
 use super::plan::{Began, Plan};
 use super::polls::{Polls, Sighting};
 use super::preload_pages::{Places, PreloadPages};
@@ -146,7 +146,7 @@ struct Newcomer {
     snapshot: usize,
     tgid: u32,
     met_run_ns: u64,
-    held: Held,
+    managed: ManagedThread,
 }
 
 struct Living {
@@ -292,8 +292,8 @@ impl Manager<'_> {
     fn meet(&mut self) -> Result<(), super::Error> {
         self.snapshots.poll()?;
         let new = self.met();
-        let held = self.holder.take(&new)?;
-        self.keep(held)
+        let managed = self.holder.take(&new)?;
+        self.keep(managed)
     }
 
     /// Takes control of the threads that exist when packing begins: all of them or none.
@@ -305,8 +305,8 @@ impl Manager<'_> {
         {
             return Err(super::Error::Unseen(pid));
         }
-        let held = self.holder.take_all(&new)?;
-        self.keep(held)
+        let managed = self.holder.take_all(&new)?;
+        self.keep(managed)
     }
 
     /// Returns the threads that were created since the last call.
@@ -334,9 +334,9 @@ impl Manager<'_> {
 
     /// Adds newly managed threads to the policy's members. Removes members that have ended, that are helpers of the
     /// preload library, or whose affinity mask was changed by the program or by another process than cox.
-    fn keep(&mut self, held: Vec<(usize, Held)>) -> Result<(), super::Error> {
+    fn keep(&mut self, managed: Vec<(usize, ManagedThread)>) -> Result<(), super::Error> {
         let table = self.snapshots.table();
-        for (number, held) in held {
+        for (number, managed) in managed {
             let Some(snapshot) = table.read(number) else { continue };
             self.living.push(Living { member: None, snapshot: number, tgid: snapshot.tgid });
             self.preload_pages.meet(snapshot.tgid);
@@ -345,7 +345,7 @@ impl Manager<'_> {
                     snapshot: number,
                     tgid: snapshot.tgid,
                     met_run_ns: snapshot.run_ns,
-                    held,
+                    managed,
                 });
                 self.summary.threads += 1;
             }
@@ -358,8 +358,8 @@ impl Manager<'_> {
             // A thread may become known as a helper after it has joined.
             let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, snapshot.tid, 0);
             let has_ended = has_ended(&snapshot);
-            let strayed = living.member.map(|member| &mut core.members[member]).filter(|held| held.has_strayed());
-            let is_its_own = strayed.is_some_and(|held| !self.holder.keeps(held));
+            let strayed = living.member.map(|member| &mut core.members[member]).filter(|managed| managed.has_strayed());
+            let is_its_own = strayed.is_some_and(|managed| !self.holder.keeps(managed));
             if let Some(member) = living.member.take_if(|_| is_helper || has_ended || is_its_own) {
                 core.controller.leave(member, snapshot.run_ns);
                 self.summary.threads -= usize::from(is_helper);
@@ -393,7 +393,7 @@ impl Manager<'_> {
                 self.newcomers.push(newcomer);
             } else {
                 core.controller.passed(ran_ns);
-                core.members.push(newcomer.held);
+                core.members.push(newcomer.managed);
                 let member = core.decide(&self.shared.sensors, |controller, now_ns, _, orders| {
                     controller.join(&self.shared.sensors.observation(&snapshot, now_ns), now_ns, orders)
                 });

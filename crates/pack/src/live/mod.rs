@@ -16,9 +16,9 @@
 
 mod alarm;
 mod error;
-mod held;
+mod managed;
 mod manager;
-mod own;
+mod overhead;
 mod packer;
 mod plan;
 mod polls;
@@ -30,7 +30,7 @@ mod summary;
 mod ticker;
 
 pub use error::Error;
-pub use held::is_packed;
+pub use managed::is_packed;
 pub use packer::Packer;
 pub use plan::{Began, How, Plan};
 pub use preload_pages::{PreloadSummary, Wasteful};

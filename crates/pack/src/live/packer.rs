@@ -6,7 +6,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
 use super::manager::manage;
-use super::own::OwnTime;
+use super::overhead::OwnTime;
 use super::plan::Plan;
 use super::realtime;
 use super::shared::Shared;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use watch::snapshots::{self, Table};
 use wire::{State, ThreadSnapshot};
 
-use super::held::{Failures, Held};
+use super::managed::{Failures, ManagedThread};
 use super::preload_pages::Places;
 use super::spins::Spins;
 use super::summary::Placed;
@@ -32,7 +32,7 @@ pub struct Core {
     /// The controller, which contains the policy.
     pub controller: Controller,
     /// Managed threads, by member number.
-    pub members: Vec<Held>,
+    pub members: Vec<ManagedThread>,
     /// Orders of the policy that could not be carried out. Orders for threads that had ended are not counted.
     pub failures: Failures,
     /// The log of orders, if one is wanted.
@@ -92,7 +92,7 @@ impl Core {
 /// Observes members at one fixed time.
 pub struct Seeing<'a> {
     sensors: &'a Sensors,
-    members: &'a [Held],
+    members: &'a [ManagedThread],
     now_ns: u64,
 }
 
@@ -123,9 +123,9 @@ impl Sensors {
 
 impl Sense for Seeing<'_> {
     fn observation(&self, member: Member) -> Observation {
-        let held = &self.members[member];
+        let managed = &self.members[member];
         // A thread whose snapshot cannot be read counts as queued, without run time.
-        let snapshot = self.sensors.table.read(held.snapshot);
+        let snapshot = self.sensors.table.read(managed.snapshot);
         snapshot.map(|snapshot| self.sensors.observation(&snapshot, self.now_ns)).unwrap_or_default()
     }
 }

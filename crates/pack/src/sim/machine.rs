@@ -545,7 +545,7 @@ impl<'p> Machine<'p> {
     fn carry_out(&mut self, by: usize, orders: &mut Vec<Order>) {
         for order in orders.drain(..) {
             let (member, pinned) = (order.member, order.place());
-            // As in `live::held`: an order that changes nothing costs nothing.
+            // As in `live::managed`: an order that changes nothing costs nothing.
             if self.threads[member].pinned == pinned {
                 continue;
             }

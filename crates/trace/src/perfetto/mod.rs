@@ -24,7 +24,7 @@ use proto::*;
 use states::States;
 use wire::Cause;
 
-use crate::recording::{Recording, Told};
+use crate::recording::{Recording, ReplayItem};
 
 /// Numbers of the other clocks (`common/builtin_clock.proto`).
 const REALTIME: u32 = 1;
@@ -44,12 +44,12 @@ pub fn write(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     let mut states = States::new(&recording.thread_table, recording.boot_ns);
     recording.tell(|told| -> io::Result<()> {
         match told {
-            Told::TraceEvent(trace_event) => {
+            ReplayItem::TraceEvent(trace_event) => {
                 states.trace_event(trace_event);
                 bundles.take(trace_event).into_iter().try_for_each(|packet| put(out, &packet))?;
                 counters.take(trace_event).iter().try_for_each(|packet| put(out, packet))
             }
-            Told::Stretch(stretch) => states.take(stretch, out),
+            ReplayItem::Stretch(stretch) => states.take(stretch, out),
         }
     })?;
     states.rest(out)?;

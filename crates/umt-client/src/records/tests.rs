@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use testkit::skip::{Need, skip};
 
 use super::*;
-use crate::together::Why;
+use crate::wait_set::Why;
 
 const OUTS: u64 = 300;
 
@@ -47,7 +47,7 @@ fn logs_say_what_the_kernel_counts() {
     // SAFETY: room for two descriptors, which stay open.
     assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, ends.as_mut_ptr()) }, 0);
     begin().unwrap();
-    together::begin(ends[0]).unwrap();
+    wait_set::begin(ends[0]).unwrap();
     every_switch_is_in_the_log();
     who_watches_is_woken_at_outs_only();
     a_blocked_thread_is_not_runnable_and_a_busy_one_is();
@@ -80,7 +80,7 @@ fn who_watches_is_woken_at_outs_only() {
     let watcher = spawn(|| {
         let mut wakes = 0;
         while !DONE.load(Ordering::Acquire) {
-            wakes += u64::from(together::sleep(50) == Why::Left);
+            wakes += u64::from(wait_set::sleep(50) == Why::Left);
         }
         wakes
     });

@@ -12,6 +12,7 @@
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 
+mod composite;
 mod excerpt;
 mod libbpf;
 mod living;
@@ -21,7 +22,6 @@ mod programs;
 mod sampler;
 #[cfg(test)]
 mod tests;
-mod together;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -38,13 +38,13 @@ use wire::{Backend, Clock, Living, Record, Sample, TraceEvent, TrackedThreads};
 
 use crate::observer::{Intake, Observer, WatchError};
 use crate::online;
+pub use composite::{Expectation, expect};
 pub(crate) use libbpf::system;
 pub use libbpf::{CANNOT, unavailable};
 pub(crate) use parts::{PLACES, Part};
 pub use parts::{Parts, Settings, Snapshots};
 pub(crate) use programs::Programs;
 pub(crate) use sampler::Sampler;
-pub use together::{Expectation, expect};
 
 /// How long `finish` waits for tracked threads that have left the task list but not their CPU.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);

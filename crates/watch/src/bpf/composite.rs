@@ -48,8 +48,8 @@ impl Programs {
     /// As [`load`](Programs::load).
     pub(crate) fn of(part: Part, alone: &Parts) -> Result<Programs, WatchError> {
         let mut expected = expected();
-        if let Some(together) = expected.as_mut().and_then(|expected| expected.take(part, alone)) {
-            match together {
+        if let Some(composite) = expected.as_mut().and_then(|expected| expected.take(part, alone)) {
+            match composite {
                 Ok(programs) => return Ok(programs),
                 // The parts cannot be loaded together, so each part is loaded alone. A part that cannot be loaded alone either reports why.
                 Err(_) => *expected = None,

@@ -14,12 +14,12 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// The lock on one number.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct BiasedLock {
     by_own: AtomicU32,
     by_other: AtomicU32,
 }
 
-impl Held {
+impl BiasedLock {
     fn word(&self, own: bool) -> &AtomicU32 {
         if own { &self.by_own } else { &self.by_other }
     }
@@ -66,12 +66,12 @@ mod tests {
 
     #[test]
     fn it_has_one_holder() {
-        let held = Held::default();
+        let biased_lock = BiasedLock::default();
         for own in [true, false] {
-            assert!(held.take(own) && !held.take(!own));
-            held.give_back(own);
+            assert!(biased_lock.take(own) && !biased_lock.take(!own));
+            biased_lock.give_back(own);
         }
-        assert!(held.take(false) && !held.take(false) && !held.take(true));
+        assert!(biased_lock.take(false) && !biased_lock.take(false) && !biased_lock.take(true));
     }
 }
 
@@ -84,10 +84,10 @@ mod model {
     use super::*;
 
     /// The owner takes the lock twice, and another thread takes it once. A thread that has the lock uses a cell, which loom watches.
-    fn check(take: fn(&Held, bool) -> bool) {
+    fn check(take: fn(&BiasedLock, bool) -> bool) {
         loom::model(move || {
-            let shared = Arc::new((Held::default(), UnsafeCell::new(0)));
-            let use_cell = move |shared: &(Held, UnsafeCell<u32>), own| {
+            let shared = Arc::new((BiasedLock::default(), UnsafeCell::new(0)));
+            let use_cell = move |shared: &(BiasedLock, UnsafeCell<u32>), own| {
                 if take(&shared.0, own) {
                     // SAFETY: loom fails if two threads use the cell at the same time.
                     shared.1.with_mut(|count| unsafe { *count += 1 });
@@ -104,17 +104,17 @@ mod model {
 
     #[test]
     fn it_has_one_holder() {
-        check(Held::take);
+        check(BiasedLock::take);
     }
 
     #[test]
     #[should_panic(expected = "Causality violation")]
     fn it_has_two_holders_without_the_fences() {
-        check(|held, own| {
-            held.word(own).store(1, Ordering::Relaxed);
-            let free = held.word(!own).load(Ordering::Acquire) == 0;
+        check(|biased_lock, own| {
+            biased_lock.word(own).store(1, Ordering::Relaxed);
+            let free = biased_lock.word(!own).load(Ordering::Acquire) == 0;
             if !free {
-                held.give_back(own);
+                biased_lock.give_back(own);
             }
             free
         });

@@ -9,7 +9,7 @@ use wire::Event;
 
 /// The buffer; see the module's header.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct SortBuffer {
     /// Events since the last call of `take_until`, in order of arrival.
     fresh: Vec<Event>,
     /// True if `fresh` is not in order of time.
@@ -19,7 +19,7 @@ pub(super) struct Held {
     arrivals: u64,
 }
 
-impl Held {
+impl SortBuffer {
     /// Adds an event.
     pub(super) fn push(&mut self, event: Event) {
         self.is_mixed |= self.fresh.last().is_some_and(|last| last.t_ns > event.t_ns);
@@ -58,7 +58,7 @@ impl Held {
 
     /// Drops all events.
     pub(super) fn clear(&mut self) {
-        *self = Held::default();
+        *self = SortBuffer::default();
     }
 }
 
@@ -78,34 +78,34 @@ mod tests {
     fn any_order_is_put_in_order() {
         for seed in 0..2_000 {
             let mut random = Random::new(seed);
-            let (mut held, mut tree, mut nth) = (Held::default(), BTreeMap::new(), 0);
+            let (mut sort_buffer, mut tree, mut nth) = (SortBuffer::default(), BTreeMap::new(), 0);
             let spread = [3, 40, 1_000][random.below(3)];
             for look in 1..6 {
                 for _ in 0..random.below(30) {
                     // Some later than the next look, some earlier than the last one.
                     let t_ns = (look * 20 + random.below(spread)) as u64;
-                    held.push(at(t_ns, nth));
+                    sort_buffer.push(at(t_ns, nth));
                     tree.insert((t_ns, nth), at(t_ns, nth));
                     nth += 1;
                 }
                 let until_ns = (look * 25) as u64;
                 let later = tree.split_off(&(until_ns, 0));
                 let expected: Vec<Event> = std::mem::replace(&mut tree, later).into_values().collect();
-                let taken = held.take_until(until_ns);
+                let taken = sort_buffer.take_until(until_ns);
                 assert_eq!(taken, expected, "seed {seed}");
-                held.give_back(taken);
+                sort_buffer.give_back(taken);
             }
-            assert_eq!(held.take_until(u64::MAX), tree.into_values().collect::<Vec<_>>(), "seed {seed}");
+            assert_eq!(sort_buffer.take_until(u64::MAX), tree.into_values().collect::<Vec<_>>(), "seed {seed}");
         }
     }
 
     #[test]
     fn what_is_forgotten_does_not_come() {
-        let mut held = Held::default();
-        held.push(at(5, 0));
-        held.push(at(3, 1));
-        held.clear();
-        held.push(at(4, 2));
-        assert_eq!(held.take_until(9), [at(4, 2)]);
+        let mut sort_buffer = SortBuffer::default();
+        sort_buffer.push(at(5, 0));
+        sort_buffer.push(at(3, 1));
+        sort_buffer.clear();
+        sort_buffer.push(at(4, 2));
+        assert_eq!(sort_buffer.take_until(9), [at(4, 2)]);
     }
 }

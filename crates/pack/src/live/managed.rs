@@ -20,7 +20,7 @@ use crate::policy::{Order, Slot};
 const ENGINE: &str = "pack";
 
 /// A managed thread: the session may change its affinity mask, and restores it at the end.
-pub struct Held {
+pub struct ManagedThread {
     /// Index of the thread's snapshot in the table of thread snapshots.
     pub snapshot: usize,
     /// Thread id.
@@ -35,7 +35,7 @@ pub struct Held {
     strayed: bool,
 }
 
-impl Held {
+impl ManagedThread {
     /// Carries out an order of the policy (a new affinity mask), unless the program has changed the thread's mask
     /// meanwhile: the program's mask has priority. Reading the mask costs little compared with the move.
     ///
@@ -116,11 +116,11 @@ impl<'h> Holder<'h> {
     ///
     /// # Errors
     /// Fails if another session has changed one of them, or the kernel refuses.
-    pub fn take_all(&mut self, new: &[(usize, ThreadSnapshot)]) -> Result<Vec<(usize, Held)>, Error> {
-        let held = self.take(new)?;
+    pub fn take_all(&mut self, new: &[(usize, ThreadSnapshot)]) -> Result<Vec<(usize, ManagedThread)>, Error> {
+        let managed = self.take(new)?;
         match self.left.first.take() {
             Some(why) => Err(Error::Refused(why)),
-            None => Ok(held),
+            None => Ok(managed),
         }
     }
 
@@ -130,7 +130,7 @@ impl<'h> Holder<'h> {
     ///
     /// # Errors
     /// Fails if the journal cannot be written.
-    pub fn take(&mut self, new: &[(usize, ThreadSnapshot)]) -> Result<Vec<(usize, Held)>, Error> {
+    pub fn take(&mut self, new: &[(usize, ThreadSnapshot)]) -> Result<Vec<(usize, ManagedThread)>, Error> {
         if new.is_empty() {
             return Ok(Vec::new());
         }
@@ -172,7 +172,7 @@ impl<'h> Holder<'h> {
         }
         Ok(threads
             .into_iter()
-            .filter_map(|(number, _, thread)| self.hold(number, thread).ok().map(|held| (number, held)))
+            .filter_map(|(number, _, thread)| self.hold(number, thread).ok().map(|managed| (number, managed)))
             .collect())
     }
 
@@ -194,14 +194,14 @@ impl<'h> Holder<'h> {
     /// Finds out why a thread is outside the pack. Returns false if the program or a process other than cox has set its
     /// mask; that mask stays. If the kernel has changed the mask because CPUs of the pack went offline, sets the
     /// thread's mask to the pack again and returns true.
-    pub fn keeps(&self, held: &mut Held) -> bool {
-        if !self.session.has(held.handle.knob()).unwrap_or(false) {
+    pub fn keeps(&self, managed: &mut ManagedThread) -> bool {
+        if !self.session.has(managed.handle.knob()).unwrap_or(false) {
             return false;
         }
         // If no CPU of the pack is left, the thread stays where it is, and is found outside the pack again at the next
         // order.
-        let _ = held.handle.apply(&held.anywhere);
-        (held.now, held.strayed) = (None, false);
+        let _ = managed.handle.apply(&managed.anywhere);
+        (managed.now, managed.strayed) = (None, false);
         true
     }
 
@@ -258,12 +258,12 @@ impl<'h> Holder<'h> {
         ChangeRequest { engine: ENGINE.to_owned(), knob: Knob::Affinity(thread), claim, heir_of }
     }
 
-    fn hold(&self, snapshot: usize, thread: Thread) -> Result<Held, changes::Error> {
+    fn hold(&self, snapshot: usize, thread: Thread) -> Result<ManagedThread, changes::Error> {
         let handle = self.session.handle(&Knob::Affinity(thread))?;
         let one = |cpu: u32| handle.prepare(&Value::Cpus([cpu].into_iter().collect()));
         let slots = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
         let anywhere = handle.prepare(&Value::Cpus(self.cpus.clone()))?;
-        Ok(Held { snapshot, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
+        Ok(ManagedThread { snapshot, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
     }
 }
 
