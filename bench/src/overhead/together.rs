@@ -72,7 +72,7 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
         let holder =
             held.map(|(build, held)| Holder::start(&programs[build], held.parts, &game.players)).transpose()?;
         let loaded_ns = holder.as_ref().map_or(0, |holder| holder.loaded_ns) as f64;
-        let measured = game.slice_under(holder.map_or(Active::Nothing, Active::LoadedParts), slice)?;
+        let measured = game.slice_under(holder.map_or(Active::Nothing, Active::Held), slice)?;
         Ok(Measured { wall_ns: measured.wall_ns, loaded_ns })
     })?;
     drop((game, elsewhere));

@@ -8,7 +8,7 @@
 use std::cell::UnsafeCell;
 use std::sync::MutexGuard;
 
-use tasks::forking::Held;
+use tasks::forking::AllLocks;
 use tasks::team::HeldQueues;
 use umt_client::bell::Bell;
 
@@ -19,7 +19,7 @@ struct All {
     _queues: Vec<HeldQueues>,
     teams: MutexGuard<'static, teams::Teams>,
     _bells: MutexGuard<'static, Vec<Bell>>,
-    _tasks: Held,
+    _tasks: AllLocks,
 }
 
 struct Place(UnsafeCell<Option<All>>);
