@@ -181,8 +181,8 @@ fn proc(input: &[u8]) {
         fs::write(folder.path().join("proc/1").join(name), input).unwrap();
     }
     let task = Task::process(&Root::at(folder.path()), 1);
-    let _ = (task.stat(), task.status(), task.switches(), task.schedstat(), task.cmdline(), task.variable("A"));
-    let _ = (task.maps(), task.cgroups());
+    let _ = (task.stat(), task.status(), task.switches(), task.schedstat(), task.cmdline());
+    let _ = (task.maps(), task.cgroups(), task.environment().map(|environment| environment.variable("A")));
     if let Ok(text) = std::str::from_utf8(input)
         && let Ok(cpus) = text.parse::<CpuSet>()
     {

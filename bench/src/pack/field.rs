@@ -13,7 +13,7 @@ use machine::Root;
 use machine::limits::{Who, allowed_cpus};
 use tempfile::TempDir;
 
-use super::output::{self, PackReport};
+use super::output::{self, PackFigures};
 use crate::interrupt::Interrupt;
 use crate::process::{ending, first_line, run_within};
 use crate::tools::{Tools, in_path};
@@ -56,7 +56,7 @@ pub struct Run {
     /// True if the run was ended at the time limit: the wall time is then a lower bound.
     pub cut_short: bool,
     /// cox's report; `None` without cox, or if cox was ended before it could write the report.
-    pub told: Option<PackReport>,
+    pub told: Option<PackFigures>,
 }
 
 /// The environment of all measurements: programs, CPUs and calibration.
@@ -212,8 +212,8 @@ impl<'a> Field<'a> {
         let told = match confined {
             Confined::Taskset => None,
             // If cox was ended at the time limit, it may not have written its report.
-            _ if ended.cut_short => PackReport::take(&report).ok(),
-            _ => Some(PackReport::take(&report)?),
+            _ if ended.cut_short => PackFigures::take(&report).ok(),
+            _ => Some(PackFigures::take(&report)?),
         };
         self.diagnostics.borrow_mut().extend(told.iter().flat_map(|told| told.diagnostics.iter().cloned()));
         Ok(Run {

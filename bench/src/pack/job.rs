@@ -71,7 +71,7 @@ impl Sample {
             elapsed_s: said.as_ref().map_or(run.wall_s, |said| said.elapsed_s),
             cpu_s: run.cpu_s,
             cut_short: run.cut_short,
-            own_percent: run.told.as_ref().map(output::PackReport::own_percent),
+            own_percent: run.told.as_ref().map(output::PackFigures::own_percent),
             moves: run.told.as_ref().map(|told| (told.moves as f64, told.moves_per_s())),
             said,
         })

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The fields of `cox pack --json` that are used here. A field that another version of cox does not write is 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct PackReport {
+pub struct PackFigures {
     /// Time from packing the first thread to the end.
     pub wall_ns: u64,
     /// CPU time of cox.
@@ -23,12 +23,12 @@ pub struct PackReport {
     pub diagnostics: BTreeSet<String>,
 }
 
-impl PackReport {
+impl PackFigures {
     /// Reads the report from the file that cox wrote, and removes the file.
     ///
     /// # Errors
     /// When the file is missing or not a report.
-    pub fn take(file: &Path) -> Result<PackReport> {
+    pub fn take(file: &Path) -> Result<PackFigures> {
         let text = std::fs::read(file).context("cannot read cox's JSON report")?;
         std::fs::remove_file(file).context("cannot remove cox's JSON report")?;
         serde_json::from_slice(&text).context("cannot parse cox's JSON report")
@@ -155,11 +155,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("report");
         std::fs::write(&file, r#"{"wall_ns": 2000000000, "own_ns": 50000000, "moves": 300, "new": 1}"#).unwrap();
-        let told = PackReport::take(&file).unwrap();
+        let told = PackFigures::take(&file).unwrap();
         assert_eq!((told.own_percent(), told.moves_per_s()), (2.5, 150.0));
         assert_eq!(told.rotating_ns, 0);
-        assert!(PackReport::take(&file).is_err());
+        assert!(PackFigures::take(&file).is_err());
         std::fs::write(&file, "cox: no").unwrap();
-        assert!(PackReport::take(&file).is_err());
+        assert!(PackFigures::take(&file).is_err());
     }
 }

@@ -10,7 +10,7 @@ use pack::engine::{How, Packing, Wanted};
 use pack::live::Summary;
 use session::{Engines, Launch, LaunchError, Limits, Target, launch_error};
 
-use super::output::PackReport;
+use super::output::PackFigures;
 use super::palm::Parts;
 
 /// A part of the PALM paper's rules.
@@ -75,8 +75,8 @@ pub fn palm(options: &Options) -> Result<u8> {
     Ok(exit.shell_code() as u8)
 }
 
-fn told(summary: &Summary) -> PackReport {
-    PackReport {
+fn told(summary: &Summary) -> PackFigures {
+    PackFigures {
         wall_ns: summary.wall_ns,
         own_ns: summary.own_ns,
         rotating_ns: summary.totals.rotating_ns,

@@ -98,7 +98,7 @@ fn stage_preemptor() -> Preemptor {
 }
 
 #[test]
-fn a_taker_that_was_seen_a_little_is_named_but_less_surely() {
+fn a_preemptor_that_was_seen_a_little_is_named_but_less_surely() {
     let life = Life { preempted: 0.46, ..Life::default() };
     let stage = Stage::alike(2, Behind { sibling: 0.7, other: 0.3, idle: 0.0 }, 2, &life);
     let verdict = judge(&with_a_guest(stage, 0.9));

@@ -515,7 +515,7 @@ fn squeezed_by_a_hog() -> Stage {
 fn a_hog_that_nobody_queued_behind_is_found_by_the_cpu_it_kept() {
     let verdict = expect(&squeezed_by_a_hog(), Kind::CpuHog);
     assert_eq!(verdict.confidence, Confidence::Medium);
-    assert!(verdict.sentences[0].text.contains("it is not known which ones"), "{}", text(&verdict));
+    assert!(verdict.sentences[0].text.contains("it is not known which programs"), "{}", text(&verdict));
 }
 
 #[test]

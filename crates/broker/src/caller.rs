@@ -109,7 +109,7 @@ impl Pidfd {
     /// Opens a pidfd of a process.
     ///
     /// # Errors
-    /// `ESRCH` when the process does not exist; other errors when no more processes can be held.
+    /// `ESRCH` when the process does not exist; other errors when no more descriptors can be opened.
     pub fn open(pid: u32) -> Result<Pidfd, Errno> {
         let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         pidfd_open(pid, PidfdFlags::empty()).map(Pidfd)

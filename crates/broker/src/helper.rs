@@ -210,7 +210,7 @@ mod tests {
             assert!(matches!(refused, Err(WatchError::Unavailable { .. })), "{bytes}");
         }
         let most = settings(&wanted(Some(MAX_TRACE_BYTES))).unwrap();
-        assert_eq!(most.exited_bytes, Settings::FINALS_BYTES);
+        assert_eq!(most.exited_bytes, Settings::EXITED_BYTES);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         for (programs, cpus) in [(1, 1), (MAX_PROGRAMS, 2), (1, 1024), (MAX_PROGRAMS, 1024), (MAX_PROGRAMS, 64)] {
             let scope = Scope { programs, threads: true };
             let entries = u64::from(scope.shared(cpus) + scope.places());
-            let rings_mib = Settings::FINALS_BYTES >> 20;
+            let rings_mib = Settings::EXITED_BYTES >> 20;
             let mib = u64::from(booked(programs, true, cpus) - rings_mib - OTHER_MIB + 1);
             assert!(mib << 20 >= entries * (4 * 1410 * 8), "{programs} programs on {cpus} CPUs: {mib} MiB");
         }

@@ -228,7 +228,7 @@ fn a_user_packs_by_ebpf() {
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"));
     assert_eq!((report["backend"].as_str(), figure("threads"), figure("restored")), (Some("bpf"), 3, 3), "{report}");
     assert!(figure("rotating_ns") > figure("wall_ns") / 2 && figure("moves") > 20, "{report}");
-    // Of somebody else's process it has no stands.
+    // Threads of another user's process get no snapshots.
     let victim = start(Command::new("sh").args(["-c", "while :; do sleep 0.01; done"]));
     let pid = victim.0.id().to_string();
     let refused =

@@ -92,7 +92,7 @@ fn diagnostics(counted: &Counted) -> Vec<String> {
         (sums.reasons.unseen, "no standby threads: eBPF did not report when the program's first thread blocked"),
         (
             sums.reasons.unshared,
-            "eBPF cannot read the task queues of some teams: standbys may have started these tasks later",
+            "eBPF cannot read the task queues of some teams: standbys may have started the tasks in these queues later",
         ),
         (
             sums.reasons.impossible,

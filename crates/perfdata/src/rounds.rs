@@ -42,8 +42,8 @@ impl Rounds {
     }
 
     /// Takes the content of a record, and passes on the events whose order is now certain.
-    pub(crate) fn take(&mut self, told: Decoded, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
-        match told {
+    pub(crate) fn take(&mut self, decoded: Decoded, mut each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
+        match decoded {
             // Time 0: perf wrote this event at the start of the recording, about a thread that already existed.
             Decoded::Event(event) if event.t_ns == 0 => each(&event),
             Decoded::Event(event) => self.push(event, each),

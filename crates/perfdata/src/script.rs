@@ -175,7 +175,7 @@ fn switch(fields: &str) -> Option<Kind> {
         state = left.trim();
         (next_comm, next) = with_plugin(after.rsplit_once(']')?.0)?;
     }
-    let (left, raw) = stand(state)?;
+    let (left, raw) = state_of(state)?;
     Some(Kind::Switch { prev, prev_comm, left, raw, next, next_comm })
 }
 
@@ -187,7 +187,7 @@ fn with_plugin(text: &str) -> Option<(Comm, u32)> {
 }
 
 /// Returns why a thread left its CPU, and its state for `timehist`, from the letters of `prev_state`.
-fn stand(state: &str) -> Option<(Left, Raw)> {
+fn state_of(state: &str) -> Option<(Left, Raw)> {
     let blocked = |cause| Left::Blocked(Some(cause));
     Some(match state.bytes().next()? {
         b'R' if state == "R" => (Left::Preempted { yielded: false }, Raw::Running),

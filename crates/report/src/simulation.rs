@@ -113,7 +113,7 @@ impl Simulation {
         lines.extend(table.lines(style.columns()));
         lines.push(String::new());
         let last = format!(
-            "  ideal {} · if each thread stays on its CPU, at least {:.2}× the ideal (ceil(N/C) × C/N for equal CPUs)",
+            "  ideal {} · if each thread stays on its CPU, at least {:.2}× (ceil(N/C) × C/N for equal CPUs)",
             seconds(self.ideal_ns),
             self.static_slowdown
         );

@@ -6,7 +6,7 @@
 //! - `deque`, `queues`, [`team`]: queues of ready tasks, work stealing, sleep and wake-up, and the barrier.
 //! - [`worker`]: a thread that runs tasks; [`making`] and `ending`: the creation of a task, and what follows the end of its body.
 //! - [`parts`]: a loop divided into parts, most of which run without being created as tasks.
-//! - `number` and `held`: the thread number that a task sees.
+//! - `number` and `biased_lock`: the thread number that a task sees, and the lock on it.
 //! - `begun`: tasks that only threads which have begun the task's construct may run.
 //! - [`nesting`]: the regions that enclose a nested region.
 //! - `blocking`: functions whose tasks probably block, and so give their CPU back soon.

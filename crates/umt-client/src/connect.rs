@@ -48,16 +48,16 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     }
     let descriptors: Vec<OwnedFd> = descriptors.into_iter().map(out_of_the_way).collect::<io::Result<_>>()?;
     let mut descriptors = descriptors.into_iter();
-    let (Some(program_page), Some(kernel_page)) = (descriptors.next(), descriptors.next()) else {
+    let (Some(program_fd), Some(kernel_fd)) = (descriptors.next(), descriptors.next()) else {
         return Err(strange());
     };
     let unmapped = io::Error::last_os_error;
     let both = libc::PROT_READ | libc::PROT_WRITE;
-    let program_mapping = map(&program_page, 0, size_of::<ProgramPage>(), both).ok_or_else(unmapped)?;
+    let program_mapping = map(&program_fd, 0, size_of::<ProgramPage>(), both).ok_or_else(unmapped)?;
     let how = How::from_number(welcome.how);
     // With BPF the kernel alone writes this page, and the descriptor allows only reading.
     let access = if how == How::Bpf { libc::PROT_READ } else { both };
-    let kernel_mapping = map(&kernel_page, 0, size_of::<KernelPage>(), access).ok_or_else(unmapped)?;
+    let kernel_mapping = map(&kernel_fd, 0, size_of::<KernelPage>(), access).ok_or_else(unmapped)?;
     // SAFETY: mappings of this size and alignment, never unmapped, whose words are atomics.
     let (program_page, kernel_page) =
         unsafe { (program_mapping.cast::<ProgramPage>().as_ref(), kernel_mapping.cast::<KernelPage>().as_ref()) };

@@ -10,10 +10,11 @@ use crate::thread::sleep_ns;
 /// Used in place of the program page while there is no session.
 static ALONE: ProgramPage = ProgramPage::empty();
 
+/// The program page in use: that of the session, or [`ALONE`].
 static PROGRAM_PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new((&raw const ALONE).cast_mut());
 static KERNEL_PAGE: AtomicPtr<KernelPage> = AtomicPtr::new(ptr::null_mut());
 /// The program page of the present or last session; null if there never was one.
-static PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new(ptr::null_mut());
+static LAST_PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new(ptr::null_mut());
 /// True in a forked child that has replaced its parent's page with one of its own: no session reads that page.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// How blocked threads are noticed: a [`How`].
@@ -24,7 +25,7 @@ static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
 #[inline]
 #[must_use]
 pub fn was_ever_live() -> bool {
-    !PAGE.load(Ordering::Relaxed).is_null()
+    !LAST_PAGE.load(Ordering::Relaxed).is_null()
 }
 
 /// Returns the program page: what this process writes for the session.
@@ -54,7 +55,7 @@ pub fn is_live() -> bool {
 pub(crate) fn begin(program_page: &'static ProgramPage, kernel_page: &'static KernelPage, how: How) {
     HOW.store(how as u32, Ordering::Release);
     PROGRAM_PAGE.store(ptr::from_ref(program_page).cast_mut(), Ordering::Release);
-    PAGE.store(ptr::from_ref(program_page).cast_mut(), Ordering::Release);
+    LAST_PAGE.store(ptr::from_ref(program_page).cast_mut(), Ordering::Release);
     // Stored last: from here on the session is live.
     KERNEL_PAGE.store(ptr::from_ref(kernel_page).cast_mut(), Ordering::Release);
 }
@@ -63,7 +64,7 @@ pub(crate) fn begin(program_page: &'static ProgramPage, kernel_page: &'static Ke
 pub(crate) fn leave_to_parent() {
     // A child of the child already has a page of its own.
     if was_ever_live() && !IS_OWN.swap(true, Ordering::Relaxed) {
-        become_own(PAGE.load(Ordering::Relaxed).cast());
+        become_own(LAST_PAGE.load(Ordering::Relaxed).cast());
     }
 }
 

@@ -123,10 +123,10 @@ impl Umt {
         let (program_pages, kernel_pages, bells) =
             (handle("program_pages")?, handle("kernel_pages")?, handle("bells")?);
         std::thread::scope(|scope| {
-            let program_page = scope.spawn(move || put(&program_pages, process, [&given.program_page]));
-            let kernel_page = scope.spawn(move || put(&kernel_pages, process, [&given.kernel_page]));
+            let program = scope.spawn(move || put(&program_pages, process, [&given.program_page]));
+            let kernel = scope.spawn(move || put(&kernel_pages, process, [&given.kernel_page]));
             let rung = put(&bells, process * BELLS as u32, &given.bells);
-            [program_page, kernel_page]
+            [program, kernel]
                 .into_iter()
                 .map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .fold(rung, Result::and)

@@ -107,12 +107,12 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     wait_for("python3", is_python);
     let mut umt = Umt::new(Some(USER)).unwrap();
     let given = umt.give(pid).unwrap();
-    let (page, kernel_page) = (program_page(&given), pages(&given));
+    let (page, pages) = (program_page(&given), pages(&given));
     page.version.store(VERSION, Relaxed);
     page.tids[place(pid, 0)].store(pid, Relaxed);
     page.generation.fetch_add(1, Relaxed);
     input.write_all(b"go\n").unwrap();
-    let blocks = || kernel_page.kernel_page().blocks.load(Relaxed);
+    let blocks = || pages.kernel_page().blocks.load(Relaxed);
     let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/user")).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     while namespace(&pid.to_string()) == namespace("self") {
@@ -128,7 +128,7 @@ fn a_thread_that_calls_setuid_counts_no_more() {
     wait_for("another user", || fs::read_to_string(&status).unwrap().contains("Uid:\t54321"));
     // It counts to the end of its stint.
     std::thread::sleep(Duration::from_millis(50));
-    let (after, runnable) = (blocks(), kernel_page.kernel_page().runnable.load(Relaxed));
+    let (after, runnable) = (blocks(), pages.kernel_page().runnable.load(Relaxed));
     assert!(child.0.try_wait().unwrap().is_none());
     child.0.wait().unwrap();
     assert_eq!((blocks(), runnable), (after, 0), "it is counted on");
@@ -196,6 +196,6 @@ fn a_cpu_that_goes_idle_looks_at_some_queues_only() {
     let last = with_task(&mut umt, &sleepers[PROCESSES], 1);
     let (earlier, earlier_last) = (found(&each_time), found(&last));
     wait_for("CPUs that go idle", || found(&each_time) > earlier + 100);
-    let (kernel_page, times) = (found(&last) - earlier_last, found(&each_time) - earlier);
-    assert!(kernel_page * 3 > times * 2, "{kernel_page} of {times} times");
+    let (found_at_last, times) = (found(&last) - earlier_last, found(&each_time) - earlier);
+    assert!(found_at_last * 3 > times * 2, "{found_at_last} of {times} times");
 }

@@ -68,7 +68,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
         format!("{} ({}){then}", called(&first.comm), duration(first.wait_ns))
     });
     let who = match who {
-        None => "it is not known which ones, because hardly any thread queued for a CPU that they held".to_owned(),
+        None => "it is not known which programs, because hardly any thread queued for a CPU that they held".to_owned(),
         Some(who) if surely => format!("most of this waiting was behind {who}"),
         Some(who) => format!("as far as known, the waiting was behind {who}"),
     };

@@ -65,7 +65,7 @@ impl Ringing {
         Ok(())
     }
 
-    /// Returns the process with this number, which cox must have received.
+    /// Returns the pidfd of the process with this number; cox must have received the pages of this process.
     fn pidfd(&self, process: u32) -> Result<&Pidfd, Failure> {
         self.given.get(&process).ok_or(Failure::Ended(Malformed.into()))
     }

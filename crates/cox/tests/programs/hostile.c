@@ -160,7 +160,7 @@ static void scribble(char **places, int count, const int *fds, int descriptors, 
 	for (int at = 0; at < count; at++) {
 		memset(places[at], -1, PAGE);
 		/* By this word alone it is a page like any other: what is impossible has to be seen in the numbers. */
-		((struct cox_umt_said *)places[at])->version = COX_UMT_VERSION;
+		((struct cox_program_page *)places[at])->version = COX_UMT_VERSION;
 	}
 }
 

@@ -26,7 +26,7 @@ impl SortBuffer {
         self.fresh.push(event);
     }
 
-    /// Returns the events before `until_ns`, in order. The vector can be [given back](Held::give_back) for reuse.
+    /// Returns the events before `until_ns`, in order. The vector can be [given back](SortBuffer::give_back) for reuse.
     pub(super) fn take_until(&mut self, until_ns: u64) -> Vec<Event> {
         if std::mem::take(&mut self.is_mixed) {
             self.fresh.sort_by_key(|event| event.t_ns);

@@ -22,7 +22,7 @@ const ENGINE: &str = "pack";
 /// A managed thread: the session may change its affinity mask, and restores it at the end.
 pub struct ManagedThread {
     /// Index of the thread's snapshot in the table of thread snapshots.
-    pub snapshot: usize,
+    pub place: usize,
     /// Thread id.
     pub tid: u32,
     handle: KnobHandle,
@@ -258,12 +258,12 @@ impl<'h> Holder<'h> {
         ChangeRequest { engine: ENGINE.to_owned(), knob: Knob::Affinity(thread), claim, heir_of }
     }
 
-    fn hold(&self, snapshot: usize, thread: Thread) -> Result<ManagedThread, changes::Error> {
+    fn hold(&self, place: usize, thread: Thread) -> Result<ManagedThread, changes::Error> {
         let handle = self.session.handle(&Knob::Affinity(thread))?;
         let one = |cpu: u32| handle.prepare(&Value::Cpus([cpu].into_iter().collect()));
         let slots = self.cpus.iter().map(one).collect::<Result<_, _>>()?;
         let anywhere = handle.prepare(&Value::Cpus(self.cpus.clone()))?;
-        Ok(ManagedThread { snapshot, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
+        Ok(ManagedThread { place, tid: thread.tid, handle, slots, anywhere, now: None, strayed: false })
     }
 }
 

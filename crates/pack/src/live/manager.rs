@@ -143,7 +143,8 @@ struct Manager<'p> {
 
 /// A thread that is managed but not assigned to slots yet.
 struct Newcomer {
-    snapshot: usize,
+    /// Number of the thread's snapshot in the table.
+    place: usize,
     tgid: u32,
     met_run_ns: u64,
     managed: ManagedThread,
@@ -154,7 +155,8 @@ struct Living {
     /// preload library's own threads (helpers) never get a number; they are managed only so that their masks are
     /// restored.
     member: Option<Member>,
-    snapshot: usize,
+    /// Number of the thread's snapshot in the table.
+    place: usize,
     tgid: u32,
 }
 
@@ -268,10 +270,10 @@ impl Manager<'_> {
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
         let members = self.living.iter().filter(|living| living.member.is_some());
         let sighting = |living: &Living| {
-            let snapshot = sensors.table.read(living.snapshot)?;
+            let snapshot = sensors.table.read(living.place)?;
             let phases = sensors.preload_pages.barrier_state(&snapshot).map(|said| said.phases);
             Some(Sighting {
-                place: living.snapshot,
+                place: living.place,
                 tgid: snapshot.tgid,
                 observation: sensors.observation(&snapshot, now_ns),
                 phases,
@@ -338,11 +340,11 @@ impl Manager<'_> {
         let table = self.snapshots.table();
         for (number, managed) in managed {
             let Some(snapshot) = table.read(number) else { continue };
-            self.living.push(Living { member: None, snapshot: number, tgid: snapshot.tgid });
+            self.living.push(Living { member: None, place: number, tgid: snapshot.tgid });
             self.preload_pages.meet(snapshot.tgid);
             if !self.preload_pages.is_helper(snapshot.tgid, snapshot.tid, snapshot.creator_tid) {
                 self.newcomers.push(Newcomer {
-                    snapshot: number,
+                    place: number,
                     tgid: snapshot.tgid,
                     met_run_ns: snapshot.run_ns,
                     managed,
@@ -354,7 +356,7 @@ impl Manager<'_> {
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         let mut smaller = BTreeSet::new();
         self.living.retain_mut(|living| {
-            let Some(snapshot) = table.known(living.snapshot) else { return true };
+            let Some(snapshot) = table.known(living.place) else { return true };
             // A thread may become known as a helper after it has joined.
             let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, snapshot.tid, 0);
             let has_ended = has_ended(&snapshot);
@@ -384,7 +386,7 @@ impl Manager<'_> {
         let table = self.snapshots.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         for newcomer in std::mem::take(&mut self.newcomers) {
-            let Some(snapshot) = table.read(newcomer.snapshot) else { continue };
+            let Some(snapshot) = table.read(newcomer.place) else { continue };
             let mut co_runners = self.living.iter().filter(|living| living.tgid == snapshot.tgid);
             let ran_ns = snapshot.run_ns.saturating_sub(newcomer.met_run_ns);
             if has_ended(&snapshot) {
@@ -397,7 +399,7 @@ impl Manager<'_> {
                 let member = core.decide(&self.shared.sensors, |controller, now_ns, _, orders| {
                     controller.join(&self.shared.sensors.observation(&snapshot, now_ns), now_ns, orders)
                 });
-                let of_it = self.living.iter_mut().find(|living| living.snapshot == newcomer.snapshot);
+                let of_it = self.living.iter_mut().find(|living| living.place == newcomer.place);
                 of_it.into_iter().for_each(|living| living.member = Some(member));
             }
         }

@@ -51,7 +51,7 @@ impl Places {
 pub struct PreloadSummary {
     /// Processes that have used their preload library.
     pub preloaded: u64,
-    /// How many of these processes have a libgomp that the library kept from spinning.
+    /// How many of these processes have a libgomp whose spinning the library has throttled.
     pub throttled: u64,
     /// Processes whose libgomp spins for milliseconds at each barrier.
     pub wasteful: Vec<Wasteful>,

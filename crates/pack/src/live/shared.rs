@@ -125,7 +125,7 @@ impl Sense for Seeing<'_> {
     fn observation(&self, member: Member) -> Observation {
         let managed = &self.members[member];
         // A thread whose snapshot cannot be read counts as queued, without run time.
-        let snapshot = self.sensors.table.read(managed.snapshot);
+        let snapshot = self.sensors.table.read(managed.place);
         snapshot.map(|snapshot| self.sensors.observation(&snapshot, self.now_ns)).unwrap_or_default()
     }
 }

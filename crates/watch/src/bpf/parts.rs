@@ -32,7 +32,7 @@ pub struct Settings {
 
 impl Settings {
     /// Room for the clocks of 15,000 threads that die between two ticks.
-    pub const FINALS_BYTES: u32 = 8 << 20;
+    pub const EXITED_BYTES: u32 = 8 << 20;
 
     /// Returns the usual settings for a machine with these CPUs.
     pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {
@@ -42,7 +42,7 @@ impl Settings {
             cpus_in_full_mask,
             cpu_limit,
             casts: kernel_casts(),
-            exited_bytes: Settings::FINALS_BYTES,
+            exited_bytes: Settings::EXITED_BYTES,
             trace_bytes: None,
             latencies: Scope::default(),
         }

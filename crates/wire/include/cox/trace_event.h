@@ -37,7 +37,7 @@ struct cox_trace_event {
 	__u32 tid;
 	__u32 other;
 	__u16 cpu;
-	__u8 kind; /* enum cox_moment_kind */
+	__u8 kind; /* enum cox_trace_event_kind */
 	__u8 detail;
 	__u32 more;
 };

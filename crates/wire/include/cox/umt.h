@@ -5,8 +5,8 @@
  *
  * Each process has two pages, BPF arrays of one element that both sides map. No process has descriptors of another process's pages:
  *
- * - struct cox_umt_said: the program page, written by the program, except for `parked`. BPF reads it and trusts no number in it.
- * - struct cox_umt_seen: the kernel page, written by BPF. User space only reads it.
+ * - struct cox_program_page: the program page, written by the program, except for `parked`. BPF reads it and trusts no number in it.
+ * - struct cox_kernel_page: the kernel page, written by BPF. User space only reads it.
  *
  * Each process also has COX_UMT_BELLS doorbells: ring buffers, at each of which one parked standby waits. crates/umt-client/src/lib.rs explains
  * the protocol, and why no task stays pending while a standby could run it on an idle CPU.

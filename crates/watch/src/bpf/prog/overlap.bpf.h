@@ -36,7 +36,7 @@ u8 over[COX_UMT_PROCESSES];
  * Each process has two pages of its own, and no descriptor of another process's pages. Writes to these pages, by the process or by a process that
  * has inherited its descriptors, affect no other process. The next process with the same number gets new pages.
  */
-struct said_page {
+struct program_page_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -45,7 +45,7 @@ struct said_page {
 };
 
 /* The kernel page of a process, which only these programs write. It is frozen when it is created, so user space can only read it. */
-struct seen_page {
+struct kernel_page_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -57,14 +57,14 @@ struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, COX_UMT_PROCESSES);
 	__type(key, u32);
-	__array(values, struct said_page);
+	__array(values, struct program_page_map);
 } program_pages SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
 	__uint(max_entries, COX_UMT_PROCESSES);
 	__type(key, u32);
-	__array(values, struct seen_page);
+	__array(values, struct kernel_page_map);
 } kernel_pages SEC(".maps");
 
 struct bell {
@@ -85,7 +85,7 @@ COX_INLINE struct cox_monitored *monitored_in(struct cox_thread *thread)
 }
 
 /* Returns the program page of a process. Returns NULL also if the process has no page yet, or a page of another layout. */
-COX_INLINE struct cox_program_page *said_by(u32 process)
+COX_INLINE struct cox_program_page *program_page_of(u32 process)
 {
 	struct cox_program_page *program;
 	u32 only = 0;
@@ -98,7 +98,7 @@ COX_INLINE struct cox_program_page *said_by(u32 process)
 	return program && program->version == COX_UMT_VERSION ? program : NULL;
 }
 
-COX_INLINE struct cox_kernel_page *seen_by(u32 process)
+COX_INLINE struct cox_kernel_page *kernel_page_of(u32 process)
 {
 	u32 only = 0;
 	void *page;
@@ -137,8 +137,8 @@ COX_INLINE bool has_ready(struct cox_program_page *program, u32 used)
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
-	struct cox_program_page *program = said_by(process);
-	struct cox_kernel_page *kernel = seen_by(process);
+	struct cox_program_page *program = program_page_of(process);
+	struct cox_kernel_page *kernel = kernel_page_of(process);
 	u32 at, key;
 	u64 now;
 	void *bell;
@@ -176,8 +176,8 @@ __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
  */
 __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 {
-	struct cox_program_page *program = said_by(process);
-	struct cox_kernel_page *kernel = seen_by(process);
+	struct cox_program_page *program = program_page_of(process);
+	struct cox_kernel_page *kernel = kernel_page_of(process);
 	u32 key = process * COX_UMT_BELLS + cpu % COX_UMT_BELLS;
 	u64 now;
 	void *bell;
@@ -255,8 +255,8 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 /* Stops tracking the thread until its process asks again. No standby thread is woken in its place. */
 COX_INLINE void let_go(struct cox_monitored *m)
 {
-	struct cox_program_page *program = said_by(m->process - 1);
-	struct cox_kernel_page *kernel = seen_by(m->process - 1);
+	struct cox_program_page *program = program_page_of(m->process - 1);
+	struct cox_kernel_page *kernel = kernel_page_of(m->process - 1);
 
 	if (program && kernel && m->counts && m->runs)
 		stops(m, program, kernel);
@@ -332,8 +332,8 @@ COX_INLINE void overlap_wakeup(struct cox_thread *thread)
 
 	if (!processes || !m || !m->counts || m->runs)
 		return;
-	program = said_by(m->process - 1);
-	kernel = seen_by(m->process - 1);
+	program = program_page_of(m->process - 1);
+	kernel = kernel_page_of(m->process - 1);
 	if (program && kernel)
 		runs_again(m, program, kernel, false);
 }
@@ -346,8 +346,8 @@ COX_INLINE void overlap_migrate(struct cox_thread *thread, u32 to)
 
 	if (!processes || !m || !m->counts)
 		return;
-	program = said_by(m->process - 1);
-	kernel = seen_by(m->process - 1);
+	program = program_page_of(m->process - 1);
+	kernel = kernel_page_of(m->process - 1);
 	if (program && kernel)
 		is_on(m, program, kernel, to);
 }
@@ -355,8 +355,8 @@ COX_INLINE void overlap_migrate(struct cox_thread *thread, u32 to)
 /* Called when a thread of a process that has asked for doorbells leaves its CPU. */
 COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, bool preempt, u32 cpu)
 {
-	struct cox_program_page *program = said_by(m->process - 1);
-	struct cox_kernel_page *kernel = seen_by(m->process - 1);
+	struct cox_program_page *program = program_page_of(m->process - 1);
+	struct cox_kernel_page *kernel = kernel_page_of(m->process - 1);
 	u32 state = prev->__state;
 
 	if (!program || !kernel)
@@ -394,7 +394,7 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
  */
 __attribute__((noinline)) int left_idle(u32 process, u32 cpu)
 {
-	struct cox_program_page *program = said_by(process);
+	struct cox_program_page *program = program_page_of(process);
 	u32 used = program ? program->queues : 0;
 
 	if (!program || process >= COX_UMT_PROCESSES || over[process] ||
@@ -438,8 +438,8 @@ COX_INLINE void overlap_switch(bool preempt, struct task_struct *prev, struct ta
 		return;
 	/* A thread that runs is not blocked, even if its wake-up was not seen. */
 	if (in && in->counts) {
-		struct cox_program_page *program = said_by(in->process - 1);
-		struct cox_kernel_page *kernel = seen_by(in->process - 1);
+		struct cox_program_page *program = program_page_of(in->process - 1);
+		struct cox_kernel_page *kernel = kernel_page_of(in->process - 1);
 
 		if (program && kernel) {
 			is_on(in, program, kernel, cpu);
