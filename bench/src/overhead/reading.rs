@@ -1,5 +1,5 @@
-//! How quickly `cox report` turns a recording of `perf sched record` into an account, compared with `perf sched timehist -s`. The latter is the
-//! baseline (the plain measurement): it adds up times as well, but does not distinguish thread states.
+//! How quickly `cox report` turns a recording of `perf sched record` into an account, compared with `perf sched timehist -s`. timehist is
+//! the baseline: it adds up times too, but does not distinguish thread states.
 
 use std::path::Path;
 use std::process::Command;

@@ -20,7 +20,8 @@ pub struct Kernel {
     pub wants_no_harm: bool,
     /// How the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end.
     pub wait: Option<Wait>,
-    /// Parts of PALM, such as `progress`. For each of them, the paper shows this benchmark kernel without the part (slide 25 of its presentation).
+    /// Parts of PALM, such as `progress`. For each of them, the PALM paper shows this benchmark kernel without the part (slide 25 of the
+    /// paper's presentation).
     pub parts: &'static [&'static str],
 }
 
@@ -28,7 +29,7 @@ const fn kernel(name: &'static str, steps: u64, wait: Option<Wait>) -> Kernel {
     Kernel { name, steps, least_steps: 1, spins_itself: false, wants_no_harm: false, wait, parts: &[] }
 }
 
-/// The benchmark kernels in the order of the paper: seven that synchronise a lot, five that do not.
+/// The benchmark kernels in the order of the PALM paper (Park et al. 2021): seven that synchronise a lot, five that do not.
 pub const KERNELS: [Kernel; 12] = [
     Kernel { parts: &["period"], ..kernel("barnes", 24, Some(Wait::Futex)) },
     Kernel { parts: &["progress"], ..kernel("anneal", 65, Some(Wait::Futex)) },

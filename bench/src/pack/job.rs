@@ -19,9 +19,9 @@ pub const FIRST_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum With {
-    /// All threads, confined by taskset and placed by Linux: TP in the paper.
+    /// All threads, confined by taskset and placed by Linux: TP in the PALM paper.
     Taskset,
-    /// As many threads as CPUs: TR in the paper.
+    /// As many threads as CPUs: TR in the PALM paper.
     FewerThreads,
     /// All threads, packed with the fixed scheduling period with which the benchmark kernel was fastest.
     StaticBest,

@@ -1,4 +1,4 @@
-//! Twelve benchmark kernels on fewer CPUs than threads: the paper's table.
+//! Twelve benchmark kernels on fewer CPUs than threads, as in the table of the PALM paper (Park et al. 2021).
 //!
 //! Every kernel does the same work in five ways: with taskset (the paper's TP), with as many threads as CPUs (TR), with the best fixed period (static
 //! best), by the paper's own rules (palm), and with cox as it is (ours).

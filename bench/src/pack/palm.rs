@@ -61,7 +61,7 @@ struct Thread {
     received_ns: u64,
 }
 
-/// Places threads by the paper's rules.
+/// Assigns threads to CPUs by the rules of the PALM paper (see the module's header).
 #[derive(Debug)]
 pub struct Palm {
     parts: Parts,

@@ -30,14 +30,15 @@ fn factor(value: f64) -> f64 {
 }
 
 impl Expected {
-    /// Returns a forecast between two factors, under a bound; all are cut so that `1 ≤ low ≤ high ≤ bound`.
+    /// Returns a forecast from factor `low` to factor `high`. The factors are limited so that `1 ≤ low ≤ high ≤ bound`.
     pub fn new(low: f64, high: f64, bound: f64) -> Expected {
         let bound = factor(bound);
         let high = factor(high).min(bound).min(LARGEST_FORECAST);
         Expected { low: factor(low).min(high), high, bound }
     }
 
-    /// Returns the forecast for removing a loss of `loss_ns` thread time that is spread over `threads` threads, under `bound`.
+    /// Returns the forecast for removing `loss_ns` of lost thread time. The wall time becomes shorter by at least `loss_ns` ÷ `threads`, if the
+    /// loss is spread over all threads, and by at most `loss_ns`. No factor exceeds `bound`.
     pub fn of_delay(wall_ns: f64, loss_ns: f64, threads: f64, bound: f64) -> Expected {
         let low = faster(wall_ns, loss_ns / threads.max(1.0));
         let bound = faster(wall_ns, loss_ns).min(bound);

@@ -74,7 +74,7 @@ whole! {
     AverageCpus = "average_cpus", |evidence| evidence.concurrency.running;
     /// Parallel efficiency (POP), from 0 to 1: the worker threads' work ÷ (worker threads × `wall_ns`). If there are more worker threads than CPUs: the work of all threads ÷ (CPUs that the program may use × `wall_ns`). Absent if there are fewer than two worker threads or several programs, or if spinning is not seen.
     ParallelEfficiency = "parallel_efficiency", |evidence| Efficiency::of(evidence).map(|efficiency| efficiency.parallel);
-    /// Load balance (POP), from 0 to 1: mean ÷ largest work of the worker threads. Absent if parallel efficiency is absent, or is computed with the number of CPUs instead of worker threads.
+    /// Load balance (POP), from 0 to 1: mean ÷ largest work of the worker threads. Absent if parallel efficiency is absent, or if that was computed with the number of CPUs instead of worker threads.
     LoadBalance = "load_balance", |evidence| Some(Efficiency::of(evidence)?.parts()?.0);
     /// Serialisation (POP), from 0 to 1: largest work of a worker thread ÷ `wall_ns`. In the rest of the wall time even this thread waited, for other threads or for a CPU. If no messages are transferred, this is POP's communication efficiency. Load balance × serialisation = parallel efficiency. Absent if load balance is absent.
     Serialisation = "serialisation", |evidence| Some(Efficiency::of(evidence)?.parts()?.1);

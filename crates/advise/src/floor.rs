@@ -20,7 +20,7 @@ use wire::Cause;
 /// other thread.
 const CARRIES: f64 = 0.5;
 
-/// Causes of blocks that end as soon as a resource of the machine (such as a disk) has done its part.
+/// Causes of blocking that ends as soon as a resource of the machine (such as a disk) has done its part.
 const RESOURCES: [Cause; 3] = [Cause::Disk, Cause::PageFault, Cause::FileLock];
 
 /// Causes of blocking that either an observed thread or an unobserved process ends.
@@ -77,7 +77,7 @@ fn fixed_ns(thread: &Thread, tids: &BTreeSet<u32>, has_children: bool) -> u64 {
     let by_threads = thread.woken_by.iter().filter(|by| by.tid != thread.tid && tids.contains(&by.tid));
     let ended = by_threads.fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
     let futex = by[Cause::Futex];
-    // For blocks that other threads ended, the account has the time but not the cause. This time is subtracted from futex waits first, because most
+    // For blocked time that other threads ended, the account does not have the cause. This time is subtracted from futex waits first, because most
     // futex waits are ended by threads.
     let partners = by.of(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
     let children = if has_children { 0 } else { by[Cause::ChildWait] };

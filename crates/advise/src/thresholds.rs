@@ -36,7 +36,7 @@ pub const TEAM_ALIVE: f64 = 0.5;
 /// time; if the rounds are short, wake-ups add more idle time.
 pub const QUEUE_UTILISATION: f64 = 0.60;
 
-/// Load imbalance counts if equal work would free this part of the worker threads' time.
+/// Load imbalance is reported only if equal work would save at least this part of the worker threads' time.
 pub const IMBALANCE_SHARE: f64 = 0.10;
 
 /// A second condition for load imbalance: the busiest thread worked longer than the average by at least this factor.

@@ -106,7 +106,7 @@ fn order_signals() -> io::Result<()> {
             return Err(io::Error::last_os_error());
         }
     }
-    // SAFETY: the set is initialised by sigemptyset before it is read, and both live through the calls.
+    // SAFETY: sigemptyset initialises the set before sigprocmask reads it, and the set is valid during both calls.
     let failed = unsafe {
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);

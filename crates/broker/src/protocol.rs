@@ -45,7 +45,7 @@ const HEAD: usize = 8;
 pub const MAX_THREADS: usize = 1000;
 /// Maximum size of a request, bytes.
 pub const MAX_REQUEST: usize = HEAD + 8 + 4 * MAX_THREADS;
-/// Maximum size of an answer's message, bytes.
+/// Maximum size of each message of an answer, bytes.
 pub const MAX_REPLY: usize = HEAD + MAX_DATA;
 /// Maximum number of descriptors in one answer: the two pages of a process and its doorbells.
 pub const MAX_DESCRIPTORS: usize = 2 + BELLS;

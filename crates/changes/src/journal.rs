@@ -28,7 +28,7 @@ pub struct Journal {
     file: File,
     /// Length of all complete lines, in bytes.
     length: u64,
-    /// True if half a line could not be cut off, so that nothing may be written after it.
+    /// True if a write failed and the incomplete line could not be cut off. Nothing may be written after such a line.
     is_broken: bool,
 }
 

@@ -43,9 +43,9 @@ pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, u
     }
 }
 
-/// Makes one pass: checks all threads that are not in `seen`. Returns whether another pass is needed: a thread had a
-/// value inherited from the session, or ended before it could be read, and may have created another thread since the
-/// listing.
+/// Makes one pass over all threads that are not in `seen`. Returns whether another pass is needed. It is needed if a
+/// thread still had a value that it had inherited from the session, or if a thread ended before it could be read. Both
+/// kinds of threads may have created threads that are not in this pass's listing.
 fn look(
     knob_io: &dyn KnobIo,
     leader: Thread,

@@ -157,7 +157,7 @@ figures! {
         /// True if cox stopped observing the thread, because it changed its user or got capabilities by exec.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub changed_user: bool,
-        /// The threads that ended this thread's blocks, longest blocked time first; at most eight.
+        /// The threads that woke this thread when it was blocked, longest blocked time first; at most eight.
         pub woken_by: Vec<WokenBy>,
         /// With `--latency`: quantiles of the thread's interval lengths. Absent if the memory for histograms was full when the thread began.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -263,9 +263,9 @@ pub struct WokenBy {
     pub host_tid: Option<u32>,
     /// Name of the thread, if it is tracked.
     pub comm: Option<String>,
-    /// Number of blocks that the waker ended.
+    /// How often the waker woke the blocked thread.
     pub count: u64,
-    /// Sum of the lengths of these blocks.
+    /// Total time for which the thread was blocked before these wake-ups.
     pub blocked_ns: u64,
 }
 

@@ -142,9 +142,10 @@ pub struct Player {
     alive: Vec<u64>,
     running: Programs,
     since_ns: u64,
-    /// The phases by the set of programs that ran. Their idle times are kept in `idle_ns`.
+    /// The phases; the key is the set of running programs. The phases' idle times are in `idle_ns`.
     phases: BTreeMap<Programs, Phase>,
-    /// Idle CPU time by two sets of programs: those that ran, and those of them that could have used the CPU.
+    /// Idle CPU time. The key is the set of programs that were running (see the module's header), and its subset: the programs whose affinity mask
+    /// contains the idle CPU.
     idle_ns: BTreeMap<(Programs, Programs), u64>,
     waited: Vec<Waited>,
 }

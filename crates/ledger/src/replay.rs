@@ -210,8 +210,8 @@ impl Replay {
         clocks
     }
 
-    /// Returns, for each pair of waker and woken thread, the number and the total length of the blocks that the waker ended, from the wakings applied
-    /// so far.
+    /// Returns, for each pair of waker and woken thread, the number of wake-ups and the total blocked time that they ended. Only the trace events
+    /// applied so far count.
     pub fn pairs(&self) -> Vec<(Pair, PairSum)> {
         let mut pairs: Vec<_> = self.pairs.iter().map(|(pair, sum)| (*pair, *sum)).collect();
         pairs.sort_unstable_by_key(|(pair, _)| *pair);

@@ -104,7 +104,7 @@ impl Observing {
             if main.stat().is_ok_and(|stat| stat.state == 'Z') {
                 continue;
             }
-            // The first threads are enough: a program with more threads is unlikely to pin all the others to CPUs that the first ones may not use.
+            // Reading the masks of the first threads is enough: it is unlikely that the other threads may use CPUs that none of the first may use.
             let threads = main.threads().unwrap_or_default().into_iter().take(MASKS_READ);
             let masks = threads.filter_map(|tid| allowed_cpus(&root, Who::Task(tid)).ok());
             // If all threads have ended, keep the last value.

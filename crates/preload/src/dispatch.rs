@@ -308,8 +308,8 @@ fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }
 
-/// Address of the function that handles `omp_get_thread_num`, which programs call in every task. At first it is a function that finds the
-/// handler at each call. Once all callers get the same handler, that handler's address is stored here.
+/// Address of the function to which calls of `omp_get_thread_num` go; programs call it in every task. At first this is `first_thread_num`, which
+/// chooses the target anew at each call. As soon as the choice can no longer differ between callers, the chosen target is stored here.
 static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as Target);
 
 arch::dispatched_inside!(first_thread_num => thread_num);

@@ -142,7 +142,7 @@ macro_rules! parallel {
         /// The same requirements as for the real function apply to the caller.
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $name(work: Work, data: *mut c_void, $threads: c_uint, $($argument: $type),*) $(-> $result)? {
-            // SAFETY: the caller's promise, passed on; the real function of this name has this type.
+            // SAFETY: guaranteed by the caller; the real function of this name has this type.
             unsafe {
                 around(Call::$name, work, data, $threads, ($($alone)?), |real_fn, work, data, $threads| {
                     let real_fn: unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, $($type),*) $(-> $result)? = transmute(real_fn);

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"ompt_start_tool".as_ptr()) };
     // SAFETY: null or a function of this name, which has this type.
     if let Some(next) = unsafe { transmute::<*mut c_void, Option<StartTool>>(next) } {
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: guaranteed by the caller.
         let other = unsafe { next(version, runtime) };
         if !other.is_null() {
             return other;

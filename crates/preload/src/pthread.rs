@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
         memory::note_seen(PTHREAD);
         memory::arrive(slot);
     }
-    // SAFETY: the caller's promise, passed on.
+    // SAFETY: guaranteed by the caller.
     let result = unsafe { real_wait(barrier) };
     if let Some(slot) = slot {
         memory::leave(slot);

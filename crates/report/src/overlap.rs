@@ -25,9 +25,10 @@ ledger::figures! {
         blocks: u64, sum;
         /// Number of times that a doorbell was rung to wake a standby. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
         rings: u64, sum;
-        /// Number of rings by the program's own threads, because they created tasks while CPUs were idle. `rings` includes them.
+        /// Number of times that one of the program's own threads rang a doorbell, because it created tasks while CPUs were idle.
+        /// `rings` includes these.
         own_rings: u64, sum;
-        /// Number of rings after which the woken standby found no task. `rings` includes them.
+        /// Number of times that a standby was woken by its doorbell, but found no task. `rings` includes these.
         empty_rings: u64, sum;
         /// Number of times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
         surrenders: u64, sum;

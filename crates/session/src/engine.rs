@@ -81,7 +81,7 @@ pub trait Engine {
     }
 
     /// Returns whether a thread of the target, or of a process that the target started, still exists. An engine that
-    /// does not follow such processes returns false.
+    /// does not follow child processes always returns false, which is the default.
     ///
     /// # Errors
     /// Same as [`tick`](Engine::tick).

@@ -11,7 +11,7 @@ use crate::elf::Image;
 use crate::known;
 use crate::modules::{ModuleId, Modules};
 
-/// The function and the reason to wait at one offset of a module.
+/// The function at one offset of a module, and what the code there waits for, if it waits.
 #[derive(Clone, Default)]
 pub(crate) struct Meaning {
     pub function: Option<String>,

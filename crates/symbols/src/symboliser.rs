@@ -152,7 +152,7 @@ impl Symboliser {
         sample_sites
     }
 
-    /// Returns the function and the reason to wait at every sampled offset of every module that has a file.
+    /// Returns, for each sampled offset of each module whose file can be opened: the function there, and what the code there waits for, if it waits.
     fn meanings(&self) -> HashMap<(ModuleId, u64), Meaning> {
         let mut offsets: HashMap<ModuleId, HashSet<u64>> = HashMap::new();
         for place in self.counts.keys() {

@@ -8,7 +8,8 @@ use crate::tally::Tally;
 
 /// A taskgroup. It lives until its owner has left it; its tasks point to it.
 pub struct Group {
-    /// Counter of the group's unfinished tasks. Tasks are added one by one when they are created, because many threads create them.
+    /// Counter of the group's unfinished tasks. Each task is added when it is created. A task, in contrast, adds its children all at once,
+    /// when it waits or ends; this is possible only because it creates them itself. Many threads create the tasks of a group.
     pub(crate) tally: Tally,
     cancelled: AtomicU32,
     /// True if the group is not a `taskgroup` construct of the program. Cancelling such a group cancels the group around it.

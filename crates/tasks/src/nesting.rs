@@ -16,7 +16,8 @@ use crate::task::Work;
 
 /// A team that gives out thread numbers.
 pub trait Numbers: Sync {
-    /// Takes a number for a helper that runs a task of the function `work`. Any thread may call this.
+    /// Reserves a free thread number of the team for a helper, and returns the number. `work` is the function of the helper's task. Any
+    /// thread may call this.
     fn take_for_helper(&self, work: Option<Work>) -> u32;
 }
 

@@ -64,8 +64,8 @@ impl Worker {
         }
     }
 
-    /// Returns whether this thread must not run the task yet: it is a member that waits at a barrier, and the construct to which the
-    /// task belongs begins after that barrier.
+    /// Returns whether this thread has to leave the task for later. This is so if the thread is a member that waits at a barrier of its
+    /// team, and the task belongs to a construct after that barrier.
     #[inline]
     fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
         let barrier = self.waits_at.get();
@@ -74,7 +74,7 @@ impl Worker {
     }
 
     /// Returns whether `taker` may run this task, which it has taken from a queue. Only a member that has begun
-    /// the task's construct may run a task of a construct with `reduction(task, …)` (see `begun`). Any thread may run other tasks.
+    /// the task's construct may run a task of a construct with `reduction(task, …)` (see `begun`). Tasks of other constructs may run on any thread.
     #[inline]
     pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
         // SAFETY: the group is not over before all its tasks are, and this is one of them.
@@ -117,7 +117,7 @@ impl Worker {
                 // SAFETY: the compiler's function, with the data that it takes.
                 unsafe { (task.work.get())(task.data.get()) };
             } else {
-                // SAFETY: `put_parts` made the task and set the flag.
+                // SAFETY: `put_parts` made the task, as `run_range` requires: only `put_parts` sets the flag `RANGE`.
                 unsafe { self.run_range(task) };
             }
         }

@@ -59,8 +59,9 @@ impl Tally {
         }
     }
 
-    /// Adds one more task to wait for. Any thread may call this while one of the tasks to wait for is unfinished. Used for groups, because
-    /// many threads create tasks of a group, and for tasks that a child splits off from itself.
+    /// Adds one unfinished task to the count. Any thread may call this while another of the counted tasks is unfinished. Used if the
+    /// waiting task cannot count the new one itself: many threads create the tasks of a group, and a child that runs a range of a loop on
+    /// another thread may split off a part of the range as a new child of its parent.
     #[inline]
     pub fn expect_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);

@@ -131,7 +131,7 @@ impl Bell {
     /// Undoes a [`raise`](Bell::raise). Does not block.
     pub fn lower(&self) {
         let mut count = 0u64;
-        // SAFETY: room for the eight bytes.
+        // SAFETY: `count` has space for the eight bytes that the call reads.
         unsafe { libc::read(self.event.as_raw_fd(), (&raw mut count).cast(), 8) };
     }
 

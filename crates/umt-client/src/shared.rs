@@ -68,8 +68,9 @@ pub(crate) fn leave_to_parent() {
     }
 }
 
-/// Maps an empty page of the child's own over its parent's page. The child may be in the middle of a task and continue with its team. It cannot use
-/// the end positions of queues in the parent's page, because they belong to the parent's queues.
+/// Replaces the parent's page, in this forked child, by an empty page that only the child uses. If the fork happened inside a task, the child may
+/// continue with its copy of the team and the team's queues. It must not use the queues' end positions in the parent's page, because these belong to
+/// the parent's queues.
 fn become_own(page: *mut libc::c_void) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;

@@ -51,7 +51,7 @@ fn sleeps() -> libc::c_long {
 /// Returns the kernel's counts for the calling thread.
 pub(crate) fn usage() -> libc::rusage {
     let mut usage = MaybeUninit::uninit();
-    // SAFETY: room for the result, and a call that cannot fail with these arguments.
+    // SAFETY: `usage` has space for the result, and the call cannot fail with these arguments.
     unsafe {
         libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
         usage.assume_init()
@@ -62,7 +62,7 @@ pub(crate) fn usage() -> libc::rusage {
 #[must_use]
 pub fn now_ns() -> u64 {
     let mut now = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: room for the time.
+    // SAFETY: `now` has space for the result, and the call cannot fail with this clock.
     let now = unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
         now.assume_init()

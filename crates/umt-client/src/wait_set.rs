@@ -81,7 +81,7 @@ fn answer() -> bool {
 /// Sleeps until an event occurs, or for at most `milliseconds` (-1: without limit).
 pub(crate) fn sleep(milliseconds: i32) -> Why {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
-    // SAFETY: room for one event.
+    // SAFETY: `event` has space for the one event that the call may write.
     let count = unsafe { libc::epoll_wait(HERE.load(Ordering::Acquire), &raw mut event, 1, milliseconds) };
     // SAFETY: errno of this thread.
     let error = unsafe { *libc::__errno_location() };

@@ -33,7 +33,7 @@ pub const WORDS: usize = BUCKETS + 1;
 pub const BYTES: usize = 64 << 20;
 /// Number of threads that can have histograms of their own.
 pub const PLACES: u32 = (BYTES / (INTERVALS * WORDS * size_of::<u64>())) as u32;
-/// The highest number that a program can have in [`Clock::flags`].
+/// The highest number of a program. [`Clock::flags`] has 8 bits for this number.
 pub const LAST_PROGRAM: u32 = 255;
 /// Maximum number of programs in one session.
 pub const MAX_PROGRAMS: u32 = 16;

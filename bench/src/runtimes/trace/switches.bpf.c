@@ -58,16 +58,17 @@ struct {
 
 __u64 lost = 0;
 
-/* `name`: the name of the measured program's main thread. `starter`: the process that starts the program, by its ID in
- * its own PID namespace. The device and inode of its /proc/self/ns/pid identify the namespace. */
+/* `name`: the name of the measured program's main thread. `starter`: the process ID of cox-bench, which starts the
+ * program, in cox-bench's own PID namespace. The device and inode of its /proc/self/ns/pid identify this namespace. */
 const volatile char name[16] = {};
 const volatile __u32 starter = 0;
 const volatile __u64 namespace_device = 0, namespace_inode = 0;
 
-/* The starter's ID in the initial PID namespace, which task_struct contains; -1 until one of its threads has left a CPU. */
+/* The process ID of cox-bench in the initial PID namespace, as in task_struct; -1 until on_switch has seen a thread of
+ * cox-bench leave a CPU. */
 int starter_of_machine = -1;
 
-/* Maximum number of ancestors between the program and the starter: shells, taskset, cox. */
+/* Maximum number of ancestors between the program and cox-bench: shells, taskset, cox. */
 #define GENERATIONS 8
 
 static __attribute__((always_inline)) _Bool is_member(struct task_struct *task)

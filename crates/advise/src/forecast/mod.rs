@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::numbers::{counted, duration};
 
-/// A way to run a program on fewer CPUs, in order of simplicity.
+/// A way to run a program on fewer CPUs. The variants are ordered by simplicity, the simplest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {

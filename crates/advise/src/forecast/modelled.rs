@@ -21,7 +21,7 @@ pub enum Waits {
     Never,
 }
 
-/// A program as its account shows it.
+/// What the model needs to know about a program, taken from the account of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sketch {
     /// Number of worker threads.

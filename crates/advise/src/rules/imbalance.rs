@@ -1,10 +1,11 @@
 //! Load imbalance: threads wait for a thread that has more work.
 //!
-//! Waiting for other threads is one class, whether threads spin, yield or sleep, so the verdict does not depend on the runtime's waiting policy. What
-//! distinguishes imbalance from other causes is the work itself: the busiest thread's work is much larger than the average.
+//! Waiting for other threads counts as one kind of time, whether threads spin, yield or sleep, so the verdict does not depend on the runtime's
+//! waiting policy. What distinguishes imbalance from other causes is the work itself: the busiest thread's work is much larger than the average.
 //!
-//! Largest saving: the busiest thread's work less an equal part, `max − Σ work / min(n, CPUs)`, plus the time for which spinning threads kept it off
-//! its CPU. The forecast is at least half of that, because a dynamic schedule leaves the last chunk uneven and has a cost per chunk.
+//! The forecast saving is a range. Its upper end is the busiest thread's work minus an equal share of all work, `max − Σ work / min(n, CPUs)`, plus
+//! the time for which spinning threads kept the busiest thread off its CPU. Its lower end is half of that, because a dynamic schedule leaves the last
+//! chunk uneven and has a cost per chunk.
 
 use ledger::account::thread;
 use wire::Cause;

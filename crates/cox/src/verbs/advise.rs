@@ -1,7 +1,7 @@
 //! `cox advise`: predicts which way of running a program on fewer CPUs than threads is fastest.
 //!
-//! [`advise::forecast`] makes the forecasts; [`crate::forecasts`] collects their input. A command is run once, in a trial of the packer; a report of
-//! `cox run` is simulated.
+//! [`advise::forecast`] makes the forecasts; [`crate::forecasts`] collects their input. If the user gives a
+//! command, cox runs it once, in a trial of the packer. If the user gives a report of `cox run`, cox simulates the program from that report.
 
 use std::fs;
 use std::io::{self, Read};

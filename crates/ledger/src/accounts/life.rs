@@ -10,8 +10,8 @@ use crate::close::closed;
 
 /// One thread, and its clock up to the thread's end, or up to the time when the clock was read.
 pub(super) struct Life<'r> {
-    /// The thread's account of time. If the thread has exited, this borrows the record's clock, which saves a copy. Otherwise it is a copy, to which
-    /// [`closed`] has added the time since the thread's last event.
+    /// The thread's account of time. If the thread has exited, this borrows the record's clock, to avoid copying it. Otherwise this is a copy,
+    /// to which [`closed`] has added the time since the thread's last event.
     pub(super) clock: Cow<'r, Clock>,
     /// True if the thread lived at the end of the window.
     pub(super) alive: bool,

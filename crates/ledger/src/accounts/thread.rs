@@ -85,8 +85,8 @@ pub(super) fn unlisted(record: &Record) -> Option<Thread> {
         .then(|| account(&Life { clock: Cow::Borrowed(clock), alive: false, on_cpu: None }, record.start_ns))
 }
 
-/// Records which threads ended each thread's blocks. There are two sources: the recorded pairs of waker and woken thread, and the threads' clocks. A
-/// thread's clock contains the latest wake-ups, all by one waker, which are not among the pairs yet.
+/// Records, for each thread, which threads woke it when it was blocked. There are two sources: the recorded pairs of waker and woken thread, and the
+/// threads' clocks. A thread's clock contains the latest wake-ups, all by one waker, which are not among the pairs yet.
 pub(super) fn book_wakers(
     threads: &mut [Thread],
     owners: &HashMap<u32, usize>,

@@ -37,7 +37,7 @@ impl Lane {
         }
     }
 
-    /// Returns the total time of a holder.
+    /// Returns the total time for which `holder` held the CPU of this lane.
     #[must_use]
     pub fn total_ns(&self, holder: Holder) -> u64 {
         self.cells.iter().flatten().filter(|(who, _)| *who == holder).fold(0, |sum, (_, ns)| sum.saturating_add(*ns))

@@ -210,7 +210,7 @@ impl Process {
         let Some(cpus_at_start) = self.wide else { return };
         let has = |library: &str| maps.iter().filter_map(Mapping::file_name).any(|file| file.starts_with(library));
         if has(LIBRARY) {
-            // The library itself reports whether libgomp spins.
+            // The preload library itself reports whether libgomp spins, so there is no need to guess it from the CPUs.
             self.wide = None;
             return;
         }

@@ -23,9 +23,9 @@ pub struct Summary {
     pub living: BTreeMap<u32, usize>,
     /// Sums that the policy kept over the session: observations, CPU time, and how long threads were rotated.
     pub totals: Totals,
-    /// Efficiency of the pack without rotation.
+    /// Efficiency without rotation: useful CPU time ÷ time of the pack's CPUs; `None` if it was not measured.
     pub without: Option<f64>,
-    /// Efficiency of the pack with rotation.
+    /// The same while the threads were rotated with the last scheduling period.
     pub with: Option<f64>,
     /// CPU time of the controller: all threads of this process except the session's, ns.
     pub own_ns: u64,

@@ -31,7 +31,7 @@ pub struct Observation {
     pub doing: Doing,
     /// True if the thread was spinning, waiting for other threads in a loop, when it was switched out last.
     pub spins: bool,
-    /// True if that loop calls sched_yield(2) in every iteration.
+    /// True if the spin loop (see `spins`) calls sched_yield(2) in every iteration.
     pub yields: bool,
     /// The slot whose CPU the thread runs on or ran on last; `None` if that CPU is outside the pack.
     pub at: Option<Slot>,

@@ -8,9 +8,9 @@ const JUST_NOW_NS: u64 = 100_000;
 /// Sums of what was observed on the slots since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Ticks that found a thread running on the slot's CPU. Each counts as many times as periods fit into the time
-    /// since the tick before. Unweighted ticks would overstate waiting: periods become shorter towards the end of
-    /// phases, where more threads wait.
+    /// Number of ticks that found a thread running on the slot's CPU, weighted by time: a tick counts once for each
+    /// scheduling period since the previous tick, and at least once. Ticks come more often towards the end of a phase,
+    /// where more threads wait, so unweighted ticks would overstate waiting.
     pub samples: u64,
     /// Number of samples in which the thread was spinning.
     pub spinning: u64,
@@ -31,11 +31,11 @@ pub struct Seen {
 const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
-    /// Counts the thread that the tick switched out, as one sample for each of `periods`. `here` are the observations
-    /// of all threads of the slot. Ticks come at irregular times and stand for the time before them, so the fraction of
-    /// ticks that find a spinning thread is the fraction of CPU time spent spinning. This holds even if the thread is
-    /// asleep at its next observation, where its state tells nothing about the CPU time before (see
-    /// [`Seen::stretches_ns`]).
+    /// Counts the thread that the tick switched out as `periods` samples; `periods` is the number of scheduling periods
+    /// since the previous tick. `here` are the observations of all threads of the slot. Ticks come at irregular times
+    /// and stand for the time before them, so the fraction of ticks that find a spinning thread is the fraction of CPU
+    /// time spent spinning. This holds even if the thread is asleep at its next observation, where its state tells
+    /// nothing about the CPU time before (see [`Seen::stretches_ns`]).
     pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
         let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };

@@ -16,13 +16,14 @@ const INOUTSET: usize = 5;
 
 impl Clauses {
     /// # Safety
-    /// `array` is the compiler's, and stays valid as long as the result is used.
+    /// `array` is an array of dependences that the compiler made, and it stays valid as long as the result is used.
     pub unsafe fn new(array: *const usize) -> Clauses {
         Clauses(array)
     }
 
     fn word(self, at: usize) -> usize {
-        // SAFETY: the promise of `new`; the array is as long as its first words state.
+        // SAFETY: the caller of `new` guarantees that this is a valid array of the compiler. The array is as long as its first words state, and no
+        // later word is read.
         unsafe { *self.0.add(at) }
     }
 

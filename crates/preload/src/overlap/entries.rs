@@ -49,10 +49,10 @@ pub unsafe extern "C-unwind" fn task(
 ) {
     let Some(worker) = worker_in_region() else { return };
     if copy.is_none() && flags & (FINAL | DEPEND | DETACH) == 0 && (!deferrable || worker.has_enough()) {
-        // SAFETY: the arguments are as the compiler describes them.
+        // SAFETY: the compiler's code passes the task's function and the data that this function takes.
         return unsafe { worker.do_at_once(work, data) };
     }
-    // SAFETY: the compiler's array, if it says that there is one.
+    // SAFETY: if the flag is set, the compiler's code passes a valid array of dependences.
     let accesses = (flags & DEPEND != 0).then(|| unsafe { Clauses::new(depend) }.accesses());
     let new = New {
         work,
@@ -77,7 +77,7 @@ pub unsafe extern "C-unwind" fn task(
 /// # Safety
 /// As for [`Worker::make`].
 unsafe fn make<A: Iterator<Item = Access> + Clone>(worker: &Worker, new: &New<A>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         if !worker.make(new) {
             run_without_memory(worker, new);
@@ -105,7 +105,7 @@ unsafe fn run_without_memory<A>(worker: &Worker, new: &New<A>) {
         without_memory();
     }
     if let Some(words) = new.first_words {
-        // SAFETY: the caller's promise: data begins with two words.
+        // SAFETY: guaranteed by the caller: data begins with two words.
         unsafe { data.cast::<[usize; 2]>().write(words) };
     }
     // SAFETY: the compiler's function gets the data that the compiler has made for it.
@@ -143,7 +143,7 @@ macro_rules! loops {
             step: $number,
         ) {
             let call = Loop { work, data, copy, bytes, align, flags, tasks, priority };
-            // SAFETY: the arguments are the compiler's.
+            // SAFETY: the compiler's code passes these arguments for a taskloop.
             unsafe { call.go(start as u64, step as u64, $count(start, end, step, flags)) };
         }
     )* };
@@ -268,7 +268,7 @@ impl Loop {
     /// # Safety
     /// The loop has reductions.
     unsafe fn reductions(&self) -> *mut usize {
-        // SAFETY: the caller's promise; three words are at the beginning of the data.
+        // SAFETY: guaranteed by the caller; three words are at the beginning of the data.
         unsafe { *self.data.cast::<*mut usize>().add(2) }
     }
 }
@@ -340,14 +340,14 @@ pub extern "C-unwind" fn taskwait() {
 
 /// Waits for the calling task's children whose `depend` clauses match these dependences.
 pub unsafe extern "C-unwind" fn taskwait_depend(depend: *const usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { depend_on(depend, true) };
 }
 
 /// Does not wait. A child that is created later and whose `depend` clauses match these dependences starts after the earlier children that
 /// match.
 pub unsafe extern "C-unwind" fn taskwait_depend_nowait(depend: *const usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { depend_on(depend, false) };
 }
 

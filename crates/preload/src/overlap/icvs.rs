@@ -49,7 +49,7 @@ pub fn are_of(team: &Team, library: &'static Library) {
 pub unsafe extern "C" fn set(first: usize, second: usize) {
     // SAFETY: set by the dispatch function for this call. A function ignores arguments beyond its own.
     let real_fn: unsafe extern "C" fn(usize, usize) = unsafe { transmute(real_fn()) };
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let call = || unsafe { real_fn(first, second) };
     match worker_in_region() {
         Some(worker) => worker.set_icvs(call),

@@ -177,7 +177,7 @@ macro_rules! by_reference {
         /// # Safety
         /// `at` is the address of a nesting level.
         pub unsafe extern "C" fn $name(at: *const $number) -> c_int {
-            // SAFETY: the caller's promise. A level outside of c_int's range is invalid.
+            // SAFETY: guaranteed by the caller. A level outside of c_int's range is invalid.
             $of(c_int::try_from(unsafe { *at }).unwrap_or(-1))
         }
     )* };

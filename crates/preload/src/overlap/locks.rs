@@ -37,10 +37,10 @@ fn me() -> usize {
 /// `lock` is the program's lock.
 unsafe fn take(lock: *mut NestLock, take_simple: impl FnOnce(*mut c_int) -> bool) -> c_int {
     let me = me();
-    // SAFETY: the caller's promise. Other threads may write the owner at the same time, but never the present task.
+    // SAFETY: guaranteed by the caller. Other threads may write the owner at the same time, but never the present task.
     let owner = unsafe { &(*lock).owner };
     if owner.load(Ordering::Relaxed) != me {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         if !take_simple(unsafe { &raw mut (*lock).lock }) {
             return 0;
         }
@@ -58,7 +58,7 @@ unsafe fn take(lock: *mut NestLock, take_simple: impl FnOnce(*mut c_int) -> bool
 /// # Safety
 /// `lock` is the program's lock, and `omp_set_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn set(lock: *mut NestLock) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let set: unsafe extern "C" fn(*mut c_int) = transmute(real_fn());
         take(lock, |simple| {
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn set(lock: *mut NestLock) {
 /// # Safety
 /// `lock` is the program's lock, and `omp_test_lock` was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let test: unsafe extern "C" fn(*mut c_int) -> c_int = transmute(real_fn());
         take(lock, |simple| test(simple) != 0)
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn test(lock: *mut NestLock) -> c_int {
 /// # Safety
 /// As for [`set`].
 pub unsafe extern "C" fn set_fortran(lock: *const *mut NestLock) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { set(*lock) };
 }
 
@@ -94,6 +94,6 @@ pub unsafe extern "C" fn set_fortran(lock: *const *mut NestLock) {
 /// # Safety
 /// As for [`test`].
 pub unsafe extern "C" fn test_fortran(lock: *const *mut NestLock) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { test(*lock) }
 }

@@ -154,7 +154,7 @@ pub unsafe fn team(
     });
     let threads = if threads == 0 { library.number(Call::omp_get_max_threads).max(1) as u32 } else { threads };
     let has_none = region_end::members_sleep_soon() && standbys::are_there() && region_end::has_never_had_tasks(work);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Some(unsafe { teams::take(library, threads, has_none, inner) })
 }
 

@@ -47,12 +47,12 @@ impl Block {
     }
 
     fn get(self, word: usize) -> usize {
-        // SAFETY: the promise of `new`; a block has as many words as it states.
+        // SAFETY: the caller of `new` guarantees that the block is valid. It has as many words as its first word (the number of variables) implies.
         unsafe { *self.0.add(word) }
     }
 
     fn set(self, word: usize, value: usize) {
-        // SAFETY: the promise of `new`; a block has as many words as it states.
+        // SAFETY: the caller of `new` guarantees that the block is valid. It has as many words as its first word (the number of variables) implies.
         unsafe { *self.0.add(word) = value };
     }
 

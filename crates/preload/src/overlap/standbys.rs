@@ -40,7 +40,7 @@ static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
 /// For each doorbell: the time of BPF's latest ring that a standby has noticed, nanoseconds.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
-/// Signal mask of the program's thread that activated overlap; standbys use the same mask.
+/// Signal mask of the thread that called [`begin`]. The standbys use the same mask.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
 
 /// Stores the session's data, and creates one standby for each CPU, because so many standbys may have to be woken at the same time.

@@ -105,7 +105,7 @@ unsafe fn copy_firstprivate(
 ) -> Vec<Vec<u8>> {
     let mut copies = Vec::new();
     for at in 0..count {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (address, bytes, kind) = unsafe { (&mut *addresses.add(at), *sizes.add(at), *kinds.add(at)) };
         if kind & 0xff != FIRSTPRIVATE || address.is_null() {
             continue;

@@ -52,7 +52,7 @@ pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, i
         worker.into_iter().for_each(|worker| worker.last_team.set(Some(team)));
         team
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { team.is_within(inner.map(|inner| &inner.nesting)) };
     if inner.is_none() && umt_client::was_ever_live() {
         nested::begin_outermost(library, team);

@@ -1,4 +1,4 @@
-//! Which thread waits for which: the threads whose blocks were ended by other threads, as a matrix and as a table.
+//! Which thread waits for which: a matrix and a table of the threads that woke blocked threads.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -13,9 +13,9 @@ use crate::round::{apportion, percent, permille};
 use crate::state::State;
 use crate::style::columns;
 
-/// One class of thread time.
+/// One class of thread time, for example waiting for a CPU: one line of the text.
 struct Class {
-    /// The state of the whole class, if it has no parts.
+    /// The state that stands for the whole class. It is printed if none of `parts` has any time.
     state: State,
     label: String,
     ns: u64,

@@ -57,7 +57,7 @@ pub struct States<'r> {
     batch: Vec<u8>,
 }
 
-/// What has been written so far for one thread, whose track exists.
+/// What has been written so far for one thread. It is created when the definition of the thread's track is written.
 struct Life {
     sequence: u32,
     /// Time of the last packet, nanoseconds.

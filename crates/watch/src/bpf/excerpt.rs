@@ -231,7 +231,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the first words of a type that is followed by `count` entries.
+/// Returns the header of a BTF type, with the number of entries that follow the header set to `count`.
 fn with_entries(of: Type, count: usize) -> Vec<u8> {
     let mut bytes = of.bytes[..TYPE_LEN].to_vec();
     bytes[4..8].copy_from_slice(&(of.info() & 0xffff_0000 | count as u32).to_ne_bytes());

@@ -25,7 +25,7 @@
 /// One of the two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The CPU whose period is over.
+    /// The CPU whose scheduling period has just ended.
     Here,
     /// The other CPU.
     There,

@@ -94,9 +94,10 @@ pub(super) struct Search {
     periods: Periods,
     tried: [Tried; PERIODS_NS.len()],
     period: usize,
-    /// Windows in a row in which no thread worked.
+    /// Number of consecutive windows in which no thread worked.
     stalled: u32,
-    /// True if the last window showed that the period is much longer than phases.
+    /// True if the last window showed that the scheduling period is much longer than the program's phases (the times
+    /// between two barriers).
     too_long: bool,
     /// Efficiency in the last window, and in the one before.
     last: (f64, f64),
@@ -152,7 +153,8 @@ impl Search {
         self.last = (gave.efficiency, self.last.0);
     }
 
-    /// Returns whether the period in use is much longer than phases, and shorter ones will be tried.
+    /// Returns whether the period in use is much longer than the program's phases, so that shorter periods will be
+    /// tried.
     pub(super) fn is_too_long(&self) -> bool {
         self.too_long
     }

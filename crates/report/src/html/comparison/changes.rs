@@ -11,9 +11,9 @@ const LEFT: u64 = 190;
 const ROW: u64 = 22;
 const TOP: u64 = 8;
 
-/// Largest range of the axis, as a power of two: 3 means from 1/8 to 8 times. Values beyond the axis get an arrow.
+/// Largest reach of the axis to each side, as log2 of the factor: 3 means from 1/8 to 8 times. Values beyond the axis get an arrow.
 const WIDEST: f64 = 3.0;
-/// Smallest range of the axis, as a power of two: 0.0286 means from about −2 % to +2 %.
+/// Smallest reach of the axis to each side, as log2 of the factor: 0.0286 means from about −2 % to +2 %.
 const NARROWEST: f64 = 0.0286;
 
 /// Changes that may be marked on the axis, the most useful first.
@@ -76,7 +76,7 @@ fn class_of(verdict: Verdict) -> &'static str {
 
 /// The axis of changes: factors on a logarithmic scale.
 struct Axis {
-    /// Range of the axis, as a power of two: 3 means from 1/8 to 8 times.
+    /// Reach of the axis to each side, as log2 of the factor: 3 means from 1/8 to 8 times.
     reach: f64,
 }
 

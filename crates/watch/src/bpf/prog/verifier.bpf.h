@@ -14,8 +14,9 @@
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
 /*
- * Whether this kernel has bpf_rdonly_cast. It is a setting, because kernels before 6.4 refuse a test of the symbol. It is constant, so that the
- * verifier sees only one kind of pointer where clang merges the loads of both branches.
+ * Whether this kernel has bpf_rdonly_cast. User space sets it before the programs are loaded: kernels before 6.4 reject a program that itself tests
+ * whether the symbol exists. It is constant, so the verifier knows its value and follows only one branch of a test of it. This matters where clang
+ * merges the loads of both branches into one: if the verifier followed both branches, this load would have two kinds of pointers.
  */
 const volatile bool casts = false;
 
