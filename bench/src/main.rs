@@ -44,7 +44,7 @@ enum Verb {
     Overhead(overhead::Options),
     /// What keeping a trace costs the traced program: plain | cox | cox --trace | perf sched record
     Trace(overhead::Tracing),
-    /// What the scheduler costs by setting: mandelbrot and triad, alone and at the same time, by threads, OMP_WAIT_POLICY and pinning
+    /// What the scheduler costs mandelbrot and triad, alone and together, for each number of threads, OMP_WAIT_POLICY and pinning
     Kuhn(kuhn::Options),
     /// How large the HTML page of a run is, and how long a browser takes to open it: for one thread, and for thousands
     Page(page::Options),
@@ -52,7 +52,7 @@ enum Verb {
     Pack(pack::Options),
     /// How accurate the forecasts of cox advise are: twelve kernels with more threads than CPUs
     Advise(advise::Options),
-    /// What OpenMP tasks, barriers and regions cost by runtime: libgomp, libomp, ours
+    /// What OpenMP tasks, barriers and regions cost with each runtime: libgomp, libomp, ours
     Tasks(runtimes::tasks::Options),
     /// What overlap gains when threads block: heat and fwi with a throttled disk
     Umt(runtimes::umt::Options),

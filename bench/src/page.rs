@@ -45,11 +45,11 @@ const BYTES_LIMIT: u64 = 5_000_000;
 const MS_LIMIT: f64 = 2_000.0;
 /// Time limit for a browser that does not open a page at all.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SAID: &str = "opened after ms: ";
+const SAID: &str = "opened after (ms): ";
 /// A script that reports the time from the navigation until the page is open, in ms. The page counts as open when the second frame after the load
 /// event begins: the first frame has then been laid out and submitted for drawing.
 const PROBE: &str = r#"<script>
-addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => console.log("opened after ms: " + performance.now()))));
+addEventListener("load", () => requestAnimationFrame(() => requestAnimationFrame(() => console.log("opened after (ms): " + performance.now()))));
 </script></body>"#;
 /// A nearly empty page: it measures the browser's own time.
 const EMPTY: &str = "<!doctype html><html lang=en><title>empty</title><body><p>Nothing.</p></body></html>";
@@ -144,7 +144,8 @@ impl Bench<'_> {
 
     fn keep(&self, name: &str, page: &str) -> Result<Kept> {
         let file = self.scratch.path().join(name).with_extension("html");
-        fs::write(&file, page.replace("</body>", PROBE)).context("cannot write the page with the probe")?;
+        fs::write(&file, page.replace("</body>", PROBE))
+            .context("cannot write the copy of the page that contains the timing script")?;
         Ok(Kept { file, bytes: page.len() as u64 })
     }
 
@@ -222,7 +223,7 @@ mod tests {
     #[test]
     fn the_probe_is_heard_among_other_words() {
         assert!(PROBE.contains(SAID));
-        let said = "[1:2:3] WARNING: no GPU\n[1:2:4:INFO:CONSOLE:7] \"opened after ms: 512.4000000059\", source: file:///x (7)\n";
+        let said = "[1:2:3] WARNING: no GPU\n[1:2:4:INFO:CONSOLE:7] \"opened after (ms): 512.4000000059\", source: file:///x (7)\n";
         assert_eq!(opened_ms(said), Some(512.400_000_005_9));
         assert_eq!(opened_ms("[1:2:3] WARNING: no GPU"), None);
     }

@@ -104,11 +104,11 @@ pub fn hold(options: &Options) -> Result<u8> {
             (0..table.given()).filter_map(|at| table.read(at)).map(|snapshot| snapshot.blocks).collect();
         ensure!(
             blocks.len() >= options.pids.len() && blocks.iter().all(|n| *n > 0),
-            "the thread snapshots show no block of some threads"
+            "according to the thread snapshots, some threads never blocked"
         );
     }
     let is_counted = |counted: &Counted| counted.pages.kernel_page().blocks.load(Relaxed) > 0;
-    ensure!(counted.iter().all(is_counted), "the BPF programs for overlap counted no block of some processes");
+    ensure!(counted.iter().all(is_counted), "according to the BPF programs for overlap, some processes never blocked");
     Ok(0)
 }
 
@@ -172,7 +172,7 @@ impl Holder {
         let status = self.child.wait()?;
         // The kernel detaches programs after RCU grace periods, and the last one may still be in progress now.
         std::thread::sleep(Duration::from_millis(2));
-        ensure!(status.success(), "the loaded parts of cox did not observe both ping-pong processes");
+        ensure!(status.success(), "cox's BPF programs did not observe both ping-pong processes");
         Ok(())
     }
 }

@@ -218,10 +218,10 @@ impl Measured {
     fn verdict(&self) -> Verdict {
         let demand = match self.line.target {
             Target::AtMost(limit) => format!("elapsed time at most {limit:.2} times the ideal"),
-            Target::NoWorse => "no worse than taskset + 2 %".to_owned(),
+            Target::NoWorse => "at most 2 % slower than taskset".to_owned(),
             Target::NoWorseOrMuchBetter => {
                 format!(
-                    "no worse than taskset + 2 %, and {CLEARLY_BETTER} times faster if taskset takes more than {TASKSET_BAD} times the ideal"
+                    "at most 2 % slower than taskset, and {CLEARLY_BETTER} times faster if taskset takes more than {TASKSET_BAD} times the ideal"
                 )
             }
         };
@@ -229,7 +229,7 @@ impl Measured {
             Target::AtMost(_) => format!("{} x", text::estimate(&self.cox.estimate)),
             _ => format!("{} x taskset", text::estimate(&self.ratio.estimate)),
         };
-        Verdict { outcome: self.outcome(), text: format!("{}: {demand}: {found}", self.line.name()) }
+        Verdict { outcome: self.outcome(), text: format!("{}: {demand} (measured: {found})", self.line.name()) }
     }
 }
 

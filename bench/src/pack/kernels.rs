@@ -109,7 +109,7 @@ impl Table {
             let outcome = judge::median_at_least(&wins.estimate, MUCH_FASTER);
             let bound = if taskset.is_bound() { "at least " } else { "" };
             let text = format!(
-                "{}: at least {MUCH_FASTER} times faster than taskset: {bound}{} times",
+                "{}: at least {MUCH_FASTER} times faster than taskset (measured: {bound}{} times)",
                 self.name(),
                 text::estimate(&wins.estimate)
             );
@@ -118,7 +118,11 @@ impl Table {
         let estimate = &ours.to_taskset.estimate;
         self.kind.wants_no_harm.then(|| Verdict {
             outcome: judge::no_worse(estimate),
-            text: format!("{}: no worse than taskset + 2 %: {} times as long", self.name(), text::estimate(estimate)),
+            text: format!(
+                "{}: at most 2 % slower than taskset (measured: {} times as long)",
+                self.name(),
+                text::estimate(estimate)
+            ),
         })
     }
 }
@@ -240,7 +244,7 @@ pub fn part(
     ];
     let part = Part::new(
         "kernels",
-        "twelve benchmark kernels with more threads than CPUs (threads/CPUs), as in the paper's table",
+        "twelve benchmark kernels with more threads than CPUs (threads/CPUs), as in the PALM paper's table",
     )
     .with_table(printed(&tables))
     .with_lines(&tables)?

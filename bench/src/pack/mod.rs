@@ -65,7 +65,7 @@ pub struct Options {
     /// Kernels (default: all twelve)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = catalogue::named)]
     kernels: Vec<&'static Kernel>,
-    /// Lines of barriers, by their names in its table (default: all)
+    /// Rows of the `barriers` table to measure, by name (default: all)
     #[arg(long, value_delimiter = ',', value_name = "NAMES", value_parser = barriers::named)]
     lines: Vec<barriers::Line>,
     /// Length of all runs relative to the default; with less than 1, the figures are not reliable

@@ -204,7 +204,7 @@ fn verdict(row: &Row) -> Verdict {
     let output = if row.same_output { "the same output" } else { "ANOTHER OUTPUT" };
     let name = row.program;
     let text = format!(
-        "{name}: the same output, and no worse than taskset + 2 %: {output}, {} times as long",
+        "{name}: the same output, and at most 2 % slower than taskset (measured: {output}, {} times as long)",
         text::estimate(estimate)
     );
     Verdict { outcome, text }

@@ -154,9 +154,9 @@ pub(super) fn task_schedstat(facts: &Facts) -> Available {
         ),
         Some(_) => match facts.nohz_full.as_ref().filter(|cpus| !cpus.is_empty()) {
             Some(cpus) => Available::yes(format!(
-                "{FILE}; on CPUs {cpus} (nohz_full) its clocks lag until a thread is switched out"
+                "{FILE}; on CPUs {cpus} (nohz_full) its clocks lag until the thread is switched out"
             )),
-            None => Available::yes(format!("{FILE}; its clocks lag until a tick or a switch-out")),
+            None => Available::yes(format!("{FILE}; its clocks lag until a tick or a switch-out updates them")),
         },
         None => off(
             facts,

@@ -117,7 +117,7 @@ impl Counters {
     }
 
     fn lost(&self, trace_event: &TraceEvent, count: u32) -> TracePacket {
-        let name = Some(format!("{count} trace events of CPU {} lost from here on", trace_event.cpu));
+        let name = Some(format!("{count} trace events of CPU {} are missing after this point", trace_event.cpu));
         let event = TrackEvent { r#type: Some(INSTANT), track_uuid: Some(LOST), name, ..TrackEvent::default() };
         TracePacket { timestamp: Some(trace_event.t_ns + self.boot_ns), track_event: Some(event), ..packet() }
     }
