@@ -63,9 +63,9 @@ impl Wait {
 pub enum Target {
     /// With cox, elapsed time ÷ ideal time is at most this.
     AtMost(f64),
-    /// cox is no worse than taskset.
+    /// cox is at most 2 % slower than taskset.
     NoWorse,
-    /// cox is no worse than taskset, and clearly better if taskset is bad (above 1.5 × ideal).
+    /// cox is at most 2 % slower than taskset. If taskset is bad (above 1.5 × ideal), cox is also clearly faster.
     NoWorseOrMuchBetter,
 }
 

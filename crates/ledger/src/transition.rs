@@ -72,7 +72,8 @@ pub(crate) fn cause_index(clock: &Clock) -> usize {
     if cause < Cause::ALL.len() { cause } else { Cause::Other as usize }
 }
 
-/// Splits a block that lasted from `since_ns` to `now_ns` at the waking `wake_ns`, and books both parts: blocked, then wake delay.
+/// Divides the time from `clock.since_ns` to `now_ns`: up to the waking at `wake_ns` the thread was blocked, the rest is wake delay. Adds both
+/// parts to the clock.
 pub(crate) fn book_block(clock: &mut Clock, wake_ns: u64, now_ns: u64) {
     clock.blocked_ns[cause_index(clock)] += wake_ns - clock.since_ns;
     clock.wake_delay_ns += now_ns - wake_ns;
@@ -149,7 +150,7 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
             } else {
                 now_ns
             };
-            // A block that began before the thread was enrolled has an unknown length.
+            // If the thread blocked before it was enrolled, the length of this blocked time is unknown.
             let blocked_ns = (clock.switches_voluntary > 0).then_some(wake_ns - clock.since_ns);
             closed = [blocked_ns.map(|ns| (Interval::Blocked, ns)), Some((Interval::WakeDelay, now_ns - wake_ns))];
             book_block(clock, wake_ns, now_ns);

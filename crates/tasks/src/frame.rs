@@ -24,7 +24,7 @@ impl Worker {
     pub(crate) unsafe fn run_in_frame(&self, work: Work, data: *mut c_void) {
         let (below, frames, number) = (self.current.get(), self.frames.get(), self.number.get());
         self.frames.set(frames + 1);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { work(data) };
         self.give_number_back(number);
         if std::ptr::eq(self.current.get(), below) {

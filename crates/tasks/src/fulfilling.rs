@@ -11,7 +11,7 @@ use crate::task::Task;
 /// `event` is a handle from [`make`](crate::worker::Worker::make).
 pub unsafe fn fulfil(event: usize) {
     let (Some(task), times) = Event::<Task>::named(event) else { return };
-    // SAFETY: the caller's promise, and memory of tasks is never freed (`pool`).
+    // SAFETY: guaranteed by the caller, and memory of tasks is never freed (`pool`).
     let known = unsafe { &task.as_ref().event };
     match known.fulfil(times) {
         Fulfilled::Nobodys => {}

@@ -32,7 +32,7 @@ impl Group {
     /// # Safety
     /// `around` is null, or a group that lasts longer than this one.
     pub unsafe fn new(around: *const Group) -> Group {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let outer = unsafe { around.as_ref() };
         Group {
             tally: Tally::new(),
@@ -49,12 +49,12 @@ impl Group {
     /// # Safety
     /// As for [`new`](Group::new).
     pub unsafe fn implied(around: *const Group) -> Group {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Group { is_implied: true, ..unsafe { Group::new(around) } }
     }
 
     fn meant(&self) -> &Group {
-        // SAFETY: `new`'s promise.
+        // SAFETY: guaranteed by the caller of `new`.
         let around = if self.is_implied { unsafe { self.around.as_ref() } } else { None };
         around.unwrap_or(self)
     }

@@ -51,7 +51,7 @@ impl Worker {
     #[inline]
     pub unsafe fn do_at_once(&self, work: Work, data: *mut c_void) {
         if !self.is_cancelled() {
-            // SAFETY: the caller's promise. The arguments of a task that runs immediately are not copied.
+            // SAFETY: guaranteed by the caller. The arguments of a task that runs immediately are not copied.
             unsafe { self.run_in_frame(work, data) };
         }
     }
@@ -79,10 +79,10 @@ impl Worker {
         let at_once = waits || (full && new.accesses.is_none());
         if at_once && new.accesses.is_none() && new.event.is_none() && new.copy.is_none() && !new.is_final {
             if let Some(words) = new.first_words {
-                // SAFETY: the caller's promise: the data begins with two words, which are aligned.
+                // SAFETY: guaranteed by the caller: the data begins with two words, which are aligned.
                 unsafe { new.data.cast::<[usize; 2]>().write(words) };
             }
-            // SAFETY: the caller's promise. The arguments of a task that runs immediately are not copied.
+            // SAFETY: guaranteed by the caller. The arguments of a task that runs immediately are not copied.
             unsafe { self.run_in_frame(new.work, new.data) };
             return true;
         }
@@ -99,20 +99,20 @@ impl Worker {
         // SAFETY: just made.
         let task = unsafe { made.task.as_ref() };
         if let Some(place) = new.event {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { give_name(task.event.open(made.task, team), place, new.data) };
         }
         match new.copy {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Some(copy) => unsafe { copy(made.arguments, new.data) },
             None if copies => {
-                // SAFETY: the caller's promise, and there is room for that many bytes.
+                // SAFETY: guaranteed by the caller, and there is room for that many bytes.
                 unsafe { ptr::copy_nonoverlapping(new.data.cast::<u8>(), made.arguments.cast(), new.bytes) };
             }
             None => task.data.set(new.data),
         }
         if let Some(words) = new.first_words {
-            // SAFETY: the caller's promise: the arguments begin with two words, which are aligned.
+            // SAFETY: guaranteed by the caller: the arguments begin with two words, which are aligned.
             unsafe { task.data.get().cast::<[usize; 2]>().write(words) };
         }
         self.becomes_child(task, parent);
@@ -195,7 +195,7 @@ impl Worker {
 /// A word may be written to `place`, and to `data` unless that is null.
 #[cold]
 unsafe fn give_name(event: usize, place: *mut usize, data: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         place.write(event);
         data.cast::<usize>().as_mut().into_iter().for_each(|first| *first = event);

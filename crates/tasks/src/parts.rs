@@ -94,7 +94,7 @@ impl Worker {
     /// which may be copied byte by byte.
     pub unsafe fn make_parts(&self, parts: &Parts) {
         let of = LOOPS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.do_parts(Range { parts: *parts, of, from: 0, to: parts.count(), few: 1 }, None) };
     }
 
@@ -132,7 +132,7 @@ impl Worker {
                     return;
                 }
             }
-            // SAFETY: the caller's promise: the arguments begin with the bounds.
+            // SAFETY: guaranteed by the caller: the arguments begin with the bounds.
             unsafe {
                 parts.data.cast::<[u64; 2]>().write([parts.bound(part), parts.bound(part + 1)]);
                 self.run_in_frame(parts.work, parts.data);

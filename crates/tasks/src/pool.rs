@@ -113,7 +113,7 @@ impl Pool {
     /// A pool has made the task, and no thread uses it.
     #[inline]
     pub unsafe fn free(&self, task: NonNull<Task>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let class = unsafe { task.as_ref() }.class.get();
         // SAFETY: no thread uses the task. The table is dropped because it may own memory.
         unsafe { drop(std::mem::take(&mut *task.as_ref().own.table.get())) };

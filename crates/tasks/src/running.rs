@@ -114,7 +114,7 @@ impl Worker {
         let runs = task.flags.get() & COPIED != 0 || !self.is_cancelled();
         if runs {
             if task.flags.get() & RANGE == 0 {
-                // SAFETY: the compiler's function, with the data that it takes.
+                // SAFETY: the task has a function that the compiler made, and the data that this function takes.
                 unsafe { (task.work.get())(task.data.get()) };
             } else {
                 // SAFETY: `put_parts` made the task, as `run_range` requires: only `put_parts` sets the flag `RANGE`.

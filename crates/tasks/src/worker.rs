@@ -144,7 +144,7 @@ impl Worker {
     /// Returns the team whose region this thread is in, if the region has more than one member.
     #[inline]
     pub fn team(&self) -> Option<&'static Team> {
-        // SAFETY: null, or a team that lives as long as the process, by the promise of the callers of `enter` and `help`.
+        // SAFETY: null, or a team that lives as long as the process, guaranteed by the callers of `enter` and `help`.
         unsafe { self.team.get().as_ref() }
     }
 
@@ -163,7 +163,7 @@ impl Worker {
         if self.is_helper() {
             return self.team().and_then(Team::around);
         }
-        // SAFETY: null or valid, by the promise of the caller of `is_within`.
+        // SAFETY: null or valid, guaranteed by the caller of `is_within`.
         unsafe { self.nesting.get().as_ref() }
     }
 

@@ -30,6 +30,6 @@ pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
 /// # Safety
 /// `fd` is the result of a system call that makes a descriptor, and no other code owns this descriptor.
 pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: not negative, so a descriptor that no other code owns, as the caller promises.
+    // SAFETY: not negative, so a descriptor that no other code owns, guaranteed by the caller.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }

@@ -280,7 +280,7 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     let Some(group) = (unsafe { worker.group().as_ref() }) else { return };
     let threads = worker.team().map_or(1, |team| team.size()) as usize;
     let by_place = worker.member().is_some();
-    // SAFETY: the compiler's block.
+    // SAFETY: the compiler's code passes a valid block.
     if !unsafe { Block::new(data) }.is_some_and(|block| block.register(group.kept.get(), threads, by_place)) {
         // libgomp also aborts the program if there is no memory.
         std::process::abort();
@@ -299,13 +299,13 @@ pub fn leave_to_members(worker: &Worker, group: &Group) {
 
 /// Returns whether [`taskgroup_reduction_register`] (and not libgomp) allocated the copies of the reduction variables in this block.
 pub fn has_our_copies(data: *mut usize) -> bool {
-    // SAFETY: the compiler's block, which has been registered.
+    // SAFETY: the compiler's code passes a valid block that has been registered.
     unsafe { Block::new(data) }.is_some_and(Block::is_ours)
 }
 
 /// Ends the reductions of a taskgroup: frees the threads' copies of the variables, which the compiler's code has combined.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize) {
-    // SAFETY: the compiler's block, which has been registered.
+    // SAFETY: the compiler's code passes a valid block that has been registered.
     unsafe { Block::new(data) }.into_iter().for_each(Block::unregister);
 }
 
@@ -319,7 +319,7 @@ pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: us
     // SAFETY: the innermost group is valid until it ends. It has the address of the compiler's block, or null.
     let block = unsafe { worker.group().as_ref().and_then(|group| Block::new(group.kept.get())) };
     for at in 0..count {
-        // SAFETY: the compiler's array: `count` addresses, followed by space for `originals`.
+        // SAFETY: the compiler's code passes an array of `count` addresses, followed by space for `originals` more.
         let address = unsafe { &mut *addresses.add(at) };
         let Some((copy, variable)) = block.and_then(|block| block.find(*address, whose)) else {
             // No block contains the variable. gcc does not generate such code.
@@ -365,7 +365,7 @@ unsafe fn depend_on(depend: *const usize, at_once: bool) {
         at_once,
         is_final: false,
         priority: 0,
-        // SAFETY: the compiler's array.
+        // SAFETY: the compiler's code passes a valid array of dependences.
         accesses: Some(unsafe { Clauses::new(depend) }.accesses()),
         event: None,
     };

@@ -79,7 +79,7 @@ pub unsafe extern "C-unwind" fn mapping(
 
 unsafe fn wait_for(depend: *const usize) {
     if !depend.is_null() {
-        // SAFETY: the compiler's array.
+        // SAFETY: the compiler's code passes a valid array of dependences, or null.
         unsafe { entries::taskwait_depend(depend) };
     }
 }

@@ -27,7 +27,7 @@ struct Begun {
 
 /// Returns the blocks that describe the construct's reductions, of which `block` is the first; `None` if it has no reductions.
 fn begin(block: *mut usize) -> Option<Begun> {
-    // SAFETY: the compiler's block, or null.
+    // SAFETY: the compiler's code passes a valid block, or null.
     let last = unsafe { Block::new(block) }?.last();
     Some(Begun { block, last })
 }
