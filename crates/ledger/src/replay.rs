@@ -1,8 +1,8 @@
 //! Scheduler events → clocks, for backends that do not keep clocks in the kernel.
 //!
 //! 1. [`Replay::push`] takes events in any order and holds them back.
-//! 2. [`Replay::advance`] states that all events before a given time have been pushed. The buffered events before that time are applied in order of time;
-//!    events of the same time in order of arrival. Events arrive ordered per CPU only, so a caller that reads all CPUs' buffers may advance to the
+//! 2. [`Replay::advance`] states that all events before a given time have been pushed. The buffered events before that time are applied in order of
+//!    time; events of the same time in order of arrival. Events arrive ordered per CPU only, so a caller that reads all CPUs' buffers may advance to the
 //!    earliest of the buffers' last times.
 //! 3. [`Replay::finish`] applies the rest and closes the open clocks.
 //!

@@ -2,7 +2,8 @@
 
 use wire::{Event, EventKind, TraceEvent, What};
 
-/// Passes the events of tracked threads in `trace_event` to `hand_on`, in order. Untracked threads and losses are skipped: an account does not need them.
+/// Passes the events of tracked threads in `trace_event` to `hand_on`, in order. Untracked threads and losses are skipped: an account does not need
+/// them.
 pub fn events(trace_event: &TraceEvent, mut hand_on: impl FnMut(Event)) {
     let mut say = |tid, kind| hand_on(Event { t_ns: trace_event.t_ns, tid, kind });
     let cpu = trace_event.cpu;

@@ -1,8 +1,8 @@
 //! Helpers that only tests use.
 //!
 //! - [`skip`]: tests that cannot run on this machine, and machines that must not skip them.
-//! - [`random`]: reproducible pseudorandom numbers. [`bytes`], [`text`], [`trace_events`] and [`perf`] use them to change inputs. Changed bytes test the
-//!   decoders; changes before the encoding test the code behind the decoders. [`trace_events`] and [`perf`] also make the recordings.
+//! - [`random`]: reproducible pseudorandom numbers. [`bytes`], [`text`], [`trace_events`] and [`perf`] use them to change inputs. Changed bytes test
+//!   the decoders; changes before the encoding test the code behind the decoders. [`trace_events`] and [`perf`] also make the recordings.
 //! - [`memory`]: how much memory some work takes.
 //! - [`native`]: the C transitions that BPF runs, compiled natively: the oracle for tests of the Rust rules.
 //! - [`audit`]: parses a printed report and checks its arithmetic.

@@ -27,11 +27,11 @@ pub const DELAYS: usize = 40;
 pub const CPU_WORDS: usize = 16;
 /// Number of CPUs that can be distinguished.
 pub const CPUS: usize = 64 * CPU_WORDS;
-/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU is no longer ready (`COX_UMT_TELL_BLOCKS`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread there is no longer ready (`COX_UMT_TELL_BLOCKS`).
 pub const TELL_BLOCKS: u32 = 1;
-/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread on the CPU becomes ready (`COX_UMT_TELL_UNBLOCKS`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread there becomes ready (`COX_UMT_TELL_UNBLOCKS`).
 pub const TELL_UNBLOCKS: u32 = 2;
-/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when the CPU has no ready thread any more (`COX_UMT_TELL_IDLE`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when it has no ready thread any more (`COX_UMT_TELL_IDLE`).
 pub const TELL_IDLE: u32 = 4;
 /// Maximum number of standbys: as many as a team has helper slots. If more tasks than this block forever, the process has no standbys left.
 pub const STANDBYS_AT_MOST: u32 = 64;
