@@ -161,7 +161,7 @@ fn threads_beyond_the_memory_count_for_their_program_and_are_named() {
     assert_eq!(slices, Some(stints.sum()));
     let report = String::from_utf8_lossy(&output.stderr);
     let report = on_one_line(&report);
-    assert!(report.contains("the memory for histograms is full: 21 threads (sh)."), "{report}");
+    assert!(report.contains("No quantiles of 21 threads (sh): the memory for histograms is full."), "{report}");
 }
 
 #[test]
