@@ -21,11 +21,6 @@ pub fn threads_and_ways() -> impl Iterator<Item = (&'static str, &'static str)> 
     all.filter(|(threads, way)| *threads == "2" || *way != "--overlap=leader")
 }
 
-/// Returns whether standbys get CPU time while other programs use all CPUs. Those of `standby-idle` run only when a CPU would otherwise be idle.
-pub fn helps_on_a_busy_machine(way: &str) -> bool {
-    way != "--overlap=standby-idle"
-}
-
 /// Returns [`repeated`](crate::repeated) as an argument of a program.
 pub fn rounds(few: usize) -> String {
     crate::repeated(few).to_string()
