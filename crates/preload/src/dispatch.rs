@@ -58,7 +58,7 @@ interposed_by_ours! {
     GOMP_taskwait => entries::taskwait, else Called::to_libgomp;
     /// Waits for those children of the current task whose `depend` clauses match the dependences passed here.
     GOMP_taskwait_depend => entries::taskwait_depend, else Called::to_libgomp;
-    /// Creates an empty task with the dependences passed here: later children that depend on it wait for the earlier ones it depends on.
+    /// Does not wait. A child that is created later and matches the dependences passed here starts after the earlier children that match.
     GOMP_taskwait_depend_nowait => entries::taskwait_depend_nowait, else Called::to_libgomp;
     /// Lets another task run before the current task continues.
     GOMP_taskyield => entries::taskyield, else Called::to_libgomp;

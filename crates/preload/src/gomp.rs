@@ -3,17 +3,17 @@
 //! gcc's code makes no call at the end of a region: threads return from the region's function into libgomp, which keeps all but the first thread in
 //! its barrier until the next region. Therefore this module wraps the region's function. A thread's *share* of a region is the thread's call of that
 //! function. A thread counts as *in a barrier* from its return until it begins its share of the next region. The first thread counts as in a barrier
-//! until all threads have returned. The last thread that returns clears the flag in the first thread's slot (its entry in the shared memory),
-//! because the first thread may have no CPU to do so.
+//! until all threads have returned. The last thread that returns clears the flag `in_barrier` in the first thread's slot (its entry in the shared
+//! memory), because the first thread may have no CPU to do so.
 //!
 //! A *phase* begins with a region, and after each barrier within the region. A waiting thread is thus released exactly when another thread of its
 //! team has begun more phases. The end of a region does not begin a phase: the other threads continue to wait while the first thread works alone.
 //!
 //! Teams of one thread never wait at a barrier. Their phases are not counted, since otherwise the phases of different threads could not be compared.
 //!
-//! A thread in a barrier may run tasks, which cannot be detected here. Therefore a program that creates tasks is marked as such: its flags are
-//! unreliable. If `overlap` runs the tasks, threads wait in the barriers of `overlap`, and nothing is recorded: overlap and packing cannot be
-//! combined in one program.
+//! A thread in a barrier may run tasks, which cannot be detected here. Therefore the library records in the shared memory whether the program creates
+//! tasks: if so, the flags `in_barrier` are unreliable. If `overlap` runs the tasks, threads wait in the barriers of `overlap`, and nothing is
+//! recorded: overlap and packing cannot be combined in one program.
 
 use std::ffi::{c_long, c_uint, c_void};
 use std::mem::{offset_of, transmute};

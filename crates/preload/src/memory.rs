@@ -45,14 +45,14 @@ static KEPT_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static KEY: AtomicU32 = AtomicU32::new(0);
 static HAS_HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// Function that resets the other modules in a forked child.
+/// Function that resets the other modules of this library in a forked child.
 static FORKED: OnceLock<fn()> = OnceLock::new();
 
 /// Largest number of times that a thread yields while another one creates the memory.
 const PATIENCE: u32 = 1000;
 
 thread_local! {
-    /// This thread's slot. Null if it has not requested one; [`NOWHERE`] if no slot is available.
+    /// This thread's slot (its entry in the shared memory). Null if the thread has not requested a slot; [`NOWHERE`] if no slot is available.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
 }
 const NOWHERE: *const Slot = ptr::without_provenance(1);
@@ -152,8 +152,8 @@ fn take_slot() -> Option<&'static Slot> {
     // SAFETY: the index is within the table.
     let slot: &'static Slot = unsafe { &*base.add(SLOTS_AT).cast::<Slot>().add(number as usize) };
     SLOT.set(slot);
-    // SAFETY: the key exists if the memory exists. If this call fails, the slot is not marked as ended when the thread ends. A later thread with the
-    // same id then has a later slot.
+    // SAFETY: the key exists if the memory exists. If this call fails, the slot is not marked as ended when the thread ends. If a later thread has
+    // the same thread id, cox uses that thread's later slot.
     unsafe { libc::pthread_setspecific(KEY.load(Ordering::Acquire), ptr::from_ref(slot).cast()) };
     // SAFETY: the function takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) };

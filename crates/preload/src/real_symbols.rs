@@ -24,7 +24,7 @@ pub struct Library {
     /// Handle for looking up names; null while this entry is free.
     handle: AtomicPtr<c_void>,
     calls: [AtomicPtr<c_void>; NAMES.len()],
-    /// Not 0 for libomp, which has functions with these names for programs built by gcc, and reports its barriers itself.
+    /// Not 0 for libomp. It has functions with libgomp's names, for programs built by gcc, and reports its barriers itself (`ompt`).
     is_libomp: AtomicU32,
     /// State of the library's spin throttle (`throttle`): [`IDLE`], [`BEGUN`] or [`IMPOSSIBLE`].
     pub throttle: AtomicU32,
@@ -91,7 +91,8 @@ impl Library {
     pub fn invoke(&self, call: Call) {
         // SAFETY: null or the function of this name; callers pass only functions of this type.
         let function: Option<unsafe extern "C-unwind" fn()> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: called at a point where the program calls a function that includes this one.
+        // SAFETY: the program has called a libgomp function that does the same and more, for example `GOMP_loop_end` in the case of
+        // `GOMP_loop_end_nowait`.
         function.into_iter().for_each(|function| unsafe { function() });
     }
 
@@ -152,14 +153,14 @@ static CALLERS: [Caller; MAX_CALLERS] =
 /// Lock: held while a caller or a library is entered into its table.
 static ENTERING: AtomicU32 = AtomicU32::new(0);
 
-/// Returns the OpenMP library that a call from this code address belongs to. `None` if the caller is not linked to one; its call then reached this
-/// library through a weak reference.
+/// Returns the OpenMP library to which the code at the address `caller` is linked; `None` if it is linked to none. (Such code can call an OpenMP
+/// function through a weak reference, which this preloaded library resolves.)
 #[inline]
 pub fn library(caller: usize) -> Option<&'static Library> {
     if SCOPE.load(Ordering::Acquire) == ALL_GLOBAL { Some(&GLOBAL) } else { find(caller) }
 }
 
-/// Returns whether every call, now and later, belongs to the OpenMP library in the global scope. False until the first call decides this (`SCOPE`).
+/// Returns whether all callers, now and later, use the OpenMP library in the global scope. False until the first call decides this (`SCOPE`).
 pub fn is_one_for_all() -> bool {
     SCOPE.load(Ordering::Acquire) == ALL_GLOBAL
 }
@@ -186,7 +187,7 @@ pub fn resolve_without_caller(call: Call) -> *mut c_void {
 /// Called in the child after fork(2): marks the spin throttles as not active, because their helper threads exist only in the parent.
 pub fn forget_throttles() {
     for library in all() {
-        // An impossible throttle stays impossible.
+        // Changes only BEGUN: a throttle that is IMPOSSIBLE in the parent stays so in the child.
         let _ = library.throttle.compare_exchange(BEGUN, IDLE, Ordering::Relaxed, Ordering::Relaxed);
     }
     ENTERING.store(0, Ordering::Relaxed);
@@ -255,8 +256,8 @@ fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: opened by `Object::handle`, not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
-    // After a tail call in another object, the return address may be in the program itself. If the program is not linked to libgomp, the lookup finds
-    // our own function.
+    // The object may be the wrong one: if the calling function made a tail call, the return address is that of an earlier caller, for example in the
+    // program itself. If that object is not linked to libgomp, dlsym(3) has found this library's own GOMP_barrier.
     if library.contains(other as *const () as usize) {
         return None;
     }

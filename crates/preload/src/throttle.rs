@@ -94,7 +94,7 @@ fn say(throttle: u32) {
     }
 }
 
-/// The helper thread.
+/// Function of the helper thread, which keeps an additional team in existence, so that libgomp's waiting threads sleep instead of spinning.
 extern "C" fn help(library: *mut c_void) -> *mut c_void {
     // SAFETY: `begin` passes a library, which is static.
     let library: &'static Library = unsafe { &*library.cast() };

@@ -160,8 +160,9 @@ pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Ver
     let gives_way = loops.pauses || loops.yields;
     match Library::of(module) {
         Some(Library::Gomp) if waits => Some(Waiting::OpenMp),
-        // The waiting template (kmp_wait_release.h) is one long function: flag test, yield, search for tasks, sleep. No other function of the runtime
-        // pauses, except its locks. The template's short functions without a name are the flag test and the clock function that the flag test calls.
+        // The runtime waits in one long template function (kmp_wait_release.h): it tests the flag for which it waits, yields, searches for tasks, and
+        // sleeps. Besides it, only the runtime's locks pause. It uses two short functions, which have no names in a stripped library: the flag test
+        // and the clock function that the flag test calls.
         Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only) => Some(Waiting::OpenMp),
         // MPI progress is spread over many short functions, which have no names in distributions' builds. Functions without names whose loops move
         // data are left out: they do work, because they pack, copy or reduce data.

@@ -17,8 +17,9 @@ use crate::modules::{Mapped, ModuleId, Modules};
 /// the cost for a program that runs code which is not in its maps.
 const MIN_BETWEEN_READS: Duration = Duration::from_millis(200);
 
-/// Maximum number of generations (sets of executable ranges, see above) that are kept per process. Once it is reached, a new range replaces those
-/// ranges of the last generation that it contradicts. Only programs that map new code over old code again and again reach this limit.
+/// Maximum number of generations (sets of executable ranges, see the module's documentation) that are kept per process. Once it is reached, no new
+/// generation begins: a new range replaces those ranges of the last generation that had other code at the same addresses. Only programs that map new
+/// code over old code again and again reach this limit.
 const MAX_GENERATIONS: usize = 64;
 
 /// A range of executable memory.
@@ -105,8 +106,9 @@ impl Processes {
         }
     }
 
-    /// Returns the range of the process's code that contains `ip`, and the number of the range's generation. If no range contains `ip` and the maps
-    /// were not read recently, reads them again. If there is still no range, returns the current generation. Opens the file behind the range.
+    /// Returns the range of the process's code that contains `ip`, and the number of the generation (set of executable ranges) to which the range
+    /// belongs. If no range contains `ip` and the maps were not read recently, reads them again. If there is still no range, returns the number of
+    /// the current generation. Opens the file behind the range.
     pub fn locate(&mut self, tgid: u32, ip: u64, now: Instant) -> Option<(u32, Option<Range>)> {
         let process = self.known.get_mut(&tgid)?;
         let mut range = process.current(ip);
@@ -129,7 +131,7 @@ impl Processes {
         Some((u32::try_from(found.0).unwrap_or(u32::MAX), found.1))
     }
 
-    /// Returns the range of `ip` in a generation that [`Processes::locate`] has returned.
+    /// Returns the executable range that contains `ip`, in the given generation (set of ranges), whose number [`Processes::locate`] has returned.
     pub fn range(&self, tgid: u32, generation: u32, ip: u64) -> Option<Range> {
         find(self.known.get(&tgid)?.generations.get(generation as usize)?, ip)
     }

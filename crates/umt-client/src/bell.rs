@@ -118,7 +118,8 @@ impl Bell {
             }
             had_rung = true;
             read.store(end, Ordering::Release);
-            // BPF writes its position and then reads ours. If BPF has not seen this store, and wakes no thread, the next load sees BPF's position.
+            // BPF stores its write position and then loads our read position. If it loads the old read position, it wakes no thread. Because of this
+            // fence, our next load then sees the new write position.
             fence(Ordering::SeqCst);
         }
     }

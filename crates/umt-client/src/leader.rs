@@ -11,7 +11,7 @@ use crate::thread::now_ns;
 use crate::wait_set::{self, Why};
 use crate::{bell, records};
 
-/// Period of the paper's scan, milliseconds.
+/// Period at which the leader scans for a free CPU and a ready task, milliseconds: the same as in the paper (A. Roca et al.).
 const SCAN_MS: i32 = 1;
 
 /// Runs the leader until the session is over.

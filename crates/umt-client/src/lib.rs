@@ -40,7 +40,7 @@
 //!
 //! *Rejected alternative:* a word that says whether any task is pending. While this word is set, step 1 would need no fence. But some thread has to
 //! clear that word, and a thread that queues a task while the word is stale does not look for a free CPU. The model checker found an interleaving in
-//! which all other threads are blocked by then.
+//! which all other threads are blocked when this happens, so no standby is rung for the task.
 //!
 //! If the shared words are wrong, because an event was lost or the session has died, this costs time, but no task is lost: the program's own threads
 //! look at the queues as usual.
@@ -132,7 +132,8 @@ pub fn rest(sleep: impl FnOnce()) {
 /// Returns whether a standby should leave its CPU: another tracked thread waits for that CPU, and no other CPU is free.
 ///
 /// The second condition prevents a loop. Suppose an untracked thread occupies CPU A, so the scheduler puts a standby on CPU B, where another standby
-/// runs. Without the condition, the standby would leave B, be rung because A counts as free, be put on B again, and so on.
+/// runs. Without the condition, the standby would leave B. Its doorbell would wake it again, because A counts as free: no tracked thread runs there.
+/// The scheduler would put it on B again, and so on.
 #[inline]
 #[must_use]
 pub fn is_crowded() -> bool {
@@ -143,8 +144,8 @@ pub fn is_crowded() -> bool {
     }
 }
 
-/// Like [`is_crowded`], for one of the program's own threads. Such a thread is never rung, so it leaves its work to standbys only while one is
-/// parked.
+/// Returns whether one of the program's own threads should leave its CPU, and its tasks to standbys: [`is_crowded`] is true, and a standby is parked.
+/// The parked standby is required because the program's thread has no doorbell that would wake it for the tasks.
 #[inline]
 #[must_use]
 pub fn may_leave() -> bool {
@@ -153,8 +154,8 @@ pub fn may_leave() -> bool {
 
 /// Yields to the threads that wait for the caller's CPU. Returns whether, even after that, another thread waits for it ([`is_crowded`]).
 ///
-/// Yields first, because parking costs a doorbell later, and about 20 us in which a CPU is idle. If threads block often, the threads that wait for
-/// the CPU soon leave it again.
+/// Yields first, because parking is expensive: a doorbell has to be rung later, and a CPU is idle for about 20 us. If threads block often, those that
+/// wait for the CPU soon leave it again.
 #[must_use]
 pub fn is_crowded_after_yielding() -> bool {
     let yields = if how() == How::Bpf { YIELDS } else { 0 };
@@ -166,16 +167,16 @@ pub fn is_crowded_after_yielding() -> bool {
 }
 
 /// Registers the calling thread as a tracked thread until [`discharge`]. Unless BPF rings the doorbells, also asks for short scheduler slices for
-/// this thread. Returns `false` if there is no session or no free entry.
+/// this thread. Returns `false` if there is no session, or if the session cannot track one more thread.
 pub fn enlist() -> bool {
-    // With BPF only standbys adapt their scheduling (`slices::Manners`).
+    // If BPF rings the doorbells, tracked threads keep their slices: then only standbys change their scheduling (`slices::Manners`).
     if is_live() && how() != How::Bpf {
         slices::shorten();
     }
     register()
 }
 
-/// Like [`enlist`], but leaves the thread's scheduling attributes alone: another party decides on them.
+/// Like [`enlist`], but does not change the thread's scheduling attributes: the runtime that calls the crate `umt` decides on them.
 pub fn register() -> bool {
     if !is_live() {
         return false;

@@ -1,4 +1,5 @@
-//! Implements the words of the [protocol](crate::protocol) with the shared pages or, if threads have logs, with the logs.
+//! Implements the trait `Words` of the [protocol](crate::protocol): with the shared pages or, if the kernel logs the threads' switches, with these
+//! logs.
 
 use std::sync::atomic::{Ordering, fence};
 

@@ -12,7 +12,7 @@ pub trait Words {
     fn parked(&self) -> u64;
     /// Sets the bit of `bell`: a standby is parked there.
     fn park(&self, bell: u32);
-    /// Clears the bit of `bell`. Returns whether it was set.
+    /// Clears the bit of `bell`, so that no other thread rings it. Returns whether the bit was set, that is, whether a standby was parked there.
     fn take(&self, bell: u32) -> bool;
     /// Executes a full memory fence.
     fn fence(&self);
@@ -51,10 +51,11 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
 /// Parks a standby at `bell`. Returns whether the standby may sleep. If not, there is work for it, although its doorbell was not rung.
 pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
-    // When the standby blocks, the kernel also looks at the queues, after a fence. Looking here first avoids a sleep that would end immediately.
+    // When the standby blocks, the kernel side looks at the task queues as well, after a fence. Looking here first avoids a sleep that would end
+    // immediately.
     words.fence();
-    // If another thread wants this CPU (`is_crowded`), the standby may sleep: that thread uses this CPU, and if another CPU is free, the kernel rings
-    // a standby. If the standby's own bit is already cleared, the standby has been rung, and its sleep ends immediately.
+    // The standby may sleep in three cases. No task is queued. Or another thread wants this CPU (`is_crowded`) and will use it; if another CPU is
+    // free, the kernel side rings a standby. Or the standby's own bit is already cleared: its doorbell was rung, so its sleep ends immediately.
     !words.has_ready() || words.is_crowded() || !words.take(bell)
 }
 
@@ -152,7 +153,8 @@ mod model {
             });
             let puts = Arc::clone(&model);
             let puts = spawn(move || puts.put());
-            // For other threads, a rest has the same effect as if the kernel decremented `runnable`, but the kernel executes no fence here.
+            // Other threads count a resting thread as not runnable, so the model decrements `runnable`. The kernel takes no part, so there is no
+            // fence of the kernel's: only that of `look_before_rest`.
             model.runnable.fetch_sub(1, Ordering::Release);
             model.ring(look_before_rest(&*model));
             puts.join().unwrap();

@@ -43,7 +43,7 @@ const PLACE: usize = 2 * PAGE;
 /// Maximum number of tracked threads.
 pub const PLACES: usize = 256;
 const RECORD: u64 = size_of::<Record>() as u64;
-/// The kernel wakes the watcher once for this many bytes: once for each pair of records.
+/// Number of logged bytes after which the kernel wakes a standby (or the leader): two records, which is once for each switch-out.
 const WATERMARK: u32 = 2 * RECORD as u32;
 /// `PERF_EVENT_IOC_ENABLE` and `_DISABLE` (include/uapi/linux/perf_event.h).
 const ENABLE: libc::c_ulong = 0x2400;
@@ -105,10 +105,10 @@ static ARENA: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 /// Number of places in the arena that have ever held a thread's log. They are the first ones.
 static USED: AtomicU32 = AtomicU32::new(0);
 static TAKEN: [AtomicU64; PLACES / 64] = [const { AtomicU64::new(0) }; PLACES / 64];
-/// For each place in the arena: 1 while the thread whose log is there sleeps because it has no work (`rest`), otherwise 0. Meanwhile the log is
+/// One word for each log in the arena: 1 while the log's thread sleeps because it has no work (`rest`), otherwise 0. While the word is 1, the log is
 /// stopped.
 static RESTS: [AtomicU32; PLACES] = [const { AtomicU32::new(0) }; PLACES];
-/// Time of the latest block that any caller of [`left`] has seen.
+/// Time at which the most recently blocked thread blocked, as far as any caller of [`left`] has seen.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -229,9 +229,9 @@ pub(crate) fn has_free_cpu() -> bool {
 
 /// Returns whether another thread wants the calling thread's CPU, and no other CPU is free.
 pub(crate) fn is_crowded() -> bool {
-    // A negative answer holds until the calling thread's log grows. Another thread counts as waiting for this CPU only if the last record of its log
-    // names this CPU, so it must have been switched in here. For that, the calling thread must have been switched out, which adds a record to the
-    // calling thread's log.
+    // If no thread wants this CPU, that stays true until the calling thread's log grows. Another thread counts as waiting for this CPU only if the
+    // last record of its log names this CPU, so it must have been switched in here. For that, the calling thread must have been switched out, which
+    // adds a record to the calling thread's log.
     let written = OWN.get().map_or(0, |(place, _)| written(place));
     let (looked, was) = LOOKED.get();
     let is = (written != looked || was) && is_crowded_now();
@@ -250,8 +250,8 @@ pub(crate) fn is_crowded_now() -> bool {
     all > program_page().cpus.load(Ordering::Relaxed) && here > 1
 }
 
-/// Called after the kernel has woken the watcher. If there is a task and a free CPU for it, returns the time at which the most recently blocked
-/// thread blocked, nanoseconds on CLOCK_MONOTONIC; otherwise `None`.
+/// Looks for work on behalf of the standby or leader that the kernel has woken because a tracked thread left its CPU. If there is a task and a free
+/// CPU for it, returns the time at which the most recently blocked thread blocked, nanoseconds on CLOCK_MONOTONIC; otherwise `None`.
 pub(crate) fn left() -> Option<u64> {
     fence(Ordering::SeqCst);
     let last = states().filter(|state| !state.is_runnable).max_by_key(|state| state.since_ns)?;
@@ -270,7 +270,7 @@ fn states() -> impl Iterator<Item = ThreadState> {
 /// Returns the state of the thread whose log is at this place of the arena; `None` if the log has no record.
 #[must_use]
 pub fn state(place: u32) -> Option<ThreadState> {
-    // The kernel overwrites this record only after 127 more switches.
+    // The kernel overwrites a log's last record only after 127 more switches, so reading it needs no check.
     let last = switch(place, written(place).checked_sub(RECORD)?)?;
     let rests = RESTS[place as usize].load(Ordering::Acquire) != 0;
     let since_ns = if rests { 0 } else { last.time_ns };

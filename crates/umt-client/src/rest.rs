@@ -12,8 +12,9 @@ use crate::wait_set;
 /// when the sleep begins.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();
-    // If another thread queued a task and did not see this mark, it queued the task before the mark was set. So `look_before_rest` finds the task.
-    // The same holds if the calling thread has no log and no mark, because no thread counts it as runnable.
+    // `resting` marks this thread, so that other threads no longer count it as runnable. Suppose that another thread queues a task, does not see the
+    // mark, and therefore rings no standby. Then it queued the task before the mark was set, so `look_before_rest` finds the task. A thread without
+    // a log has no mark and needs none: other threads never count it as runnable.
     if let Some(kernel_page) = kernel_page()
         && look_before_rest(&Pages { program_page: program_page(), kernel_page }).is_some()
     {

@@ -9,8 +9,8 @@
 //!    task (`preempted`). It notices this up to a tick late, and untracked threads preempt it as well. A standby that has left
 //!    its CPU without need is rung again.
 //!
-//! On a machine with other work the kernel may let a thread of the idle class run for a tick before it looks for another one (research on the
-//! subject has seen 4 ms).
+//! If the machine also runs other programs, the kernel may let an idle-class thread run for up to a tick before it chooses another thread (research
+//! on the subject has seen 4 ms).
 
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
@@ -27,10 +27,11 @@ static SLEEPING: AtomicU32 = AtomicU32::new(0);
 /// The futex word on which sentinels sleep. A thread that wakes them increments it.
 static CALLS: AtomicU32 = AtomicU32::new(0);
 const EVERYBODY: u32 = i32::MAX as u32;
-/// Time that a rung standby takes to reach the CPU, nanoseconds. The sentinel sleeps that long, because until then it would find its CPU still idle.
+/// Time for which a sentinel sleeps after it has rung a standby, nanoseconds: the standby needs that long to begin to run. Until then, the sentinel
+/// would find its own CPU idle and the task still queued, and would ring another standby.
 const PATIENCE_NS: libc::c_long = 50_000;
 
-/// Called after a task was put into a queue: wakes the sleeping sentinels.
+/// Called after a task was put into a queue: wakes the sleeping sentinels, so that those on idle CPUs ring standbys.
 pub(crate) fn has_put() {
     fence(Ordering::SeqCst);
     if SLEEPING.load(Ordering::Relaxed) != 0 {

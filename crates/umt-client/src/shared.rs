@@ -62,7 +62,8 @@ pub(crate) fn begin(program_page: &'static ProgramPage, kernel_page: &'static Ke
 
 /// Replaces the program page in a forked child, since that page belongs to its parent.
 pub(crate) fn leave_to_parent() {
-    // A child of the child already has a page of its own.
+    // If this child's parent was itself a forked child, it had already replaced the page by a private one, of which fork(2) has given this child a
+    // copy.
     if was_ever_live() && !IS_OWN.swap(true, Ordering::Relaxed) {
         become_own(LAST_PAGE.load(Ordering::Relaxed).cast());
     }

@@ -14,14 +14,14 @@ pub(crate) fn shorten() {
 /// The scheduling policy of a standby. It depends on what the standby's last blocking task has waited for.
 ///
 /// A standby *stands back*: it has the policy SCHED_BATCH, so it preempts no thread when it wakes up. It gets an idle CPU like any other thread, and
-/// its share of a busy CPU at the end of a slice. With the usual policy, each standby that wakes up in a task would take the CPU for a few
-/// microseconds from a thread that computes there. In `fifos` of `workloads/blocked`, that thread is the one that wakes the standbys one by one;
+/// its share of a busy CPU at the end of a slice. With the usual policy, each standby whose task had blocked and wakes up would take the CPU for a
+/// few microseconds from a thread that computes there. In `fifos` of `workloads/blocked`, that thread is the one that wakes the standbys one by one;
 /// there a run took 0.26 s instead of 0.21 s.
 ///
 /// Exception: a standby that has read or written storage since it last blocked has the usual policy (SCHED_OTHER), because the disk is idle until the
-/// standby begins the next transfer. A program with a critical path and tasks that write (`workloads/apps/path.c`) reached 0.85 of the bound if
-/// standbys always stood back, 0.95 if they never did, and 0.89 with this rule. It is not checked which of a standby's tasks transferred the data:
-/// that would cost a system call for each task, even the shortest.
+/// standby begins the next transfer. A program with a critical path and tasks that write (`workloads/apps/path.c`) had an efficiency (lower bound of
+/// the run's time ÷ the time, docs/bench.md) of 0.85 if standbys always stood back, 0.95 if they never did, and 0.89 with this rule. It is not
+/// checked which of a standby's tasks transferred the data: that would cost a system call for each task, even the shortest.
 ///
 /// *Rejected alternative:* one decision for the whole process, by vote, so that a new standby need not learn by itself. The number of standbys with
 /// the usual policy was the same as without a vote, because the same few standbys are rung again and again, and these have learned; the others sleep.
@@ -153,7 +153,8 @@ mod tests {
         std::thread::spawn(|| {
             let mut manners = Manners::back().unwrap();
             let mut after_a_block = |written: i64| {
-                // Simulates a write of this many blocks. A real write might not count, because the test's folder may be in memory.
+                // Lowers the count of the last check, as if the thread had written this many blocks since then. A real write might not count, because
+                // the test's folder may be in memory.
                 manners.transferred.written -= written;
                 manners.has_blocked();
                 own().0

@@ -22,7 +22,7 @@ const SCAN_BY_RECORDS_MS: i32 = 10;
 /// Time within which a standby that was rung begins to work, nanoseconds.
 const UNDERWAY_NS: libc::c_long = 1_000_000;
 
-/// True while one of the parked standbys has the short scan period.
+/// True while one of the parked standbys scans for missed events at the short period ([`SCAN_MS`]); the others scan at a period ten times as long.
 static SCANS: AtomicBool = AtomicBool::new(false);
 
 /// Parks at `bell` until there is work for one more thread. The other end of the socket `session` is closed when the session ends.
@@ -51,7 +51,8 @@ pub fn park(bell: &Bell, session: RawFd) -> Woken {
     woken
 }
 
-/// Sleeps for [`park`] in sessions with records, where all standbys sleep at one place ([`wait_set`]).
+/// Sleeps on behalf of [`park`], in a session in which the kernel's logs of thread switches wake standbys. All standbys of such a session share one
+/// place to sleep, the epoll instance of [`wait_set`].
 fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     let rings = &pages.kernel_page.rings;
     let begins = |since_ns| {
@@ -78,7 +79,8 @@ fn sleep_together(pages: &Pages<'_>, number: u32) -> Woken {
     }
 }
 
-/// The safety scan of a parked standby. One standby scans more often than the others; another one takes over when that standby goes to work.
+/// The safety scan of a parked standby: its periodic search for a ready task and a free CPU for which no standby was rung. One standby scans more
+/// often than the others. When that standby goes to work, another one takes its place.
 struct Scan {
     mine: bool,
     often_ms: i32,

@@ -31,7 +31,7 @@ pub(crate) fn sleep_ns(ns: libc::c_long) {
     unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
 }
 
-/// Makes the calling thread leave its CPU. The kernel side notices that a thread was enlisted or discharged when the thread next leaves its CPU.
+/// Makes the calling thread leave its CPU. The kernel side begins (or stops) to track a thread only when that thread next leaves its CPU.
 pub fn leave_once() {
     let before = sleeps();
     // Several attempts, because the time may expire before the thread sleeps.

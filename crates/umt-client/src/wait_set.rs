@@ -1,6 +1,6 @@
-//! The place where standbys sleep if threads' logs ([`records`](crate::records)) wake them: an epoll instance that watches all logs. One standby at a
-//! time sleeps there, because there is one doorbell. When it goes to work, another standby takes its place. Events that occur in between are kept for
-//! that standby.
+//! The place where standbys sleep if threads' logs ([`records`](crate::records)) wake them: an epoll instance that watches all logs. Only one standby
+//! at a time sleeps there, because such a session has only one doorbell (`connect` explains why). When this standby goes to work, another one takes
+//! its place. Events that occur in between are kept for the second standby.
 
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -40,7 +40,8 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     // SAFETY: only makes a descriptor.
     let here = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.and_then(out_of_the_way).ok()?;
     let calls = bell::event()?;
-    // Edge-triggered: a call wakes one sleeper, and need not be read. The session's end wakes all.
+    // The event descriptor is edge-triggered: a write by `ring` wakes one sleeper, and no sleeper has to read the descriptor. The session's socket
+    // is level-triggered: its end wakes all sleepers.
     let added = add(here.as_raw_fd(), calls.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, CALL)
         && add(here.as_raw_fd(), session, libc::EPOLLIN | libc::EPOLLRDHUP, SESSION);
     if !added {

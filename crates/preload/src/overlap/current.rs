@@ -27,7 +27,7 @@ pub fn worker_in_region() -> Option<&'static Worker> {
     worker_anywhere().filter(|worker| worker.team().is_some())
 }
 
-/// Returns the calling thread's worker, inside and outside of such regions; `None` if it has none yet.
+/// Returns the calling thread's worker, also outside of the regions whose tasks `overlap` runs; `None` if the thread has no worker yet.
 #[inline]
 pub fn worker_anywhere() -> Option<&'static Worker> {
     // SAFETY: null or this thread's worker, which lives until the thread ends.

@@ -313,7 +313,7 @@ pub unsafe extern "C-unwind" fn taskgroup_reduction_unregister(data: *mut usize)
 /// `originals` variables themselves.
 pub unsafe extern "C-unwind" fn task_reduction_remap(count: usize, originals: usize, addresses: *mut usize) {
     let Some(worker) = worker_in_region() else { return };
-    // The thread number is held until the task ends, because the copies are used until then.
+    // A task that asks for its thread number holds the number until it ends: it uses the copies until then, and no other task may use them.
     let by_number = || worker.thread_number().unwrap_or(0);
     let whose = |by_place: bool| if by_place { worker.member() } else { None }.unwrap_or_else(by_number) as usize;
     // SAFETY: the innermost group is valid until it ends. It has the address of the compiler's block, or null.

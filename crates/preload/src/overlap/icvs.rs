@@ -66,7 +66,7 @@ pub fn note_device(library: &Library) {
 }
 
 fn library(runtime: *mut c_void) -> Option<&'static Library> {
-    // SAFETY: null, or as passed in `are_of`.
+    // SAFETY: null, or the address that `are_of` has stored: every `Library` is a static.
     unsafe { runtime.cast::<Library>().as_ref() }
 }
 

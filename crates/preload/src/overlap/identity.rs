@@ -46,13 +46,14 @@ pub fn has_own_levels(worker: &Worker) -> bool {
     worker.is_helper() || worker.nesting().is_some()
 }
 
-/// Returns the number of enclosing regions. `ask` calls libgomp's omp_get_level, which does not count the [`hidden`] levels.
+/// Returns the number of enclosing regions. `ask` calls libgomp's omp_get_level, which does not count the levels that libgomp does not know on this
+/// thread ([`hidden`]).
 pub fn level_of(worker: &Worker, ask: impl FnOnce() -> c_int) -> c_int {
     hidden(worker) + if worker.is_helper() { 0 } else { ask() }
 }
 
 /// Returns the number of threads of the region at the nesting level `at`. `ask` calls libgomp's omp_get_team_size, for regions that libgomp knows on
-/// this thread. libgomp does not count the [`hidden`] levels, so they are subtracted from the level that it is asked about.
+/// this thread. Its argument is `at` without the outer levels that libgomp does not know on this thread ([`hidden`]).
 pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = around(worker);
     match usize::try_from(at) {
@@ -66,8 +67,8 @@ pub fn team_size_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int
 }
 
 /// Returns the thread number that this thread or its ancestor has in the region at the nesting level `at`. `ask` calls libgomp's
-/// omp_get_ancestor_thread_num, for regions that libgomp knows on this thread. libgomp does not count the [`hidden`] levels, so they are subtracted
-/// from the level that it is asked about.
+/// omp_get_ancestor_thread_num, for regions that libgomp knows on this thread. Its argument is `at` without the outer levels that libgomp does not
+/// know on this thread ([`hidden`]).
 pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int) -> c_int {
     let around = around(worker);
     match usize::try_from(at) {
@@ -196,7 +197,7 @@ by_reference! {
 
 /// Returns whether the program, or a library of its own, has thread-local data, such as `threadprivate` variables.
 pub fn has_own_thread_data() -> bool {
-    // SAFETY: the function below is called for each object during this call.
+    // SAFETY: dl_iterate_phdr(3) calls `has_thread_data` for each loaded object, and only before it returns.
     unsafe { libc::dl_iterate_phdr(Some(has_thread_data), std::ptr::null_mut()) != 0 }
 }
 

@@ -118,14 +118,15 @@ fn connect(library: &Library) {
     let why = if identity::has_own_thread_data() {
         Some(&counts.thread_data)
     } else if library.number(Call::omp_get_num_procs) as u32 != umt_client::cpus() {
-        // Threads are bound to places (OMP_PLACES): a standby would inherit the place of the thread that creates it.
+        // The threads are bound to places (OMP_PLACES). Standbys are not created, because each would inherit the place of the thread that creates it.
         Some(&counts.bound)
     } else {
         (!is_noticed()).then_some(&counts.unseen)
     };
     if let Some(why) = why {
         why.store(1, Ordering::Relaxed);
-        // The session does not count this program's threads; the connection stays open as long as the program runs.
+        // No standbys are created, and the session does not count this program's threads. `forget` leaves the connection open as long as the program
+        // runs.
         std::mem::forget(session);
         umt_client::end();
         return;
@@ -186,9 +187,9 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     // The only thread of a region runs its tasks immediately, as with libgomp, unless standbys can run other tasks while the thread is blocked.
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
-        // libgomp runs the tasks of this region, even if `overlap` runs those of an enclosing one. libgomp may run them only at the region's end.
-        // While they run, the worker must not be in a team of `overlap` (`step_aside`). So libgomp's barrier is called here if the region has one
-        // thread.
+        // libgomp runs the tasks of this region, even if `overlap` runs those of an enclosing one. While they run, the worker must not be in a team
+        // of `overlap`, so it leaves its team (`step_aside`). libgomp may run the tasks as late as at the region's end, when the worker has come back
+        // to its team. So if the region has one thread, libgomp's barrier is called here, before that: it runs the remaining tasks.
         let before = worker.step_aside();
         // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };

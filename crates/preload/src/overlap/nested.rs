@@ -29,8 +29,9 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     numbers.filter(|numbers: &Vec<c_int>| numbers.len() > 1).into_iter().for_each(|numbers| _ = BY_LEVEL.set(numbers));
 }
 
-/// Called when a thread begins its share of a region; `around` are the enclosing regions. If OMP_NUM_THREADS has a number of threads for each nesting
-/// level and libgomp does not know all enclosing regions on this thread, libgomp has set the number of a wrong level. Then sets the right number.
+/// Called when a thread begins its share of a region; `around` are the enclosing regions. Corrects the number of threads for inner regions in one
+/// case: OMP_NUM_THREADS has a number for each nesting level, and libgomp does not know all enclosing regions on this thread. libgomp has then set
+/// the number of another level.
 #[inline]
 pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden > 0), BY_LEVEL.get()) {

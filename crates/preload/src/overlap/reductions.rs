@@ -12,8 +12,8 @@
 //!    (`Group::is_for_members`), and each uses the copy that belongs to its own place (member number) in the team.
 //! 2. In a taskgroup, the first task that uses a copy initializes it, so the copy could belong to any thread. If a member has begun the group, rule 1
 //!    applies nevertheless, because thread numbers are not safe: in the worst case, two tasks have the same thread number at the same time.
-//! 3. If a standby has begun the taskgroup, the standby has no place among the copies. Tasks then use the copies of the thread numbers that they
-//!    hold.
+//! 3. If a standby has begun the taskgroup, rule 1 cannot be applied: a standby is not a member, so no copy belongs to it. Therefore each task uses
+//!    the copy of its thread number, in spite of the risk that rule 2 names. The task holds this number until it ends.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -24,7 +24,7 @@ const BYTES: usize = 1;
 /// This word contains the alignment before registration, and the address of the copies afterwards.
 const COPIES: usize = 2;
 const NEXT: usize = 4;
-/// This word is not 0 in the first block of a registration.
+/// In the first of the blocks that were registered together, this word is not 0; in the others it is 0.
 const FIRST: usize = 5;
 /// Values of the word `FIRST` in our blocks: a task finds its copy by its place (member number) in the team, or by its thread number. In libgomp's
 /// blocks the word is an address, and a task finds its copy by its place.
@@ -116,7 +116,8 @@ impl Block {
     }
 
     /// Returns the address of the copy that a task uses, and that of the variable. `address` is the address of the variable or of any thread's copy.
-    /// `whose` returns the number of the copy: if called with true, the task's place (member number) in the team, otherwise its thread number.
+    /// `whose` returns the number of the copy that the task uses: `whose(true)` is the task's place (member number) in the team, `whose(false)` its
+    /// thread number.
     pub fn find(self, address: usize, whose: impl Fn(bool) -> usize) -> Option<(usize, usize)> {
         let entries = |block: Block| {
             (0..block.get(VARIABLES)).map(move |at| {
@@ -126,7 +127,7 @@ impl Block {
         };
         let mut by_place = true;
         self.chain().find_map(|block| {
-            // Only the first block of a registration has a value here; the others contain 0.
+            // Of the blocks that were registered together, only the first has a value in this word; it applies to all of them.
             match block.get(FIRST) {
                 0 => {}
                 first => by_place = first != OURS_BY_NUMBER,

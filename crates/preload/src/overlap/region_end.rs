@@ -12,22 +12,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::real_symbols::Work;
 
-/// Number of entries for remembered functions. Two functions that share an entry overwrite each other's value, which only costs additional barriers.
+/// Number of entries of [`FUNCTIONS`]. If the functions of two regions share an entry, they overwrite each other's value. Their regions may then end
+/// with the additional barrier of `overlap` although they had no tasks; this costs time, but is correct.
 const PLACES: usize = 512;
-/// Flag in the lowest bit of an entry: the function has had tasks. The other bits are the function's address, which fits because addresses in
-/// programs have 47 bits.
+/// Flag in the lowest bit of an entry: the function has had tasks. The other bits are the function's address, shifted left by one bit. No bit is
+/// lost, because addresses in programs have 47 bits.
 const HAD_TASKS: usize = 1;
 
 /// True if the user wants waiting threads to spin.
 static WAITS_IN_LOOPS: AtomicBool = AtomicBool::new(false);
 
+/// Functions of regions that have run, and whether they have had tasks.
 static FUNCTIONS: [AtomicUsize; PLACES] = [const { AtomicUsize::new(0) }; PLACES];
 
 /// Reads the settings; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     let is_active =
         variable(c"OMP_WAIT_POLICY").is_some_and(|policy| policy.trim_ascii().eq_ignore_ascii_case(b"active"));
-    // Without a policy, libgomp spins for some milliseconds; GOMP_SPINCOUNT sets the duration.
+    // If OMP_WAIT_POLICY is not set, libgomp spins for some milliseconds only. GOMP_SPINCOUNT sets another duration, so it counts as a wish to spin.
     WAITS_IN_LOOPS.store(is_active || variable(c"GOMP_SPINCOUNT").is_some(), Ordering::Relaxed);
 }
 

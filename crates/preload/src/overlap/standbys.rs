@@ -277,7 +277,7 @@ pub fn say(line: &[u8]) {
 fn heard(bell: u32) {
     let Some(kernel_page) = kernel_page() else { return };
     let rung_ns = kernel_page.rung_ns[bell as usize].load(Ordering::Relaxed);
-    // BPF has not rung this doorbell since the last recorded delay, so a thread of the program has rung it.
+    // BPF's latest ring was already noticed, so this time a thread of the program has rung the doorbell.
     if HEARD_NS[bell as usize].swap(rung_ns, Ordering::Relaxed) == rung_ns {
         return;
     }
@@ -310,7 +310,8 @@ fn wait_for_bell() -> Bell {
 }
 
 /// Makes sure that a standby is parked at a doorbell. If none is parked and a doorbell is free, wakes a dormant standby (one that sleeps without a
-/// doorbell) or creates a standby. If one is parked, does nothing, because waking a dormant standby costs as much as ringing a doorbell.
+/// doorbell) or creates a standby. If one is parked already, does nothing: no second one is needed, and waking a dormant standby costs as much as
+/// ringing a doorbell.
 fn see_to_it_that_one_is_parked() {
     if umt_client::program_page().parked.0.load(Ordering::Acquire) != 0 {
         return;

@@ -84,7 +84,8 @@ unsafe fn wait_for(depend: *const usize) {
     }
 }
 
-/// Calls `call`, which may run the program's code, outside of the thread's region.
+/// Calls `call`, which may run the program's code. During the call, the thread counts as outside of any region, so libgomp runs tasks that the code
+/// creates.
 fn aside(call: impl FnOnce()) {
     let Some(worker) = worker_in_region() else { return call() };
     let before = worker.step_aside();

@@ -44,7 +44,7 @@ pub fn hold() -> MutexGuard<'static, Teams> {
 /// # Safety
 /// `inner` stays valid until the region is over.
 pub unsafe fn take(library: &'static Library, threads: c_uint, has_none: bool, inner: Option<&Inner>) -> &'static Team {
-    // The team of this thread's last region is taken without a lock, if it fits.
+    // If the team of this thread's last region is unused and has the right number of slots, it is taken without a lock.
     let worker = worker();
     let last = worker.and_then(|worker| worker.last_team.get());
     let team = last.filter(|team| team.slots() == threads && team.claim()).unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! Workers: each is created when its thread first needs it, and ends with the thread.
+//! Workers (`tasks::worker::Worker`): the data of a thread that runs tasks. A worker is created when its thread first needs it, and dropped when the
+//! thread ends.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -16,8 +16,8 @@ pub struct Part<'a> {
     pub strings: [&'a str; 2],
 }
 
-/// Returns whether a library is linked into a program's file: by the program's symbols or, if it has been stripped, by both strings. False
-/// if the file cannot be read.
+/// Returns whether the library that `part` describes is linked into a program's file. Looks for the library's function among the program's symbols
+/// or, if the program has been stripped, for both of the library's string constants. False if the file cannot be read.
 #[must_use]
 pub fn has_inside(program: &Path, part: &Part<'_>) -> bool {
     let Some(Ok(data)) = open_regular(program).map(|file| Large::new(&file)) else { return false };

@@ -56,8 +56,8 @@ impl Table {
         }
     }
 
-    /// Sorts the table. Must be called after the last `add`. If an address has several names, the best one comes last, because searches run
-    /// backwards.
+    /// Sorts the table by address. Must be called after the last `add`. If an address has several symbols, the preferred one comes last, because
+    /// searches run backwards. The preference is, in this order: has a size, smallest size, fewest leading underscores, global, shortest name.
     pub fn sort(&mut self) {
         let text = &self.text;
         self.symbols.sort_by_cached_key(|symbol| {
