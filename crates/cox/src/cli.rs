@@ -33,7 +33,8 @@ pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
 
-/// Name of the argument for the program and its arguments. All commands that run a program have this argument, and no others.
+/// Name of the argument for the program and its arguments. Commands that run a program have this argument; other
+/// commands do not.
 pub const PROGRAM: &str = "program";
 
 /// Measures what the OS scheduler costs the threads of a program, and reduces that cost.

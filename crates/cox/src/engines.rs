@@ -1,4 +1,4 @@
-//! Creates the engines of a session from the options.
+//! Creates the engines of a session from the options. An engine is a part of a session: it observes the program, packs it, or runs its tasks.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use wire::latency::Scope;
 
 use crate::cli::{self, PackBackend};
 
-/// Returns the engines of `cox run`. The observing engine starts first and stops last, so that it observes all of the packing.
+/// Returns the engines of `cox run`, which observe, pack, and run tasks. The observing engine starts first and stops last, so that it observes all of
+/// the packing.
 pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     let children = !options.no_children;
     let packing = options.pack_cpus.clone().map(|cpus| {
@@ -30,9 +31,9 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         .and(overlapping)
 }
 
-/// Announces the eBPF programs that the engines of `cox run` will need, so that they are loaded together and each context switch runs only one
-/// eBPF program. Call this before an engine is probed. The announcement ends when the returned value is dropped. `None` if only one engine
-/// needs eBPF, or if another process loads the programs.
+/// Registers the eBPF programs that `cox run` will need to observe, pack and run tasks, so that they are loaded together and each context switch runs
+/// only one eBPF program. Call this before the session probes its engines, because that loads the programs. The registration ends when the returned
+/// value is dropped. Returns `None` if the session neither packs nor runs tasks, or if cox itself may not load eBPF programs.
 pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
     if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
         return None;
@@ -48,12 +49,12 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
     }))
 }
 
-/// Returns of what the kernel keeps histograms of interval lengths: of how many programs, and whether also of each thread.
+/// Returns for what the kernel counts interval lengths in histograms: for how many programs, and whether also for each thread.
 fn scope(options: &cli::Run) -> Scope {
     Scope { programs: 1 + options.co_run.len() as u32, threads: options.latency }
 }
 
-/// Returns the engines of `cox pack`.
+/// Returns the engines of `cox pack`: only the packer.
 pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
     let how = How {
         children: !options.no_children,
@@ -70,7 +71,7 @@ pub fn of_pack(options: &cli::Pack) -> Result<Engines> {
     Ok(Engines::new().with(Packing::new(wanted(&options.cpus)?, &how)))
 }
 
-/// Returns the engine of `cox advise`.
+/// Returns the engines of `cox advise`: only the packer, in a trial in which the kernel and the packer place the threads alternately.
 pub fn of_advise(options: &cli::Advise) -> Result<Engines> {
     Ok(Engines::new().with(OnTrial::new(wanted(&options.cpus)?, !options.no_children)))
 }

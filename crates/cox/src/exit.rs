@@ -9,7 +9,8 @@ pub const FAILED: u8 = 125;
 /// The program succeeded, but cox could not restore a change; scripts must be able to detect that.
 const UNRESTORED: u8 = 1;
 
-/// Returns the exit code after a session: the program's own, even if cox failed. `failed`: whether an engine or an output failed.
+/// Returns the exit code after a session: if the program has ended, its own exit code, even if cox failed. `failed`: whether observing, packing,
+/// running tasks, or an output failed.
 pub fn after(ended: &Ended, failed: bool) -> u8 {
     match ended.exit {
         Some(exit) => exit.shell_code() as u8,

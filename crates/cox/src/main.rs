@@ -1,4 +1,5 @@
-//! `cox`: the command-line program. Each command has a module, which goes from options to engines, runs the session and writes the output.
+//! `cox`: the command-line program. Each command has a module in `verbs`. If the command runs or observes a program, the module creates the session's
+//! engines (the parts that observe, pack, or run tasks) from the options, runs the session and writes the output.
 
 mod cli;
 mod engines;

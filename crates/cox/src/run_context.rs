@@ -26,7 +26,7 @@ pub struct RunContext {
 
 impl RunContext {
     /// Reads the run context of process `pid`. For a program that cox will start, `pid` is `None`: the program inherits cox's run context. Values
-    /// that cannot be read are left out, and the advice then claims less.
+    /// that cannot be read are left out, and the advice then says nothing that depends on them.
     pub fn read(pid: Option<u32>) -> RunContext {
         let root = Root::live();
         let who = pid.map_or(Who::Own, Who::Task);

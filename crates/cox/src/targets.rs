@@ -30,7 +30,7 @@ pub fn of_run(options: &cli::Run) -> Result<Target> {
     Ok(target)
 }
 
-/// Returns the program as the target, or the processes if there are any.
+/// Returns the target: the processes with the ids `pids`, or the program if there are no ids.
 pub fn of(program: &[OsString], pids: &[u32]) -> Target {
     if pids.is_empty() {
         return Target::Launch(vec![Launch { command: program.to_vec(), ..Launch::default() }]);

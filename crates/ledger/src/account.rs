@@ -65,7 +65,8 @@ pub struct Lost {
     /// Thread time of waits behind untracked threads whose names were not recorded, because there was no space.
     #[serde(alias = "takers_ns")]
     pub preemptors_ns: u64,
-    /// Number of abandoned updates of `idle_while_waiting_ns` and `idle_while_blocked_ns`.
+    /// Number of updates of `idle_while_waiting_ns` and `idle_while_blocked_ns` that were given up because CPUs contended for a counter, or that are
+    /// inexact because threads had too many different affinity masks.
     pub idle_split: u64,
     /// Number of trace events for which there was no space: the trace has gaps, the account has none.
     #[serde(default, alias = "moments")]
@@ -234,7 +235,7 @@ figures! {
     }
 }
 
-/// Source of the spin time, from worst to best.
+/// Source of the spin time. The variants are ordered from the worst source to the best.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SpinBasis {

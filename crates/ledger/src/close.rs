@@ -14,8 +14,9 @@
 //! | `Blocked`, not woken | blocked                                                           |
 //! | `Dead`               | nothing: it ended at its last switch-out                          |
 //!
-//! A waking *before* the switch-out does not count here, unlike at a switch-in. If it had made the thread runnable, the thread would be running by
-//! now. So the thread must have consumed the waking before it blocked. Wake-ups and switches are not counted, because they have not happened yet.
+//! A waking *before* the switch-out counts at a switch-in, but not here. If it had made the thread runnable, the thread would be running again by
+//! now. So the waking ended a wait that was over before the switch-out, and the thread blocked after it. The numbers of wake-ups and switches do not
+//! change, because the next ones have not happened yet.
 
 use wire::{Clock, State};
 

@@ -1,17 +1,17 @@
 //! Co-run programs: what each took from the others, and to which program the idle time belongs.
 //!
-//! Computed by replaying the trace events. At any time, the *running* programs are those whose first process has a thread. The time in which a thread
-//! ran on a CPU belongs to the thread's program. Idle time is attributed to the running programs that *could have used* the CPU: those whose affinity
-//! mask contains the CPU.
+//! Computed by replaying the trace events. At any time, the *running* programs are those whose first process still has a living thread. The time in
+//! which a thread ran on a CPU belongs to the thread's program. Idle time is attributed to the running programs that *could have used* the CPU: those
+//! whose affinity mask contains the CPU.
 //!
 //! - If one running program could have used the CPU, the idle time belongs to this program, which had no thread to run there.
 //! - If several could have used it, the idle time belongs to all of them together: cox does not guess which of them should have used it.
 //! - If none could have used it, the idle time belongs to no program, for example after the end of the only program that was allowed on the CPU.
 //!
-//! A thread waits from its waking, creation or preemption until it is switched in. That time is charged to the thread that holds the CPU in whose run
-//! queue the waiting thread is. For a new thread, a recording contains the CPU of its creator, not the CPU in whose run queue it waits. Its first
-//! wait is attributed to the creator's CPU until the thread migrates or is switched in. The parts of a [`Phase`] sum to its length times the number
-//! of CPUs; a program's waits sum to its threads' wake delay and preempt wait.
+//! A thread waits from its waking, creation or preemption until it is switched in. During this time it is in the run queue of a CPU, and the time is
+//! charged to the thread that holds this CPU. For a new thread, a recording contains the CPU of its creator, not the CPU in whose run queue it waits.
+//! Its first wait is attributed to the creator's CPU until the thread migrates or is switched in. The parts of a [`Phase`] sum to its length times
+//! the number of CPUs; a program's waits sum to its threads' wake delay and preempt wait.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -144,8 +144,8 @@ pub struct Player {
     since_ns: u64,
     /// The phases; the key is the set of running programs. The phases' idle times are in `idle_ns`.
     phases: BTreeMap<Programs, Phase>,
-    /// Idle CPU time. The key is the set of programs that were running (see the module's header), and its subset: the programs whose affinity mask
-    /// contains the idle CPU.
+    /// Idle CPU time. The first part of the key is the set of programs that were running (see the module's header). The second part contains those of
+    /// them whose affinity mask contains the idle CPU.
     idle_ns: BTreeMap<(Programs, Programs), u64>,
     waited: Vec<Waited>,
 }

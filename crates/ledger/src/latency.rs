@@ -179,7 +179,8 @@ impl Histograms {
         })
     }
 
-    /// Builds histograms by owner ([`LatencyCount::of`]) from the counts of a record.
+    /// Builds the histograms of programs and threads from the counts of a record. The key is the number of the program or thread:
+    /// [`LatencyCount::of`].
     pub(crate) fn read(counts: &[LatencyCount]) -> HashMap<u32, Histograms> {
         let mut all: HashMap<u32, Histograms> = HashMap::new();
         for LatencyCount { of, interval, bucket, count } in counts {

@@ -163,9 +163,9 @@ impl Replay {
         self.sort_buffer.give_back(due);
     }
 
-    /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A stint is a thread's time on a CPU from a
-    /// switch-in to the switch-out. If a later event contradicts a stint, the stint's time is subtracted from the highest level that is in use at
-    /// that point.
+    /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A level is the time for one number of
+    /// threads. If an event shows that a thread's run time since its switch-in is unknown, this time is subtracted from the level of the number of
+    /// threads that run at this event.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
@@ -275,7 +275,7 @@ impl Replay {
                 self.living(tid, t_ns).into_iter().for_each(|thread| thread.clock.flags |= EXECED);
             }
             EventKind::Exit => {
-                // The last switch-out may have been seen before the exit.
+                // If the last switch-out was seen before the exit, the thread is dead already, and its exit changes nothing.
                 let over = self.present.get(&tid).is_some_and(|thread| thread.is_dead() || thread.exited);
                 if !over {
                     self.leaves(tid, t_ns, |thread| thread.exit(t_ns));

@@ -31,18 +31,18 @@ pub struct Sees {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Delays {
-    /// In `wake_delay_ns`, separate from all other time.
+    /// Wake delay is booked in `wake_delay_ns`, separate from all other time.
     Apart,
-    /// In blocked time, because this backend does not see wake-ups.
+    /// Wake delay is part of the blocked time, because this backend does not see wake-ups.
     #[default]
     InBlocked,
-    /// In preempt wait, because the kernel's `run_delay` is the sum of both.
+    /// Wake delay is part of the preempt wait, because the kernel reports only the sum of the two (`run_delay`).
     InPreemptWait,
 }
 
 impl Sees {
-    /// Returns what a backend sees; for a recording of perf, what is known if it contains all events. `spin` says whether spinning was seen on at
-    /// least one thread. The result says that latency quantiles were requested for programs only.
+    /// Returns what a backend can see. For a recording of perf, assumes that it contains all events. `spin` says whether spinning was seen on at
+    /// least one thread. `latencies_of_threads` is false in the result.
     pub fn of(backend: Backend, spin: bool) -> Sees {
         let traced = backend == Backend::Bpf;
         let delays = match backend {

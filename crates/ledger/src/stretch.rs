@@ -78,8 +78,8 @@ impl Before {
         }
     }
 
-    /// Updates `levels`, which count how many threads ran at the same time, if the thread left or got a CPU. If it turned out that the thread's state
-    /// was unknown in the time that ended, this time is removed from `levels`.
+    /// Updates `levels`, which count how many threads ran at the same time, if the thread left or got a CPU. If the event shows that the thread's
+    /// state since its previous event is unknown, this time is removed from `levels`.
     pub(crate) fn count(&self, after: &Clock, levels: &mut Levels) {
         if self.state == State::Run {
             levels.leave(if after.unknown_ns > self.unknown_ns { self.since_ns } else { after.since_ns });

@@ -87,7 +87,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Returns the wait time of all states.
+    /// Returns the total wait time: after state R, after state D, and after all other states.
     #[must_use]
     pub fn wait_ns(&self) -> u64 {
         self.sleep_ns.saturating_add(self.iowait_ns).saturating_add(self.preempt_ns)

@@ -7,7 +7,7 @@
 //!
 //! | state found | switch-in                     | switch-out                    |
 //! |-------------|-------------------------------|-------------------------------|
-//! | `Unseen`    | unknown                       | unknown: ran when enrolled    |
+//! | `Unseen`    | unknown                       | unknown: ran when first seen  |
 //! | `Born`      | wake delay                    | **impossible**, unknown       |
 //! | `Run`       | **impossible**, unknown       | run                           |
 //! | `Preempt`   | preempt wait                  | **impossible**, unknown       |
@@ -150,7 +150,7 @@ pub fn switch_in(clock: &mut Clock, t_ns: u64, cpu: u16, steal_ns: u64, irq_ns: 
             } else {
                 now_ns
             };
-            // If the thread blocked before it was enrolled, the length of this blocked time is unknown.
+            // If no voluntary switch was counted, the thread blocked before cox began to track it, and the length of this block is unknown.
             let blocked_ns = (clock.switches_voluntary > 0).then_some(wake_ns - clock.since_ns);
             closed = [blocked_ns.map(|ns| (Interval::Blocked, ns)), Some((Interval::WakeDelay, now_ns - wake_ns))];
             book_block(clock, wake_ns, now_ns);
@@ -179,9 +179,9 @@ fn slot_of(cpu_ids: &mut [u16; CPU_SLOTS], cpu: u16) -> u16 {
     slot as u16
 }
 
-/// Applies a switch-out into `state`: `Preempt` (`yielded` if it began in sched_yield), `Blocked` (with the wire byte of its cause) or `Dead`.
-/// `steal_ns` and `irq_ns` are the CPU's clocks, as in [`switch_in`]; their increase is limited to the length of the stint. If both together exceed
-/// it, the interrupt time is reduced.
+/// Applies a switch-out. `state` is the thread's state after it: `Preempt` (`yielded` is true if the thread called sched_yield), `Blocked` (`cause`
+/// is then a [`Cause`] as a number) or `Dead`. `steal_ns` and `irq_ns` are the CPU's clocks, as in [`switch_in`]. Their increase since the switch-in
+/// is booked as steal and interrupt time. If both together exceed the time since the switch-in, interrupt time is reduced first.
 ///
 /// A yield counts as an involuntary switch, as in the kernel. Returns the time slice that the switch-out ends.
 pub fn switch_out(

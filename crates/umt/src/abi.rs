@@ -57,7 +57,7 @@ extern "C" fn cox_umt_fd(number: c_int) -> RawFd {
 unsafe extern "C" fn cox_umt_read(number: c_int, counts: *mut Counts) -> c_int {
     let news = enabled().and_then(|monitor| monitor.read(cpu(number)));
     answer(news, |news| {
-        // SAFETY: null, or valid for writing, guaranteed by the caller.
+        // SAFETY: the caller guarantees that `counts` is null or valid for writing.
         if let Some(place) = unsafe { counts.as_mut() } {
             *place = news.unwrap_or_default();
         }

@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 /// A backend: it counts how often threads block and unblock. [`Monitor`](crate::Monitor) documents the functions.
 pub(crate) trait Backend: Debug + Send + Sync {
     fn name(&self) -> &'static CStr;
-    /// Starts the backend. From now on, the events in `tells` make descriptors ready.
+    /// Starts the backend. From now on, the events in `tells` (a set of [`Tells`](crate::Tells) bits) make descriptors ready.
     fn begin(&self, tells: u32);
     /// Unregisters all threads and closes all descriptors.
     fn end(&self);

@@ -1,9 +1,9 @@
-//! The counts from BPF, in a session of `cox run --overlap=bpf`: counters in a page that the kernel side writes, and the session's
-//! doorbells.
+//! The counts from BPF, in a session of `cox run --overlap=bpf`. BPF counts in a page of shared memory. At the events that the program has chosen,
+//! BPF rings a doorbell: a descriptor that becomes readable when it is rung ([`umt_client::bell`]).
 //!
-//! CPU n has doorbell n mod 16. If several CPUs share a doorbell, a read for one of them also clears a ring for the others. So the reader
-//! then checks whether the other CPUs have unread counts, and raises the doorbell again if one has. It checks only the CPUs whose
-//! descriptor the program has requested, because the program waits for no others.
+//! A session has 16 doorbells; that of CPU n is number n mod 16. If several CPUs share a doorbell, a read for one of them also clears a ring for the
+//! others. So the reader then checks whether the other CPUs have unread counts, and raises the doorbell again if one has. It checks only the CPUs
+//! whose descriptor the program has requested, because the program waits for no others.
 //!
 //! A process keeps its session as long as it lives, because BPF continues to track the process's threads for that session.
 
@@ -36,7 +36,7 @@ pub struct Bells {
     told: Vec<Cpu>,
     /// For each CPU, whether its descriptor was requested.
     polled: Vec<AtomicBool>,
-    /// For each doorbell, whether this library itself has raised it.
+    /// For each doorbell, whether this library itself, and not BPF, has rung it.
     raised: [AtomicBool; BELLS],
     /// The descriptors: one for each CPU, and a last one for all CPUs together.
     watchers: Mutex<Vec<Option<Watcher>>>,
@@ -46,7 +46,7 @@ impl Bells {
     /// Returns the session that the environment names. `None` if there is no session, if the session does not use BPF, or if BPF does not
     /// count this process's threads.
     pub fn find(cpus: usize) -> Option<&'static Bells> {
-        // SAFETY: null, or never freed.
+        // SAFETY: `KEPT` is null, or points to a session that is never freed.
         if let Some(kept) = unsafe { KEPT.load(Ordering::Acquire).as_ref() } {
             return (!kept.is_over()).then(|| kept.begins_anew());
         }
@@ -54,8 +54,8 @@ impl Bells {
         let (path, nonce) = parse(variable.as_encoded_bytes().strip_prefix(b"on,")?)?;
         let session = connect(path, nonce).ok()?;
         let kernel_page = umt_client::kernel_page().filter(|_| session.how == How::Bpf && session.bells.len() == BELLS);
-        // BPF does not count this thread in two cases: in another PID namespace, or if another runtime of the process has registered
-        // before.
+        // Test whether BPF counts this thread. It does not if the process is in another PID namespace than cox, or if another runtime in this
+        // process has joined the session before.
         let kernel_page = kernel_page.filter(|kernel_page| {
             let is_seen = umt_client::register() && umt_client::has_blocked(kernel_page);
             umt_client::discharge();
@@ -162,8 +162,8 @@ impl Backend for Bells {
 
     fn read(&self, cpu: usize) -> io::Result<Option<Counts>> {
         let bell = self.bell(cpu);
-        // Silence the doorbell first, then read the counters. An event that is counted before this call is read below; an event that is counted later
-        // rings the doorbell again.
+        // First clear the doorbell's readiness, then read the counters. An event that BPF counts before this call is read below. An event that BPF
+        // counts later rings the doorbell again, so that the descriptor becomes readable.
         let had_rung = bell.hush();
         if self.raised[cpu % BELLS].swap(false, Ordering::AcqRel) {
             bell.lower();
@@ -187,17 +187,18 @@ impl Backend for Bells {
     }
 
     fn ready(&self, cpu: usize) -> u32 {
-        // A move to another CPU is counted in two steps: for an instant the thread may be counted on neither CPU.
+        // The difference of the counters may be negative for an instant: a thread's move to another CPU is counted in two steps, and between them the
+        // thread is counted on neither CPU.
         self.moves(cpu).ready().max(0) as u32
     }
 
-    /// Does nothing: `forked` closes the session's descriptors, also when the monitor is disabled.
+    /// Does nothing: [`forked`] closes the copies. Unlike this function, it is also called if the monitor has been disabled before the fork.
     fn leave_to_parent(&self) {}
 }
 
 /// Forgets the session in a child after fork: the session belongs to the parent.
 pub fn forked() {
-    // SAFETY: null, or never freed.
+    // SAFETY: `KEPT` is null, or points to a session that is never freed.
     let kept = unsafe { KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() };
     kept.into_iter().for_each(Bells::close_copies);
 }

@@ -40,7 +40,8 @@ impl Tells {
     pub const BLOCKS: Tells = Tells(TELL_BLOCKS);
     /// A registered thread unblocks, or comes to the CPU.
     pub const UNBLOCKS: Tells = Tells(TELL_UNBLOCKS);
-    /// A registered thread blocks, and no other registered thread is ready on that CPU. The paper leaves this to future work.
+    /// A registered thread blocks, and no other registered thread is ready on that CPU. The paper on user-monitored threads (see
+    /// the crate's header) mentions such an event as future work.
     pub const IDLE: Tells = Tells(TELL_IDLE);
 
     /// Converts the flags of `cox_umt_enable`. `None`: there are unknown flags.
@@ -104,8 +105,9 @@ impl Monitor {
     /// Starts to watch those threads of this process that [register](Monitor::register).
     ///
     /// # Errors
-    /// `EBUSY`: a monitor is enabled already. `EPERM`, `ENOTSUP`: there is no session, and the kernel does not give this user, or any user,
-    /// records of its own threads. The kernel's error if descriptors or memory run out.
+    /// `EBUSY`: a monitor is enabled already. `EPERM`: BPF does not count this process, and this user may not read the kernel's records of the
+    /// program's own switches. `ENOTSUP`: BPF does not count this process, and the kernel has no such records. The kernel's error if descriptors or
+    /// memory run out.
     pub fn enable(tells: Tells) -> io::Result<&'static Monitor> {
         if Monitor::current().is_some() {
             return Err(error(libc::EBUSY));
@@ -135,13 +137,13 @@ impl Monitor {
     /// Returns the monitor, if it is [enabled](Monitor::enable).
     #[must_use]
     pub fn current() -> Option<&'static Monitor> {
-        // SAFETY: null, or never freed.
+        // SAFETY: `CURRENT` is null, or points to a monitor that is never freed.
         unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
     }
 
     /// Disables the monitor: unregisters all threads and closes all descriptors.
     pub fn disable() {
-        // SAFETY: null, or never freed.
+        // SAFETY: `CURRENT` is null, or points to a monitor that is never freed.
         let Some(before) = (unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() }) else { return };
         before.backend.end();
         let _ = REGISTERED.try_with(Registration::leave);
@@ -232,7 +234,7 @@ fn plain(why: io::Error) -> io::Error {
 
 /// Forgets everything in a child after fork: threads, pages and logs are the parent's.
 extern "C" fn in_child() {
-    // SAFETY: null, or never freed.
+    // SAFETY: `CURRENT` is null, or points to a monitor that is never freed.
     let before = unsafe { CURRENT.swap(ptr::null_mut(), Ordering::AcqRel).as_ref() };
     umt_client::forked();
     bells::forked();

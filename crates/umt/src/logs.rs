@@ -35,8 +35,8 @@ const EDGE: libc::c_int = libc::EPOLLIN | libc::EPOLLET;
 #[derive(Debug)]
 pub struct Logs {
     state: Mutex<State>,
-    /// Bit n: the log with number n (its place in the memory for logs) is that of a registered thread, and is read here. Can be tested without the
-    /// lock.
+    /// Bit n is set if log n belongs to a registered thread, so that this library reads it. (A log's number is its place in the memory for logs.) The
+    /// bits can be tested without the lock.
     followed: [AtomicU64; PLACES / 64],
     cpus: usize,
 }
@@ -113,7 +113,8 @@ impl Backend for Logs {
         state.places[place as usize] = Some(follower);
         self.followed[place as usize / 64].fetch_or(1 << (place % 64), Ordering::AcqRel);
         drop(state);
-        // This switch is the first record of the thread's log.
+        // The thread leaves its CPU once. The kernel writes this switch to the thread's log, as its first record, so the thread is counted from now
+        // on.
         umt_client::leave_once();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The document of `cox run`: the account of what was observed, the facts, and the sections of the other engines.
+//! The report of `cox run` as data: the account of the threads' time, the facts that the advice needs, and the results of packing and overlap.
 
 use advise::Facts;
 use anyhow::{Result, bail};
@@ -16,7 +16,7 @@ use trace::Recording;
 use crate::cli;
 use crate::run_context::RunContext;
 
-/// A session that has ended, without the results of its engines.
+/// A session that has ended: its options, target and run context. Does not contain what was observed, nor the results of packing and overlap.
 pub struct Session<'s> {
     /// Options of the session.
     pub options: &'s cli::Run,

@@ -46,7 +46,8 @@ pub fn style(output: &Output, all_threads: bool) -> Style {
     }
 }
 
-/// Returns the number of columns of a stream's terminal; `None` if the stream is not a terminal, and no limit if the terminal does not know its size.
+/// Returns the width of the stream's terminal in columns: `None` if the stream is not a terminal, `usize::MAX` if the terminal does not know its
+/// width.
 fn terminal_columns(stream: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = || rustix::termios::tcgetwinsize(stream).ok().map(|size| usize::from(size.ws_col));
     stream.is_terminal().then(|| size().filter(|columns| *columns > 0).unwrap_or(usize::MAX))

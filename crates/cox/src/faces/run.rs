@@ -52,7 +52,7 @@ impl Outputs {
         records.then(|| Recorder::new(&self.traces.folder(), options.room.trace_buffer)).transpose()
     }
 
-    /// Writes the engines' results. `packed` is the packer's section. Returns the figures of the run.
+    /// Writes the results of the session. `packed` is the report of the packer, if the program was packed. Returns the figures of the run.
     ///
     /// # Errors
     /// If there is no report, or an output could not be written.
@@ -99,7 +99,7 @@ impl Outputs {
 
 /// Returns remarks that follow the account: why a better backend was not used.
 fn afterwards(observed: &Observed, style: &Style) -> String {
-    // The reasons are in the order of the backends: eBPF, then perf.
+    // `passed_over` contains the reason why eBPF was not used, and then, if perf was not used either, the reason for perf.
     let backends = ["eBPF", "perf"].iter().zip(&observed.passed_over);
     let lines =
         backends.flat_map(|(backend, reason)| style.wrapped(&format!("{backend} not used: {reason}"), "  ", "    "));

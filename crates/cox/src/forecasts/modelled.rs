@@ -40,7 +40,7 @@ pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
     })
 }
 
-/// Work of a simulated thread, in ns: enough windows for the packer to find its scheduling period.
+/// Work of a simulated thread, in ns. In this time, the packer can measure often enough to find its scheduling period.
 const SIMULATED_NS: u64 = 3_000_000_000;
 /// Limit of the number of barriers times threads, so that a simulation takes a second or two.
 const MOST_MEETINGS: u64 = 60_000;

@@ -170,7 +170,7 @@ impl Changed for Recording {
     }
 }
 
-/// Returns a report on two co-run programs, with a section on overlap.
+/// Returns a report on two co-run programs, with the results of `--overlap`.
 fn side_by_side() -> Document {
     let mut document = sample::heat();
     let second = document.account.programs[0].clone();

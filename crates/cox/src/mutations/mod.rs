@@ -78,7 +78,7 @@ impl Wanted {
 
     /// Runs the commands on an input. Returns whether the recording could be read.
     fn report_on(&self, seed: u64, file: &[u8], around: &Around<'_>) -> bool {
-        // The first command has all outputs of the second, so only one of them is run.
+        // Command 0 has all outputs of command 1, and a page. So each input is given to only one of the two.
         let (with_page, others) = (&self.all[0], &self.all[2..]);
         let first = if seed.is_multiple_of(PAGES) { with_page } else { &self.all[1] };
         let is_read = report_on(first, Cursor::new(file), around).is_ok();
@@ -132,7 +132,7 @@ impl Drop for SeedOnPanic<'_> {
 #[test]
 fn originals_are_read() {
     let wanted = Wanted::new();
-    // One of the commands asks for quantiles that a trace of cox has only if it was made with --latency.
+    // Only this message is allowed: the first command asks for latency quantiles, which a trace of cox has only if it was made with --latency.
     let say = |diagnostic: &str| assert!(diagnostic.starts_with("the trace has no latency quantiles"), "{diagnostic}");
     let around = Around { known: &Vec::new, say: &say };
     for (at, file) in files::originals().iter().enumerate() {

@@ -1,4 +1,5 @@
-//! `cox report --kuhn2022`: the three percentages that J. Kuhn's report (Basel, 2022) computes from `perf sched timehist`, beside those of cox.
+//! `cox report --kuhn2022`: the three percentages that Kuhn's report (University of Basel, 2022) computes from `perf sched timehist`, beside those of
+//! cox.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -61,7 +62,7 @@ impl Moved {
     }
 }
 
-/// Reads the recording and prints both sets of figures.
+/// Reads the recording and prints Kuhn's percentages, computed from the lines of `timehist`, and those of cox.
 ///
 /// # Errors
 /// See [`perfdata::Error`]; also if the output cannot be written.

@@ -37,7 +37,8 @@ impl Making {
         Making { threads: Threads::default(), replay, sorter, window_ns: None, played: 0 }
     }
 
-    /// Processes an event. Returns `Ok(true)` if the times of all events so far have been added to the account.
+    /// Processes an event. Every `PLAYED_AT_ONCE` events, adds the times up to the latest scheduler event to the account, and returns `Ok(true)`:
+    /// [`Making::stretches`] then has new intervals.
     pub fn take(&mut self, event: &perfdata::Event) -> std::io::Result<bool> {
         if event.kind.is_of_scheduler() {
             let (first_ns, last_ns) = self.window_ns.unwrap_or((event.t_ns, event.t_ns));

@@ -16,7 +16,7 @@ const LONGEST: usize = 31;
 #[derive(Clone, Copy, Debug)]
 pub struct KnownThread {
     pid: i32,
-    /// True if a perf record announced the thread's creation and the scheduler's tracepoint has not confirmed it yet.
+    /// True if perf's own record (PERF_RECORD_FORK) reported the thread's creation, and the tracepoint `sched_process_fork` has not reported it yet.
     is_told: bool,
     /// True if a perf record set the name. Otherwise the name comes from the thread's latest event.
     is_named: bool,
@@ -69,7 +69,7 @@ impl ThreadTable {
             }
             Kind::Waking { tid, comm, .. } => {
                 let thread = self.meet(0, tid.cast_signed());
-                // In text input, the names in events are the only ones.
+                // Text of `perf script` has no records with thread names, so the thread gets the name in the event.
                 if thread.pid <= 0 && thread.comm[0] == 0 {
                     thread.comm = comm;
                 }
@@ -119,7 +119,7 @@ impl ThreadTable {
         thread
     }
 
-    /// Returns the n-th thread that had this id, counting only threads that an output line names.
+    /// Returns the n-th thread, from 0, that had this id. Only threads for which `timehist` prints a line are counted.
     pub fn thread(&self, tid: i32, nth: usize) -> Option<&KnownThread> {
         self.past.get(&tid).and_then(|past| past.get(nth)).or_else(|| self.present.get(&tid))
     }

@@ -18,7 +18,8 @@ use crate::faces::changes::{problems, session, told};
 /// Exit code if a dead session's changes remain or cannot be restored, or a file cannot be read as a journal.
 const FINDING: u8 = 1;
 
-/// Lists the changes, restores them, or waits as a guardian.
+/// Lists the changes or restores them. For the hidden subcommand of the guardian process, waits until the session's cox has ended, and then restores
+/// what it has left.
 pub fn changes(what: &cli::Changes) -> Result<u8> {
     let knob_io = LiveKnobIo::new(Root::live());
     match what {

@@ -19,7 +19,7 @@ use crate::cli;
 use crate::faces::doctor::{as_json, text};
 use crate::faces::print;
 
-/// Exit code if only a weaker backend can observe programs.
+/// Exit code if cox cannot use eBPF here. It then observes programs with perf or /proc, which show less.
 const FINDING: u8 = 1;
 
 /// Prints the findings: one line per feature, and below a "no" how to fix it.
@@ -64,7 +64,7 @@ fn try_out(features: &mut [Feature]) {
     }
 }
 
-/// Returns a text that says whether `cox run --overlap=bpf` works, too.
+/// Returns the text about `cox run --overlap=bpf`: whether BPF can wake standby threads, or why not.
 fn doorbells(tried: Result<(), WatchError>) -> String {
     match tried {
         Ok(()) => "can also wake standby threads for --overlap=bpf".into(),

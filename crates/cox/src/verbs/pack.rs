@@ -51,7 +51,7 @@ pub fn pack(options: &cli::Pack) -> Result<u8> {
     Ok(code)
 }
 
-/// Makes the session of a packed program change its CPUs.
+/// Makes the session that packs a program move the program to other CPUs.
 pub fn set(wanted: &cli::Set) -> Result<u8> {
     let cli::Cpus { cpus, ncpus } = wanted.cpus.clone();
     let cpus = repack(wanted.pid, &Repack { cpus, ncpus })?;

@@ -1,8 +1,8 @@
 //! What each CPU did over the window, including the interval that is open at its end.
 //!
-//! A CPU's account in the kernel contains the intervals that ended before its last event. The interval from that event to the end of the window,
-//! which is still open, is added here. If the CPU was idle, the interval is divided by the same rules as in the BPF programs. Cells are words that
-//! sum times (`wire/include/cox/cells.h`); a presence cell sums the time in which at least one thread is in a state.
+//! The BPF programs account for each CPU until its last event. This module adds the interval from that event to the end of the window. If the CPU was
+//! idle in this interval, its idle time is divided by the same rules as in the BPF programs. The division uses presence cells: a presence cell is a
+//! word that sums the time in which at least one thread is in a given state (`wire/include/cox/cells.h`).
 //!
 //! - idle while a tracked thread that was allowed on this CPU waited for a CPU: the increase of the presence cells of waiting threads since the idle
 //!   interval began. There is a cell for the threads bound to this CPU, and one for each class of affinity masks that contain this CPU. The sum of
@@ -15,7 +15,7 @@ use wire::{Cpu, CpuKind, MASK_CLASSES, Record, TrackedThreads, cells};
 
 use crate::account::CpuAccount;
 
-/// Returns one account per CPU of the record, by number.
+/// Returns one account for each CPU of the record, in the order of the CPU numbers.
 pub(super) fn accounts(record: &Record) -> Vec<CpuAccount> {
     (0u32..).zip(&record.cpus).map(|(number, cpu)| account(number, cpu, record)).collect()
 }

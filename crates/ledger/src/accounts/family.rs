@@ -4,8 +4,9 @@
 //! ended belongs to another process. (Within a process, each further thread is created by a thread that lives, so there is never a time without a
 //! living thread.)
 //!
-//! With several programs, a process belongs to the program whose root is its nearest ancestor, itself included. A process without known ancestors
-//! belongs to the first program whose first process is not known, else to the first program, so that no thread's time is dropped.
+//! If there are several programs, cox follows the process's ancestors until it finds the first process of a program: the process belongs to that
+//! program. If it finds none, the process belongs to the first program whose own first process is not known, or, if there is no such program, to
+//! the first program of all. So no thread's time is dropped.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,7 +17,7 @@ use crate::account::Program;
 /// A program that a session observed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// Process id of the first process; `None` if it is not known (a cgroup).
+    /// Process id of the first process; `None` if it is not known, because cox observes a control group.
     pub root_pid: Option<u32>,
     /// Command line, or the target that was attached to.
     pub command: Vec<String>,
@@ -45,7 +46,7 @@ pub(super) struct Members {
     pub(super) pid: u32,
     pub(super) parent_pid: u32,
     born_ns: u64,
-    /// Index of each thread's life, in order of creation.
+    /// For each thread of the process, in order of creation, its index in the list of all threads (`lives`).
     pub(super) lives: Vec<usize>,
 }
 
@@ -96,7 +97,8 @@ pub(super) fn processes(lives: &[Life<'_>]) -> Vec<Members> {
 }
 
 fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
-    // Most threads are created by a thread of their own process. Only the main thread's creator belongs to the process that created this process.
+    // `parent_tgid` is the process of the thread's creator. For most threads, that is their own process. Only for the main thread, it is the
+    // parent process.
     let clocks = || threads.iter().map(|i| &lives[*i].clock);
     let told = clocks().filter(|clock| clock.parent_tgid != 0 && clock.parent_tgid != pid);
     Members {

@@ -20,8 +20,8 @@ pub(super) struct Given {
 impl Given {
     pub(super) fn of(record: &Record, sees: &Sees, programs: usize) -> Given {
         let mut all = Histograms::read(&record.latencies);
-        // Only programs that cox launched have program numbers in the kernel. If there is only one program, it gets all histograms of programs,
-        // launched or not.
+        // The kernel numbers the programs that cox launches, and keeps the histograms of each program under this number. If the session has only one
+        // program, all of these histograms belong to it, also if cox has not launched it.
         let number = |of: u32| if programs == 1 { 0 } else { of as usize };
         let mut shared = vec![Histograms::default(); programs];
         all.retain(|of, histograms| {
@@ -31,8 +31,8 @@ impl Given {
         Given { all, programs: shared, sees: *sees }
     }
 
-    /// Returns the quantiles of a thread, or `None` if the kernel kept no histograms for this thread. If they are not in the record, they counted no
-    /// intervals.
+    /// Returns the quantiles of a thread, or `None` if the kernel kept no histograms for it. If the kernel kept histograms for the thread, but the
+    /// record contains none, the thread had no intervals yet, and all quantiles are 0.
     pub(super) fn thread(&self, clock: &Clock) -> Option<Box<Latencies>> {
         let own = self.all.get(&LatencyCount::of_place(clock.place()?));
         Some(Box::new(own.unwrap_or(&Histograms::default()).latencies(&self.sees)))
@@ -51,7 +51,8 @@ impl Given {
         Some(sum.latencies(&self.sees))
     }
 
-    /// Returns the quantiles of each program. Adds the histograms of threads without a final clock to the first program.
+    /// Returns the quantiles of each program. The histograms that are still in `all` belong to threads whose clocks the record does not contain; they
+    /// are added to the first program.
     pub(super) fn programs(mut self) -> Vec<Latencies> {
         if let Some(first) = self.programs.first_mut() {
             self.all.values().for_each(|stray| first.add(stray));

@@ -1,8 +1,8 @@
 //! Converts sample sites into spin time and hot functions.
 //!
-//! Samples of a CPU are taken at equal intervals. From one sampling turn to the next, the interval changes by up to a quarter, independent of what
-//! runs, so that no program can run in step with the samples. All samples have the same weight. The share of a thread's samples at a site therefore
-//! estimates the share of its run time that the thread spent there:
+//! Samples of a CPU are taken at equal intervals. With eBPF, cox chooses a new interval several times per second, between 3/4 and 5/4 of the mean and
+//! independent of what runs, so that no program can run in step with the samples. All samples have the same weight. The share of a thread's samples
+//! at a site therefore estimates the share of its run time that the thread spent there:
 //!
 //! - spin = run × waiting samples / samples. A sample inside sched_yield counts as waiting, too: the thread only offers its CPU.
 //! - The standard error of spin is that of a binomial share after Agresti and Coull (1998), "add two successes and two failures": p̃ = (k + 2) / (n +

@@ -43,7 +43,7 @@ impl SortBuffer {
             return fresh;
         }
         let mut due: Vec<Event> = waited.into_values().chain(fresh).collect();
-        // The sort is stable: of events with the same time, those that waited stay first.
+        // The sort is stable: of events with the same time, those from `waiting`, which arrived earlier, stay first.
         due.sort_by_key(|event| event.t_ns);
         due
     }
