@@ -332,7 +332,7 @@ pub enum Changes {
         after_help = "Exit codes:\n  0    everything is restored\n  1    something could not be restored, or a file cannot be read as a journal\n  2    wrong options\n  125  cox failed"
     )]
     Undo,
-    /// Wait for standard input to end, then undo the changes that a journal lists (for cox itself)
+    /// Used by cox itself: wait for standard input to end, then undo the changes that a journal lists
     #[command(hide = true)]
     Guard {
         /// The journal of the session

@@ -57,7 +57,7 @@ pub struct Simulate {
     /// Cost of waking a thread, µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub wake_us: Option<u64>,
-    /// Cost of a tick of the controller, µs
+    /// Cost of a tick of cox pack's controller (timer, two context switches, decision), µs
     #[arg(long, value_name = "US", value_parser = cost_ns)]
     pub tick_us: Option<u64>,
     /// Cost of changing the affinity of one thread, which the controller pays, µs
