@@ -47,7 +47,8 @@ pub const MAX_THREADS: usize = 1000;
 pub const MAX_REQUEST: usize = HEAD + 8 + 4 * MAX_THREADS;
 /// Maximum size of each message of an answer, bytes.
 pub const MAX_REPLY: usize = HEAD + MAX_DATA;
-/// Maximum number of descriptors in one answer: the two pages of a process and its doorbells.
+/// Maximum number of descriptors in one answer: those of a process's two pages and of its doorbells, on which standby
+/// threads wait.
 pub const MAX_DESCRIPTORS: usize = 2 + BELLS;
 /// Maximum size of the data in one message, bytes. Several such messages fit into a socket's default buffer.
 const MAX_DATA: usize = 48 << 10;

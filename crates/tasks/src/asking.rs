@@ -1,4 +1,4 @@
-//! Task functions that ask for their thread's number.
+//! Task functions that ask for the number of the thread on which they run (for example with omp_get_thread_num).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use crate::task::Work;
 /// Addresses of the task functions that have asked for their thread's number. If the table is full, all functions count as asking.
 static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
-/// Returns whether tasks of this function ask for their thread's number.
+/// Returns whether tasks of this function are known to ask for the number of the thread on which they run.
 #[inline]
 pub(crate) fn asks(work: Work) -> bool {
     let wanted = work as usize;
@@ -15,13 +15,13 @@ pub(crate) fn asks(work: Work) -> bool {
     known.find(|asker| *asker == 0 || *asker == wanted).is_none_or(|asker| asker == wanted)
 }
 
-/// Returns whether any function is known to ask for its thread's number.
+/// Returns whether tasks of any function are known to ask for the number of the thread on which they run.
 #[inline]
 pub(crate) fn somebody_asks() -> bool {
     ASKERS[0].load(Ordering::Relaxed) != 0
 }
 
-/// Notes that a function asks for its thread's number.
+/// Records that tasks of this function ask for the number of the thread on which they run.
 #[cold]
 pub(crate) fn remember(work: Work) {
     let free = |asker: &&AtomicUsize| {

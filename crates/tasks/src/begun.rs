@@ -48,7 +48,8 @@ mod model {
     use super::*;
     use crate::deque::{Deque, Stolen};
 
-    /// A construct that begins after barrier 0, with a task that doubles the copy of the member that runs it.
+    /// Model of a construct that begins after barrier 0. Each of two members has a copy of a variable, and sets it to 1 when it begins the
+    /// construct. The construct's task doubles the copy of the member that runs it.
     struct Construct {
         generation: AtomicU32,
         copies: [UnsafeCell<u32>; 2],
@@ -68,7 +69,8 @@ mod model {
             self.copies[member].with_mut(|copy| unsafe { *copy *= 2 });
         }
 
-        /// Looks for a task, and runs it with the copy of `member`. With `rule`, runs it only if the thread has begun the construct.
+        /// Takes the construct's task, if it is in the deque, and doubles the copy of `member` with it. With `rule`, does so only if
+        /// `taker` has begun the construct; otherwise counts the task as put back.
         fn look(&self, taker: Taker, member: usize, rule: bool) {
             if let Stolen::Task(_) = self.deque.steal_if(|_| true) {
                 if !rule || taker.has_begun(&self.generation) {
@@ -80,8 +82,8 @@ mod model {
         }
     }
 
-    /// Checks that the task's contribution is not lost: member 0 passes the barrier, begins the construct and makes a task, while another
-    /// thread executes `other`.
+    /// Member 0 passes the barrier, begins the construct and makes a task, while another thread executes `other`. Checks that no member
+    /// overwrites the copy which the task has doubled: at the end the product of the two copies is 2.
     fn check(other: impl Fn(&Construct) + Copy + Send + Sync + 'static) {
         loom::model(move || {
             let construct = Arc::new(Construct {
@@ -112,7 +114,7 @@ mod model {
         construct.look(Taker::Member(None), 1, true);
     }
 
-    /// Runs a helper that uses the copy of member 1 before member 1 begins the construct.
+    /// A helper looks for a task, and would run it with the copy of member 1. Only then does member 1 begin the construct and set its copy.
     fn helper(construct: &Construct, rule: bool) {
         construct.look(Taker::Helper, 1, rule);
         construct.begin(1);

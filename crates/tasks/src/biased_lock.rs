@@ -24,8 +24,8 @@ impl BiasedLock {
         if own { &self.by_own } else { &self.by_other }
     }
 
-    /// Tries to take the lock. `own`: the caller is the number's own thread. Returns false if the lock was taken, or another thread tried
-    /// to take it at the same time.
+    /// Tries to take the lock. `own`: the caller is the owner, that is, the member to which the thread number belongs. Returns false if the
+    /// lock was taken, or another thread tried to take it at the same time.
     #[inline]
     pub fn take(&self, own: bool) -> bool {
         if own {
@@ -42,7 +42,8 @@ impl BiasedLock {
         free
     }
 
-    /// Claims the lock for a thread that is not the number's own thread. Returns whether the lock seems to be free.
+    /// Stores the claim of a thread that is not the owner, that is, not the member to which the thread number belongs. Returns false if the
+    /// lock is taken. After true, the caller still has to check whether the owner has stored a claim, too.
     #[cold]
     fn take_others(&self) -> bool {
         // If the lock is visibly taken, do not make all CPUs execute a fence.
@@ -83,7 +84,8 @@ mod model {
 
     use super::*;
 
-    /// The owner takes the lock twice, and another thread takes it once. A thread that has the lock uses a cell, which loom watches.
+    /// The owner takes the lock twice, and another thread takes it once. While a thread holds the lock, it increments a cell: loom fails if
+    /// two threads do that at the same time.
     fn check(take: fn(&BiasedLock, bool) -> bool) {
         loom::model(move || {
             let shared = Arc::new((BiasedLock::default(), UnsafeCell::new(0)));

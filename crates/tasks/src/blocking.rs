@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::task::Work;
 
-/// Number of entries: more than most programs have task constructs. Two functions that hash to the same entry overwrite it in turn, so
-/// either may count as not blocking.
+/// Number of entries. Most programs have fewer task constructs. If two functions with the same hash block, each overwrites the entry of the
+/// other, so only the last one counts as blocking.
 const PLACES: usize = 256;
 
 /// A hash table of functions' addresses.

@@ -35,7 +35,8 @@ struct Entry<H> {
     /// 0 marks a free entry: no program can depend on this address.
     address: usize,
     kind: Kind,
-    /// True if the tasks in `last` wait for the task that accessed all memory (`everything`). Then `before` is empty.
+    /// True if the tasks in `last` (the latest tasks with this address) wait for the task that accessed all memory (`everything`). Then
+    /// `before` is empty; otherwise `before` contains the tasks for which those in `last` wait.
     after_everything: bool,
     last: Vec<H>,
     before: Vec<H>,

@@ -77,8 +77,8 @@ impl<T, const N: usize> Deque<T, N> {
         if self.ends.begin.0.load(Ordering::Relaxed) > bottom {
             return None;
         }
-        // Release, like all stores to `bottom`: a thief may read this value instead of the one that the latest `push` stored. Even then the
-        // thief must see the ring slots that `push` has written.
+        // Every store to `bottom` is a Release store, not only that of `push`: a thief that reads the value stored here must also see the
+        // tasks that earlier calls of `push` have written to the ring.
         self.ends.end.0.store(bottom, Ordering::Release);
         fence(Ordering::SeqCst);
         let top = self.ends.begin.0.load(Ordering::Relaxed);

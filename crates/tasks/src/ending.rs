@@ -67,10 +67,11 @@ impl Worker {
         let parent = NonNull::new(task.parent.load(Ordering::Relaxed));
         task.own.slot.store(NOBODY, Ordering::Relaxed);
         if let Some(parent) = parent {
-            // If this task has unfinished descendants, threads may follow the chain of parents from these through this task to its parent.
-            // Then this task must hold its parent in memory. It has unfinished descendants if some of its children are unfinished, or if a
-            // child holds it. The order of the two checks matters: a child adds its hold before it is counted as ended. So if all children
-            // have been counted, all their holds are visible to the second check.
+            // If this task has unfinished descendants, a thread may follow the chain of parents from one of them through this task to its
+            // parent. Then this task must keep its parent's memory allocated (*hold* it). The task has unfinished descendants in two cases:
+            // one of its children is unfinished, or a child that has ended holds this task for the same reason. Check the cases in this
+            // order. A child adds its hold before it is counted as ended, so once all children are counted, the second check sees all
+            // holds.
             if missing != task.others.tally.ended_elsewhere() || task.is_held() {
                 // SAFETY: a parent's memory is not freed before all its children have been counted as ended.
                 unsafe { parent.as_ref() }.others.uses.fetch_add(HOLD, Ordering::Relaxed);
@@ -99,8 +100,8 @@ impl Worker {
         // SAFETY: no other thread has it yet.
         let task = unsafe { ready.as_ref() };
         let ready = match next {
-            // SAFETY: no other thread has this task yet either. The task with the highest priority runs next on this thread; the others go
-            // into queues.
+            // SAFETY: no other thread has `first` yet, as it became ready on this thread too. Of all tasks that become ready here, the one
+            // with the highest priority runs next on this thread; the others go into queues.
             Some(first) if unsafe { first.as_ref() }.priority.get() < task.priority.get() => next.replace(ready),
             Some(_) => Some(ready),
             None => next.replace(ready),
@@ -125,8 +126,9 @@ impl Worker {
         }
     }
 
-    /// Drops one [`USE`] of a task's memory. Called when the task and all its children have ended, and when its parent's table drops a
-    /// reference to it. If this was the last reference, frees the memory, and drops the task's hold on its parent if it has one.
+    /// Drops one reference ([`USE`]) to a task's memory. Called when the task and all its children have ended, and when its parent's table
+    /// drops a reference to it. If this was the last reference, frees the memory; and if the task has kept its parent's memory allocated
+    /// ([`HOLD`]), drops that reference too.
     #[inline]
     pub(crate) fn forget(&self, task: NonNull<Task>) {
         let (mut next, mut less) = (Some(task), USE);
@@ -154,7 +156,7 @@ impl Worker {
     }
 }
 
-/// Listener for the time when a table of accesses drops its references to tasks: frees the memory of those that are no longer used.
+/// Listener that a table of accesses calls when it drops a reference to a task. Frees the task's memory if that was the last reference.
 pub(crate) struct Forgetting<'w>(pub(crate) &'w Worker);
 
 impl Listener<NonNull<Task>> for Forgetting<'_> {

@@ -28,13 +28,15 @@ const FULFILLED: u64 = 1 << 1;
 const BODY_ENDED: u64 = 1 << 2;
 /// Position of a bit field in the word: the number of the thread that waits for the event, plus one; 0 if none waits.
 const THREAD_AT: u32 = 3;
-/// Position of a bit field in the word: the number of events that have been opened in this memory.
+/// Position of a bit field in the word: the event's number, that is, how many events have been opened in this task memory so far. (The
+/// memory of an ended task is reused.)
 const TIMES_AT: u32 = 32;
 
 /// A bit that is set in all event handles of this crate, so they are odd. Handles of other libraries are addresses of objects, and no
 /// object has an odd address.
 const MARK: usize = 1;
-/// Number of bits above the address in a handle. They hold the upper part of the number of events that have been opened in the memory.
+/// Number of bits above the address in a handle. They hold the upper bits of the event's number (how many events have been opened so far in
+/// the task's memory, which is reused).
 const HIGH_TIMES: u32 = 16;
 
 /// The team to which a task goes back if its event is fulfilled after its body has ended.
@@ -46,7 +48,8 @@ pub(crate) trait Home<T> {
 /// A task's event, if it has one.
 pub(crate) struct Event<T> {
     word: AtomicU64,
-    /// Number of events that have been opened in this memory. Written by the thread that creates the task.
+    /// The number of the latest event: how many events have been opened in this task memory, which other tasks used before. Written by the
+    /// thread that creates the task.
     times: Cell<u32>,
     /// The task's team. Written before the event is visible to other threads.
     home: Cell<Option<NonNull<dyn Home<T>>>>,
@@ -66,10 +69,10 @@ pub(crate) enum Fulfilled {
 impl<T> Event<T> {
     /// The bits that can be set in the address of a task: tasks are aligned, and user space ends below 2^48.
     const ADDRESS: usize = (1 << 48) - align_of::<T>();
-    /// Number of bits between the mark and the address in a handle. They hold the lower part of the number of events that have been opened
-    /// in the memory.
+    /// Number of bits in a handle between bit 0, which is always set, and the task's address. They hold the lower bits of the event's
+    /// number (how many events have been opened so far in the task's memory, which is reused).
     const LOW_TIMES: u32 = align_of::<T>().trailing_zeros() - 1;
-    /// The largest count of events. The next count is 0.
+    /// The largest number of an event. The event that is opened next in the same task memory has the number 0.
     const ALL_TIMES: u32 = (1 << (Self::LOW_TIMES + HIGH_TIMES)) - 1;
 
     /// Makes the state of a task without an event.
@@ -89,12 +92,12 @@ impl<T> Event<T> {
         Self::name(task, self.open_again())
     }
 
-    /// Returns the team of the latest event that was opened in this memory, if there was one.
+    /// Returns the team of the task for which an event was last opened in this memory; `None` if none was ever opened.
     pub fn home(&self) -> Option<NonNull<dyn Home<T>>> {
         self.home.get()
     }
 
-    /// Opens the event. Returns the number of events that have been opened in this memory, including this one.
+    /// Opens the event. Returns its number: how many events have been opened in this task memory so far, including this one.
     fn open_again(&self) -> u32 {
         let times = self.times.get().wrapping_add(1) & Self::ALL_TIMES;
         self.times.set(times);
@@ -126,7 +129,8 @@ impl<T> Event<T> {
         self.word.load(Ordering::Acquire) & FULFILLED != 0
     }
 
-    /// Fulfils the `times`-th event that was opened in this memory, if it is still open. Returns the task's owner.
+    /// Fulfils the event with the number `times` (the `times`-th event that was opened in this task memory), if it is still open. Returns
+    /// the task's owner.
     pub fn fulfil(&self, times: u32) -> Fulfilled {
         let is_it = |word: u64| word & OPEN != 0 && word & FULFILLED == 0 && word >> TIMES_AT == u64::from(times);
         let fulfilled = |word| is_it(word).then_some(word | FULFILLED);

@@ -8,8 +8,9 @@ use crate::tally::Tally;
 
 /// A taskgroup. It lives until its owner has left it; its tasks point to it.
 pub struct Group {
-    /// Counter of the group's unfinished tasks. Each task is added when it is created. A task, in contrast, adds its children all at once,
-    /// when it waits or ends; this is possible only because it creates them itself. Many threads create the tasks of a group.
+    /// Counter of the group's unfinished tasks. Many threads create tasks of a group, so each task is counted here when it is created. (The
+    /// children of a task are counted differently: one thread creates nearly all of them. It counts them without an atomic operation, and
+    /// enters their number into the task's `Tally` only when the task waits or ends.)
     pub(crate) tally: Tally,
     cancelled: AtomicU32,
     /// True if the group is not a `taskgroup` construct of the program. Cancelling such a group cancels the group around it.

@@ -53,9 +53,9 @@ impl Worker {
             let has_blocked = helper.has_run();
             BLOCKING.note(work, has_blocked);
             next = match ready {
-                // If the task has blocked, its successor is queued after the tasks that have been ready for longer. Otherwise each standby
-                // would follow one chain of tasks, and if the CPUs are never idle, the other chains would begin only after these chains
-                // have ended.
+                // If the task that has just ended blocked meanwhile, its successor is queued after the tasks that have been ready for
+                // longer. Otherwise each standby would run one chain of dependent tasks to its end. If the CPUs are never idle, further
+                // chains would begin only then.
                 Some(ready) if has_blocked => {
                     team.put_first(slot, ready);
                     self.find(None)

@@ -58,8 +58,8 @@ impl Team {
         let region = &self.icvs;
         if region.runtime.load(Ordering::Relaxed) != runtime {
             region.runtime.store(runtime, Ordering::Relaxed);
-            // A helper writes the region's values into the runtime only if its own pointer to values differs from the region's. If the two
-            // are equal, the helper has written the values into the previous runtime, not into the new one. So the region's pointer changes
+            // The new runtime does not have the region's values yet, so each helper has to write them. A helper writes them only if the
+            // region's pointer to values differs from the helper's own pointer (`match_icvs_of_region`). So the region's pointer is changed
             // here.
             self.begins_with(None);
         }
@@ -69,7 +69,7 @@ impl Team {
     fn begins_with(&self, values: Option<Values>) {
         let _held = hold();
         let region = &self.icvs.kept;
-        // SAFETY: the team holds a reference.
+        // SAFETY: the team has a counted reference to these values, and only a thread that holds the lock may drop it.
         let before = unsafe { region.load(Ordering::Relaxed).as_ref() }.copied();
         if before != values {
             let new = values.map_or(ptr::null(), keep);
@@ -90,8 +90,8 @@ impl Worker {
         }
     }
 
-    /// Returns the values of tasks on this thread whose own pointer to values is null: those with which the region began. Requires that the
-    /// current task's pointer is null or that `base` is set.
+    /// Returns the control variables with which the region began. A task has these values if its own pointer to values is null. Requires
+    /// that the current task's pointer is null or that `base` is set.
     fn base(&self) -> Option<Values> {
         if self.icvs.base.is_null() {
             self.icvs.base.set(self.read_icvs()?);
@@ -206,7 +206,9 @@ impl Worker {
         self.icvs.base.0.replace(ptr::null())
     }
 
-    /// Sets `base` to the value that [`put_icvs_aside`](Worker::put_icvs_aside) returned. Called when the other implicit task has ended.
+    /// Restores `base`, the control variables with which this thread's region began, to the value that
+    /// [`put_icvs_aside`](Worker::put_icvs_aside) returned. Called when this thread has left the implicit task that it entered after that
+    /// call.
     #[inline]
     pub(crate) fn take_icvs_back(&self, aside: *const Values) {
         if is_ever_set() {

@@ -72,8 +72,9 @@ impl Worker {
         }
         let waits = new.at_once || parent.flags.get() & FINAL != 0;
         // The thread that creates a task with an event may also be the one that fulfils the event. If it ran the task immediately, it might
-        // wait for itself. So it queues the task, unless OpenMP requires that it runs the task immediately. The same holds for a task with
-        // dependences while the session notices blocked threads: the task may wait for a task that this thread creates next.
+        // wait for itself. So it queues the task, unless OpenMP requires that it runs the task immediately. If standbys run tasks while
+        // threads are blocked (`umt_client::is_live`), a task with dependences is queued, too: such a task may block until a task has run
+        // that this thread creates next.
         let stays = new.event.is_some() || (new.accesses.is_some() && umt_client::is_live());
         let full = !waits && !stays && team.has_enough(slot);
         let at_once = waits || (full && new.accesses.is_none());

@@ -77,7 +77,8 @@ pub struct Nesting<T: 'static> {
 }
 
 impl Level {
-    /// Makes the level of a region with `size` threads. `number`: the number, in this region, of the thread that began the next inner region.
+    /// Makes the entry for a region with `size` threads. One of its threads began the next inner region; `number` is that thread's number
+    /// in this region.
     pub fn new(size: u32, number: u32) -> Level {
         Level { size, number: Number::Known(number) }
     }

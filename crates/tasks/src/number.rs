@@ -27,11 +27,12 @@ use crate::worker::Worker;
 
 /// Time between two attempts to get a free number. Waiting is rare, so polling is good enough.
 const PAUSE: Duration = Duration::from_micros(20);
-/// Number of attempts before a held number is shared: about 100 ms in total.
+/// Number of attempts to get a free thread number. If all fail (they take about 100 ms in total), the thread shares a number that another
+/// task holds.
 const PATIENCE: u32 = 2000;
 
-/// Notes that a function asks for its thread's number. Wakes the members that left their tasks to standbys, since standbys may no longer
-/// run this function's tasks.
+/// Records that tasks of this function ask for their thread's number. Standbys may no longer run such tasks, so this call wakes the members
+/// that left their tasks to standbys.
 fn is_known_to_ask(work: Work, team: &Team) {
     if !asks(work) {
         remember(work);
@@ -52,7 +53,7 @@ fn patiently(mut take: impl FnMut() -> Option<u32>) -> Option<u32> {
 }
 
 impl Numbers for Team {
-    /// Takes a free number, as [`Worker::thread_number`] does.
+    /// Takes a free thread number of the team, in the same way as [`Worker::thread_number`] does.
     #[cold]
     fn take_for_helper(&self, work: Option<Work>) -> u32 {
         if umt_client::is_live() {
@@ -64,7 +65,8 @@ impl Numbers for Team {
 }
 
 impl Worker {
-    /// Returns whether this thread is a helper and has to leave tasks of this function to members.
+    /// Returns whether this thread has to leave tasks of this function to members of the team. This is so if the thread is a helper (not a
+    /// member), the tasks ask for their thread's number, and no member can leave the region early ([`Team::lets_go`]).
     #[inline]
     pub(crate) fn leaves_to_members(&self, work: Work) -> bool {
         self.place().is_some_and(|(team, slot)| slot.is_for_helper && !team.lets_go()) && asks(work)
@@ -143,7 +145,8 @@ impl Worker {
         }
     }
 
-    /// Gets a number for the current task: calls `take` until it returns one. After [`PATIENCE`] attempts, shares the number `shared`.
+    /// Gets a thread number for the current task: calls `take` until it returns a free one. After [`PATIENCE`] attempts without success,
+    /// the task gets the number `shared`, which another task may hold at the same time.
     #[cold]
     fn hold(&self, shared: u32, take: impl FnMut() -> Option<u32>) {
         self.number.set(patiently(take).unwrap_or(shared));
@@ -162,7 +165,8 @@ impl Worker {
     pub(crate) fn own_function(&self) -> Option<Work> {
         // SAFETY: the task that runs on this thread.
         let task = unsafe { self.current.get().as_ref() }?;
-        // If the task is a range (it runs several parts of a loop), one frame is on top of it: the present part, which has the same function.
+        // A range (a task that runs several parts of a loop) runs each part in a frame. So exactly one frame is on top of a range, and it
+        // has the same function as the range.
         let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
         is_its_own.then(|| task.work.get())
     }

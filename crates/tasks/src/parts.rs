@@ -104,7 +104,7 @@ impl Worker {
     /// `put_parts` has made the task.
     #[cold]
     pub(crate) unsafe fn run_range(&self, task: &Task) {
-        // SAFETY: written by `put_parts`, and the arguments follow it.
+        // SAFETY: `put_parts` has written the range into the task's data, and the arguments of the loop's body after it.
         unsafe { self.do_parts(task.data.get().cast::<Range>().read(), Some(task)) };
     }
 
@@ -213,8 +213,8 @@ impl Worker {
         new.depth.store(task.depth.load(Ordering::Relaxed), Ordering::Relaxed);
         new.flags.set(task.flags.get() & FINAL);
         new.group.set(task.group.get());
-        // The control variables come from `task` and not from the parent: the parent may have changed its own since, and may run on another
-        // thread.
+        // The control variables are copied from `task`, not from the parent. The parent may have changed its variables since `task` was
+        // created; and if the parent runs on another thread, that thread may be changing them now.
         self.inherit_icvs(new, task);
         // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
         if parent.own.slot.load(Ordering::Relaxed) == self.thread {

@@ -24,8 +24,9 @@ impl Team {
     ///
     /// If so, the thread runs the next [`UNSEEN`] tasks without reading the deque's length again, unless another thread reports that it
     /// found no task (`hungry`). The thread refills the deque only when half of its tasks have been taken. The reason is the cost: reading
-    /// the length loads the cache line that thieves write, and queueing a task costs several more such accesses. Thieves can take the other
-    /// half in the meantime only if their tasks are much shorter; then they find no task, and report that.
+    /// the length loads the cache line that thieves write, and queueing a task costs several more such accesses. Thieves can empty the
+    /// deque before the length is read again only if their tasks are much shorter than the tasks of this thread; then they find no task,
+    /// and report that.
     #[inline]
     pub(crate) fn has_enough(&self, slot: &Slot) -> bool {
         let left = slot.own.left_at_once.load(Ordering::Relaxed);
@@ -173,11 +174,11 @@ impl Team {
             return Some(task);
         }
         let deque = &slot.deque;
-        // Check the task before taking it. If it were taken and put back, it would be in no queue for a moment. A thread that searches for
-        // the last time at that moment would go to sleep without it.
+        // Check the task before taking it. If it were taken and put back, it would be in no queue for a moment. Another thread, in its last
+        // search before it sleeps, could miss the task at that moment.
         let fits = |within: &Task| {
             let youngest = NonNull::new(deque.youngest());
-            // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+            // SAFETY: the memory of a task that has ended is not freed (`pool`), and `is_below` reads atomics only.
             youngest.is_some_and(|task| unsafe { task.as_ref() }.is_below(within))
         };
         if within.is_none_or(fits)
@@ -200,7 +201,7 @@ impl Team {
         let members = self.members();
         *random = random.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
         let first = ((u64::from(*random) * members.len() as u64) >> 32) as usize;
-        // SAFETY: memory of tasks stays, and `is_below` reads atomics only.
+        // SAFETY: the memory of a task that has ended is not freed (`pool`), and `is_below` reads atomics only.
         let wanted = |task: *mut Task| within.is_none_or(|within| unsafe { &*task }.is_below(within));
         loop {
             let mut again = false;

@@ -22,7 +22,7 @@ impl Worker {
     }
 
     /// Runs tasks while `goes_on` returns true and a task is found. With `within`, runs only descendants of that task. Stops early if this
-    /// thread may leave its tasks to standbys. Returns whether it ran any task.
+    /// thread may leave its tasks to standbys (additional threads, which run tasks in its place). Returns whether it ran any task.
     pub(crate) fn run_while(&self, mut goes_on: impl FnMut() -> bool, within: Option<&Task>) -> bool {
         let (mut ran, mut next) = (false, None);
         while goes_on() && !self.may_leave() {
@@ -55,7 +55,8 @@ impl Worker {
         let found = team.find(slot, within, &mut random);
         self.random.set(random);
         match found {
-            // With `within` no check is needed: this thread has begun the construct of each descendant of its current task.
+            // Check that this thread has begun the task's construct. With `within` no check is needed: the task is then a descendant of
+            // this thread's current task, so this thread has begun its construct.
             Some(task) if within.is_none() && self.is_late_for(team, task) => {
                 team.put_for_members(task);
                 None

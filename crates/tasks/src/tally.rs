@@ -59,9 +59,9 @@ impl Tally {
         }
     }
 
-    /// Adds one unfinished task to the count. Any thread may call this while another of the counted tasks is unfinished. Used if the
-    /// waiting task cannot count the new one itself: many threads create the tasks of a group, and a child that runs a range of a loop on
-    /// another thread may split off a part of the range as a new child of its parent.
+    /// Adds one unfinished task to the count. Any thread may call this while another of the counted tasks is unfinished. Needed for tasks
+    /// that the waiting task does not create itself. There are two cases: many threads create the tasks of a group; and a child that runs a
+    /// range of a loop on another thread may split off a part of the range, which becomes a further child of the same parent.
     #[inline]
     pub fn expect_one(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -73,9 +73,9 @@ impl Tally {
         (self.0.load(Ordering::Acquire) & NUMBER).wrapping_sub(ZERO) as u32
     }
 
-    /// Registers that the task waits for `missing` children, and that the thread `slot` has to be woken when they have ended. `missing` is
-    /// in two's complement: the task may have seen more children end than it has created. Returns whether some of them are still
-    /// unfinished.
+    /// Registers that the task waits for its children, and that the thread `slot` has to be woken when they have ended. `missing`: number
+    /// of children that the task's thread has created, minus the number that have ended on it. It is in two's complement, because it is
+    /// negative if children that other threads created have ended on this thread. Returns whether some children are still unfinished.
     #[inline]
     pub fn ask(&self, missing: u32, slot: u32) -> bool {
         let (change, missing) = ((u64::from(slot) + 1) << NAME_AT, signed(missing));

@@ -77,9 +77,10 @@ pub struct Task {
 pub(crate) struct RunnerState {
     /// Number of the thread that runs the task; [`NOBODY`] while the task waits for its children, or has ended.
     pub slot: AtomicU32,
-    /// Number of children that the task's own thread has created since the task last waited, and number of children that have ended on that
-    /// thread. Other threads may create children too and count them in `others` (see `parts`), so the second number may exceed the first.
+    /// Number of children that the task's own thread has created since the task last waited for its children.
     pub made: Cell<u32>,
+    /// Number of children that have ended on the task's own thread since then. It exceeds `made` if other threads have created some of these
+    /// children (see `parts`), because those threads count them in `others`.
     pub ended_here: Cell<u32>,
     /// Table of the children's accesses (`depend` clauses).
     pub table: UnsafeCell<Table<NonNull<Task>>>,
@@ -256,7 +257,8 @@ impl Task {
     pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>, u32)) {
         let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
         while let Some(this) = NonNull::new(edge) {
-            // SAFETY: an edge's task cannot begin, and so cannot end, before its count is decremented here.
+            // SAFETY: the task that this edge belongs to waits for us. It cannot begin, and so cannot end, before its count of awaited
+            // tasks is decremented below.
             let (next, task) = unsafe { (this.as_ref().next.get(), this.as_ref().task.get()) };
             // SAFETY: the edge lies in an allocation of its own, or in the memory of a task that cannot begin before its count is
             // decremented here.

@@ -78,7 +78,8 @@ pub struct Team {
     cancelled: AtomicU64,
     /// Whether a task was made since the region began.
     has_tasks: AtomicU32,
-    /// Whether the region has tasks that only members may run. If so, no member leaves its tasks to standbys.
+    /// Whether the region has tasks that only members may run. If so, no member leaves its tasks to standbys (additional threads, which are
+    /// not members).
     needs_members: AtomicBool,
     /// Whether the region ends without a barrier: members that arrive at its end wait only while tasks are left, and other members may
     /// already have left the region.
@@ -216,7 +217,7 @@ impl Team {
             let generation = self.generation();
             self.pass(generation);
             while !self.has_passed(generation) {
-                // A helper whose last task ended late may be in the middle of `pass`: wait until it has finished.
+                // A helper whose last task ended late may be executing `pass` for the same barrier: wait until it has finished.
                 std::hint::spin_loop();
             }
             self.cancelled.store(0, Ordering::Relaxed);
@@ -336,7 +337,8 @@ impl Team {
     /// may do this at the same time.
     #[inline]
     pub(crate) fn note_task(&self, first: impl FnOnce()) {
-        // Acquire: if another member has called `first`, a thread that finds this member's task also sees what `first` did there.
+        // Acquire: if another member has already called `first`, this thread sees the writes of that call, and so does every thread that
+        // finds this thread's task.
         if self.has_tasks.load(Ordering::Acquire) == 0 {
             first();
             self.has_tasks.store(1, Ordering::Release);
@@ -357,8 +359,8 @@ impl Team {
         self.is_shared.load(Ordering::Relaxed) && !somebody_asks()
     }
 
-    /// Returns whether a member may leave its tasks to standbys. With more members than CPUs it may not: some of them might spin until
-    /// others have done their work.
+    /// Returns whether a member may leave its tasks to standbys (additional threads, which run tasks in its place). If there are more
+    /// members than CPUs it may not: some members might spin until others have done their work.
     #[inline]
     pub(crate) fn can_spare_members(&self) -> bool {
         self.is_served() && !self.needs_members.load(Ordering::Relaxed) && self.size() <= umt_client::cpus()

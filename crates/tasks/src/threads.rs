@@ -64,7 +64,8 @@ mod model {
         WORDS[number as usize].with_mut(|count| unsafe { *count += 1 });
     }
 
-    /// Three threads live, two of them one after the other. `live` takes a number, uses its word, and gives it back.
+    /// Models the lives of three threads, two of them one after the other. In each life, `live` takes a thread number, writes the word in
+    /// `WORDS` that belongs to this number, and gives the number back.
     fn check(live: fn()) {
         explore(move || {
             let other = spawn(live);

@@ -13,7 +13,7 @@ use crate::worker::Worker;
 /// nanoseconds.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 200 };
 
-/// Number of pause instructions between two looks.
+/// Number of pause instructions between two attempts to find a task.
 const SPINS: u32 = 16;
 
 impl Worker {
@@ -27,7 +27,8 @@ impl Worker {
         let own = &task.own;
         if own.missing() != task.others.tally.ended_elsewhere() {
             let number = self.lend_number();
-            // While the thread runs tasks here, children that end on it are counted without an atomic operation.
+            // First run tasks until all children have ended or no task is found: meanwhile, children that end on this thread are counted
+            // without an atomic operation.
             let all = || own.missing() == task.others.tally.ended_elsewhere();
             self.run_while(|| !all(), Some(task));
             own.slot.store(NOBODY, Ordering::Relaxed);
@@ -53,10 +54,12 @@ impl Worker {
         self.meet(false);
     }
 
-    /// Ends a region. This call is a barrier, unless the region [probably](Team::begin) has no tasks. In that case the caller executes a
-    /// barrier of its own afterwards, and this call waits only if a task was created nevertheless: the thread that created the task waits
-    /// here, and so do members that arrive later. Members that arrived earlier sleep in the caller's barrier, and standbys run tasks in
-    /// their place.
+    /// Ends a region. If the region was begun as one that may have tasks (see [`begin`](Team::begin)), this call is a barrier.
+    ///
+    /// If the region was begun as one that probably has no tasks, the caller executes a barrier of its own after this call. If no task was
+    /// created, this call returns at once. If one was created nevertheless, the thread that created it waits here until no task is left,
+    /// and so does each member that arrives later. Members that arrived earlier already sleep in the caller's barrier; standbys run tasks
+    /// in their place.
     pub fn end_region(&self) {
         let Some((team, _)) = self.place() else { return };
         if !team.lets_go() {
@@ -118,11 +121,11 @@ impl Worker {
         self.waits_at.set(waited_at);
         self.take_number_back(number);
         if is_let_go() {
-            // Report the cancellation, even if the barrier has been passed by now. Released members stay counted as arrived, so members at the
-            // region's end can have passed it.
+            // Report the cancellation even if this barrier has been passed by now. Members that the cancellation released stay counted as
+            // arrived. So when the other members arrive at the region's end, all members may be counted, and the barrier is passed.
             return true;
         }
-        // All tasks have ended, so this member's children have too.
+        // All tasks of the team have ended, so the children of this member's task have ended, too.
         self.current().into_iter().for_each(|task| self.has_no_children(task));
         false
     }
@@ -168,7 +171,8 @@ impl Worker {
         if leaves {
             // Another thread works on this CPU. Standbys run the remaining tasks; this thread sleeps until `enough` may be true.
             team.lie_down_for_good(slot);
-            // If this thread made tasks, they are the oldest of all. In its deque they would run last.
+            // Move this thread's tasks to the heap, which all threads search first. They may be the oldest tasks of the team; in this
+            // thread's deque, other threads would find them last.
             team.leave_behind(slot);
             // Checked again after the fence in `lie_down_for_good`: a thread that finds out that there can be no more standbys wakes all
             // sleepers, and may have done so before this thread was marked as asleep.

@@ -28,7 +28,8 @@ pub struct Worker {
     /// The regions that enclose the region in which this thread is.
     nesting: Cell<*const Nesting<Team>>,
     pub(crate) current: Cell<*const Task>,
-    /// Number of frames on top of the current task: tasks that run immediately and have no `Task`; see `frame`.
+    /// Number of frames on top of the current task. A frame is a task that its creator runs immediately, without making a `Task`; see
+    /// `frame`.
     pub(crate) frames: Cell<u32>,
     /// The thread number that the current task holds; see `number`.
     pub(crate) number: Cell<u32>,
@@ -148,10 +149,11 @@ impl Worker {
         unsafe { self.team.get().as_ref() }
     }
 
-    /// Sets the regions that enclose the region that this thread has [entered](Worker::enter), or [stepped aside](Worker::step_aside) for.
+    /// Sets the regions that enclose the region in which this thread is now. The thread has [entered](Worker::enter) that region; or, if
+    /// this crate does not run the region's tasks, it has [left its team](Worker::step_aside) for the region.
     ///
     /// # Safety
-    /// `around` stays valid until this thread [comes back](Worker::come_back).
+    /// `around` stays valid until this thread has left the region with [`come_back`](Worker::come_back).
     pub unsafe fn is_within(&self, around: Option<&Nesting<Team>>) {
         self.nesting.set(around.map_or(ptr::null(), ptr::from_ref));
     }

@@ -7,7 +7,7 @@ const SHIFT: u32 = 20;
 const COUNT: u64 = (1 << SHIFT) - 1;
 const SUM: u64 = u64::MAX >> SHIFT;
 
-/// Returns the cell's present count.
+/// Returns the present count in a cell (a word that packs a count and its time integral).
 pub fn count(cell: u64) -> u64 {
     cell & COUNT
 }
@@ -17,7 +17,7 @@ pub fn thread_time_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(count(cell).wrapping_mul(t_ns)) & SUM
 }
 
-/// Returns I(t), the time for which the cell's count was not 0, modulo 2^44 ns.
+/// Returns I(t) of a presence cell (see `cells.h`): the time for which its count was not 0, modulo 2^44 ns.
 pub fn presence_ns(cell: u64, t_ns: u64) -> u64 {
     (cell >> SHIFT).wrapping_add(if count(cell) > 0 { t_ns } else { 0 }) & SUM
 }

@@ -102,7 +102,7 @@ pub struct LatencyCount {
 }
 
 impl LatencyCount {
-    /// Returns the owner's number ([`LatencyCount::of`]) of the thread with this place.
+    /// Returns the value of [`LatencyCount::of`] for a thread with histograms of its own. `place` is the number of these histograms.
     #[must_use]
     pub const fn of_place(place: u16) -> u32 {
         1 << 16 | place as u32

@@ -304,7 +304,7 @@ pub struct Cpu {
     pub pad2: [u64; 5],
 }
 
-/// A presence cell on a cache line of its own.
+/// A presence cell (a count, and the time for which it was not 0, in one word; see `cells.h`) on a cache line of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]

@@ -138,7 +138,8 @@ pub struct Record {
     /// Complete clocks (accounts of threads, without an open interval): those of threads that died, and those that the backend itself has brought up
     /// to `end_ns`.
     pub clocks: Vec<Clock>,
-    /// Clocks of living threads, each with an open interval, and the time at which it was read.
+    /// Clocks (accounts of times) of living threads. Each has an interval that is still open, and comes with the time at which the clock
+    /// was read.
     pub living: Vec<Living>,
     /// The accounts of CPUs, by number; empty if the backend does not see CPUs.
     pub cpus: Vec<Cpu>,

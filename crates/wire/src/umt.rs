@@ -31,7 +31,8 @@ pub const CPUS: usize = 64 * CPU_WORDS;
 pub const TELL_BLOCKS: u32 = 1;
 /// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when a thread there becomes ready (`COX_UMT_TELL_UNBLOCKS`).
 pub const TELL_UNBLOCKS: u32 = 2;
-/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when it has no ready thread any more (`COX_UMT_TELL_IDLE`).
+/// Bit of [`ProgramPage::tells`]: BPF rings a CPU's doorbell (wakes a standby thread) when no thread on the CPU is ready any more
+/// (`COX_UMT_TELL_IDLE`).
 pub const TELL_IDLE: u32 = 4;
 /// Maximum number of standbys: as many as a team has helper slots. If more tasks than this block forever, the process has no standbys left.
 pub const STANDBYS_AT_MOST: u32 = 64;
@@ -124,13 +125,13 @@ impl Moves {
     }
 }
 
-/// Mirror of `struct cox_umt_cpu`. BPF increments its two halves separately.
+/// Mirror of `struct cox_umt_cpu`: the number of blocks in one half, the number of unblocks in the other. BPF increments the two halves separately.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub struct Cpu(pub AtomicU64);
 
 impl Cpu {
-    /// Reads both halves in one load.
+    /// Reads both counts, of blocks and of unblocks, in one load.
     #[inline]
     #[must_use]
     pub fn moves(&self) -> Moves {

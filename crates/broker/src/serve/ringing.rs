@@ -15,8 +15,8 @@ pub struct Ringing {
     bells: Box<dyn Doorbells>,
     /// Processes that have pages and doorbells, by number.
     given: BTreeMap<u32, Pidfd>,
-    /// Processes that were refused after eBPF had tagged their threads with the number. The threads may keep the tag
-    /// until the process ends, so the number cannot be reused before.
+    /// Processes that were refused after eBPF had tagged their threads with the process's number. The threads may keep
+    /// this tag until the process ends, so no other process gets the number before then.
     refused: Vec<(u32, Pidfd)>,
 }
 

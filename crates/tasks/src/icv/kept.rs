@@ -26,7 +26,8 @@ pub struct Values {
 static EVER_SET: AtomicBool = AtomicBool::new(false);
 static TASKS_DIFFER: AtomicBool = AtomicBool::new(false);
 
-/// Notes that the program is about to set a control variable: from now on regions may have other values than the process began with.
+/// Records that the program is about to set a control variable: from now on regions may have other control variables than the process began
+/// with.
 #[inline]
 pub fn will_be_set() {
     if !is_ever_set() {
@@ -34,14 +35,14 @@ pub fn will_be_set() {
     }
 }
 
-/// Returns whether a region may have other values than the process began with.
+/// Returns whether a region may have other control variables than the process began with.
 #[inline]
 pub(crate) fn is_ever_set() -> bool {
     EVER_SET.load(Ordering::Relaxed)
 }
 
-/// Returns whether a task may have other values than its region began with. A thread that has such a task reads true: the flag is stored
-/// before the first such task is published.
+/// Returns whether a task may have other control variables than its region began with. A thread that has such a task reads true: the flag
+/// is stored before the first such task is published.
 #[inline]
 pub(crate) fn do_tasks_differ() -> bool {
     TASKS_DIFFER.load(Ordering::Relaxed)
@@ -125,10 +126,11 @@ pub(crate) fn hold() -> MutexGuard<'static, ()> {
 /// Values of control variables that a worker keeps.
 #[derive(Default)]
 pub(crate) struct OfWorker {
-    /// The values of tasks whose own pointer is null. Null: this thread has not written to the runtime since the region began, so the
-    /// runtime still has these values.
+    /// The control variables of tasks that have no values of their own (the task's pointer is null). If `base` is null, this thread has not
+    /// written to the runtime since the region began, so the runtime still has these values.
     pub base: Pointer,
-    /// The `base` that this thread has as a helper. It is swapped with `base` when the thread begins to help a team, and when it stops.
+    /// While this thread is not a helper: the value that `base` gets when the thread becomes one. `base` and this field are swapped when
+    /// the thread begins to help a team, and swapped back when it stops.
     pub as_helper: Pointer,
     /// The values that the runtime had on this thread before the thread, as a helper, replaced them by a team's values for the first time.
     pub first: Cell<Option<Values>>,

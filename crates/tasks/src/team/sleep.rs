@@ -137,7 +137,8 @@ mod model {
         tasks: AtomicU32,
     }
 
-    /// A task that sleeping threads do not look at, because they accept any task.
+    /// A pointer in place of a task. It is never followed: the sleeping thread of this model accepts any task, so the task need not be
+    /// checked.
     const TASK: NonNull<Task> = NonNull::dangling();
 
     /// One thread queues a task. The other thread finds no task, and sleeps until there is one.

@@ -40,7 +40,7 @@ COX_INLINE __u64 cox_cell_thread_time(__u64 cell, __u64 t)
 	return ((cell >> COX_CELL_SHIFT) + cox_cell_count(cell) * t) & COX_CELL_SUM;
 }
 
-/* Returns I(t), the time for which the cell's count was not 0, modulo 2^44 ns. */
+/* Returns I(t) of a presence cell: the time for which its count was not 0, modulo 2^44 ns. */
 COX_INLINE __u64 cox_cell_presence(__u64 cell, __u64 t)
 {
 	return ((cell >> COX_CELL_SHIFT) + (cox_cell_count(cell) ? t : 0)) & COX_CELL_SUM;
@@ -57,13 +57,16 @@ COX_INLINE __u64 cox_cell_since(__u64 later, __u64 earlier)
 	return since > COX_CELL_SUM / 2 ? 0 : since;
 }
 
-/* Returns the number that an arrival at time t adds to a thread-time cell; a departure subtracts it. */
+/* Returns what to add to a thread-time cell in order to count one thread more from time t on. To count one thread less from t on, subtract it. */
 COX_INLINE __u64 cox_cell_arrival(__u64 t)
 {
 	return ((0 - t) << COX_CELL_SHIFT) + 1;
 }
 
-/* Returns a presence cell after its count has changed by `delta` (+1 or -1) at time t. A count never goes below zero. */
+/*
+ * Returns the new value of a presence cell (a count, and the time for which it was not 0) whose count changes by `delta` (+1 or -1) at time t. The
+ * count never goes below zero.
+ */
 COX_INLINE __u64 cox_cell_step(__u64 cell, __s32 delta, __u64 t)
 {
 	__u64 n = cox_cell_count(cell);

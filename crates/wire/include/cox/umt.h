@@ -30,8 +30,9 @@
 #define COX_UMT_PROCESSES 128 /* maximum number of processes of a session at the same time */
 
 /*
- * Bits of `tells`: the events on a CPU at which BPF rings the doorbell with the number `cpu % COX_UMT_BELLS`. The ring wakes the standby thread that
- * waits at this doorbell. Other rings by BPF clear a bit of `parked`; these rings leave `parked` unchanged.
+ * Bits of `tells`: the events on a CPU at which BPF rings the doorbell with the number `cpu % COX_UMT_BELLS`, to wake the standby thread that waits
+ * there. These rings leave `parked` (a bit for each doorbell at which a standby waits) unchanged. When BPF rings a doorbell for another reason, it
+ * clears the doorbell's bit in `parked`.
  */
 #define COX_UMT_TELL_BLOCKS 1	/* a thread is no longer ready */
 #define COX_UMT_TELL_UNBLOCKS 2 /* a thread becomes ready */

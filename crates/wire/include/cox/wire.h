@@ -105,7 +105,10 @@ struct cox_clock {
 	__u64 took_ns; /* thread time for which other tracked threads waited while this thread held their CPU */
 	__u32 flags;   /* COX_ENROLLED_ALIVE ... */
 
-	/* The thread that last woke this one, and how often in a row. Written to the pair map when a different thread wakes this one. */
+	/*
+	 * The thread that last woke this one, and how often in a row. When a different thread wakes this one, the number is added to the map of
+	 * wake-ups by waker and woken thread.
+	 */
 	__u32 waker_tid;
 	__u32 waker_count;
 	__u32 impossible; /* transitions that cannot follow one another, because events were lost */
@@ -114,7 +117,10 @@ struct cox_clock {
 	__u64 switches_voluntary;
 	__u64 switches_involuntary;
 	__u64 wakeups;
-	/* System call and descriptor of the present block; those of the last block whose cause was looked up; and that cause. */
+	/*
+	 * fd_now: system call and file descriptor of the present block. fd_key: the same for the last block whose cause was looked up. fd_cause:
+	 * that cause.
+	 */
 	__u64 fd_now;
 	__u64 fd_key;
 	__u64 fd_cause;
@@ -195,7 +201,7 @@ struct cox_cpu {
 	__u64 samples; /* samples of tracked threads */
 	__u64 pad[7];
 	/* --- written by any CPU: on a cache line of its own --- */
-	__u64 waiting; /* thread-time cell of tracked threads queued here */
+	__u64 waiting; /* thread-time cell (cells.h): number of tracked threads queued here, and their summed waiting time */
 	__u64 pinned;  /* presence cell of waiting tracked threads that are allowed only here */
 	__u64 level;   /* level word k of `cox_tracked.busy`, where k is this CPU's number (cells.h) */
 	__u64 pad2[5];
@@ -210,10 +216,10 @@ struct cox_cell_line {
 /* The state of all tracked threads together. */
 struct cox_tracked {
 	/* These two words change when a CPU starts or stops running tracked threads, so they share a cache line. */
-	__u64 off;  /* presence of tracked threads off CPU */
+	__u64 off;  /* presence cell (cells.h): number of tracked threads off CPU, and the time for which there was one */
 	__u64 busy; /* number of CPUs that are busy with tracked threads; the levels are in `cox_cpu` */
 	__u64 off_pad[6];
-	struct cox_cell_line waiting[COX_MASK_CLASSES]; /* presence of waiting tracked threads, by mask class */
+	struct cox_cell_line waiting[COX_MASK_CLASSES]; /* presence cells of waiting tracked threads, by mask class */
 	__u64 masks[COX_MASK_CLASSES][COX_MASK_WORDS];	/* class 0 is every CPU */
 	__u64 mask_hash[COX_MASK_CLASSES];
 	__u64 classes;
