@@ -134,7 +134,8 @@ pub(crate) struct Shape {
     tid: Option<usize>,
     time: Option<usize>,
     cpu: Option<usize>,
-    /// Size of the fields that have a fixed length. The counter values, the call chain and the payload follow them.
+    /// Total size of the sample's first fields, whose sizes are constant. The counter values, the call chain and the
+    /// payload come after these fields.
     fixed: usize,
     /// The event's `read_format`, if its samples contain counter values: the bits define how these are laid out.
     counts: Option<u64>,

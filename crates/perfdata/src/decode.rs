@@ -30,9 +30,9 @@ const BY_EXEC: u16 = 1 << 13;
 const BY_FILTER: u16 = 1 << 15;
 /// Common flags of a tracepoint: recorded in a hardware interrupt or in a soft interrupt.
 const IN_INTERRUPT: i64 = 0x08 | 0x10;
-/// Maximum number of event descriptions (`perf_event_attr`) in a recording, and of event ids. 10 events on 1024 CPUs
-/// have 10,240 ids.
+/// Maximum number of event descriptions (`perf_event_attr`) in a recording.
 pub(crate) const MOST_ATTRS: usize = 4096;
+/// Maximum number of event ids in a recording. An event has an id on each CPU: 10 events on 1024 CPUs have 10,240 ids.
 pub(crate) const MOST_IDS: usize = 1 << 20;
 
 /// A tracepoint that this crate decodes, with the positions of its fields.

@@ -53,7 +53,7 @@ pub enum Kind {
         prev_comm: Comm,
         /// Why the thread left the CPU.
         left: Left,
-        /// The leaving thread's state, as far as `timehist` distinguishes it.
+        /// The leaving thread's state, as far as `perf sched timehist` distinguishes it.
         raw: Raw,
         /// The thread that arrives.
         next: u32,
@@ -73,7 +73,7 @@ pub enum Kind {
     },
     /// A thread moves to another CPU.
     Migration {
-        /// The thread that moves.
+        /// The thread that moves from one CPU to another.
         tid: u32,
         /// The old CPU.
         from: u32,
@@ -151,7 +151,8 @@ impl Kind {
     }
 }
 
-/// Returns the name in `bytes`, up to the first NUL, cut to the kernel's length.
+/// Returns the name in `bytes`, which ends at the first NUL, in the kernel's form: at most 15 bytes, padded with NULs
+/// to 16.
 #[inline]
 pub(crate) fn comm(bytes: &[u8]) -> Comm {
     let mut padded = [0; 16];

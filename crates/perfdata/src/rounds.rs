@@ -14,7 +14,7 @@ use crate::event::Event;
 pub(crate) enum Decoded {
     /// A scheduler event.
     Event(Event),
-    /// perf's mark: it has emptied all buffers once.
+    /// A mark. perf writes one each time it has emptied the buffers of all CPUs.
     Mark,
 }
 

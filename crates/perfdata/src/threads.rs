@@ -108,7 +108,8 @@ impl Threads {
     }
 
     /// Converts one perf event, and passes the resulting trace events to `hand_on`. Trace events are in order of time,
-    /// except for a derived switch-in: it is passed on only when the thread is switched out.
+    /// with one exception: if a switch-in was not recorded, its time is calculated at the switch-out, and its trace
+    /// event is passed on only then.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(TraceEvent)) {
         let mut cpus = self.cpus;
         self.tell(event, |trace_event| {
@@ -213,7 +214,7 @@ impl Threads {
             }
             Kind::Execed { tid, caller } => say(t_ns, cpu, What::Exec { tid, caller }),
             Kind::Lost { count } => say(t_ns, cpu, What::Lost { count: u32::try_from(count).unwrap_or(u32::MAX) }),
-            // The thread's last switch reports its end.
+            // Not passed on: the thread's last switch reports its end.
             Kind::Exited { .. } | Kind::Exit { .. } => {}
         }
     }

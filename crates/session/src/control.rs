@@ -155,7 +155,8 @@ pub fn session_of(engine: &str, pid: u32) -> Result<Found> {
         let stream = UnixStream::from(socket);
         let session = Peer::of(&stream).context("cannot determine the user of the session")?.uid;
         let owner = std::fs::metadata(format!("/proc/{pid}")).map(|process| process.uid());
-        // Root may send commands to any session, but trusts only a session of root or of the process's own user.
+        // If this client runs as root, it also trusts a session of the user who owns process `pid`. Otherwise the
+        // session must belong to the client's own user.
         let is_owner = geteuid().is_root() && owner.is_ok_and(|owner| owner == session.as_raw());
         if session == geteuid() || is_owner {
             stream.set_nonblocking(false)?;

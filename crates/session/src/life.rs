@@ -67,7 +67,7 @@ pub fn run(target: &Target, mut engines: Engines, limits: Limits<'_>) -> Result<
         Target::Attach(_) | Target::Machine => Vec::new(),
     };
     let signals = Signals::take()?;
-    // With one program, its own exec shows whether it can be executed.
+    // A single program needs no check beforehand: its own exec shows whether it can be executed.
     if launches.len() > 1 {
         rehearse(&launches, &signals)?;
     }

@@ -62,7 +62,7 @@ impl Signals {
         Ok(Signals { fd: unsafe { OwnedFd::from_raw_fd(fd) }, original })
     }
 
-    /// Returns the original mask, for the program.
+    /// Returns the signal mask that cox had before it blocked these signals. The launched programs get this mask.
     pub fn original_mask(&self) -> libc::sigset_t {
         self.original
     }

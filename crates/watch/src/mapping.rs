@@ -41,8 +41,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made; no reference into it outlives this value. Nothing could be done if the kernel refused, which it does
-        // not.
+        // SAFETY: the mapping that `new` made; no reference into it outlives this value. The result is ignored: the kernel does not refuse to unmap
+        // such a mapping, and nothing could be done if it did.
         let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.bytes) };
     }
 }

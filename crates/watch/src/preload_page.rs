@@ -62,7 +62,7 @@ pub enum SpinThrottle {
     AsItWas,
     /// libgomp's threads go to sleep soon after they arrive at a barrier.
     Throttled,
-    /// The throttle is not possible in this program.
+    /// The preload library cannot shorten the spinning in this program.
     Refused,
 }
 
@@ -213,7 +213,8 @@ fn kept_descriptor(root: &Root, pid: u32, mapping: &process::Mapping) -> io::Res
     for entry in fs::read_dir(root.path(format!("/proc/{pid}/fd")))? {
         let entry = entry?;
         let number = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
-        // Compares the link's target before the file's inode is read, since the link may lead to any file.
+        // The descriptor may lead to any file. So the target of its link is compared first, which does not access the file; only then is the file's
+        // inode read.
         let leads_there = || fs::read_link(entry.path()).is_ok_and(|link| is_of(&link, name));
         let is_it = || fs::metadata(entry.path()).is_ok_and(|status| status.ino() == mapping.inode);
         if number.is_some_and(|number| number >= KEPT_FROM) && leads_there() && is_it() {

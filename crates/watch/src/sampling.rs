@@ -5,9 +5,9 @@
 //! thread, slices with and without the event). Guests are therefore sampled at 200 Hz, about 0.5 %.
 //!
 //! With a constant period of 5 ms, samples would fall into step with a program that repeats something every 5 ms, and would always hit the same
-//! part of it (measured with a barrier every 5.0 ms: 40.0 % waiting instead of 45.4 %). So `bpf` changes its period from turn to turn, between 3/4
-//! and 5/4 of the mean. `perf` keeps one period, because the period of events that threads have inherited cannot be changed. No period is a whole
-//! fraction or multiple of a timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
+//! part of it (measured with a barrier every 5.0 ms: 40.0 % waiting instead of 45.4 %). So `bpf` changes its period about every 100 ms (a
+//! *turn*), between 3/4 and 5/4 of the mean. `perf` keeps one period, because the period of events that threads have inherited cannot be changed. No
+//! period is a whole fraction or multiple of a timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
 
 use machine::Root;
 use machine::hypervisor::is_guest;
@@ -24,8 +24,8 @@ pub fn period_ns() -> u64 {
     if is_guest(&Root::live()) { IN_GUEST_NS } else { ON_METAL_NS }
 }
 
-/// Returns the sampling period of a turn; for turn 0 the mean. Multiples of the golden ratio, modulo 1, fill the range evenly from the first turns
-/// on (a Weyl sequence), where random numbers would clump.
+/// Returns the sampling period of turn number `turn`; for turn 0 the mean. During a turn, about 100 ms, the period is constant. Multiples of the
+/// golden ratio, modulo 1, fill the range evenly from the first turns on (a Weyl sequence), where random numbers would clump.
 #[must_use]
 pub fn period_of_turn_ns(mean_ns: u64, turn: u32) -> u64 {
     /// (√5 − 1) / 2, as a fraction of 2^32.

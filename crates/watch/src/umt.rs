@@ -45,7 +45,8 @@ pub trait Doorbells: Send {
     /// Marks a process that has closed its connection. Its standby threads are no longer woken, but its threads are still counted.
     fn over(&mut self, process: u32);
 
-    /// Releases the number of a process that has ended with all its threads. Another process can get the number, with new pages and doorbells.
+    /// Releases the number of a process that has ended with all its threads. Another process can then get this number, with new shared pages and new
+    /// doorbells (ring buffers on which standby threads wait).
     fn gone(&mut self, process: u32);
 
     /// Stops counting blocked threads and ringing doorbells.
@@ -115,8 +116,8 @@ impl Umt {
         Ok(given)
     }
 
-    /// Puts the pages and doorbells into BPF's maps. For each map the kernel waits for an RCU grace period; each map is filled by a thread of its
-    /// own, so that these waits overlap.
+    /// Puts a process's shared pages and doorbells (ring buffers on which its standby threads wait) into BPF's maps. For each map the kernel waits
+    /// for an RCU grace period. Each map is filled by a thread of its own, so that these waits overlap.
     fn hang(&self, given: &Given) -> Result<(), WatchError> {
         let process = given.process;
         let handle = |name: &str| MapHandle::try_from(&self.programs.map(name)?).map_err(|e| system(MAKING, e));
@@ -143,15 +144,15 @@ impl Umt {
 impl Doorbells for Umt {
     fn give(&mut self, pid: u32) -> Result<Given, WatchError> {
         self.prepare()?;
-        // Takes the pages and their process number. If the walk over the threads fails half-way, some threads already have this number, so no other
-        // process may get it.
+        // Takes the prepared pages with their process number out of `self`. If the enrolment fails half-way, some threads already have this number,
+        // so no other process may get it.
         let given = self.prepared.take().ok_or_else(too_many)?;
         self.mark(given.process, false);
         // Stored before the walk, because the BPF programs count no threads while `processes` is 0.
         self.given = self.given.max(given.process + 1);
         self.programs.processes().store(self.given, Ordering::Release);
         if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {
-            // No thread has this process number, so the next process can get it.
+            // No thread was enrolled, so no thread has this process number, and the next process can get it with these pages.
             self.prepared = Some(given);
             let rights = if self.programs.is_owned() { ", or it has more rights than its user" } else { "" };
             let why = format!("there is no such process, or it has just ended{rights}");

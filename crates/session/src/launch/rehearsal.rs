@@ -47,7 +47,7 @@ pub enum Rehearsed {
 enum End {
     /// Killed by cox after its exec.
     Execed,
-    /// The child exited after sending the reason.
+    /// The child exited by itself, normally after it had sent the errno of its failed exec, or [`UNTRACED`].
     Exited,
     /// Killed before or during the exec, by this signal, which cox did not send.
     Killed(i32),
@@ -149,7 +149,8 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
     match (end, fs::File::from(status).read_exact(&mut errno).map(|()| i32::from_ne_bytes(errno))) {
         (End::Execed, _) => Ok(Rehearsed::Can),
         (End::Untraced, _) | (End::Exited, Ok(UNTRACED)) => unknown(untraced),
-        // Security modules forbid a domain change only for a traced process.
+        // A security module may refuse an exec that changes the security domain only because the process is traced. So
+        // this error does not show whether the program can be executed without tracing.
         (End::Exited, Ok(libc::EPERM)) => unknown("may not be executed while cox traces it"),
         (End::Exited, Ok(errno)) => Err(why_not(&prepared.program, errno).into()),
         (End::Exited, Err(_)) => unknown("ended before its exec without reporting an error"),

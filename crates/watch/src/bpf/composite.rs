@@ -10,21 +10,22 @@ use super::parts::{Part, Parts};
 use super::programs::{Loaded, Programs};
 use crate::observer::WatchError;
 
-/// What the session of this process has announced; a process has one session at a time.
+/// The parts (clocks, snapshots, overlap) that the session of this process has announced by [`expect`]. A process has one session at a time.
 static EXPECTED: Mutex<Option<Expected>> = Mutex::new(None);
 
 struct Expected {
     parts: Parts,
-    /// The loaded programs, while a handle of one of the parts lives.
+    /// The programs with all announced parts, once the first part was requested. They are freed when the last handle of a part is dropped.
     loaded: Option<Weak<Loaded>>,
     taken: Vec<Part>,
 }
 
-/// The expectation that a session has announced. Dropping it ends the expectation; loaded programs stay loaded.
+/// Keeps valid what a session has announced by [`expect`]. Dropping this value withdraws the announcement; programs that are already loaded stay
+/// loaded.
 #[must_use]
 pub struct Expectation(());
 
-/// Announces that these parts will be requested, until the returned value is dropped.
+/// Announces which parts of the BPF object this session will request. The announcement is valid until the returned value is dropped.
 pub fn expect(parts: Parts) -> Expectation {
     *expected() = Some(Expected { parts, loaded: None, taken: Vec::new() });
     Expectation(())
@@ -41,8 +42,8 @@ fn expected() -> MutexGuard<'static, Option<Expected>> {
 }
 
 impl Programs {
-    /// Returns programs that contain `part`. If the announced programs fit, returns these; otherwise loads programs with `alone`, which must
-    /// contain `part` and no other part.
+    /// Returns programs that contain `part`. If the session has announced `part` with the settings in `alone`, these are the programs that all
+    /// announced parts share. Otherwise loads programs with `alone`, which must contain `part` and no other part.
     ///
     /// # Errors
     /// As [`load`](Programs::load).
@@ -51,7 +52,8 @@ impl Programs {
         if let Some(composite) = expected.as_mut().and_then(|expected| expected.take(part, alone)) {
             match composite {
                 Ok(programs) => return Ok(programs),
-                // The parts cannot be loaded together, so each part is loaded alone. A part that cannot be loaded alone either reports why.
+                // The announced parts cannot be loaded in one object, so from here on each part is loaded in an object of its own. If that fails too,
+                // its error is returned below.
                 Err(_) => *expected = None,
             }
         }
@@ -61,7 +63,8 @@ impl Programs {
 }
 
 impl Expected {
-    /// Takes a part of the announced programs. Returns `None` if they do not fit, or if this part is already taken.
+    /// Returns the programs that all announced parts share, and marks `part` as taken. Returns `None` if `part` was not announced with the settings
+    /// in `alone`, if it is already taken, or if the shared programs have been freed.
     fn take(&mut self, part: Part, alone: &Parts) -> Option<Result<Programs, WatchError>> {
         if !self.parts.fits(part, alone) || self.taken.contains(&part) {
             return None;

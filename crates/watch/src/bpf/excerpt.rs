@@ -22,12 +22,12 @@ pub(crate) type Read = [(&'static str, &'static [&'static str])];
 /// The kernel's own description of its types.
 const KERNEL: &str = "/sys/kernel/btf/vmlinux";
 
-/// An excerpt in a memory file, and the ids of two structs in the kernel's numbering.
+/// An excerpt of the kernel's types (BTF), stored in a memfd. Also the ids of two structs, as the kernel's complete BTF numbers them.
 pub(crate) struct Excerpt {
     file: OwnedFd,
-    /// Id of `task_struct`, to which the programs cast pointers, in the kernel's numbering.
+    /// Id of `task_struct` in the kernel's complete BTF. The BPF programs need it to cast pointers to this struct.
     pub task: u32,
-    /// Id of `pt_regs`, to which the programs also cast pointers, in the kernel's numbering.
+    /// Id of `pt_regs` in the kernel's complete BTF. The BPF programs need it to cast pointers to this struct.
     pub registers: u32,
 }
 
@@ -44,7 +44,8 @@ impl Excerpt {
 
     /// Makes libbpf relocate `object` by this excerpt, which must live until the object is loaded.
     pub(crate) fn relocates(&self, object: &mut ObjectBuilder) {
-        // libbpf-rs refuses only a path with a NUL. Even then, libbpf would search all types itself.
+        // The result is ignored: libbpf-rs returns an error only if the path contains a NUL, which this path does not. Without the path, libbpf
+        // would search all types of the kernel.
         let _ = object.btf_custom_path(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
     }
 }
@@ -56,7 +57,7 @@ impl Excerpt {
         Excerpt { file, task: 0, registers: 0 }
     }
 
-    /// Returns the bytes of an excerpt.
+    /// Returns an excerpt of `types` in the format of BTF, with the structs and members in `read`.
     pub(super) fn cut(types: &Types<'_>, read: &Read) -> Vec<u8> {
         Writer::new(types, read).write()
     }
@@ -199,8 +200,8 @@ impl<'a> Writer<'a> {
             if !members.is_none_or(is_read) {
                 continue;
             }
-            // The fields of an unnamed member belong to this struct, so the same list of members applies to them. The list does not apply to a
-            // named member, even if its type is unnamed (such as kuid_t, which only a typedef names).
+            // If the member has no name, its fields count as fields of this struct, so `members` (the members to keep) applies to them too. `members`
+            // does not apply to a named member, even if its type is unnamed (such as kuid_t, which only a typedef names).
             let of = self.put(member.of, if name.is_empty() { members } else { None });
             let name = self.string(name);
             kept.extend([name, of, member.offset].into_iter().flat_map(u32::to_ne_bytes));

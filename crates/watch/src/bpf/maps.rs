@@ -12,7 +12,8 @@ pub(super) fn preemptors(programs: &Programs) -> Result<Vec<(u32, Preemptor)>, W
     entries(&programs.map("preemptors")?)
 }
 
-/// Reads the pairs of waking and woken threads. The last wake-ups of each thread are not in this map yet, but in the thread's clock.
+/// Reads the map of pairs of a waking and a woken thread. The last wake-ups of each thread are not in the map yet: they are in the clock (account of
+/// time) of the thread.
 pub(super) fn pairs(programs: &Programs) -> Result<Vec<(Pair, PairSum)>, WatchError> {
     entries(&programs.map("wakeups")?)
 }

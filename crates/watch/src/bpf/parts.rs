@@ -81,8 +81,8 @@ impl Parts {
         }
     }
 
-    /// Returns whether a handle for `part` can use programs that are loaded with these parts. `alone` has the settings that the handle wants; they
-    /// must be the same here.
+    /// Returns whether programs that were loaded with the parts in `self` can serve a handle for `part`. `alone` has the settings that the handle
+    /// needs: `self` must have the same settings for this part, and the same `owner`.
     pub(super) fn fits(&self, part: Part, alone: &Parts) -> bool {
         let fits = match part {
             Clocks => self.clocks == alone.clocks,

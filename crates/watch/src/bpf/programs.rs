@@ -39,7 +39,7 @@ use skeleton::types;
 /// The members of the kernel's structs that the programs read.
 pub(super) const READ: &Read = include!(concat!(env!("OUT_DIR"), "/sense.read.rs"));
 
-/// Number of words in the set of a pack's CPUs (`others.bpf.h`).
+/// Number of 64-bit words in the set of the pack's CPUs (the CPUs that the packed threads share). `others.bpf.h` has the same number.
 const PACK_WORDS: usize = 16;
 
 #[repr(C, align(8))]
@@ -68,7 +68,7 @@ unsafe impl Send for Loaded {}
 // calls pass its descriptors to the kernel.
 unsafe impl Sync for Loaded {}
 
-/// An attached tracepoint, and the parts that use it now.
+/// An attached tracepoint, and the parts (clocks, snapshots, overlap) that use it now.
 struct Attached {
     program: &'static str,
     users: Vec<Part>,
@@ -137,8 +137,8 @@ impl Programs {
         Ok(())
     }
 
-    /// Detaches the tracepoints that only this part needs. Programs that other parts need keep running; so the part must first have been marked as
-    /// ended.
+    /// Detaches the tracepoints that only this part (clocks, snapshots or overlap) needs. Tracepoints that other parts need stay attached, and their
+    /// programs still contain this part's code. The caller must therefore mark the part as ended before the call.
     pub(crate) fn detach(&self, part: Part) {
         lock(&self.0.attached).retain_mut(|attached| {
             attached.users.retain(|user| *user != part);
@@ -187,13 +187,13 @@ impl Programs {
         Ok(written)
     }
 
-    /// Returns the counter of tasks that the walks of the present enrolment have found.
+    /// Returns the counter of the requested tasks that the present enrolment has found, in its walks over all tasks.
     fn found(&self) -> &AtomicU32 {
         // SAFETY: an aligned word in a mapping that lives as long as self; the programs write it while a walk runs.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).found) }
     }
 
-    /// Returns the word that limits the process numbers of overlap: all numbers in use are below it. While it is 0, no thread is counted.
+    /// Returns a word that the BPF programs read: all process numbers that overlap uses are below its value. While it is 0, no thread is counted.
     pub(crate) fn processes(&self) -> &AtomicU32 {
         // SAFETY: an aligned word in a mapping that lives as long as self; the programs only read it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
@@ -224,7 +224,8 @@ impl Programs {
         }
     }
 
-    /// Returns a copy of the state of all tracked threads together. Its words are read one by one while the kernel changes them.
+    /// Returns a copy of `struct cox_tracked`, the state that is kept once for all tracked threads. The copy is made word by word, while the BPF
+    /// programs change the original.
     pub(super) fn tracked(&self) -> TrackedThreads {
         // SAFETY: `tracked` is a `struct cox_tracked`, whose layout is asserted to be that of `TrackedThreads`; the mapping lives as long as self.
         unsafe { (&raw const (*self.0.state.as_ptr()).tracked).cast::<TrackedThreads>().read_volatile() }
@@ -349,7 +350,8 @@ fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
                 _ => {}
             }
         } else if map.name() == "enrol" {
-            // The other parts enrol one process at a time. When the kernel creates the map, it clears 16 bytes for each entry.
+            // Without clocks, one entry is enough, because the other parts enrol one process at a time. A small map is created faster: the kernel
+            // clears 16 bytes for each entry.
             map.set_max_entries(1)?;
         }
     }

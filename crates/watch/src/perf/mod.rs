@@ -5,7 +5,8 @@
 //! block, what else runs on the CPUs, or samples in kernel code. A program that changes its user id at exec (sudo) is no longer tracked after
 //! that: the kernel removes the events from it, which looks like an EXIT.
 //!
-//! 1. Every online CPU has one ring. It is owned by an idle event of cox's, so that it outlives all tracked threads.
+//! 1. Every online CPU has one ring. It belongs to an event that cox opens for this purpose and that counts nothing, so it outlives all tracked
+//!    threads.
 //! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring, because an inherited event that is not bound to a CPU
 //!    cannot be mapped. A thread that is created inherits its creator's events before it runs.
 //! 3. A tick empties the rings and sorts the records by time (`rounds`), and `roster` turns them into events. The rings ask for a tick when they
@@ -177,7 +178,7 @@ impl PerfObserver {
         self.count_hidden();
     }
 
-    /// Makes `half_full` unreadable until a ring wakes it again.
+    /// Makes the epoll descriptor `half_full` unreadable until a ring becomes half full again.
     fn acknowledge(&self) -> Result<(), WatchError> {
         let mut woken = Vec::with_capacity(self.rings.len().max(1));
         let none = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -235,8 +236,8 @@ impl Observer for PerfObserver {
             if unknown.is_empty() {
                 break;
             }
-            // A thread that is found after the first pass may have been created by a thread with events. It has then inherited the events, and its
-            // FORK record is about to arrive. Otherwise it was created by a thread without events, and is watched here.
+            // A thread that appears in a later list was created after the first list was read. If its creator had perf events, the thread has
+            // inherited them, and its FORK record is about to arrive. Otherwise, it gets events here.
             if !watched.is_empty() {
                 sleep(FORK_TO_RECORD);
                 self.flush();
@@ -300,7 +301,8 @@ impl Observer for PerfObserver {
         }
         let end_ns = monotonic_ns();
         self.flush();
-        // Since these rings were found full, the kernel has written nothing more to them, so it has not reported how many records were lost.
+        // If records were lost because a ring was full, the kernel reports their number only when it next writes to that ring. It has written nothing
+        // more to the rings with `was_full`, so each of them counts as one lost event.
         self.losses.events += self.rings.iter().filter(|of_cpu| of_cpu.was_full).count() as u64;
         // A thread disappears from /proc after its EXIT record, so the EXIT records of these threads were lost.
         for tid in vanished {

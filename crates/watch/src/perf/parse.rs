@@ -8,7 +8,7 @@ use wire::layout::comm_text;
 
 /// `struct perf_event_header`: u32 type, u16 misc, u16 size.
 const HEADER_BYTES: usize = 8;
-/// Length of the trailer of every record except samples.
+/// Length of the trailer, bytes. Every record except samples ends with this trailer: thread, time and CPU.
 const STAMP_BYTES: usize = 24;
 
 /// One record. Ids are those of cox's PID namespace.
@@ -84,7 +84,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
     if kind == abi::PERF_RECORD_SAMPLE {
         return Some(Record::Sample { ip: word(body, 0)?, at: stamp(body.get(8..)?)? });
     }
-    // Records of kinds that only newer kernels write might be shorter than a trailer.
+    // A record of a kind that only newer kernels write might be shorter than the trailer with thread, time and CPU.
     let (body, trailer) = body.split_at(body.len().saturating_sub(STAMP_BYTES));
     Some(match kind {
         abi::PERF_RECORD_SWITCH if misc & abi::PERF_RECORD_MISC_SWITCH_OUT == 0 => Record::In { at: stamp(trailer)? },

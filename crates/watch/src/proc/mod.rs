@@ -5,13 +5,13 @@
 //! * **run**, without hypervisor steal. (Steal is part of blocked and unknown here; the other backends count it as run.)
 //! * **run delay**, undivided, since /proc does not distinguish wake delay from preempt wait. All of it is in
 //!   [`Clock::preempt_wait_ns`](wire::Clock). Linux counts some sleep as run delay: since 6.12 a thread that blocks may stay queued for a while,
-//!   and if the load balancer moves it then, its sleep is booked as a wait (seen on 6.18: 287 ms of a sleep of 300 ms). Time that a poll has
-//!   proven to be blocked is therefore not booked as delay here, so that at most the time between two polls is wrong. `kernel_delay_ns` is the
-//!   kernel's figure.
+//!   and if the load balancer moves it then, its sleep is counted as a wait (seen on 6.18: 287 ms of a sleep of 300 ms). If a poll finds
+//!   a thread blocked, the blocked time up to then is therefore never counted as delay here, so at most the time between two polls is wrong.
+//!   `kernel_delay_ns` is the kernel's figure.
 //! * **blocked** = wall − run − run delay, without causes.
 //! * **unknown**: time that `thread` could not divide; up to 10 ms after a thread's birth, whose exact time is not known; and the time from the
-//!   last poll to the death of a thread whose death was not observed. The sums of a main process that is polled before it is reaped are final, see
-//!   [`ProcObserver::tick`].
+//!   last poll to the death of a thread whose death was not observed. If a process is polled after its end and before it is reaped, the sums of its
+//!   main thread are final; see [`ProcObserver::tick`].
 //! * voluntary and involuntary switches. There are no wake-ups, migrations, CPUs or samples.
 //!
 //! Threads and processes that live and die between two polls are missing without a trace, and so are children whose parent is gone before they are
@@ -37,7 +37,7 @@ use tree::Tree;
 
 /// Shortest time between two polls. With a pause shorter than a clock tick, the times of births would not be more exact.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
-/// Longest time between two polls: the session calls at least this often anyway.
+/// Longest time between two polls. The session calls `tick`, which polls, at least this often anyway.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// A pause is at least this many times as long as the poll before it. Polling thus takes at most 2 % of one CPU, however many threads there are,
 /// until the longest pause is reached.

@@ -6,14 +6,14 @@
 //! wall = run + delay + rest
 //! ```
 //!
-//! and `rest` is blocked time. This is exact if the reading finds the thread blocked, because then the kernel has booked everything before. If the
-//! thread is runnable, part of `rest` may be the present wait, which the kernel books when it ends, or run time since the last tick. That part is
-//! *undecided*. It began after the end of the thread's last slice, so it is
+//! and `rest` is blocked time. This is exact if the reading finds the thread blocked, because the kernel's sums then contain all its runs and
+//! waits. If the thread is runnable, part of `rest` may be its present wait, which the kernel adds to the sums when the wait ends, or run time since
+//! the last tick. That part is *undecided*. It began after the end of the thread's last time slice, so it is
 //!
-//! * all of `rest` beyond the blocked time that the previous reading found, if the thread has begun no slice since that reading;
-//! * otherwise the same, but at most the time since that reading.
+//! * all of `rest` beyond the blocked time that the previous reading found, if the thread has begun no time slice since that reading;
+//! * otherwise that amount, but no more than the time since that reading.
 //!
-//! Time that a reading proves to be blocked stays blocked. If `rest` is smaller than that time at a later reading, the kernel has booked sleep as
+//! Time that a reading proves to be blocked stays blocked. If `rest` is smaller than that time at a later reading, the kernel has counted sleep as
 //! delay (see the parent module), and the difference is subtracted from the delay.
 //!
 //! The sums are cumulative, so a later reading decides what an earlier one could not. What is undecided at the last reading becomes unknown. So does
@@ -23,7 +23,7 @@ use machine::process::{Doing, SchedStat, Stat, Switches};
 use wire::layout::{CPU_SLOTS, ENROLLED_ALIVE};
 use wire::{Cause, Clock, State};
 
-/// Maximum age of a run sum: a tick of the slowest kernel timer, 100 Hz.
+/// Maximum time by which the kernel's run time of a running thread is out of date: a tick of the slowest kernel timer, 100 Hz.
 const TICK_NS: u64 = 10_000_000;
 
 /// When a thread's account begins.
@@ -69,7 +69,7 @@ pub(super) struct Thread {
     last: Look,
     blocked_ns: u64,
     undecided_ns: u64,
-    /// Blocked time so far, when a reading last found the thread blocked.
+    /// Value of `blocked_ns` at the last reading that found the thread blocked.
     proven_ns: u64,
     /// The amount by which the kernel's run delay is too large.
     false_delay_ns: u64,
@@ -120,7 +120,7 @@ impl Thread {
         self.undecided_ns = match look.stat.doing() {
             Doing::Off => 0,
             Doing::Ready if look.sums.timeslices == self.last.sums.timeslices => on_top_ns,
-            // Since the last reading, a thread that has ended may have run, and was dead for the rest of the time.
+            // A thread that has ended may have run since the last reading before it died. So at most the time since that reading is undecided.
             Doing::Ready | Doing::Ended => on_top_ns.min(interval_ns),
         };
         self.blocked_ns = rest_ns - self.undecided_ns;

@@ -161,7 +161,8 @@ impl Tree {
             }
         }
         found.retain(|child| !strangers.contains(child) && !processes.contains_key(child));
-        // A child of a process that was just enrolled was born after the enrolment.
+        // Each child in `found` is new: it was born after the previous visit to its parent. If this is the first visit, the parent was enrolled just
+        // before it, and the child was born after that enrolment.
         let listed_ns = Some(absent_ns.unwrap_or(visit_ns));
         for child in &found {
             processes.insert(*child, Process { parent: pid, listed_ns, ..Process::default() });
@@ -170,7 +171,7 @@ impl Tree {
     }
 }
 
-/// The results of steps 1 and 2 for a process.
+/// The results of the first two steps of a visit to a process (see the module's description).
 #[derive(Debug, Default)]
 struct Stirred {
     /// Threads that ran since the last visit, new ones included.
@@ -181,7 +182,7 @@ struct Stirred {
     reused: bool,
 }
 
-/// What one visit to a process reads and writes, except the process itself.
+/// The context of one visit to a process: all that the visit reads and writes, except the record of the process itself.
 struct Sight<'a> {
     root: &'a Root,
     suspended_ns: u64,

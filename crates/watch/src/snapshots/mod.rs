@@ -31,7 +31,7 @@ pub enum Sight {
     /// Threads are observed by BPF if possible, otherwise by /proc.
     #[default]
     Best,
-    /// Threads are observed by BPF, or not at all.
+    /// Threads are observed by BPF. If that is not possible, there are no snapshots.
     Traced,
     /// Threads are observed by /proc.
     Polled,
@@ -83,9 +83,9 @@ pub trait ThreadSnapshots {
     /// Returns the table, which any thread can read.
     fn table(&self) -> Arc<dyn Table>;
 
-    /// Returns the CPU time of other programs on the pack's CPUs, by name, in descending order of CPU time. Without BPF programs in this process the
-    /// result is an upper limit: if some thread of a process last ran on one of these CPUs, the whole CPU time of the process is counted, on whatever
-    /// CPUs it ran.
+    /// Returns the CPU time of other programs on the CPUs that the packed threads share, by name, in descending order of CPU time. Without BPF
+    /// programs in this process the result is an upper limit: if some thread of a process last ran on one of these CPUs, the whole CPU time of the
+    /// process is counted, on whatever CPUs it ran.
     fn others(&self) -> Others;
 }
 

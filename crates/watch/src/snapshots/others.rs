@@ -59,13 +59,13 @@ impl Before {
         Before { root, cpus: cpus.iter().copied().collect(), ran_ns }
     }
 
-    /// Returns the CPU time, since these times were read, of processes that are neither packed nor cox and have a thread that last ran on one of
-    /// the CPUs.
+    /// Returns the CPU time of other programs since `self` was read: of all processes, except cox and those in `packed`, that have a thread whose
+    /// last CPU is in `self.cpus`.
     #[must_use]
     pub fn others(&self, packed: &BTreeSet<u32>) -> Others {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for (process, comm, ran_ns) in processes(&self.root) {
-            // A process that has started since these times were read has used all its CPU time since then.
+            // If a process is not in `self.ran_ns`, it started after those times were read, so all its CPU time counts.
             let ran_ns = ran_ns.saturating_sub(self.ran_ns.get(&process).copied().unwrap_or(0));
             let is_other = process.pid != std::process::id() && !packed.contains(&process.pid);
             if ran_ns > 0 && is_other && self.was_there(process.pid) {

@@ -24,7 +24,8 @@ use crate::proc::{check, failed, suspended_ns};
 const PAUSE_PER_POLL: u64 = 50;
 /// Longest pause, nanoseconds.
 const LONGEST_PAUSE_NS: u64 = 100_000_000;
-/// If a poll finds a thread blocked, the thread is assumed to have blocked this long before, nanoseconds. In that time another thread had its CPU.
+/// Nanoseconds. /proc does not say when a blocked thread left its CPU. If a reading finds a thread blocked that has run since the previous reading,
+/// the thread is assumed to have left its CPU this long ago.
 const SLEPT_BEFORE_NS: u64 = 50_000;
 
 /// Number of threads whose files stay open. A process may usually have 1024 descriptors.
@@ -41,7 +42,7 @@ pub struct Polled {
     tree: Tree,
     root: Root,
     rows: Arc<Rows>,
-    /// The numbers of the threads that were alive at the last poll.
+    /// The threads that were alive at the last poll, each with its row number in the table.
     living: HashMap<Id, usize>,
     /// No poll is made before this time.
     next_ns: u64,
@@ -112,7 +113,7 @@ impl Polled {
             if self.living.contains_key(&id) {
                 continue;
             }
-            // The creator is determined only once, because it is found by name and names may change.
+            // `kin` finds the creator by the thread's name. Names may change later, so it is called only once per thread.
             let number = self.rows.give(&self.root, id, self.tree.kin(id)).unwrap_or(NOWHERE);
             self.living.insert(id, number);
         }
@@ -260,7 +261,8 @@ impl Row {
             self.counted_ns = now_ns;
         }
         if sums != self.sums {
-            // The thread left its CPU at some time since the last reading. If the caller has just taken over the CPU, the thread left it just now.
+            // The thread has run since the last reading, but /proc does not say when it left its CPU. A blocked thread is assumed to have left it a
+            // short time ago. Any other thread is assumed to have left it now, which is exact if the caller has just taken over that CPU.
             self.snapshot.out_ns = now_ns - if state == State::Blocked { SLEPT_BEFORE_NS } else { 0 };
         }
         (self.snapshot.state, self.snapshot.cpu, self.snapshot.run_ns) =

@@ -38,7 +38,7 @@ pub struct Mapped {
     counts: Mapping,
 }
 
-/// Length of the mapping of the counts, bytes: a page.
+/// Length of the mapping of the two thread counts (`Mapped::counts`), bytes: a page.
 const COUNTS_BYTES: usize = 4096;
 /// The action that an error message names if a table cannot be mapped.
 const MAPPING: &str = "mapping the thread snapshots";
@@ -89,7 +89,7 @@ impl ThreadSnapshots for Traced {
         self.programs.enrol(Part::Snapshots, &[process_key(pid)], 0).map(drop)
     }
 
-    /// Each start uses a slightly different period.
+    /// Each call uses a slightly different period, so that samples do not fall into step with a periodic program.
     fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         self.sampler = None;
         if !cpus.is_empty() {
@@ -157,8 +157,8 @@ impl Table for Mapped {
         let snapshot: *mut ThreadSnapshot = self.snapshots.at(number * size_of::<ThreadSnapshot>());
         // SAFETY: `turn` is the first word of a snapshot, aligned, in a mapping that lives as long as self; BPF writes it while it is read here.
         let turn = unsafe { AtomicU32::from_ptr(snapshot.cast()) };
-        // The writer is a switch handler of about ten instructions. If its virtual CPU is preempted in the middle, the caller's previous snapshot
-        // is better than waiting.
+        // The copy is repeated while the switch handler is writing the snapshot, which takes about ten instructions. If the handler's virtual CPU is
+        // preempted in the middle, this function gives up: the caller's previous snapshot is better than waiting.
         for _ in 0..100 {
             let before = turn.load(Ordering::Acquire);
             // SAFETY: within the mapping, which lives as long as self; a torn copy is discarded.

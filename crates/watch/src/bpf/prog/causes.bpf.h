@@ -37,8 +37,9 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 }
 
 /*
- * Returns the cause that belongs to the type of a descriptor of `files`. This takes about ten dependent loads, so it is not done for each block.
- * The address is passed as a number, since only numbers and plain memory can be passed to a global function.
+ * Returns why a thread blocks on the descriptor `fd` of the table `files`, from the type of the descriptor's file. This takes about ten dependent
+ * loads, so it is not done each time a thread blocks. `files` is an address in the form of a number, since a global function takes only numbers and
+ * pointers to plain memory.
  */
 COX_RARE u32 cause_of_file(u64 files, u32 fd)
 {
@@ -76,14 +77,15 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 }
 
 /*
- * If a thread blocks for no longer than this, the file of the descriptor is not looked up again: the block gets the cause of the thread's last block
- * in the same system call on the same descriptor number.
+ * Nanoseconds. If a thread was blocked for at most this time, and in the same system call on the same descriptor number as at the last look-up, the
+ * descriptor's file is not looked up again: the cause found by the last look-up is used.
  */
 #define FD_REUSE_NS 20000
 
 /*
- * Resolves COX_BY_FD at the end of a block, when its length is known and the thread is still inside the call. Only a short block may reuse the
- * remembered cause: if the descriptor number now belongs to another file, only microseconds get a wrong cause, never a long wait.
+ * Called when a thread's blocked time ends. If its cause depends on a descriptor (COX_BY_FD), sets the cause from the type of the descriptor's file.
+ * At this point the length of the blocked time is known, and the thread is still in the system call. Only for a short time is the cause from the last
+ * look-up used again (FD_REUSE_NS): if the descriptor number belongs to another file by then, microseconds get a wrong cause, but never a long wait.
  */
 COX_INLINE void resolve_cause(struct task_struct *p, struct cox_clock *c, u64 t)
 {

@@ -16,14 +16,14 @@
 #include "state.bpf.h"
 
 /*
- * The class of affinity masks with a single CPU; masks with more CPUs have lower class numbers. While a thread is counted as waiting, the field
- * `counted` of its clock is the class of its mask plus 1; otherwise it is 0.
+ * The class number of all affinity masks with a single CPU; masks with more CPUs have lower class numbers. Waiting threads are counted by mask class:
+ * while a thread waits, the field `counted` of its clock is the class number plus 1; otherwise it is 0.
  */
 #define CLASS_PINNED COX_MASK_CLASSES
 
 /*
- * Repeats the update of a presence cell that another CPU has changed at the same time. This is rare and short, so it gives up after a few attempts
- * instead of spinning under a run queue's lock.
+ * Repeats the update of a presence cell (a thread count, and the time for which it was not 0; cox/cells.h) after another CPU has changed the cell at
+ * the same time. Such collisions are rare and short, so the function gives up after a few attempts instead of spinning under a run queue's lock.
  */
 COX_RARE int presence_step_again(u64 *cell, s32 delta, u64 t)
 {
@@ -59,8 +59,8 @@ COX_INLINE u64 mask_word(u64 task, u32 w)
 }
 
 /*
- * Finds, by its hash, the class of an affinity mask with more than one CPU but not all CPUs. Allocates a class if the mask has none yet. `task` is
- * the task's address as a number (`address_of`).
+ * Returns the class of an affinity mask that has more than one CPU but not all CPUs. Each such mask has a class of its own, found by the mask's hash;
+ * if the mask has none yet, a class is allocated. `task` is the address of a task with this mask, as a number (`address_of`).
  */
 COX_RARE u32 partial_class(u64 task)
 {
@@ -142,7 +142,10 @@ COX_INLINE void wait_begins(struct cox_clock *c, u32 class, u64 t)
 	presence_step(presence_cell(class, cpu), 1, t);
 }
 
-/* Ends a thread's wait in the run queue of `cpu`. The wait ended at `ended`; the present time is t. */
+/*
+ * Removes a thread from the counts of waiting threads, because its wait in the run queue of `cpu` has ended, at the time `ended`. `t` is the present
+ * time.
+ */
 COX_INLINE void wait_ends(struct cox_clock *c, u32 cpu, u64 ended, u64 t)
 {
 	u32 class = c->counted - 1;

@@ -37,7 +37,7 @@ COX_INLINE void clock_newtask(struct task_struct *child, struct cox_clock *creat
 COX_INLINE void clock_wakeup_new(struct task_struct *p, struct cox_clock *c)
 {
 	if (c && c->state == COX_BORN) {
-		/* The CPU on which the new thread was queued. This is not a migration, and not traced as one. */
+		/* The CPU on which the scheduler has queued the new thread. A first placement is not a migration, and is not traced as one. */
 		c->cpu = p->wake_cpu;
 		wait_begins(c, mask_class(p), bpf_ktime_get_ns());
 	}
@@ -197,8 +197,8 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 		return;
 	deliver(prev, c);
 	/*
-	 * The thread is no longer tracked (clock_of). Its storage is kept: freeing it may wake a thread, which would deadlock under the run
-	 * queue's lock.
+	 * Without a start time, the clock is ignored from here on (`clock_in`): the thread is no longer tracked. The thread's storage is not freed
+	 * here, because freeing it may wake a thread, which would deadlock under the run queue's lock.
 	 */
 	if (owned && c->flags & COX_LEFT)
 		c->since_ns = 0;
@@ -268,10 +268,6 @@ COX_INLINE void recover_waking(struct task_struct *next, struct cox_clock *c, st
 COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bool preempt, struct task_struct *next,
 			     struct cox_clock *in, u32 in_cause, u32 number, u64 t)
 {
-	/*
-	 * The ids of tracked threads are taken from their clocks, below: during an exec by a thread other than the leader, the kernel has already
-	 * changed the thread's id.
-	 */
 	u32 more = COX_EVENT_CAUSE_IN(in_cause);
 	u32 leaves, comes, state;
 	u8 left;
@@ -281,6 +277,10 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 	leaves = prev->pid ? tid_of(prev) : 0;
 	comes = next->pid ? tid_of(next) : 0;
 	if (out) {
+		/*
+		 * A tracked thread's id is taken from its clock, because the kernel changes the id during an exec by a thread other than the
+		 * group leader.
+		 */
 		leaves = out->tid;
 		left = out->state;
 		more |= COX_EVENT_CAUSE_OUT(left == COX_BLOCKED ? out->cause : COX_BY_FD) | COX_EVENT_MEMBER_OUT;
@@ -340,7 +340,10 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	irq = irq_clock(rq);
 	cpu->events++;
 	began = t;
-	/* The measured cost must not include the time of the other parts. */
+	/*
+	 * Every 256th event, the duration of this function is measured. If other parts are loaded, `t` was read before their code ran. Their time
+	 * must not be included, so the time is read again.
+	 */
 	if ((has_overlap || has_snapshots) && (cpu->events & 255) == 0)
 		began = bpf_ktime_get_ns();
 
@@ -383,7 +386,10 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
 		} else {
-			/* `in` was woken while it left its CPU, or its waking was not traced. The thread that ran here last kept it waiting. */
+			/*
+			 * No wait of `in` was counted, because `in` was woken while it left its CPU, or its waking was not traced. The wait is
+			 * charged to the thread that ran here last.
+			 */
 			waited = in->wake_delay_ns - before;
 			if (waited && !out)
 				charge_outgoing(cpu, waited);

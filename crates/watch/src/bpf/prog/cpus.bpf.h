@@ -85,7 +85,7 @@ COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 	u64 now = cox_cell_thread_time(cpu->waiting, t);
 	u64 waited = cox_cell_since(now, cpu->wait_mark);
 
-	/* The mark never moves back: if the reading `now` is older than the mark, `waited` is 0. */
+	/* The mark (`wait_mark`) never moves back: if the reading `now` is older than the mark, `waited` is 0, and the mark is kept. */
 	if (waited)
 		cpu->wait_mark = now;
 	return waited;

@@ -20,9 +20,10 @@ const volatile u32 own_namespace = 0;
 
 /*
  * The observation of one user's threads (a cox without capabilities, which uses cox-observe): only threads of that user are tracked, and no other
- * user's thread is named. All three user ids must match, as the kernel numbers users, so that a set-user-id program belongs only to its owner.
- * `real_cred` is used and not `cred`, because file systems replace the latter temporarily (overlayfs works with the rights of the user who
- * mounted it). This setting is off for root; the verifier then drops the code that depends on it.
+ * user's thread is named. All three user ids (as the kernel stores them, not as a user namespace maps them) must be this user's, so a program that
+ * runs with another user's rights (set-user-id) is not tracked. `real_cred` is used and not `cred`, because file systems replace the latter
+ * temporarily (overlayfs works with the rights of the user who mounted it). This setting is off for root; the verifier then drops the code that
+ * depends on it.
  */
 const volatile bool owned = false;
 const volatile u32 owner = 0;

@@ -71,7 +71,10 @@ COX_INLINE void launched_begins(struct task_struct *p, struct cox_clock *c, u64 
 	kernel_account_begins(p, c);
 }
 
-/* Hands over the clock of a tracked thread that has left its CPU for the last time. */
+/*
+ * Writes the final clock of a tracked thread, which has left its CPU for the last time, into the ring buffer `exited`. If the ring buffer is full,
+ * adds the clock to the sum in `unlisted`.
+ */
 COX_INLINE void deliver(struct task_struct *p, struct cox_clock *c)
 {
 	u64 waiting = bpf_ringbuf_query(&exited, BPF_RB_AVAIL_DATA);

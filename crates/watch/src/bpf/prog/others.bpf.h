@@ -9,8 +9,10 @@
 
 #include "threads.bpf.h"
 
-/* Number of words in the set of the pack's CPUs. CPUs with higher numbers than the set has bits are not watched. This number is also in
- * programs.rs. */
+/*
+ * Number of 64-bit words in the set of the pack's CPUs: the CPUs that the packed threads share. On CPUs whose numbers exceed the set, other programs
+ * are not observed. This number is also in programs.rs.
+ */
 #define COX_PACK_WORDS 16
 u64 pack_cpus[COX_PACK_WORDS];
 /* cox's process id in its own namespace. */
@@ -30,7 +32,10 @@ struct {
 	__type(value, u64);
 } others SEC(".maps");
 
-/* When the other program's thread that runs on this CPU was switched in; 0: none runs here, or its switch-in was not seen. */
+/*
+ * For each CPU: when the running thread was switched in, if it is not a packed thread; 0 if it is packed, if the CPU is idle, or if its switch-in was
+ * not seen.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -63,7 +68,7 @@ COX_INLINE bool is_in_pack(u32 cpu)
 	return cpu < 64 * COX_PACK_WORDS && pack_cpus[cpu >> 6 & (COX_PACK_WORDS - 1)] >> (cpu & 63) & 1;
 }
 
-/* Called when a thread that is not packed leaves this CPU of the pack, comes to it, or both. */
+/* Called when a thread that is not packed leaves this CPU, comes to it, or both. The CPU is one of those that the packed threads share. */
 COX_INLINE void other_switched(bool leaves, bool comes, u64 t)
 {
 	u32 only = 0;

@@ -27,8 +27,8 @@ u32 processes;
 u32 first_looked;
 
 /*
- * Processes that have closed their connection, by number: their standby threads are no longer woken. These bytes belong to the session; no process
- * can write them.
+ * One flag per process number: set if the process has closed its connection to cox. Its standby threads are then no longer woken. Only the session
+ * can write these flags; no observed process can.
  */
 u8 over[COX_UMT_PROCESSES];
 
@@ -184,7 +184,10 @@ __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 
 	if (!program || !kernel)
 		return 0;
-	/* If several threads leave a CPU at the same time, the last one finds that none is left, because each counts itself before it looks. */
+	/*
+	 * Every caller counts its own block before it tests whether a thread of the process is still runnable on this CPU. So if several such threads
+	 * block at the same time, the last caller finds that none is left.
+	 */
 	if (what == COX_UMT_TELL_BLOCKS && ready_on(kernel, cpu) <= 0)
 		what |= COX_UMT_TELL_IDLE;
 	bell = program->tells & what ? bpf_map_lookup_elem(&bells, &key) : NULL;
@@ -365,8 +368,8 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 	if (!counts(m, prev, program, kernel))
 		return;
 	/*
-	 * The tracepoints do not report every switch (ARCHITECTURE.md), nor wake-ups during a switch that they do not report. So the switch-in of
-	 * this thread was not seen.
+	 * The thread has run here, so it was not blocked. If it is still counted as blocked, its switch-in was not reported: the tracepoints do not
+	 * report every switch (ARCHITECTURE.md), nor the wake-ups during such a switch.
 	 */
 	if (!m->runs)
 		runs_again(m, program, kernel, true);
@@ -436,7 +439,7 @@ COX_INLINE void overlap_switch(bool preempt, struct task_struct *prev, struct ta
 
 	if (!processes)
 		return;
-	/* A thread that runs is not blocked, even if its wake-up was not seen. */
+	/* The arriving thread runs, so it is not blocked. If its wake-up was not seen, it is counted as runnable from here on. */
 	if (in && in->counts) {
 		struct cox_program_page *program = program_page_of(in->process - 1);
 		struct cox_kernel_page *kernel = kernel_page_of(in->process - 1);

@@ -19,8 +19,9 @@ struct user_call {
 };
 
 /*
- * Stores the distance from the start of a task's stack to its user registers, which is the same for all tasks. Every enrolment calls this before any
- * thread is tracked, with the first task of the walk. That is the namespace's init, whose stack is not freed between the two reads.
+ * Stores the distance from the start of a task's stack to its user registers, which is the same for all tasks. Every enrolment calls this with the
+ * first task of the walk over all tasks, before any thread is tracked. That task is the init process of the PID namespace, so its stack is not freed
+ * while this function reads the two addresses.
  */
 COX_INLINE void learn_regs_distance(struct task_struct *p)
 {

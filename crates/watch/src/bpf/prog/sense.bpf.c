@@ -13,7 +13,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* task_newtask rather than sched_process_fork: it also sees io_uring workers, and no lock is held. */
+/*
+ * The tracepoint task_newtask is used and not sched_process_fork, because it also reports io_uring workers. The kernel holds no lock at this point.
+ */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(on_newtask, struct task_struct *child, u64 clone_flags)
 {
@@ -103,8 +105,8 @@ COX_INLINE void switched(bool clocks, bool preempt, struct task_struct *prev, st
 	u64 t = 0;
 
 	/*
-	 * If only the clocks part is loaded, `clock_switch` reads the time itself, because it rarely needs the time at a switch between two untracked
-	 * threads.
+	 * If the clocks part is the only part, the time is not read here: `clock_switch` reads it, and only if it is needed. At a switch between two
+	 * untracked threads it rarely is.
 	 */
 	if (clocks ? has_overlap || has_snapshots : has_snapshots)
 		t = bpf_ktime_get_ns();
@@ -124,8 +126,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 }
 
 /*
- * A variant of on_switch without clocks, for sessions that need none. Clocks are nine tenths of the code of on_switch. The verifier would remove
- * the code of unused clocks, but loading that code first would take longer than loading everything else.
+ * A variant of on_switch without clocks (accounts of thread time), for sessions that need none. Clocks are nine tenths of the code of on_switch. If
+ * such a session loaded on_switch, the verifier would remove the unused code of the clocks, but loading that code first would take longer than
+ * loading everything else.
  */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_plain_switch, bool preempt, struct task_struct *prev, struct task_struct *next)

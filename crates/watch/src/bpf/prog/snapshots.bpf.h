@@ -14,7 +14,10 @@
 
 const volatile u32 places = 65536;
 
-/* Set when the packer ends before the other parts: snapshots then no longer change. */
+/*
+ * Set if the packer, which uses the snapshots, ends while other parts of the loaded programs (clocks, overlap) are still in use. The snapshots then
+ * no longer change.
+ */
 bool snapshots_over;
 
 /*

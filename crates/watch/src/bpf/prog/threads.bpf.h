@@ -27,7 +27,7 @@ const volatile bool has_overlap = false;
 const volatile bool clocks_follow_children = true;
 const volatile bool snapshots_follow_children = true;
 
-/* A thread of a process that has asked for overlap. */
+/* What overlap stores about a thread, if the thread's process has asked for doorbells. */
 struct cox_monitored {
 	u32 process; /* number of the process + 1; 0: being enrolled */
 	u32 looked;  /* `generation` of the page when the thread was last looked up */
@@ -65,8 +65,8 @@ COX_INLINE struct cox_thread *new_thread(struct task_struct *p)
 }
 
 /*
- * The map `enrol` lists the tasks that the next walk enrols, and for which part of the programs. Its key is ENROL_PROCESS | tgid for a whole process,
- * or a tid for one thread.
+ * The map `enrol` lists the tasks that the next walk over all tasks enrols, and the part of the programs (clocks, snapshots or overlap) that will
+ * track them. Its key is ENROL_PROCESS | tgid for a whole process, or a tid for one thread.
  */
 #define ENROL_PROCESS (1ull << 32)
 #define ENROL_CLOCK 1
@@ -86,7 +86,7 @@ struct {
 	__type(value, struct cox_enrolment);
 } enrol SEC(".maps");
 
-/* Number of requested threads that the last walk has found. */
+/* Number of tasks listed in `enrol` that the present enrolment has found and that may be tracked. A task that two walks find counts twice. */
 u32 found;
 
 #endif

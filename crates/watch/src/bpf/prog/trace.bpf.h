@@ -15,8 +15,8 @@ struct {
 } trace_events SEC(".maps");
 
 /*
- * For each CPU, the number of trace events that were lost and not yet reported. A CPU writes only its own entry, but not undisturbed: a BPF program
- * in a system call may be interrupted by one at a switch or a waking.
+ * For each CPU, the number of trace events that were lost and not yet reported. Only programs on that CPU write the entry, but two of them may do so
+ * at the same time: a program at a switch or a waking may interrupt a program in a system call.
  */
 struct cox_gap gaps[COX_MAX_CPUS];
 
@@ -48,7 +48,10 @@ static __attribute__((noinline)) int tell_gap(u32 cpu)
 	return 1;
 }
 
-/* Writes a trace event of the CPU on which this runs. Out of line: it is called from many places, and costs nothing if no trace is wanted. */
+/*
+ * Writes a trace event of the CPU on which this runs. It is not inlined, because it is called from many places. If no trace is wanted, it is not
+ * called.
+ */
 static __attribute__((noinline)) int put_trace_event(struct cox_trace_event *m)
 {
 	u32 cpu = bpf_get_smp_processor_id() & (COX_MAX_CPUS - 1);

@@ -21,8 +21,8 @@ extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 const volatile bool casts = false;
 
 /*
- * The types to which pointers are cast, as the kernel numbers them. They are settings, because libbpf relocates by an excerpt of the types, in
- * which they have other numbers.
+ * The ids of the types to which pointers are cast, as the kernel's complete BTF numbers them. User space sets them before loading: libbpf relocates
+ * by an excerpt of the BTF (excerpt.rs), in which the same types have other ids.
  */
 const volatile u32 type_of_task = 0;
 const volatile u32 type_of_registers = 0;
@@ -50,9 +50,10 @@ COX_INLINE bool has_storage(struct task_struct *p)
 #define FORGET(x, any) asm volatile("%0 += %1; %0 -= %1" : "+r"(x) : "r"(any))
 
 /*
- * Returns the address of a task as a number. The verifier reads a global function once, and not for each state of each caller, but such functions
- * take only numbers and pointers to plain memory as arguments. The difference of two pointers is a number, and the running task is available both
- * as a pointer and as a number.
+ * Returns the address of a task as a number, to pass it to a global function. The verifier checks a global function only once, not again for each
+ * state of each caller, but such a function takes only numbers and pointers to plain memory. To the verifier, the difference of two pointers is a
+ * number. The function therefore computes the distance from the running task to `p`, and adds the running task's address, which a second helper
+ * returns as a number.
  */
 COX_INLINE u64 address_of(struct task_struct *p)
 {
