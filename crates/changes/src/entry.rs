@@ -39,8 +39,8 @@ impl Entry {
         self.record.as_ref().map_or(&[], |record| &record.changes)
     }
 
-    /// Returns what new threads may inherit, for each process whose threads the session may change. Each
-    /// item is a change of a knob of the process's first thread.
+    /// Returns the values that new threads may inherit from the session. Each item names a knob of a process's first
+    /// thread, and holds for the same knob of all threads of that process.
     #[must_use]
     pub fn births(&self) -> &[Change] {
         self.record.as_ref().map_or(&[], |record| &record.births)

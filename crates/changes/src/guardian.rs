@@ -24,7 +24,8 @@ use crate::undo::Undone;
 /// The lowest real-time priority, because other real-time threads of the machine matter more.
 const PRIORITY: u32 = 1;
 
-/// The session's handle of the guardian. Dropping it closes the lifeline and waits until the guardian has ended.
+/// The session's handle of the guardian. Dropping it closes the pipe from which the guardian reads (its *lifeline*),
+/// and waits until the guardian has ended.
 #[derive(Debug)]
 pub struct Guardian {
     process: Child,
@@ -82,11 +83,13 @@ pub fn guard(knob_io: &dyn KnobIo, journal: &Path) -> Result<Undone, Error> {
     let folder = journal.parent().unwrap_or(Path::new("/"));
     let mut out = io::stdout();
     match out.write_all(b"!").and_then(|()| out.flush()) {
-        // The session was killed before it read the byte, so it has changed nothing.
+        // The session was killed before it read the byte that says that the guardian is ready. So it has changed
+        // nothing.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Undone::default()),
         said => said.map_err(failed)?,
     }
-    // The session never writes to the lifeline, so this only waits for its end.
+    // The session never writes to this pipe (the lifeline). So the copy ends when the session's end of the pipe is
+    // closed: the session has ended.
     let _ = io::copy(&mut io::stdin(), &mut io::sink());
     let journals = JournalFolder::at(folder);
     let lock = journals.lock()?;

@@ -28,7 +28,8 @@ impl Gate {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = false;
     }
 
-    /// Returns a guard, or `None` if the gate is shut. Never waits: if the lock is not free, the gate is being shut.
+    /// Returns a guard that keeps the gate from being shut until it is dropped; `None` if the gate is shut, because the
+    /// session restores its changes. Never waits: if the lock is not free, the gate is being shut.
     fn pass(&self) -> Option<RwLockReadGuard<'_, bool>> {
         let inside = match self.0.try_read() {
             Ok(inside) => inside,
@@ -65,8 +66,8 @@ impl KnobHandle {
         &self.terms.original
     }
 
-    /// Prepares a value. It can be set by this handle, or by another one whose knob has the same original value and
-    /// may be given the same values (the claim).
+    /// Prepares a value for this handle. Another handle can set the prepared value too, if its knob has the same
+    /// original value and the same claim (the values that a session may give the knob).
     ///
     /// # Errors
     /// [`Error::NotClaimed`] if the value is neither within the claim nor the original; [`Error::Knob`] if the
@@ -82,9 +83,9 @@ impl KnobHandle {
     /// Sets the knob with one system call. Allocates no memory and waits for no thread, unless it fails.
     ///
     /// The thread's id was checked when the handle was made. It is not checked again, because that would take several
-    /// more system calls. The kernel gives an id to another thread only after all other ids were used (32,768 at
-    /// least, or pid_max), so drop a handle soon after its thread has ended. Otherwise another thread may get a mask
-    /// within the pack, or a scheduling class, that no undo restores; with privileges, even a thread of another user.
+    /// more system calls. So drop a handle soon after its thread has ended: once all other ids have been used (32,768
+    /// at least, or pid_max), the kernel may give this id to another thread. The handle would then change that thread's
+    /// mask or scheduling class, and no undo would restore it. With privileges, this can even be another user's thread.
     ///
     /// # Errors
     /// [`Error::Gone`] if the thread has ended; [`Error::Ended`] if the session has begun to restore;
@@ -97,9 +98,10 @@ impl KnobHandle {
         self.writer.write(setting).map_err(|source| Error::of(&self.knob, source))
     }
 
-    /// Returns whether the thread's affinity is within the affinity `bounds`, a setting of this handle. If not, either
-    /// somebody else has set it, or the kernel has removed CPUs. Makes one system call; allocates no memory and waits
-    /// for no thread, unless it fails.
+    /// Returns whether the thread's affinity is within the affinity `bounds`, which [`prepare`](KnobHandle::prepare)
+    /// returned. If it is not, somebody else has set it, or the kernel lets the thread use all possible CPUs because
+    /// none of the CPUs that were set is available. Makes one system call. Allocates no memory and waits for no thread,
+    /// unless the call fails.
     ///
     /// # Errors
     /// [`Error::Gone`] if the thread has ended; [`Error::Knob`] if `bounds` is not an affinity.

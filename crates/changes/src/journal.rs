@@ -76,8 +76,8 @@ impl Journal {
         self.append(Vec::new(), changes.iter().map(Line::Change))
     }
 
-    /// Writes to the journal what new threads may inherit, for each process whose threads the session will change. Each
-    /// item is a change of a knob of the process's first thread (its leader).
+    /// Writes to the journal which values new threads may inherit from the session. Each item names a knob of a
+    /// process's first thread (its leader), and holds for the same knob of all threads of that process.
     ///
     /// # Errors
     /// The same as [`Journal::announce`]; no thread of these processes may be changed then.
@@ -147,7 +147,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A journal with one line of births, then the changes.
+    /// Returns the text of a journal: the session, one value that new threads may inherit, then `changes`.
     pub(crate) fn written(name: &Name, changes: &[Change]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let mut journal = Journal::create(folder.path().join(name.journal()), &header(name.pid)).unwrap();

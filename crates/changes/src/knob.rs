@@ -126,7 +126,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// The values that a session may give a knob. On undo, a value within the claim is recognised as the session's.
+/// The values that a session may give a knob. When the session's changes are undone, a knob that has one of these
+/// values counts as changed by the session, and is restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Claim {
@@ -142,9 +143,9 @@ pub enum Claim {
 impl Claim {
     /// Returns whether the session may have set this value.
     ///
-    /// For a scheduling with [`Claim::AtTimes`], only class, priority and flags are compared. The nice value and the
-    /// slice still belong to the thread: if somebody changes them meanwhile, the session's class is still recognised
-    /// (see [`Claim::without`]).
+    /// If the value is a thread's scheduling and the claim is [`Claim::AtTimes`], only class, priority and flags are
+    /// compared. So the session's class is recognised even if somebody has changed the nice value or the slice
+    /// meanwhile; [`Claim::without`] keeps such a change.
     pub fn covers(&self, value: &Value) -> bool {
         match (self, value) {
             (Claim::Within(pack), Value::Cpus(cpus)) => !cpus.is_empty() && cpus.is_subset(pack),
@@ -176,8 +177,8 @@ impl Claim {
     }
 
     /// Returns the value to which a knob is restored. `now` is its present value, which the session may have set. The
-    /// result is the original, except that a scheduling with [`Claim::AtTimes`] keeps a nice value and a slice that
-    /// somebody else has set.
+    /// result is `original`, with one exception: if the claim is [`Claim::AtTimes`], and somebody else has set a
+    /// thread's nice value or slice, that value is kept.
     pub fn without(&self, now: &Value, original: &Value) -> Value {
         match (self, now, original) {
             (Claim::AtTimes(Value::Scheduling(mine)), Value::Scheduling(now), Value::Scheduling(original)) => {

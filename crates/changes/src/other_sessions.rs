@@ -13,9 +13,9 @@ use crate::request::ChangeRequest;
 pub(crate) struct Others(pub(crate) Vec<Entry>);
 
 impl Others {
-    /// Refuses requests for a knob on which another session has a different claim. `held` selects the changes of a
-    /// journal with which the requests are compared: those that the other session makes, or those that new threads
-    /// may inherit.
+    /// Returns an error if another session has a different claim (different allowed values) on the knob of a request.
+    /// `held` returns the part of another session's journal that is searched: its changes, or the values that new
+    /// threads may inherit.
     pub(crate) fn refuse(&self, requests: &[ChangeRequest], held: impl Fn(&Entry) -> &[Change]) -> Result<(), Error> {
         for entry in &self.0 {
             let Some(header) = entry.record.as_ref().map(|record| &record.header) else { continue };

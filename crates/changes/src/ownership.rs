@@ -1,5 +1,6 @@
-//! Ownership of a knob's value. The value is the session's if the session has set it, or if the kernel has replaced
-//! the session's value because it could not keep it. Otherwise somebody else has set it, such as the program itself.
+//! Ownership of a knob's value. The value is the session's if the session has set it, or if the kernel has replaced it
+//! because none of the CPUs that the session had set is available. Otherwise somebody else has set it, such as the
+//! program itself.
 
 use crate::knob::{Claim, Knob, Value};
 use crate::knob_io::KnobIo;

@@ -114,7 +114,8 @@ impl Environment {
         self.tmp.join(format!("{NAME}-{}", self.uid))
     }
 
-    /// Returns this user's folders in /tmp, in an order that is the same for all sessions: the plain name first.
+    /// Returns this user's folders in /tmp, in an order that is the same for all sessions: first the one whose name has
+    /// no random number.
     fn own_in_tmp(&self) -> Vec<PathBuf> {
         let plain = self.plain_in_tmp();
         let random = format!("{NAME}-{}.", self.uid);

@@ -27,8 +27,8 @@ pub struct Record {
     pub header: Header,
     /// The announced changes, in order.
     pub changes: Vec<Change>,
-    /// What new threads may inherit, for each process whose threads the session may change: changes of knobs of the
-    /// process's first thread.
+    /// The values that new threads may inherit from the session. Each item names a knob of a process's first thread,
+    /// and holds for the same knob of all threads of that process.
     pub births: Vec<Change>,
 }
 
@@ -81,8 +81,9 @@ pub(crate) fn foreign(text: impl Read, name: &Name) -> io::Result<Option<&'stati
     })
 }
 
-/// Reads the first line. For earlier formats, reads only its beginning, which is always the same. Returns the file's
-/// content if no more of it needs to be read, else `None`.
+/// Reads the first line of a file, or, if its name is that of an earlier format, only the first words, which are always
+/// the same. If this shows that the rest need not be read (not a journal, a later format, or an incomplete line),
+/// returns the result; otherwise `None`.
 fn begin(text: &mut impl BufRead, name: &Name) -> io::Result<Option<Content>> {
     const OTHER: Content = Content::Foreign("its first line does not match its name");
     if name.id.is_none() {
@@ -118,7 +119,7 @@ fn session(line: &[u8], name: &Name, formats: &RangeInclusive<u32>) -> Result<He
     }
 }
 
-/// Reads the lines after the session's line. The first of them has the number `first`.
+/// Reads the lines that follow the line about the session. `first` is the line number of the first of them.
 fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Content> {
     let mut record = Record { header, changes: Vec::new(), births: Vec::new() };
     let (mut bad, mut damage) = (0, None);
@@ -146,7 +147,7 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
     Ok(Content::Record(record, damage))
 }
 
-/// Adds the change that a line of the journal announces to the record.
+/// Parses a line of the journal and adds its entry to `record`.
 fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     match serde_json::from_slice::<Line<Header, Change>>(line).map_err(|error| error.to_string())? {
         Line::Change(change) => record.changes.push(change),
@@ -156,7 +157,7 @@ fn announced(record: &mut Record, line: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns where the last announcement in a line begins, if the line does not begin with it.
+/// Returns where the last journal entry in a line begins, if this is not the start of the line.
 fn last_start(line: &[u8]) -> Option<usize> {
     let begins =
         |at: &usize| [&b"{\"change\":"[..], b"{\"births\":"].iter().any(|words| line[*at..].starts_with(words));

@@ -14,13 +14,13 @@ pub struct ChangeRequest {
     pub knob: Knob,
     /// The values that the engine wants to set.
     pub claim: Claim,
-    /// The threads from which the knob's thread may have inherited a session's value, nearest first: its creator,
-    /// then the first thread of its process (the leader). Empty if the thread existed before its process was
-    /// journaled by [`Session::adopt`](crate::Session::adopt).
+    /// The threads from which this knob's thread may have inherited a value that a session has set, nearest first: the
+    /// thread that created it, then the first thread of its process (the leader). Empty if the thread existed before
+    /// [`Session::adopt`](crate::Session::adopt) journaled its process.
     ///
-    /// The first of these threads on which a session has a claim decides. If the claim covers the value that the new
-    /// thread has, the new thread has inherited it from the session, and gets the same original as that thread.
-    /// Otherwise the value does not come from a session, and is itself the original.
+    /// The first of these threads whose knob is in a journal decides. If that knob's claim covers the new thread's
+    /// present value, the new thread has inherited the value, and gets the same original. Otherwise no session has set
+    /// the value, so it is itself the original.
     pub heir_of: Vec<Thread>,
 }
 

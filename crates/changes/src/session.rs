@@ -29,8 +29,8 @@ pub struct Session<'h> {
     births: Vec<Change>,
     gate: Arc<Gate>,
     inherited: Vec<String>,
-    // This must be the last field. Dropping the guardian closes its lifeline, and it then looks for the journal, which
-    // the session must have settled by then.
+    // This must be the last field. When the guardian's handle is dropped, the guardian looks for the journal. By then
+    // the session must have restored its changes and removed the journal.
     _guardian: Option<Guardian>,
     ended: bool,
 }
@@ -87,8 +87,8 @@ impl<'h> Session<'h> {
     /// process. Must be called before a thread of the process is taken. Changes nothing: the leader must be taken like
     /// any other thread.
     ///
-    /// Values that later threads inherit are restored too: to the original of the creator if the thread is taken
-    /// ([`ChangeRequest::heir_of`]), else to the original of the leader.
+    /// Values that later threads inherit are restored too. If the session takes such a thread, the thread gets the
+    /// original of its creator ([`ChangeRequest::heir_of`]); if not, that of the leader.
     ///
     /// # Errors
     /// [`Error::Conflict`], also for a claim that differs from an earlier one; [`Error::Held`] and [`Error::OneWay`]
@@ -102,7 +102,8 @@ impl<'h> Session<'h> {
         for request in requests {
             match self.births.iter().find(|before| before.knob == request.knob) {
                 Some(before) if before.claim == request.claim => {}
-                // Threads created under one claim would not be recognised under the other.
+                // A thread may have inherited a value under the earlier claim (the values that the session may set). If
+                // the claim changed, this value would count as set by somebody else, and would not be restored.
                 Some(before) => return Err(conflict(&before.engine, &before.claim, &request)),
                 None => {
                     let now = self.read_of_process(&request.knob)?;
@@ -184,7 +185,8 @@ impl<'h> Session<'h> {
         self.journals.settle_own(self.knob_io, self.journal.path(), &changes, &self.births)
     }
 
-    /// Makes a change from a request, for a knob whose present value is `now`.
+    /// Builds the journal entry for a request. `now` is the knob's present value. It becomes the original, unless a
+    /// session has set it.
     fn planned(&self, others: &Others, request: ChangeRequest, now: Value) -> Result<Change, Error> {
         let ChangeRequest { engine, knob, claim, heir_of } = request;
         let original = match self.taken.get(&knob).or_else(|| others.of(&knob).next()) {
@@ -205,7 +207,8 @@ impl<'h> Session<'h> {
         Ok(Change { engine, knob, original, claim })
     }
 
-    /// Returns the leader's value, or that of another thread if the leader has ended before its process.
+    /// Returns the value of this knob of a process's first thread (its leader). If the leader has ended before other
+    /// threads, returns the value of another thread.
     fn read_of_process(&self, knob: &Knob) -> Result<Value, Error> {
         let only_threads = || {
             Error::of(knob, io::Error::other("new threads do not inherit it, because it is not a setting of a thread"))
@@ -224,8 +227,10 @@ impl<'h> Session<'h> {
         self.taken.get(knob).ok_or_else(|| Error::Untaken(Box::new(knob.clone())))
     }
 
-    /// Writes a value and reads it back. A cpuset may remove CPUs from a mask; the rest is still within the claim.
-    /// The kernel never adds CPUs to a mask, so a mask outside the claim was set by somebody else, and stays.
+    /// Writes a value and reads it back. If the value that was read is not within the claim, restores the original and
+    /// returns an error. [`Claim::Within`] is an exception: the kernel may have removed CPUs from the mask (cpuset),
+    /// which leaves it within the claim, but it never adds any. So somebody else has set a mask outside the claim, and
+    /// this mask is kept.
     fn write(&self, change: &Change, wanted: &Value) -> Result<(), Error> {
         self.knob_io.write(&change.knob, wanted)?;
         let found = self.knob_io.read(&change.knob)?;
@@ -241,7 +246,8 @@ impl<'h> Session<'h> {
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            // If this fails, the guardian finds the journal and tries again: its lifeline is closed after this function.
+            // If this fails, the guardian tries again: after this function, the pipe to the guardian is closed, and the
+            // guardian then looks for the journal.
             let _ = self.settle();
         }
     }

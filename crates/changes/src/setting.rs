@@ -1,4 +1,4 @@
-//! A prepared value, and what a knob may be set to.
+//! The values that a knob may be set to, and one such value in the form that the kernel takes.
 
 use std::sync::Arc;
 

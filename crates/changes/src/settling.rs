@@ -48,9 +48,9 @@ pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
     format!("cannot remove {}: {error}", path.display())
 }
 
-/// Restores changes, and the values that new threads inherited from them, except for knobs that other sessions hold.
-/// These include dead sessions whose changes are not restored yet: their journals have the same original value, and
-/// restoring their changes sets the knob back.
+/// Restores `changes`, and the knobs of new threads that have inherited a changed value (`births`). A knob that one of
+/// the `others` holds too is left to that session, whose journal has the same original value. This also holds for a
+/// dead session whose changes are not restored yet.
 pub(crate) fn put_back_all(knob_io: &dyn KnobIo, changes: &[Change], births: &[Change], others: &[Entry]) -> Undone {
     let mut known: BTreeSet<Knob> = others.iter().flat_map(Entry::changes).map(|change| change.knob.clone()).collect();
     let mut undone = undo(knob_io, changes, &known);

@@ -1,8 +1,9 @@
-//! Restores threads of which the session never took control: they inherited a value that the session had set for their
-//! creator, and the session has not seen them (yet).
+//! Restores threads that the session has never seen, or not yet. They have inherited a value that the session had set
+//! for the thread that created them.
 //!
-//! The session has announced, for their process, what a new thread may inherit. So once the announced knobs are
-//! restored, every thread of the process whose value is still within the claim has inherited it from the session.
+//! The journal says, for each process, which values its new threads may inherit. Once the session's own changes are
+//! restored, no thread can inherit such a value from a thread that the session has changed. So each thread that still
+//! has such a value has inherited it from the session.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +19,9 @@ use crate::undo::{Found, Left, Undone, put_back};
 /// pass costs one listing of the process's threads.
 const LOOKS: usize = 50;
 
-/// Restores knobs of threads that have inherited a value from the session. `births` names the processes, and the
-/// values that their threads may have inherited. Knobs in `known` are not changed: they are in the journal themselves,
-/// or another session holds them.
+/// Restores knobs of threads that have inherited a value from the session. Each item of `births` names a process's
+/// first thread, and the values that the process's threads may have inherited. Knobs in `known` are left unchanged,
+/// because they have journal entries of their own or another session holds them.
 pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, undone: &mut Undone) {
     let leaders: BTreeSet<Thread> = births.iter().filter_map(|births| births.knob.thread()).collect();
     for leader in leaders {

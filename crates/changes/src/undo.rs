@@ -14,9 +14,10 @@ use crate::ownership::is_ours;
 /// The result of undoing a session's changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
-    /// Knobs that have their original value (again).
+    /// Number of knobs that have their original value, because it was restored or was never changed.
     pub restored: usize,
-    /// Knobs of new threads that were never taken but had inherited a session's value.
+    /// Number of restored knobs of new threads that the session did not know: they had inherited a value that the
+    /// session had set.
     pub born: usize,
     /// Knobs of threads and files that do not exist any more.
     pub gone: usize,
@@ -110,8 +111,8 @@ pub(crate) enum Found {
     Theirs(Value),
 }
 
-/// Restores `knob` if it has a value that `change` may have set. `change` is a change of this knob, or of the knob from
-/// which the thread inherited its value.
+/// Restores `knob` if its value counts as set by the session that made `change`. `change` is a change of this knob, or
+/// of the knob from which the thread inherited its value.
 pub(crate) fn put_back(knob_io: &dyn KnobIo, knob: &Knob, change: &Change) -> Result<Found, Error> {
     let ours = Cell::new(false);
     let back = |now: &Value| {

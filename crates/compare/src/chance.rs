@@ -19,13 +19,14 @@ pub fn two_sided(scores: &[usize], chosen: usize, sum: usize) -> f64 {
     (tails.map(|(_, count)| count).sum::<f64>() / counts.iter().sum::<f64>()).min(1.0)
 }
 
-/// Returns, for each sum, the number of choices of `chosen` scores with that sum.
+/// Returns, for each sum (the index), in how many ways `chosen` of the scores can be chosen such that they have this
+/// sum.
 pub fn counts(scores: &[usize], chosen: usize) -> Vec<f64> {
     let mut ascending = scores.to_vec();
     ascending.sort_unstable();
     let most: usize = ascending.iter().rev().take(chosen).sum();
     let width = most + 1;
-    // [c * width + s]: number of choices of c of the scores so far whose sum is s.
+    // Element c * width + s: in how many ways c of the scores so far can be chosen such that their sum is s.
     let mut counts = vec![0.0; (chosen + 1) * width];
     counts[0] = 1.0;
     let mut reached = 0;

@@ -26,7 +26,7 @@ use crate::stats::{Estimate, median_estimate};
 
 /// Maximum probability of a false alarm for the primary figure (its budget).
 pub const PRIMARY: f64 = 0.035;
-/// Maximum probability of a false alarm for all other figures together (their budget).
+/// Maximum probability of a false alarm for all figures except the primary one, together (their budget).
 pub const OTHERS: f64 = 0.004;
 /// If the smallest detectable change is larger than this, the verdict is not "no change" but "cannot tell".
 pub const COARSE: f64 = 0.10;

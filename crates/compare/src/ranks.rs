@@ -64,8 +64,10 @@ impl Reach {
         Reach { at_most: cumulated.collect() }
     }
 
-    /// Returns the number of smallest (and of largest) pairwise differences that an interval leaves out if it misses
-    /// the true difference with at most the probability `missed`; `None` if even the whole range misses it more often.
+    /// Returns how many of the smallest pairwise differences a confidence interval leaves out, and how many of the
+    /// largest: the same number. `missed` is the largest allowed probability that the interval does not contain the
+    /// true difference. Returns `None` if even the interval from the smallest to the largest difference is not sure
+    /// enough.
     pub fn left_out(&self, missed: f64) -> Option<usize> {
         let within = |chance: &&f64| 2.0 * **chance <= missed * (1.0 + 1e-9);
         // The test rejects the counts 0..=n. The number of these counts, n + 1, is also the first count that it does

@@ -21,10 +21,10 @@ use crate::backend::{Asked, Choice};
 use crate::hidden::why_hidden_from_perf;
 use crate::recording::Recorder;
 
-/// Number of threads whose affinity masks are read at each tick.
+/// Number of threads of a process whose affinity masks are read at each tick of cox's session (at least every 100 ms).
 const MASKS_READ: usize = 64;
 
-/// Largest time by which events of different CPUs arrive out of order: two ticks.
+/// Largest time by which events of different CPUs arrive out of order: two ticks of cox's session (100 ms each).
 const REORDER_NS: u64 = 200_000_000;
 
 /// The observing engine.
@@ -126,7 +126,7 @@ impl Observing {
         self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.trace_events));
     }
 
-    /// Adds the results of samples and events to a record, except the threads' clocks.
+    /// Adds to `record` what was computed from events and samples. The threads' times are added by the caller.
     fn add_to(&mut self, record: &mut Record) {
         if record.backend != Backend::Bpf {
             record.latencies = self.replay.latencies();
@@ -243,7 +243,7 @@ impl Engine for Observing {
         self.enrol_newcomers()
     }
 
-    /// Returns the results so far, without the recorder, which continues.
+    /// Returns the results so far. The recorder is not part of them, because it continues to record.
     fn snapshot(&mut self) -> Result<Option<Observed>> {
         let mut record = self.ask(|observer, intake| observer.snapshot(intake))?;
         let end_ns = record.end_ns;

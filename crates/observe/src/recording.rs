@@ -68,11 +68,11 @@ impl Recorder {
         }
     }
 
-    /// Returns the recording, once the session is over. `record`: the observation of the same session. `waits`: for each sampled place, by its
-    /// number, why threads waited there.
+    /// Returns the recording, once the session is over. `record`: what was observed in the same session. `waits`: for each sampled place in the code,
+    /// why threads waited there; the index is the place's number.
     ///
     /// # Errors
-    /// Some events could not be kept.
+    /// Fails if some trace events could not be kept.
     pub fn finish(
         mut self,
         record: &Record,
@@ -107,8 +107,8 @@ fn cannot(folder: &Path) -> String {
     format!("cannot keep the trace in '{}'", folder.display())
 }
 
-/// Returns why a thread is blocked; `None` if it is not blocked. A cause that depends on a descriptor is not in the trace yet, because it is looked
-/// up only when the thread runs again or the session ends.
+/// Returns why a thread is blocked; `None` if it is not blocked. The trace does not have this cause yet if it depends on what a file descriptor
+/// refers to (a file, a socket, a pipe): the descriptor is looked up only when the thread runs again or the session ends.
 fn open_cause(clock: &Clock) -> Option<Cause> {
     let is_blocked = State::from_wire(clock.state) == State::Blocked;
     Cause::ALL.get(usize::from(clock.cause)).copied().filter(|_| is_blocked)

@@ -46,7 +46,7 @@ pub struct Run {
     pub cpus: u64,
     /// Number of windows of the run that were compared; 0 if the run was not divided into windows.
     pub windows: u64,
-    /// The shortest length of a window.
+    /// Minimum length of a window (a part of the run in which one way to run the program was measured), nanoseconds.
     pub window_ns: u64,
     /// The part of the CPUs' time that other programs used during the run; absent if not measured.
     pub others: Option<f64>,

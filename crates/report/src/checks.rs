@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// a short program's start and end causes.
 pub const LEAST_BASE_NS: u64 = 10_000_000;
 
-/// Added to the minimum for each wake-up when run delay is compared, nanoseconds. cox's wake delay begins when the waking is traced; the kernel's
-/// delay begins up to 50 µs later, when the thread is put on a run queue.
+/// When run delay is compared, [`LEAST_BASE_NS`] is raised by this for each wake-up, nanoseconds. The reason: cox's wake delay begins when the waking
+/// is traced, and the kernel's delay up to 50 µs later, when the thread is put on a run queue.
 pub const LEAST_BASE_PER_WAKEUP_NS: u64 = 50_000;
 
 /// Minimum length of the window for a share of one CPU, nanoseconds.
@@ -53,7 +53,7 @@ pub struct Checks {
     /// CPU time of cox and its BPF programs; of cox alone if the time of the BPF programs cannot be measured.
     #[serde(default)]
     pub own_cost_ns: u64,
-    /// `own_cost_ns` as a part of the window's time of one CPU; absent if the window is shorter than 100 ms.
+    /// `own_cost_ns` ÷ the length of the window (the observed time): the part of one CPU that cox used. Absent if the window is shorter than 100 ms.
     #[serde(default)]
     pub own_cost_of_one_cpu: Option<f64>,
     /// `own_cost_ns` as a part of the program's run time, however short that is.
@@ -77,7 +77,8 @@ impl Compared {
         Compared { ours_ns: agreement.ours_ns, kernel_ns: agreement.kernel_ns, minimum_ns }
     }
 
-    /// |ours − kernel| / kernel; absent below the minimum.
+    /// Returns |`ours_ns` − `kernel_ns`| / `kernel_ns`, the relative difference between cox's sum and the kernel's; `None` if the kernel's sum is
+    /// below `minimum_ns`.
     #[must_use]
     pub fn relative(&self) -> Option<f64> {
         let difference = self.ours_ns.abs_diff(self.kernel_ns);

@@ -139,7 +139,7 @@ fn latencies(document: &Document) -> Vec<(String, f64)> {
 
 /// The kinds of intervals, as named in the JSON.
 const INTERVALS: [&str; 4] = ["wake_delay", "preempt_wait", "blocked", "slice"];
-/// The figures of each kind of interval.
+/// The figures of the intervals of one kind (such as wake delays): their number, three quantiles and the maximum.
 const QUANTILES: [Declared<Quantiles>; 5] =
     [quantile::count, quantile::p50_ns, quantile::p90_ns, quantile::p99_ns, quantile::max_ns];
 

@@ -13,7 +13,7 @@ use crate::style::broken;
 pub struct Topic {
     /// The page's name for `cox explain`: its file name without `.md`.
     pub name: &'static str,
-    /// Whether the page explains a situation that a verdict can name (docs/advice).
+    /// Whether the page explains a situation that a report's diagnosis (verdict) can name, such as load imbalance. These pages are in docs/advice.
     pub advice: bool,
     /// The page, in Markdown.
     pub text: &'static str,
@@ -29,7 +29,7 @@ macro_rules! topics {
 pub const PAGES: [Topic; 15] = topics!("", false: "run" "traces" "page" "report" "pack" "overlap" "umt" "advise" "compare" "doctor"
     "figures" "glossary" "changes" "bench" "README");
 
-/// Pages on situations that a verdict can name.
+/// Pages in docs/advice. Each explains a situation that a report's diagnosis (verdict) can name, such as load imbalance.
 pub const ADVICE: [Topic; 20] = topics!("advice/", true: "blocked" "child_wait" "cpu_hog" "disk_bound" "file_lock" "hypervisor_steal"
     "imbalance" "lock_convoy" "network_bound" "nothing_to_gain" "page_faults" "pinned_too_few" "quota_throttled" "sleeping"
     "slow_wakeups" "too_little_evidence" "too_many_threads_sleeping" "too_many_threads_spinning" "waiting_for_input"

@@ -14,8 +14,8 @@ ledger::figures! {
     #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub struct OverlapCounts {}
     figures of counts {
-        /// Processes that asked cox for doorbells, which wake parked standbys.
-        /// A process does so when it has a parallel region with tasks that gcc compiled.
+        /// Number of processes that asked cox for doorbells, through which standbys (parked threads that run tasks) are woken. A process does so when
+        /// it has a parallel region with tasks that gcc compiled.
         processes: u64, sum;
         /// Standby threads that were created.
         standbys: u64, sum;
@@ -23,16 +23,18 @@ ledger::figures! {
         tasks: u64, sum;
         /// Number of times that a thread of the runtime (one of the program's own, or a standby) blocked.
         blocks: u64, sum;
-        /// Number of times that a doorbell was rung to wake a standby. With `perf` and `leader`, each wake-up by the kernel counts as a ring.
+        /// Number of times that cox or the program rang the doorbell of a standby (woke this parked thread). With `perf` and `leader`, each wake-up
+        /// by the kernel counts as a ring.
         rings: u64, sum;
-        /// Number of times that one of the program's own threads rang a doorbell, because it created tasks while CPUs were idle.
-        /// `rings` includes these.
+        /// Number of times that one of the program's own threads woke a standby (rang its doorbell), because it had created tasks while CPUs were
+        /// idle. `rings` includes these.
         own_rings: u64, sum;
-        /// Number of times that a standby was woken by its doorbell, but found no task. `rings` includes these.
+        /// Number of `rings` (wake-ups) after which the woken thread found no task.
         empty_rings: u64, sum;
-        /// Number of times that a standby left tasks to others, because other threads wanted its CPU and its next task was not likely to block.
+        /// Number of times that a standby gave its CPU back instead of starting its next task, because other threads wanted the CPU and this task was
+        /// not likely to block.
         surrenders: u64, sum;
-        /// Number of times that a CPU went idle while tasks were pending, but no standby was parked.
+        /// Number of times that a CPU went idle while tasks were pending, but no standby was parked (waiting to be woken).
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
         /// Number of times that the safety scan found a ready task and a free CPU of which no thread had been notified.
@@ -48,8 +50,9 @@ ledger::figures! {
 /// A section of a report: the program's OpenMP tasks were run by cox's runtime. Times are nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OverlapReport {
-    /// How blocked threads were noticed: `bpf`, by doorbells that eBPF rings; `perf`, by the kernel's records of switches; `leader`, by these records
-    /// and one leader thread that rings the doorbells; `standby-idle`, by threads of the idle class; `off`, not at all.
+    /// What notices that a thread has blocked, and wakes a standby (a parked thread of cox's runtime) to run tasks meanwhile. `bpf`: eBPF programs.
+    /// `perf`: the kernel's records of context switches. `leader`: one thread, which these records wake. `standby-idle`: a thread of the idle class
+    /// on each CPU. `off`: nothing.
     pub backend: Noticed,
     /// CPUs that the program had.
     pub cpus: u64,
@@ -69,13 +72,14 @@ pub struct OverlapReport {
     /// CPU count three times: it is not the UMT paper's oversubscription, which [`cox bench umt`](bench.md) measures from a trace.
     #[serde(alias = "crowded_ns")]
     pub runnable_wait_ns: u64,
-    /// Blocked time of all threads together (`ns`), by `cause`. Not included are futexes (threads that wait for tasks), and poll, select and epoll in
-    /// standbys: these are waits for doorbells, but also waits of the tasks that standbys run.
+    /// Blocked time of all threads together (`ns`), by `cause`. Two kinds of waiting are left out. Futexes: there, threads wait for tasks. Poll,
+    /// select and epoll in standbys: there, standbys wait to be woken. If a task that runs on a standby makes such a call, that time is left out too.
     pub blocked_by: Vec<Blocked>,
-    /// How long a woken standby takes to start its first task, in microseconds: median and 99th percentile, within 9 %. The time begins when BPF
-    /// or a sentinel rings the doorbell; with `perf` and `leader`, when the other thread blocks. Times above 0.86 ms count as 0.94 ms.
+    /// Time from the ring with which BPF or a sentinel (a thread of the idle class) wakes a standby to the standby's first task, in microseconds:
+    /// median and 99th percentile, within 9 %. With `perf` and `leader`, the time begins when the thread blocks for which the standby is woken. Times
+    /// above 0.86 ms count as 0.94 ms.
     pub delay_us: Option<(f64, f64)>,
-    /// Why there were no doorbells, or no standbys, as sentences.
+    /// Why overlap did not work, or only in part, as sentences: for example, why there were no standbys.
     #[serde(alias = "complaints")]
     pub diagnostics: Vec<String>,
 }
@@ -84,13 +88,14 @@ pub struct OverlapReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Noticed {
-    /// eBPF programs noticed blocked threads and rang doorbells, which wake standbys.
+    /// eBPF programs noticed that a thread had blocked, and woke a standby (a parked thread that runs tasks).
     Bpf,
-    /// The kernel's records of context switches showed blocked threads; a record wakes a standby.
+    /// When a thread left its CPU, the kernel's record of the context switch woke a standby (a parked thread that runs tasks).
     Perf,
-    /// The kernel's records of context switches showed blocked threads; a record wakes one leader thread, which rings the standbys' doorbells.
+    /// When a thread left its CPU, the kernel's record of the context switch woke one leader thread, which then woke a standby (a parked thread that
+    /// runs tasks).
     Leader,
-    /// Threads of the idle class noticed that a CPU was idle.
+    /// A thread of the idle class on each CPU noticed that the CPU was idle, and woke a standby (a parked thread that runs tasks).
     StandbyIdle,
     /// Blocked threads were not noticed.
     #[default]

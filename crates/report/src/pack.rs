@@ -73,7 +73,7 @@ pub struct PackReport {
     pub efficiency_without: Option<f64>,
     /// Useful CPU time ÷ CPU time of the pack's CPUs, with rotation.
     pub efficiency_with: Option<f64>,
-    /// Number of periods at whose end threads changed their CPUs.
+    /// Number of scheduling periods (times between two placements) at whose end threads changed their CPUs.
     pub exchanges: u64,
     /// Number of times that packing moved a thread to another CPU.
     pub moves: u64,
@@ -83,7 +83,8 @@ pub struct PackReport {
     pub restored: u64,
     /// Processes whose preload library reported which threads wait at barriers.
     pub preloaded: u64,
-    /// How many of the `preloaded` processes got a spin throttle, because libgomp would otherwise have spun for milliseconds at each barrier.
+    /// How many of the `preloaded` processes got a spin throttle: libgomp's threads sleep at barriers, where they would otherwise have spun for
+    /// milliseconds.
     #[serde(alias = "kept_from_spinning")]
     pub spin_throttled: u64,
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences
@@ -105,7 +106,7 @@ pub struct PackReport {
 /// CPU time on the pack's CPUs of all other programs with one name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OtherProgram {
-    /// The name that the programs have in common.
+    /// The name (comm) that all these programs have.
     pub comm: String,
     /// Run time of all these programs together, nanoseconds.
     pub run_ns: u64,
@@ -127,9 +128,9 @@ pub struct SpinningRuntime {
     pub pid: u32,
     /// Number of CPUs that the process was allowed to use before it was packed.
     pub cpus_at_start: u64,
-    /// What the process loses, as a sentence.
+    /// How long the process spins at each barrier, and why, as a sentence.
     pub loss: String,
-    /// What helps, as a sentence.
+    /// What the user can do against the spinning, as a sentence.
     #[serde(alias = "cure")]
     pub remedy: String,
 }

@@ -44,7 +44,7 @@ pub struct Simulation {
     pub seed: u64,
     /// Lower bound: all work spread over all CPUs, with no thread on two CPUs at a time.
     pub ideal_ns: u64,
-    /// The smallest slowdown if each thread stays on its CPU: ceil(N/C) × C/N on equal CPUs.
+    /// The smallest slowdown if each thread stays on its CPU. For N threads on C equal CPUs, it is ceil(N/C) × C/N.
     pub static_slowdown: f64,
     /// The simulated ways to run the program.
     pub ways: Vec<Way>,
@@ -64,7 +64,7 @@ pub struct Way {
     pub elapsed_ns: u64,
     /// `elapsed_ns` divided by `ideal_ns`.
     pub slowdown: f64,
-    /// Number of times that a thread was moved to another CPU's slot.
+    /// Number of times that a thread was moved to another CPU.
     pub moves: u64,
     /// `moves` per second.
     pub moves_per_s: f64,

@@ -198,7 +198,8 @@ impl KnobIo for LiveKnobIo {
 
     fn threads_of(&self, leader: Thread) -> Result<Vec<u32>, Error> {
         let process = Task::process(&self.root, leader.tid);
-        // A leader that has ended while its threads go on is a zombie, and keeps its start time.
+        // If a process's first thread (its leader) ends before the others, it stays as a zombie and keeps its start
+        // time.
         match self.task(leader.tid).stat().and_then(|stat| Ok((stat, process.threads()?))) {
             Ok((stat, threads)) if stat.start_boottime_ns == leader.start_ns => Ok(threads),
             Err(error) if !error.is_gone() => Err(error.into()),

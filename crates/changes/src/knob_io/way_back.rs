@@ -14,8 +14,8 @@ pub(super) fn may_set_all(root: &Root) -> bool {
     Task::own(root).status().is_ok_and(|status| status.effective.has(CAP_SYS_NICE))
 }
 
-/// Returns which of the limits (RLIMIT_NICE, RLIMIT_RTPRIO) forbids the change `from` one scheduling `to` another;
-/// `None` if it is allowed.
+/// Returns which resource limit (RLIMIT_NICE or RLIMIT_RTPRIO) forbids a change of a thread's scheduling, given the two
+/// limits; `None` if neither does.
 pub(super) fn missing(from: &Scheduling, to: &Scheduling, (nice, real_time): (u64, u64)) -> Option<&'static str> {
     let is_real_time = |scheduling: &Scheduling| scheduling.priority > 0;
     if is_real_time(to) && !(is_real_time(from) && to.priority <= from.priority) {

@@ -29,7 +29,8 @@ impl Comparison {
     }
 }
 
-/// Formats the comparison of one group with the first: the answer, then the figures by verdict.
+/// Formats the comparison of one group with the first: a sentence about wall time, then the figures: those that changed, those without significant
+/// difference, and those that are undecided.
 fn beside(of: Beside, style: &Style) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(answer) = of.answer {

@@ -9,7 +9,7 @@ use wire::Cause;
 
 use crate::state::State;
 
-/// The classes of thread states and their meanings, in the order of bars and legends.
+/// CSS class and meaning of each thread state, in the order of bars and legends.
 pub(super) const STATES: [(&str, &str); 17] = [
     ("s-work", "work"),
     (ON_A_CPU, "on a CPU (work or spinning)"),
@@ -30,13 +30,13 @@ pub(super) const STATES: [(&str, &str); 17] = [
     (UNKNOWN, "not known"),
 ];
 
-/// The class of a thread that had a CPU, where work and spinning cannot be distinguished.
+/// CSS class for a thread that had a CPU, if work and spinning cannot be distinguished.
 pub(super) const ON_A_CPU: &str = "s-run";
-/// The class of a CPU that ran an untracked thread.
+/// CSS class for a CPU that ran an untracked thread.
 pub(super) const OTHERS: &str = "s-others";
 pub(super) const UNKNOWN: &str = "s-unknown";
 
-/// Returns the class of a state.
+/// Returns the CSS class of a thread state.
 pub(super) fn class(state: State) -> &'static str {
     match state {
         State::Work => "s-work",
@@ -60,12 +60,12 @@ pub(super) fn class(state: State) -> &'static str {
     }
 }
 
-/// Returns the meaning of a class, for all legends.
+/// Returns the meaning of a CSS class of [`STATES`]. All legends use these words.
 pub(super) fn meaning(class: &str) -> &'static str {
     STATES.iter().find(|(known, _)| *known == class).map_or("", |(_, meaning)| meaning)
 }
 
-/// Returns a legend's entries: the classes that are used, in the order of [`STATES`].
+/// Returns a legend's entries (CSS class and meaning) for the classes in `used`, in the order of [`STATES`].
 pub(super) fn entries(used: &[&str]) -> Vec<(&'static str, &'static str)> {
     STATES.iter().filter(|(class, _)| used.contains(class)).copied().collect()
 }

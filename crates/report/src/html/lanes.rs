@@ -18,7 +18,7 @@ const COLOURS: usize = 7;
 /// If there are more CPUs than this, a column (a time interval of one CPU) shows only the thread that had the CPU longest, and not all threads.
 const DIVIDED: usize = 32;
 
-/// What had a CPU, as far as colours distinguish it. A column is stacked in the order of the variants.
+/// What had a CPU. Two things that have the same colour are not distinguished. The variants are in the order in which they are stacked in a column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     /// One of the threads that ran longest: they have colours of their own.

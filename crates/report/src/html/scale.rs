@@ -24,7 +24,7 @@ pub(super) fn of_count(value: u64, most: u64) -> u64 {
 pub(super) fn counts(most: u64) -> Vec<(u64, u64)> {
     let mut firsts: Vec<(u64, u64)> = Vec::new();
     for shade in 1..=SHADES {
-        // The smallest value for which most / value < 2^(SHADES − shade + 1); the first shade also has all smaller values.
+        // The first number of a shade is the smallest value for which most / value < 2^(SHADES − shade + 1). The palest shade begins at 1.
         let first = if shade == 1 { 1 } else { most / (2u64 << (SHADES - shade)) + 1 };
         match firsts.last_mut() {
             // If `most` is small, several shades would begin at the same number; the last of these is used.

@@ -64,7 +64,7 @@ fn edges(view: &View) -> (Vec<Edge>, HashMap<u32, String>) {
     let mut names: HashMap<u32, String> = HashMap::from([(0, "interrupt or timer".to_owned())]);
     for thread in ledger::summary::threads(&view.document.account) {
         for WokenBy { tid, host_tid, comm, count, blocked_ns } in &thread.woken_by {
-            // Ids of threads inside the container never have this bit.
+            // Ids of threads inside the container are smaller than `OUTSIDE`, so the keys cannot coincide.
             let waker = match (host_tid, comm) {
                 (Some(host), _) => host | OUTSIDE,
                 (None, Some(_)) if *tid == 0 => ANOTHER_USERS,
@@ -148,7 +148,7 @@ impl Matrix<'_> {
             columns * size,
             rows * size
         );
-        // Grid lines, which lead from a cell to its names.
+        // Grid lines. They help the reader to find the two names of a cell.
         out.push_str("<path class=\"lines\" d=\"");
         (1..rows).for_each(|at| write!(out, "M{LEFT} {}.5h{}", TOP + at * size - 1, columns * size));
         (1..columns).for_each(|at| write!(out, "M{}.5 {TOP}v{}", LEFT + at * size - 1, rows * size));

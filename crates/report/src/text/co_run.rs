@@ -57,7 +57,7 @@ fn letters(programs: &[usize]) -> String {
     programs.iter().map(|at| letter(*at)).collect::<Vec<_>>().join("+")
 }
 
-/// Returns the table of CPU time. Each row stands for the time in which the same programs ran.
+/// Returns the table of CPU time. Each row is for one set of the observed programs, and covers the time in which exactly these programs were active.
 pub(crate) fn phases<'s>(co_run: &CoRun, style: &'s Style) -> Table<'s> {
     let mut table = Table::new(style);
     let phases = &co_run.phases;

@@ -9,7 +9,7 @@ use super::rows::{Row, lost_ns};
 /// Maximum number of names listed.
 const LISTED: usize = 10;
 
-/// If a program has more processes than this, they are shown by name.
+/// If a program has more processes than this, processes with the same name share one line.
 const MOST_PROCESSES: usize = 10;
 
 /// Returns whether a program has too many processes to list.

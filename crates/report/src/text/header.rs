@@ -64,7 +64,7 @@ pub(crate) fn outcome(document: &Document, program: &Program, threads: u64) -> S
 
 /// Returns the signal that a shell's exit code stands for (128 plus its number). A program may also return such a code itself.
 fn signal_name(code: i32) -> Option<&'static str> {
-    /// The signals from 1 on.
+    /// The names of the signals 1 to 15.
     const FIRST: [&str; 15] = [
         "SIGHUP", "SIGINT", "SIGQUIT", "SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGUSR1",
         "SIGSEGV", "SIGUSR2", "SIGPIPE", "SIGALRM", "SIGTERM",

@@ -1,4 +1,4 @@
-//! The verdict's sentences, each with what to try.
+//! The sentences of the verdict (the diagnosis), each followed by the steps that the user can try.
 
 use advise::NextStep;
 use advise::numbers::{factor, factor_range};
@@ -21,7 +21,7 @@ pub(super) fn write(page: &mut Page) {
     }
 }
 
-/// Formats the speed-up that a step is expected to give. The bound is given only with the `first` step of a sentence.
+/// Formats the speed-up that a step is expected to give. The text has the upper bound of the speed-up only for the `first` step of a sentence.
 pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
     let (low, high, bound) = (step.expected_low?, step.expected_high?, step.bound?);
     let without = step.bound_without.as_deref().map_or_else(String::new, |what| format!(" without {what}"));
@@ -30,7 +30,7 @@ pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
 }
 
 /// Formats a step as `→ ACTION  expected 1.2–1.5× faster (bound 1.5×)  why: cox explain KIND` on one line if it fits; otherwise the page of the
-/// guide goes to a line of its own. The bound and the page are given only with the first step.
+/// guide goes to a line of its own. Only the first step has the page and the bound (the largest possible speed-up).
 fn step_lines(style: &Style, step: &NextStep, at: usize, action_width: usize) -> Vec<String> {
     let action = style.clean(&step.action);
     let arrow = style.clean(if at == 0 { "→ " } else { OR });

@@ -16,7 +16,8 @@ const WIDEST: f64 = 3.0;
 /// Smallest reach of the axis to each side, as log2 of the factor: 0.0286 means from about −2 % to +2 %.
 const NARROWEST: f64 = 0.0286;
 
-/// Changes that may be marked on the axis, the most useful first.
+/// Relative changes that may be labelled on the axis: 7.0 is 8 times as much, −0.5 is half. If two labels would be too close together, the later one
+/// in this list is left out.
 const MARKS: [f64; 23] = [
     0.0, 7.0, -0.875, 3.0, -0.75, 1.0, -0.5, 0.5, -0.3, 0.3, -0.2, 0.2, 0.1, -0.1, 0.05, -0.05, 0.02, -0.02, 0.01,
     -0.01, 0.005, -0.005, 0.0025,
@@ -81,7 +82,7 @@ struct Axis {
 }
 
 fn power(change: f64) -> f64 {
-    // A change by −100 % or more has no finite logarithm.
+    // A decrease by 100 % or more has no finite logarithm.
     if change <= -1.0 { f64::NEG_INFINITY } else { (1.0 + change).log2() }
 }
 
