@@ -30,10 +30,10 @@ pub enum Fault {
     NotBuilt(String),
     /// A row of the plan names a floor (layer) that does not exist.
     NoSuchFloor(String),
-    /// A row of the plan permits a dependency that the layers (floors) forbid. Either `below` names a crate that is not on a lower floor; or `beside`
-    /// names the crate itself, a crate on another floor, or any crate although the floor permits no exceptions.
+    /// A crate's row in the plan permits a dependency that the layers (floors) forbid. The row's list `below` may name only crates on lower floors.
+    /// Its list `beside` may name only other crates on the same floor, and only if the floor permits such exceptions.
     BadRow {
-        /// The crate whose row is wrong.
+        /// The crate whose row in the plan is wrong.
         room: String,
         /// The crate that the row must not allow.
         to: String,

@@ -53,7 +53,7 @@ impl Blame {
         self.induced_ns.get(&delay).copied().unwrap_or(0.0)
     }
 
-    /// Returns the thread time spent in the delay itself.
+    /// Returns the thread time spent in the delay itself, without the time that other threads waited because of it.
     pub fn direct_ns(&self, delay: Delay) -> f64 {
         self.direct_ns.get(&delay).copied().unwrap_or(0.0)
     }

@@ -90,9 +90,9 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
     delays
 }
 
-/// Returns how long other threads waited because of each delay. Each delay gets its proportional part of `waiting`, up to a limit: a delay of one
-/// second can make each other thread wait for at most one second. If threads queue for CPUs that tracked threads hold, and sleep while they wait for
-/// one another, the limit can be lower: see [`sleep_per_queue`].
+/// Returns how long other threads waited because of each delay. `waiting` is divided among the delays in proportion to their lengths, up to a limit:
+/// a delay of one second can make each other thread wait for at most one second. For delays in which threads queue for CPUs that tracked threads
+/// hold, the limit can be lower: threads that sleep at a barrier sleep only until the queued threads have run (see [`sleep_per_queue`]).
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
     // If threads queue while CPUs are idle, they were on the wrong CPU for a moment only, and do not hold up other threads for long.

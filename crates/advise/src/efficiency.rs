@@ -49,7 +49,8 @@ impl Efficiency {
         if !is_one || !evidence.sees.spin || threads < 2 || evidence.concurrency.wall_ns == 0 {
             return None;
         }
-        // If there was no space for some threads' final accounts, worker threads may be missing here. Parallel efficiency is then computed for CPUs.
+        // If some threads ended while the ring buffer was full, only the sum of their times is known, and worker threads may be missing here.
+        // Parallel efficiency is then computed for CPUs.
         if threads as f64 > cpus || evidence.account.lost.finals > 0 {
             let parallel = (evidence.sums.work_ns() as f64 / (cpus * evidence.wall_ns)).min(1.0);
             return Some(Efficiency { parallel, of: Base::Cpus(cpus as usize) });

@@ -15,7 +15,8 @@ pub(crate) struct Elsewhere {
     pub(crate) seen: bool,
 }
 
-/// Smallest value of [`room`], in CPUs. It is above 0 because `room` is a divisor, and other programs can hold all CPUs all the time.
+/// Smallest number of CPUs that [`room`] returns. It is above 0 because this number is used as a divisor, and other programs may have held all CPUs
+/// all the time.
 const LEAST_ROOM: f64 = 0.01;
 
 /// Returns the used and the free CPUs, if threads waited for CPUs that threads of the same program held, while an affinity mask kept them off free

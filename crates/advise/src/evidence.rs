@@ -19,7 +19,7 @@ pub struct Evidence<'a> {
     pub account: &'a Account,
     /// Facts about the machine and the program's environment.
     pub facts: &'a Facts,
-    /// What the backend could see. Spinning also counts as seen if the threads hardly ran, because then there can be hardly any spinning.
+    /// What the backend could see. If the threads hardly ran, spinning counts as seen with every backend, because there can be hardly any spinning.
     pub sees: Sees,
     /// Sums over all threads.
     pub sums: Sums,
@@ -33,7 +33,7 @@ pub struct Evidence<'a> {
     pub behind: Behind,
     /// Average numbers of threads that ran and that worked.
     pub concurrency: Concurrency,
-    /// Wall time of the longest program.
+    /// Wall time of the program that ran longest.
     pub wall_ns: f64,
     /// Number of CPUs the program may use, before any quota.
     pub cpus: f64,
@@ -74,17 +74,19 @@ impl<'a> Evidence<'a> {
         self.sums.work_ns() as f64 / self.parallelism(cpus)
     }
 
-    /// Returns the work bound on `cpus` CPUs as a speed-up factor: no schedule of the same work and the same fixed waits is faster.
+    /// Returns the work bound on `cpus` CPUs: the largest speed-up factor that any schedule can reach with the same work and the same fixed waits.
+    /// Fixed waits are those that nothing in the account shows how to shorten, such as timers (see `floor`).
     pub fn work_bound_on(&self, cpus: f64) -> f64 {
         self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
     }
 
-    /// Returns whether fixed waits, rather than the work, bound the gain on the CPUs the program may use.
+    /// Returns whether fixed waits, rather than the work, limit the speed-up on the CPUs the program may use. A fixed wait is one that nothing in the
+    /// account shows how to shorten, such as a timer (see `floor`).
     pub fn is_bound_by_waits(&self) -> bool {
         self.wall_ns / self.ideal_ns(self.cpus).max(1.0) >= WORTH_FACTOR * self.work_bound().max(1.0)
     }
 
-    /// Returns the work bound on the CPUs the program may use, without other programs on them.
+    /// Returns the work bound (the largest speed-up factor with the same work) on the CPUs the program may use, if no other programs run there.
     pub fn work_bound(&self) -> f64 {
         self.work_bound_on(self.cpus)
     }
@@ -100,8 +102,9 @@ impl<'a> Evidence<'a> {
         self.work_bound().min(self.wall_ns / self.longest_chain_ns().max(1.0))
     }
 
-    /// Returns the longest chain of one thread: the work of the busiest thread, or the work and the fixed waits of a carrying thread (see `floor`),
-    /// whichever is longer.
+    /// Returns the least time that a single thread needs under any schedule: the work of the busiest thread, or the work and the fixed waits of a
+    /// thread that does much of the work, whichever is longer. A fixed wait is one that nothing in the account shows how to shorten, such as a timer
+    /// (see `floor`).
     fn longest_chain_ns(&self) -> f64 {
         self.largest_work_ns().max(self.floor.chain_ns)
     }

@@ -65,7 +65,8 @@ impl Facts {
         self.denied.contains(what)
     }
 
-    /// Returns the CPUs on which the program may run: those of the pack, else its own mask if that is narrower, else the inherited one.
+    /// Returns the CPUs on which the program may run: if cox packed it, those on which cox packed it; else those of its own affinity mask, if that is
+    /// narrower than the inherited mask; else those of the inherited mask.
     pub fn program_cpus(&self) -> &[u32] {
         self.packed_cpus.as_ref().or(self.pinned_cpus.as_ref()).unwrap_or(&self.allowed_cpus)
     }

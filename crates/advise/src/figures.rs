@@ -19,14 +19,15 @@ pub enum Figure {
     BlockedBy(Cause),
     /// A figure of CPUs, summed over all CPUs.
     Cpus(Declared<CpuAccount>),
-    /// A figure of the whole report or of the facts.
+    /// A figure of the whole report, or of the facts about the machine and the program's environment.
     Whole(Whole),
 }
 
-/// Declares figures that are not sums: for each its documentation, its name in evidence and how its value is computed.
+/// Declares figures that are not sums: for each its documentation, the name under which a verdict cites it as evidence, and how its value is
+/// computed.
 macro_rules! whole {
     ($( #[doc = $about:literal] $Name:ident = $name:literal, |$evidence:ident| $value:expr; )*) => {
-        /// A figure of the whole report or of the facts.
+        /// A figure of the whole report, or of the facts about the machine and the program's environment.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Whole {
             $( #[doc = $about] $Name, )*
@@ -36,7 +37,7 @@ macro_rules! whole {
             /// All figures of this kind.
             pub const ALL: &[Whole] = &[$( Whole::$Name, )*];
 
-            /// Returns the figure's name in evidence.
+            /// Returns the name under which a verdict cites the figure as evidence.
             pub fn name(self) -> &'static str {
                 match self {
                     $( Whole::$Name => $name, )*
@@ -111,7 +112,7 @@ impl Figure {
         whole.chain(sums).chain(cpu::ALL.into_iter().map(Figure::Cpus)).chain(causes)
     }
 
-    /// Returns the figure's name in evidence.
+    /// Returns the name under which a verdict cites the figure as evidence.
     pub fn name(&self) -> String {
         match self {
             Figure::Sum(figure) => figure.name.to_owned(),

@@ -4,8 +4,8 @@
 //! waits are *fixed*: timers, terminals, sockets and pipes whose other end was not observed, stopped threads, waits whose cause the backend does not
 //! see, and unknown time. Two lower bounds of the wall time follow:
 //!
-//! - **Inactive time.** Call a thread active while it runs, waits for a CPU or waits for such a resource. While no thread is active, every chain of
-//!   threads that wait for one another ends at a fixed wait. The account has only sums, so it does not show how much the active times of threads
+//! - **Inactive time.** Call a thread active while it runs or waits for a CPU, storage, a page or a file lock. While no thread is active, every chain
+//!   of threads that wait for one another ends at a fixed wait. The account has only sums, so it does not show how much the active times of threads
 //!   overlap. Without overlap the inactive time is least: `wall − Σ active`.
 //! - **Sequential time.** A *carrying* thread is one that does much of the work (see `CARRIES`), so that the program cannot finish without it. Its
 //!   work and its fixed waits come one after another, and other threads cannot shorten them.
@@ -16,24 +16,26 @@ use ledger::summary::{self, Sums};
 use ledger::{Account, Process, Thread};
 use wire::Cause;
 
-/// A carrying thread does at least this part of the busiest thread's work. A logger that sleeps most of the time does less, and its waits delay no
-/// other thread.
+/// A thread that does at least this part of the busiest thread's work is a *carrying* thread: the program cannot finish without it. A logger that
+/// sleeps most of the time does less work, and its waits delay no other thread.
 const CARRIES: f64 = 0.5;
 
-/// Causes of blocking that ends as soon as a resource of the machine (such as a disk) has done its part.
+/// Causes of blocking in which the wait ends as soon as a resource of the machine (such as a disk) has done its part.
 const RESOURCES: [Cause; 3] = [Cause::Disk, Cause::PageFault, Cause::FileLock];
 
-/// Causes of blocking that either an observed thread or an unobserved process ends.
+/// Causes of blocking in which either an observed thread or an unobserved process ends the wait.
 const PARTNERS: [Cause; 3] = [Cause::Pipe, Cause::Poll, Cause::Network];
 
 /// Lower bounds of the wall time, in nanoseconds, that no forecast may go below.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Floor {
-    /// Least time in which every thread was in a fixed wait, or waited for a thread in a fixed wait.
+    /// Least time in which no thread could continue, because each was in a fixed wait (one that nothing shows how to shorten, such as a timer) or
+    /// waited for a thread in a fixed wait.
     pub inactive_ns: f64,
-    /// The largest sum, over the carrying threads, of one thread's fixed waits.
+    /// The fixed waits (such as timers) of one thread, summed: the largest sum among the threads that do much of the work (carrying threads).
     pub waits_ns: f64,
-    /// The largest sum, over the carrying threads, of one thread's fixed waits and its work.
+    /// The work and the fixed waits (such as timers) of one thread, summed: the largest sum among the threads that do much of the work (carrying
+    /// threads).
     pub chain_ns: f64,
 }
 
@@ -71,14 +73,14 @@ fn processes(account: &Account) -> impl Iterator<Item = &Process> {
     account.programs.iter().flat_map(|program| &program.processes)
 }
 
-/// Returns a thread's fixed waits, in nanoseconds.
+/// Returns the sum of a thread's fixed waits, in nanoseconds: the waits that nothing in the account shows how to shorten, such as timers.
 fn fixed_ns(thread: &Thread, tids: &BTreeSet<u32>, has_children: bool) -> u64 {
     let by = &thread.blocked_by;
     let by_threads = thread.woken_by.iter().filter(|by| by.tid != thread.tid && tids.contains(&by.tid));
     let ended = by_threads.fold(0u64, |sum, by| sum.saturating_add(by.blocked_ns));
     let futex = by[Cause::Futex];
-    // For blocked time that other threads ended, the account does not have the cause. This time is subtracted from futex waits first, because most
-    // futex waits are ended by threads.
+    // The account shows how much of the blocked time was ended by other threads, but not how much of each cause. Threads end mostly futex waits, so
+    // this time is subtracted from the futex waits first, and only the rest from waits for pipes, poll and sockets.
     let partners = by.of(&PARTNERS).saturating_sub(ended.saturating_sub(futex));
     let children = if has_children { 0 } else { by[Cause::ChildWait] };
     let others =

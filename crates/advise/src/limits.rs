@@ -24,7 +24,7 @@ pub(crate) struct Limits {
     pub ceiling: Confidence,
     /// True if the verdict may forecast speed-up factors.
     pub may_forecast: bool,
-    /// True if a headline may be given at all.
+    /// False if the evidence is not sufficient for a diagnosis; the headline of the verdict then is that there is too little evidence.
     pub may_judge: bool,
 }
 
@@ -62,7 +62,7 @@ fn too_short(evidence: &Evidence, limits: &mut Limits) {
 fn losses(evidence: &Evidence, limits: &mut Limits) {
     let (lost, events) = (&evidence.account.lost, evidence.account.events);
     if lost.trace_events > 0 {
-        // The figures of co-runners come from the trace, so gaps in the trace affect them.
+        // The figures of co-run programs (several programs that one session observes) come from the trace, so gaps in the trace affect them.
         let but = if evidence.account.co_run.is_some() { ", except those of co-run programs" } else { "" };
         let text = format!(
             "The trace has gaps: the buffer had no space for {}. The figures here are complete, because they do not come from the trace{but}.",
@@ -124,7 +124,8 @@ fn contradictions(evidence: &Evidence, limits: &mut Limits) {
     limits.may_forecast &= part <= LOSS_TOO_MUCH;
 }
 
-/// Returns the part of the threads that could not be tracked or are known only as a sum.
+/// Returns the part of the threads that have no account of their own, because they could not be tracked or because only the sum of their times was
+/// kept.
 fn threads_lost(evidence: &Evidence) -> f64 {
     let lost = evidence.account.lost.members.saturating_add(evidence.account.lost.finals) as f64;
     lost / (lost + evidence.sums.threads as f64).max(1.0)

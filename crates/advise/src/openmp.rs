@@ -7,12 +7,12 @@ use crate::numbers::{counted, cpu_list};
 use crate::thresholds::{IMBALANCE_FACTOR, WORTH_FACTOR};
 use crate::verdict::{Kind, NextStep};
 
-/// With one thread per CPU, measured programs reach between this part of the bound and the bound itself. The rest is lost at barriers and to load
-/// imbalance.
+/// With one thread per CPU, measured programs reach a speed-up between this part of the upper bound and the bound itself. The rest is lost at
+/// barriers and to load imbalance.
 const ONE_PER_CPU: f64 = 0.85;
 
-/// With passive waiting, the kernel decides which thread runs, and programs reach between these parts of the bound. The low end is for a number of
-/// threads that is not a multiple of the number of CPUs.
+/// With passive waiting, the kernel decides which thread runs, and programs reach a speed-up between these two parts of the upper bound. The low end
+/// is for a number of threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
 /// Returns whether the program uses OpenMP: its runtime was mapped or was seen spinning. Environment variables prove nothing, because shells and
@@ -24,12 +24,14 @@ pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
 
 /// Returns the step to run as many threads as `cpus`; `None` if the forecast shows no gain.
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
-    // Unequal work stays unequal among fewer threads. A little inequality is already included in the low end of the range.
+    // If the work is unequal, it stays unequal among fewer threads, so less of the bound is reached. `ONE_PER_CPU` already allows for a little
+    // inequality.
     let inequality = evidence.inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = evidence.work_bound_on(cpus);
-    // If the step could lose about as much as it could gain, the work must be balanced first, and this step is not proposed. CPU time that other
-    // programs took is not part of the gain: otherwise a small load of other programs would make this the first step.
+    // With unequal work, fewer threads can lose about as much time as they gain. Then this step is not proposed, because the work must be balanced
+    // first. The CPU time that other programs took is not part of the gain; otherwise, a small load of other programs would make this step the first
+    // one.
     let here = bound.min(evidence.work_bound_on(evidence.cpus_left()));
     if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;

@@ -28,7 +28,8 @@ pub const WORKER_WAKEUPS_PER_S: f64 = 10.0;
 /// replaces another.
 pub const THREADS_PER_CPU: f64 = 1.1;
 
-/// Threads count as a team if on average at least this part of them is alive. In a parallel build with make, threads come and go.
+/// Threads count as a team if on average at least this part of them is alive. In a parallel build with make, a smaller part is alive, because threads
+/// come and go.
 pub const TEAM_ALIVE: f64 = 0.5;
 
 /// Queued threads count as a sign of oversubscription only if the allowed CPUs were busy for at least this part of the time. If the CPUs were less
@@ -62,8 +63,8 @@ pub const IDLE_CPU_SHARE: f64 = 0.50;
 /// The program did not use a CPU if it spent no more than this part of its run time on it.
 pub const UNUSED_CPU_SHARE: f64 = 0.02;
 
-/// If other programs take less than this part of the CPUs' time, they count as a disturbance of the measurement. If they take this part or more, they
-/// count as a loss of their own.
+/// The load of other programs disturbs a measurement and therefore lowers the confidence in its verdict. Exception: the verdict that another program
+/// takes the CPUs keeps its confidence if other programs take at least this part of the CPUs' time.
 pub const CLEAR_LOAD: f64 = 0.25;
 
 /// Parallelism is missing if at least this part of the CPUs' time was idle while no thread of the program wanted a CPU. A smaller part is what a

@@ -164,9 +164,9 @@ impl NextStep {
         }
     }
 
-    /// Returns a step with a forecast; without a number if the gain is too small to promise. If the upper bound of the speed-up is larger than the
-    /// number of CPUs, such a speed-up cannot come from better use of the CPUs alone. The report then says what would have to disappear to reach it:
-    /// `without`.
+    /// Returns a step with a forecast, but without numbers if the gain is too small to promise. `without` says what must disappear to reach the upper
+    /// bound of the speed-up, for example "any waiting for storage". The report shows it only if the bound is larger than the number of CPUs, because
+    /// better use of the CPUs alone cannot give such a speed-up.
     pub(crate) fn expecting(
         evidence: &Evidence,
         action: impl Into<String>,

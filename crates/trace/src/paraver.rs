@@ -130,7 +130,7 @@ fn state(stretch: &Stretch) -> u32 {
 /// several lives. Tasks are processes, ordered by process id. The threads of a task are the lives of its process,
 /// ordered by start time.
 struct Rows {
-    /// Task and thread number of each life, counted from one.
+    /// Task number and thread number in the trace, both counted from one. The key is the number of a life: one thread from its creation to its end.
     place: BTreeMap<u32, (usize, usize)>,
     /// For each task: the process id, and the ids of its threads.
     tasks: Vec<(u32, Vec<u32>)>,

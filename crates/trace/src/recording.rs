@@ -77,9 +77,9 @@ impl ThreadTable {
 /// The recording of a session.
 #[derive(Debug)]
 pub struct Recording {
-    /// Start of the window on CLOCK_MONOTONIC, nanoseconds.
+    /// Start of the observation on CLOCK_MONOTONIC, nanoseconds.
     pub start_ns: u64,
-    /// End of the window on CLOCK_MONOTONIC, nanoseconds.
+    /// End of the observation on CLOCK_MONOTONIC, nanoseconds.
     pub end_ns: u64,
     /// CLOCK_BOOTTIME minus CLOCK_MONOTONIC, nanoseconds: the time for which the machine was suspended.
     pub boot_ns: u64,
@@ -89,7 +89,8 @@ pub struct Recording {
     pub cpus: u32,
     /// Names of the session's threads and processes.
     pub thread_table: ThreadTable,
-    /// Reasons to wait, by sample site. Resolves samples that contain only the number of a site.
+    /// For each place in the code that was sampled: what a thread waits for there; `None` if the thread works there. A sample may contain only the
+    /// number of its place.
     pub waits: Vec<Option<Waiting>>,
     /// The trace events, in order of time.
     pub trace_events: Sorted<TraceEvent>,
@@ -111,7 +112,7 @@ impl Recording {
     /// Errors of `each`, and failures to read the trace events.
     pub fn each<E: From<io::Error>>(&self, mut each: impl FnMut(&TraceEvent) -> Result<(), E>) -> Result<(), E> {
         let end_ns = self.end_ns;
-        // The BPF programs continue briefly after the end of the window.
+        // The BPF programs continue briefly after the end of the observation, so later trace events are skipped here.
         self.trace_events.each(|trace_event| {
             if trace_event.t_ns <= end_ns { each(&trace_event.resolved(&self.waits)) } else { Ok(()) }
         })

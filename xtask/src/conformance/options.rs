@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub list: Option<PathBuf>,
     /// Number of runs of each test that makes tasks, with each backend and number of threads, to find rare faults at the start of a program's first
-    /// region; other tests run once
+    /// parallel region; other tests run once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
     /// Number of tests that run at the same time; default: number of CPUs
@@ -102,7 +102,7 @@ impl Choice {
     /// Checks that the list names only tests of the suite.
     ///
     /// # Errors
-    /// When the list contains unknown names, because a list without any valid name would always pass.
+    /// When the list contains unknown names. They must not be ignored: if all names were unknown, no test would run, and none could fail.
     pub fn check<'a>(&self, tests: impl Iterator<Item = &'a String>) -> Result<()> {
         let tests: BTreeSet<&str> = tests.map(String::as_str).collect();
         let unknown: Vec<_> =

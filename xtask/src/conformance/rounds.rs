@@ -1,4 +1,5 @@
-//! Runs a program many times and reports the outcomes: the innermost process, which cox runs in place of the test.
+//! Runs a test's program many times and reports the outcomes. This is a process of its own, which `cargo xtask conformance` starts directly or under
+//! cox.
 //!
 //! One session of cox serves all numbers of threads and all repetitions of a test. The program's output is kept apart from cox's, and a run that
 //! hangs is killed here, with all its descendants.

@@ -41,9 +41,10 @@ pub struct Built<'a> {
 /// What cox's OpenMP runtime did in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
-    /// Number of processes whose standby threads cox wakes by doorbells.
+    /// Number of processes that asked cox to wake their standby threads: additional threads that run OpenMP tasks on CPUs whose own thread is
+    /// blocked.
     pub processes: u64,
-    /// Number of tasks that standby threads ran.
+    /// Number of OpenMP tasks that ran in standby threads, which cox's runtime adds to the program.
     pub ran: u64,
 }
 

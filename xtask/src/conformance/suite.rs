@@ -50,7 +50,7 @@ pub struct Suite {
     pub set_aside: Vec<(String, String)>,
 }
 
-/// Reads a folder. Every source with a `main` function or with test directives is a test, and every program that has been built.
+/// Reads a folder. The tests are all sources with a `main` function or with test directives, and all programs that are already compiled.
 ///
 /// # Errors
 /// When the folder cannot be read.
@@ -161,7 +161,7 @@ fn calls(text: &str, name: &str) -> bool {
 fn makes_tasks(text: &str, file: &Path) -> bool {
     let has = |text: &str| {
         let mut lines = text.lines().map(str::to_ascii_lowercase);
-        // `#pragma omp task`, `!$omp parallel master taskloop`, `reduction(task, …)`, `_Pragma ("omp task")`
+        // Examples of such lines: `#pragma omp task`, `!$omp parallel master taskloop`, `reduction(task, …)`, `_Pragma ("omp task")`.
         lines.any(|line| (line.contains("omp") || line.contains("reduction")) && line.contains("task"))
     };
     let included = text

@@ -23,8 +23,8 @@ const PACKAGES: &str = "ca-certificates,git,make";
 /// Home folders that get a git clone of this repository, and the owner of each; `None` for root.
 const CLONES: [(&str, Option<&str>); 3] = [("root", None), ("home/stranger", Some(STRANGER)), ("root/tests", None)];
 
-/// Folders of target/ that the next walk reuses: what cargo has built from crates. Everything else must be built in each walk, or a walk would not
-/// notice that README.md's commands no longer build it.
+/// Folders of target/ that the next walk reuses: the crates that cargo has compiled, and its notes about them. Everything else in target/ must be
+/// built in each walk, or a walk would not notice that README.md's commands no longer build it.
 const BUILT_ONCE: [&str; 3] = [".fingerprint", "build", "deps"];
 
 /// Returns the package sources for [`SUITE`], as lines of a sources.list file.
@@ -120,7 +120,7 @@ pub fn remove(places: &Places) -> Result<()> {
     fs::remove_dir_all(&places.root).with_context(|| format!("cannot remove '{}'", places.root.display()))
 }
 
-/// Removes everything from a target/ folder except what cargo has built from crates.
+/// Removes everything from a target/ folder except the crates that cargo has compiled.
 fn thin_out(target: &Path) -> Result<()> {
     for profile in fs::read_dir(target)?.flatten() {
         if !profile.path().join(BUILT_ONCE[0]).is_dir() {

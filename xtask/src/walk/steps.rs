@@ -14,7 +14,7 @@ pub enum Who {
     Root,
     /// A user without privileges.
     Stranger,
-    /// The user without privileges, as root of a user namespace.
+    /// The unprivileged user, mapped to root in a new user namespace, as in a rootless container.
     Container,
 }
 
@@ -135,7 +135,8 @@ impl Step {
         format!("{PRELUDE}\n{}\n", self.script)
     }
 
-    /// Returns the name of the log: the part, the number and the step's name, in characters that need no quoting.
+    /// Returns the file name of the step's log: the name of the part of the walk, the number of the step and its name, in characters that need no
+    /// quoting.
     #[must_use]
     pub fn log(&self, part: Part, number: usize) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };

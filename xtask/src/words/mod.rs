@@ -52,8 +52,9 @@ impl fmt::Display for Hit {
     }
 }
 
-/// Parses the table. Each row has a word, its replacement, kinds and exceptions, separated by tabs. Lists are separated by commas. A word
-/// after `=` is retired as a whole name: `=hot` is found in `hot`, and not in `hot_functions`.
+/// Parses the table. Each row has a word, its replacement, the kinds of names that must not contain the word, and the paths below which the word is
+/// permitted. Tabs separate these columns, commas the entries of a list. A word after `=` is retired as a whole name: `=hot` is found in `hot`, and
+/// not in `hot_functions`.
 ///
 /// # Errors
 /// When a row has another form, or names an unknown kind.

@@ -65,7 +65,7 @@ impl fmt::Display for Kind {
 pub struct Name {
     /// Kind of the named thing: a module, a type, a field, and so on.
     pub kind: Kind,
-    /// The text as in the file.
+    /// The name or the text, as written in the file.
     pub text: String,
     /// Line number.
     pub line: usize,

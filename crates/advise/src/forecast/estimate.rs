@@ -1,6 +1,6 @@
-//! A figure with its error.
+//! An estimate from several measurements: their mean, with its standard error.
 
-/// A figure from several windows.
+/// The mean of a figure over several measurement windows of a run, with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Estimate {
     /// Weighted mean.

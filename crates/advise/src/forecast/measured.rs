@@ -1,4 +1,4 @@
-//! A forecast from measurement windows of one run.
+//! A forecast from one run. The run is divided into measurement windows; in some of them the kernel places the threads, in others cox's packer.
 
 use ledger::summary;
 
@@ -9,7 +9,8 @@ use crate::thresholds::IMBALANCE_FACTOR;
 /// The scheduler that placed the threads in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// The kernel, before its placement had settled. The window's work counts, but its efficiency does not.
+    /// The kernel, which has just begun to place the threads. The work in the window counts as work of the run, but the efficiency of the window is
+    /// ignored, because the kernel's placement has not settled yet.
     Settling,
     /// The kernel.
     Kernel,
@@ -22,7 +23,7 @@ pub enum Placing {
 pub struct Window {
     /// The scheduler that placed the threads.
     pub placing: Placing,
-    /// Length of the window, in nanoseconds.
+    /// Length of this measurement window, in nanoseconds.
     pub length_ns: u64,
     /// CPU time of the program's threads in the window, in nanoseconds.
     pub run_ns: u64,
@@ -45,7 +46,7 @@ pub struct Trial {
     pub threads: u64,
     /// The windows, in order.
     pub windows: Vec<Window>,
-    /// Number of samples of each thread that worked, in windows with more threads than CPUs.
+    /// For each thread, the number of samples in which it worked. Only samples from windows with more runnable threads than CPUs are counted.
     pub worked: Vec<u64>,
     /// True if an OpenMP runtime is mapped.
     pub openmp: bool,
@@ -78,20 +79,21 @@ const MEETING: f64 = 1.03;
 /// Largest loss at barriers with as many threads as CPUs, as a factor, if the work is equal.
 const MEETING_AT_MOST: f64 = 1.12;
 
-/// Shortest run for a forecast. In a shorter run, even the number of threads is unreliable, because threads may have ended in every window.
+/// Shortest run for a forecast. In a shorter run, even the number of threads is unreliable: in each measurement window, some thread may already have
+/// ended.
 const LEAST_NS: u64 = 250_000_000;
 
 /// A passive waiting policy makes a difference if at least this part of the samples is in spin loops of the runtime. With more threads than CPUs,
 /// GCC's runtime tests only 100 times before it sleeps.
 pub(super) const SPINS: f64 = 0.15;
 
-/// Highest efficiency that forecasts assume for passive waiting, because the kernel, and not the packer, decides which thread runs.
+/// Highest efficiency that forecasts assume for passive waiting. It is below 1 because the kernel then decides which thread runs, and not the packer.
 const ASLEEP_LOSES: f64 = 0.95;
 
 /// Computes the forecast for each way to run the program ([`Way`]).
 ///
 /// # Errors
-/// If the program does not have more threads than CPUs, so that there are no ways to compare, or if too little was observed.
+/// If the program has a CPU for each thread, so that there is nothing to pack, or if too little was observed.
 pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
     if trial.windows.iter().map(|window| window.length_ns).sum::<u64>() < LEAST_NS {
         return Err(Refusal::TooShort { oversubscribed_ns: trial.oversubscribed_ns() });
@@ -130,18 +132,19 @@ struct Sums {
     left: f64,
     /// Time in which the program had a CPU for each thread that wanted to run, as in serial parts. Packing does not change this time.
     alone_ns: f64,
-    /// Useful CPU time of the windows with more threads than CPUs.
+    /// Useful CPU time in those measurement windows in which more threads than CPUs wanted to run.
     work_ns: f64,
     /// Relative error of the useful CPU time.
     work_error: f64,
     kernel: Estimate,
     packer: Option<Estimate>,
-    /// Part of the samples in loops of an OpenMP runtime, while the kernel placed the threads.
+    /// Part of the samples that hit loops of an OpenMP runtime, in the windows in which the kernel placed the threads.
     in_runtime: f64,
 }
 
 impl Sums {
-    /// Returns the sums; `None` if the kernel or, if it was tried, the packer placed the threads in fewer than two windows.
+    /// Returns the sums. Returns `None` if there was no work, or if there were too few windows to compute an error: fewer than two in which the
+    /// kernel placed the threads, or a single one in which the packer did.
     fn of(trial: &Trial) -> Option<Sums> {
         let oversubscribed: Vec<&Window> = trial.windows.iter().filter(|window| window.oversubscribed).collect();
         let of = |placing| oversubscribed.iter().copied().filter(move |window| window.placing == placing);
@@ -240,13 +243,13 @@ fn waiting(window: &Window) -> Option<f64> {
     (window.samples > 0).then(|| window.waiting as f64 / window.samples as f64)
 }
 
-/// Returns the part of the samples in these windows that `counted` counts.
+/// Returns a part of the samples in `windows`: the samples that `counted` counts in each window, divided by all samples.
 fn part_of_samples<'w>(windows: impl Iterator<Item = &'w Window>, counted: impl Fn(&Window) -> u64) -> f64 {
     let (part, all) = windows.fold((0, 0), |sum, window| (sum.0 + counted(window), sum.1 + window.samples));
     summary::share(part, all)
 }
 
-/// Returns the useful part of the CPUs' time in these windows.
+/// Returns the useful part of the CPUs' time in `windows`, with its error.
 fn efficiency<'w>(windows: impl Iterator<Item = &'w Window> + Clone, cpus: u64) -> Option<Estimate> {
     let part = part_of_samples(windows.clone(), |window| window.waiting);
     let samples = windows.clone().map(|window| window.samples).sum();

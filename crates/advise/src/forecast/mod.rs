@@ -78,7 +78,8 @@ pub struct Forecast {
     pub threads: u64,
     /// Number of CPUs that the program would have.
     pub cpus: u64,
-    /// Lower bound of the time, in nanoseconds: all useful work on all these CPUs.
+    /// Lower bound of the time, in nanoseconds: the time for all useful work if it keeps all CPUs busy. In a measured forecast, parts of the run with
+    /// a CPU for each thread keep their measured length.
     pub bound_ns: u64,
     /// The ways to run the program, fastest first.
     pub choices: Vec<Choice>,
@@ -126,7 +127,8 @@ impl Forecast {
 }
 
 impl Choice {
-    /// Builds the forecast for one way from `low`, `likely` and `high` in ns; none of them goes below the bound.
+    /// Builds the forecast for one way to run the program. `low`, `likely` and `high` are its times in ns; a time below the lower bound `bound_ns` is
+    /// raised to this bound.
     fn new(way: Way, threads: u64, bound_ns: f64, [low, likely, high]: [f64; 3], basis: Basis) -> Choice {
         let likely = likely.max(bound_ns);
         let (low, high) = (low.clamp(bound_ns, likely), high.max(likely));

@@ -38,7 +38,8 @@ pub struct Sketch {
     pub inequality: f64,
     /// How threads wait.
     pub waits: Waits,
-    /// Work of a thread between two barriers (the length of a phase), nanoseconds: all values that the account allows.
+    /// Length of a phase (a thread's work between two barriers), in nanoseconds. If the account does not show the length, this lists all lengths that
+    /// are possible.
     pub phases_ns: Vec<u64>,
     /// True if an OpenMP runtime was mapped.
     pub openmp: bool,
@@ -48,22 +49,24 @@ pub struct Sketch {
     pub accepts: bool,
 }
 
-/// Results of the simulator for one possible length of phases. Each is a time divided by the ideal time on the CPUs that the forecast is for.
+/// Results of the simulator for one possible length of phases. Each is a simulated time divided by the ideal time, which no schedule on the same CPUs
+/// can beat.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// Relative time of the program if taskset restricts it.
+    /// Simulated time ÷ ideal time if taskset restricts the program to the CPUs that the forecast is for.
     pub taskset: f64,
-    /// Relative time of the program if cox packs it.
+    /// Simulated time ÷ ideal time if cox packs the program.
     pub packed: f64,
-    /// Relative time of the program with as many threads as CPUs.
+    /// Simulated time ÷ ideal time if the program has only as many threads as CPUs.
     pub fewer_threads: f64,
-    /// Relative time of the program with passive waiting.
+    /// Simulated time ÷ ideal time if waiting threads sleep immediately (passive waiting).
     pub passive: f64,
-    /// Relative time of the program in a run like the one in the account: scheduled by the kernel, on the same CPUs.
+    /// Simulated time ÷ ideal time if the kernel schedules the program on as many CPUs as the run in the account had.
     pub as_it_ran: f64,
 }
 
-/// Possible lengths of phases of spinning threads: from so short that the kernel's tick dominates, to so long that waiting hardly matters.
+/// Possible lengths of phases (the work between two barriers) of threads that wait by spinning. In the shortest phases, the loss depends mostly on
+/// the kernel's tick; in the longest ones, waiting hardly matters.
 pub const POSSIBLE_NS: [u64; 11] =
     [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 
@@ -89,10 +92,10 @@ const MODEL: f64 = 0.15;
 const AGAIN: f64 = 0.05;
 
 impl Sketch {
-    /// Computes the sketch of a program from its account.
+    /// Computes what the model needs to know about a program from the account of a run.
     ///
     /// # Errors
-    /// If the program does not have more threads than CPUs, so that there are no ways to compare, or if the account lacks the information.
+    /// If the program has a CPU for each thread, so that there is nothing to pack, or if the account lacks the information.
     pub fn of(evidence: &Evidence<'_>, cpus: u64) -> Result<Sketch, Refusal> {
         let workers = &evidence.workers;
         let threads = workers.len() as u64;
@@ -158,14 +161,16 @@ impl Sketch {
         self.work_ns as f64 / self.cpus as f64
     }
 
-    /// Returns the slowdown of the run: elapsed time relative to its ideal.
+    /// Returns the slowdown of the run: its elapsed time ÷ its ideal time, which is the useful work divided by the number of CPUs that the threads
+    /// could use at once.
     fn slowdown(&self) -> f64 {
         let at_once = self.had_cpus.min(self.threads) as f64;
         self.elapsed_ns as f64 * at_once / (self.work_ns as f64).max(1.0)
     }
 
-    /// Returns the simulations whose slowdown is about the slowdown of the run. If there are none, returns the nearest one. If the run had a CPU for
-    /// each thread, returns all simulations: without a loss, the run does not show the length of phases.
+    /// Returns the simulations that fit the run: their simulated slowdown is about as large as the slowdown of the run. If there are none, returns
+    /// the nearest one. If the run had a CPU for each thread, returns all simulations: the run then had no slowdown that depends on the length of
+    /// phases.
     fn likely<'s>(&self, simulated: &'s [Simulated]) -> Vec<&'s Simulated> {
         if self.threads <= self.had_cpus {
             return simulated.iter().collect();
@@ -179,7 +184,7 @@ impl Sketch {
     }
 }
 
-/// Computes the forecast; `simulated` has one entry for each of the sketch's phase lengths.
+/// Computes the forecast from the results of the simulator: `simulated` has one entry for each length in `sketch.phases_ns`.
 #[must_use]
 pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     let bound_ns = sketch.bound_ns();

@@ -2,8 +2,9 @@
 //!
 //! For the ranges see `expected`. The thread bound prevents a false finding for a thread that does I/O while others keep the CPUs busy. Waits for
 //! sockets, terminals, timers and unknown causes have no range, because nothing in the account shows how much of them can be removed (see `floor`).
-//! If a wait is overlapped with other work, the hidden part of the wait is at most as long as that work. The work bound includes this limit already,
-//! since the same CPUs have to do the other work.
+//!
+//! A program can also do other work during a wait. At most as much of the wait is then hidden as the other work takes. The forecast needs no extra
+//! limit for that: the same CPUs do the other work, and the work bound already contains it.
 
 use ledger::account::thread;
 use ledger::summary;
@@ -24,7 +25,7 @@ use crate::verdict::{Confidence, Kind, NextStep, Sentence};
 /// The step to run other tasks during a wait.
 const OVERLAP: &str = "cox run --overlap -- …";
 
-/// Overlapping a wait with work can at best hide the smaller of the two: a factor of two.
+/// If other work is done during a wait, the shorter of the two is hidden at best, so the speed-up is at most a factor of two.
 const OVERLAP_BOUND: f64 = 2.0;
 
 /// Detects waiting for storage. Running other tasks during the wait is a step if this version of cox supports it.
@@ -132,11 +133,12 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
     intended(evidence, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
 }
 
-/// Returns a finding of intended waiting, which saves no time: its `back_ns` only ranks it among such findings.
+/// Returns a finding of intended waiting. A change of scheduling cannot save this time, so `back_ns` is not a saving here: it only ranks such
+/// findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // A wait for a child process is explained by the child's own account. For any other kind of waiting, such waits are therefore subtracted from the
-    // threads' lifetimes before the share is computed.
+    // Waits for child processes are explained by the children's own accounts. So the share is computed from the threads' lifetimes without these
+    // waits, except in the rule that detects these waits.
     let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
     let of_workers = workers.blocked_by.of(causes);

@@ -85,7 +85,8 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     say(evidence, text, &figures)
 }
 
-/// Returns the names of the fixed waits, largest first, for a sentence.
+/// Returns, for a sentence, what the program waited for in its fixed waits (waits that nothing in the account shows how to shorten). The longest
+/// waits come first.
 fn fixed_waits(evidence: &Evidence) -> String {
     let sums = &evidence.sums;
     let mut waits = [

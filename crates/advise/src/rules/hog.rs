@@ -43,8 +43,8 @@ pub(crate) fn cpu_hog(evidence: &Evidence) -> Option<Finding> {
 }
 
 fn seen(evidence: &Evidence) -> Option<Finding> {
-    // Both kinds of waiting count: for a CPU that another program held; and for a CPU that a tracked thread held, because other programs held the
-    // CPUs that it would have used otherwise.
+    // Two kinds of waiting count: a thread waited for a CPU that another program held; or it waited for a CPU that a tracked thread held, and would
+    // have had a CPU of its own if other programs had not held CPUs.
     let blame = &evidence.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
     let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));
@@ -54,8 +54,8 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
     let waited = (waited - packers_ns as f64).max(0.0);
     let expected = evidence.without_delay(waited);
-    // Every machine has a little load from the system. If the load is so small, the middle of the forecast's range must show a gain, not only its
-    // high end.
+    // Processes of the system cause a little load on every machine. If the load of other programs is no larger, the rule reports it only if the
+    // middle of the forecast's range shows a gain. With a larger load, a gain at the high end of the range is enough.
     let little = evidence.cpus_of_others() < WORTH_SHARE * evidence.cpus;
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;

@@ -21,7 +21,7 @@ use crate::openmp;
 use crate::thresholds::{IMBALANCE_FACTOR, IMBALANCE_SHARE, WORKER_WORK, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The part of the saving that even a simple remedy reaches.
+/// Even a simple remedy, such as a dynamic loop schedule, saves at least this part of the largest possible saving.
 const SURE: f64 = 0.5;
 
 /// Detects that threads wait for a thread with more work.

@@ -19,11 +19,11 @@ use crate::limits::{Limits, limits};
 use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep, Sentence, Verdict};
 
-/// Most sentences of a verdict, so that it is quickly read.
+/// Maximum number of sentences in a verdict, so that it is quickly read.
 const MOST_SENTENCES: usize = 6;
-/// Fewest sentences of a verdict; fewer would leave a headline without evidence.
+/// Minimum number of sentences in a verdict; fewer would leave a headline without evidence.
 const FEWEST_SENTENCES: usize = 3;
-/// Most sentences about limits. They come first, but must leave room for the findings.
+/// Maximum number of sentences about the limits of the evidence, such as lost events. They come first, but must leave room for the findings.
 const MOST_LIMITS: usize = 4;
 
 /// A rule: returns the situation's finding if the situation is present.

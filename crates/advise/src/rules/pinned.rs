@@ -6,8 +6,8 @@
 //!
 //! The rule does not apply to a packed program: cox sets its masks, on CPUs that its user chose.
 //!
-//! Bound: the work bound on the used and the free CPUs together, but at most their number divided by the number of used CPUs. Of each CPU, only the
-//! part counts that other programs left.
+//! Bound: the work bound on the used and the free CPUs together, but at most their number divided by the number of used CPUs. A CPU of which other
+//! programs used a part counts only as the part that they left.
 
 use ledger::account::{cpu, thread};
 
@@ -23,8 +23,8 @@ use crate::numbers::{counted, cpu_list};
 use crate::openmp;
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// With more CPUs a program reaches at least this part of the bound. The rest is lost to memory bandwidth and to load imbalance, which more CPUs
-/// expose.
+/// With more CPUs, a program reaches at least this part of the upper bound of the speed-up. The rest is lost to memory bandwidth and to load
+/// imbalance, which matter more with more CPUs.
 const REACHED: f64 = 0.6;
 
 /// A second hardware thread of a core adds about this much of a CPU.

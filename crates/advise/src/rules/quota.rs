@@ -1,10 +1,10 @@
 //! Throttled by a control group's quota: threads wait for a CPU although CPUs are idle.
 //!
-//! A quota of q CPUs lets a control group use q × period of CPU time in each period; then the kernel stops the whole group until the next period.
-//! The kernel counts how long the group was stopped (`cpu.stat`). In the account, this time shows as waiting on CPUs that run no thread.
+//! A quota of q CPUs lets a control group use q × period of CPU time in each period; then the kernel stops the whole group until the next period. The
+//! kernel counts how long the group was stopped (`cpu.stat`). In the account, this time shows as waiting on CPUs that run no thread.
 //!
-//! Bound: the smallest of three: `CPUs that the worker threads could use / q`; the thread bound (see `expected`); the speed-up if no thread waited
-//! because of the quota.
+//! The upper bound of the speed-up is the smallest of three: `CPUs that the worker threads could use / q`; the largest speed-up if no work moves
+//! between threads (the thread bound, see `expected`); the speed-up if no thread waited because of the quota.
 
 use ledger::account::thread;
 
@@ -25,7 +25,8 @@ use crate::verdict::{Confidence, Kind, NextStep};
 pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     let facts = evidence.facts;
     let waiting = evidence.sums.waiting_for_cpu_ns();
-    // The kernel counts the time that a CPU was throttled. Each throttled CPU may hold up several threads, so this is a lower limit.
+    // `throttled_ns` is the time for which the kernel throttled CPUs. Each throttled CPU may hold up several threads, so the threads waited at least
+    // that long.
     let on_idle = evidence.behind.idle_ns;
     let stopped = on_idle.max(facts.throttled_ns.min(waiting)).min(waiting);
     let counts = (facts.throttled_ns as f64) >= THROTTLED_SHARE * evidence.wall_ns && facts.nr_throttled > 0;

@@ -16,7 +16,8 @@ use crate::verdict::{Confidence, Kind, NextStep};
 pub(crate) fn hypervisor(evidence: &Evidence) -> Option<Finding> {
     let (steal, run) = (evidence.sums.steal_ns.min(evidence.sums.run_ns), evidence.sums.run_ns);
     let part = steal as f64 / run.max(1) as f64;
-    // Stolen time is part of work, and work bounds other gains. Here the stolen time itself is removed, so it does not count towards the bound.
+    // The account counts stolen time as work, and the work limits the speed-up in other rules. This rule forecasts a run without steal, so its bound
+    // is computed from the work without the stolen time.
     let bound = evidence.thread_bound_without_steal();
     let expected = Expected::of_delay(evidence.wall_ns, steal as f64, evidence.workers.len() as f64, bound);
     if part < STEAL_SHARE || !expected.is_worth_trying() {

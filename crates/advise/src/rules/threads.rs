@@ -26,7 +26,7 @@ use crate::openmp;
 use crate::thresholds::{QUEUE_UTILISATION, TEAM_ALIVE, THREADS_PER_CPU, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// Detects more threads than CPUs that wait for one another.
+/// Detects that there are more threads than CPUs, and that these threads wait for one another.
 pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
     let workers = &evidence.worker_sums;
     let queued = queued_ns(evidence);

@@ -62,18 +62,18 @@ struct Window<'w> {
     name: &'w str,
     /// Paraver's semantic function for a thread's records.
     thread: &'w str,
-    /// The states that count, for semantic functions that take states.
+    /// The list of states that the semantic function takes as its argument; empty if it takes none.
     states: &'w [u32],
     /// The range of values to show; other values are not shown.
     range: Option<(u32, u32)>,
-    /// The only event type that counts. Flags mark its events.
+    /// If given, the timeline uses events of this type only, and marks them by flags.
     event: Option<u32>,
     /// Whether the values are amounts, shown as a gradient. Otherwise they are codes, each shown in a colour of its
     /// own.
     gradient: bool,
 }
 
-/// A table with one row per thread of the window.
+/// A table that is computed from a timeline, with one row per thread.
 struct Histogram<'h> {
     name: &'h str,
     statistic: &'h str,

@@ -53,7 +53,7 @@ pub struct TrackEventDefaults {
     pub track_uuid: Option<u64>,
 }
 
-/// A part of a recording, defined by cox.
+/// A part of a recording. cox defines this message; Perfetto does not know it.
 #[derive(Clone, PartialEq, Message)]
 pub struct Part {
     /// Everything but the trace events, as JSON compressed with zstd. Only in the first part.

@@ -37,7 +37,8 @@ struct Series {
     waiting: Option<Waiting>,
 }
 
-/// The series of samples that do not yet belong to a reported interval of their thread, by thread id.
+/// Samples, by thread id, that lie in an interval of running that has not been reported yet. Consecutive samples of a thread that tell the same are
+/// kept as one series.
 #[derive(Default)]
 pub struct Spins {
     series: HashMap<u32, VecDeque<Series>>,
@@ -73,7 +74,7 @@ impl Spins {
                 spins.push(Spin { first_ns, last_ns, waiting });
             }
             if first.last_ns > until_ns {
-                // The series of spin samples continues in a later interval: its rest begins after this one.
+                // The series continues after the end of this interval. Keep only the rest of the series, for a later interval.
                 first.first_ns = until_ns + 1;
                 break;
             }

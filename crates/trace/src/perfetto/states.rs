@@ -62,7 +62,7 @@ struct Life {
     sequence: u32,
     /// Time of the last packet, nanoseconds.
     told_ns: u64,
-    /// Bit set of the names that the sequence has defined.
+    /// Bit set of the slice names that this thread's packet sequence has defined so far.
     known: u64,
 }
 
@@ -165,7 +165,7 @@ impl Life {
     }
 }
 
-/// Returns the packet of an event on the track of a sequence.
+/// Returns the packet of an event on a thread's track. Each thread has a packet sequence of its own, so `sequence` determines the track.
 fn event(since_ns: u64, sequence: u32, r#type: i32, name_iid: Option<u64>) -> TracePacket {
     TracePacket {
         timestamp: Some(since_ns),
@@ -212,7 +212,7 @@ fn slice(doing: Doing) -> u64 {
     }
 }
 
-/// Returns the name with this number.
+/// Returns the slice name with this number; an empty text if no name has it.
 fn text(iid: u64) -> String {
     let plain = [RUNNING, WOKEN, PREEMPTED, YIELDED, UNKNOWN].into_iter().find(|(number, _)| *number == iid);
     let blocked = || Cause::ALL.into_iter().find(|cause| BLOCKED + *cause as u64 == iid);
