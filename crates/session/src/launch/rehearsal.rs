@@ -151,13 +151,14 @@ fn known(end: End, status: OwnedFd, prepared: &Prepared) -> Result<Rehearsed> {
         (End::Untraced, _) | (End::Exited, Ok(UNTRACED)) => unknown(untraced),
         // A security module may refuse an exec that changes the security domain only because the process is traced. So
         // this error does not show whether the program can be executed without tracing.
-        (End::Exited, Ok(libc::EPERM)) => unknown("may not be executed while cox traces it"),
+        (End::Exited, Ok(libc::EPERM)) => unknown("is not permitted to run while cox traces it"),
         (End::Exited, Ok(errno)) => Err(why_not(&prepared.program, errno).into()),
         (End::Exited, Err(_)) => unknown("ended before its exec without reporting an error"),
         (End::Killed(signal), _) if FROM_OUTSIDE.contains(&signal) => unknown("was killed from outside"),
         (End::Killed(signal), _) => {
-            let why =
-                format!("the kernel ended its exec by signal {signal} (is the file complete? are limits too low?)");
+            let why = format!(
+                "the kernel ended its exec by signal {signal} (is the file complete? are the resource limits too low?)"
+            );
             Err(LaunchError { program: name.to_string(), why, exit_code: CANNOT_EXECUTE }.into())
         }
     }
