@@ -40,7 +40,7 @@ struct Region<'a> {
     work: Work,
     data: *mut c_void,
     library: &'static Library,
-    /// Number of the phase that begins with the region.
+    /// Number of the phase that begins with the region. (A phase begins with a region, and after each barrier within it.)
     phases: u64,
     /// Slot of the thread that began the region.
     first: Option<&'static Slot>,
@@ -77,7 +77,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let Some(slot) = slot else { return };
     memory::arrive(slot);
     if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
-        // All threads have returned now. The region's memory is valid until this thread has reached the barrier.
+        // All threads have returned now. The region's memory is valid until this thread, too, has reached libgomp's barrier at the region's end.
         region.first.into_iter().for_each(memory::let_go);
     }
 }

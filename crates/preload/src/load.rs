@@ -33,7 +33,7 @@ fn leave_children_alone() {
     // SAFETY: the arguments are C strings; the process has one thread.
     let list: *mut c_char = unsafe { libc::getenv(c"LD_PRELOAD".as_ptr()) };
     if !list.is_null() {
-        // SAFETY: a C string of the environment, which the process may change. It only becomes shorter.
+        // SAFETY: `list` is a C string in the environment. The process may change it in place, because it only makes it shorter.
         let length = unsafe { libc::strlen(list) };
         // SAFETY: the string has that many bytes, and no other code accesses it at load.
         let bytes = unsafe { std::slice::from_raw_parts_mut(list.cast::<u8>(), length + 1) };

@@ -31,7 +31,7 @@ static LOCKS: Place = Place(UnsafeCell::new(None));
 
 /// Registers the functions to call before and after fork(2). Called before this library has created any standby thread.
 pub fn begin() {
-    // SAFETY: the functions stay loaded, because this library does.
+    // SAFETY: the functions are a part of this library, which stays loaded.
     unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
 }
 

@@ -31,7 +31,8 @@ static FIRST_DEVICE: AtomicI32 = AtomicI32::new(0);
 /// Sets up the access to libgomp; called before the program runs.
 pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     icv::begin(Runtime { read, write });
-    // A list has a number for each nesting level, so libgomp itself changes the variable at each level.
+    // If OMP_NUM_THREADS is a list, it has a number for each nesting level, and libgomp itself sets the variable at each level. For `icv`, this
+    // is the same as if the program set it.
     if variable(c"OMP_NUM_THREADS").is_some_and(|value| value.contains(&b',')) {
         icv::will_be_set();
     }
@@ -119,6 +120,6 @@ fn write(runtime: *mut c_void, values: &Values) {
     // SAFETY: null, or the function of this name, which has this type.
     let allocator: Option<unsafe extern "C" fn(usize)> =
         unsafe { transmute(library.get(Call::omp_set_default_allocator)) };
-    // SAFETY: the value was the default allocator before.
+    // SAFETY: the value was read from libgomp, as the default allocator at that time.
     allocator.into_iter().for_each(|set| unsafe { set(values.allocator) });
 }

@@ -121,8 +121,8 @@ pub extern "C" fn in_parallel() -> c_int {
     (active_level() > 0).into()
 }
 
-/// Returns the number of enclosing regions with more than one thread. If libgomp's function is `omp_in_parallel`, the result only tells whether there
-/// is one.
+/// Returns the number of enclosing regions with more than one thread. If the program has called `omp_in_parallel`, libgomp answers only whether
+/// there is such a region. The result is then 0 if there is none, and above 0 otherwise.
 pub extern "C" fn active_level() -> c_int {
     worker_anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_helper() { 0 } else { ask_libgomp() })
 }

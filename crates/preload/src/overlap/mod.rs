@@ -202,7 +202,7 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
         return;
     };
     team.has_members(size as u32);
-    // SAFETY: a leaked team; libgomp gives each thread of a region a different number.
+    // SAFETY: teams are never freed; libgomp gives each thread of a region a different number.
     let before = unsafe { worker.enter(team, library.number(Call::omp_get_thread_num) as u32) };
     // SAFETY: `around` stays valid until the region is over.
     unsafe { worker.is_within(around) };

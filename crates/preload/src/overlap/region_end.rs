@@ -41,7 +41,7 @@ pub fn members_sleep_soon() -> bool {
 /// Returns the entry of a region's function, and the value that the entry has if the function has run and never had tasks.
 fn place(work: Work) -> (&'static AtomicUsize, usize) {
     let address = work as usize;
-    // Compilers align functions to 16 bytes.
+    // The lowest four bits do not help to distinguish functions, because compilers align functions to 16 bytes.
     (&FUNCTIONS[(address >> 4) % PLACES], address << 1)
 }
 

@@ -200,7 +200,7 @@ fn lost() {
 struct Helped<'s> {
     /// Number of the doorbell at which the standby was woken.
     bell: u32,
-    /// The kernel's counter of the standby's blocks, and its value before the present task.
+    /// The kernel's count of how often the standby has blocked; `before` is its value before the present task.
     blocks: Option<&'static AtomicU32>,
     before: u32,
     /// How the standby adapts its scheduling to what its tasks wait for; `None` if it does not adapt.
@@ -252,7 +252,7 @@ impl Helped<'_> {
 /// start: changing it each time the standby is woken would cost two system calls. So sleeping standbys receive signals, too, as libgomp's sleeping
 /// threads do.
 fn take_signals() {
-    // SAFETY: the mask was read before; the previous mask is not needed.
+    // SAFETY: `begin` has initialised the mask; the thread's previous mask is not needed.
     MASK.get().into_iter().for_each(|mask| unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut());
     });

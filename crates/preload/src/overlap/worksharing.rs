@@ -7,7 +7,7 @@
 //! omits its own barrier.
 //!
 //! In a cancelled region, libgomp would let each thread leave the construct without waiting for the others, although tasks, or threads that reach the
-//! construct later, still use the copies or blocks. Our threads meet as usual, at the region's last barrier.
+//! construct later, still use the copies or blocks. Our threads wait for each other nevertheless, at the region's last barrier.
 
 use std::ffi::{c_long, c_uint, c_ulonglong, c_void};
 use std::mem::transmute;
