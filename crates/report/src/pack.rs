@@ -259,7 +259,7 @@ impl PackReport {
     fn kind(&self) -> String {
         let waits = match self.spinning {
             Some(part) if part > 0.02 => "threads wait in loops",
-            _ => "threads wait asleep or not at all",
+            _ => "threads do not wait in loops",
         };
         if self.period_ns == 0 {
             return format!("{waits}; the kernel places them");
