@@ -75,7 +75,8 @@ struct Setting {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Run {
     wall_s: f64,
-    /// Work, as a share of thread time; the next two fields are shares of thread time, too.
+    /// Time in which threads worked (ran and did not spin), as a share of thread time. `waited_for_threads` and `waited_for_cpu` are shares of
+    /// thread time, too.
     work: f64,
     waited_for_threads: f64,
     waited_for_cpu: f64,

@@ -78,7 +78,7 @@ enum Verb {
 
 #[derive(Debug, Subcommand)]
 enum Guard {
-    /// Wait for the end of standard input, then undo the changes in the journal
+    /// Wait for the end of standard input, then undo the changes that the file JOURNAL lists
     Guard { journal: PathBuf },
 }
 

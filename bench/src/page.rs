@@ -103,7 +103,7 @@ pub fn page(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 /// A file with an HTML page to which the probe (the script that reports the opening time) was added.
 struct Kept {
     file: PathBuf,
-    /// Size without the probe.
+    /// Size of the page without the added script, in bytes.
     bytes: u64,
 }
 
@@ -115,7 +115,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Runs `threads` threads that wait for each other at barriers, and keeps cox's page of the run.
+    /// Runs `threads` threads that wait for each other at barriers under `cox run --html`, and keeps the HTML page of this run.
     fn record(&self, name: &str, threads: u32, seconds: u32) -> Result<Kept> {
         self.interrupt.check()?;
         eprintln!("cox-bench: page: {threads} threads for {seconds} s");

@@ -59,7 +59,7 @@ pub enum Shown {
     Ms,
 }
 
-/// One figure for all treatments.
+/// One measured quantity, such as the wall time, for all treatments.
 #[derive(Debug, Serialize)]
 pub struct Figure {
     /// Name of the figure.
@@ -131,7 +131,7 @@ impl Figure {
         Figure { name, shown, rows, rounds }
     }
 
-    /// Makes a figure with one row for each part and its values. Parts have no plain measurement to compare with.
+    /// Makes a figure with one row for each of `parts` (a name and its values). These values are not compared with plain measurements.
     pub fn parts(name: &'static str, shown: Shown, parts: Vec<(&'static str, Vec<f64>)>) -> Figure {
         let row = |(with, values): (&'static str, Vec<f64>)| Row {
             with,

@@ -26,7 +26,7 @@ pub fn stopwatch(file: &Path, program: &[OsString]) -> Result<u8> {
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))
 }
 
-/// Reads the cost from FILE and removes the file, so that no later run can read the old value.
+/// Reads the wall and CPU time that the stopwatch wrote to FILE, and removes the file, so that no later run can read the old values.
 ///
 /// # Errors
 /// When the file cannot be read, removed or parsed.

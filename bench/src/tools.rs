@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 /// The programs of one experiment.
 #[derive(Debug)]
 pub struct Tools {
-    /// This program, cox-bench, which is also the stopwatch.
+    /// This program, cox-bench. With the command `stopwatch`, it also measures the time of other programs.
     pub own: PathBuf,
     /// The folder of the workloads.
     workloads: PathBuf,

@@ -19,7 +19,7 @@ pub const TRACE: &str = "cox --trace";
 /// Options for the number and length of measurements, and the options that all experiments share.
 #[derive(Debug, clap::Args)]
 pub struct Effort {
-    /// Rounds per case; each round measures every treatment once (default: 60 with slices, 11 with whole runs)
+    /// Rounds per case; each round measures every treatment once (default: 5 to 60, depending on the case)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub runs: Option<u16>,
     /// Six short rounds: only a check that everything works; the figures are not reliable

@@ -1,7 +1,7 @@
 //! Holds parts of cox's BPF programs in the kernel from a separate process while a measurement runs, so that two builds can be compared in one run.
 //!
-//! The process loads the parts, enrols its targets, prints `ready NS` with the loading time, and detaches when its standard input ends. Its exit code
-//! is 0 if each part has observed all targets.
+//! The process loads the parts, registers the processes to observe, prints `ready NS` with the loading time, and detaches when its standard input
+//! ends. Its exit code is 0 if each part has observed all of these processes.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -38,11 +38,11 @@ pub struct Options {
 /// A part of cox's BPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
-    /// The observer, as `cox run` uses it
+    /// The BPF programs of the observer, as `cox run` uses them
     Observe,
-    /// The part for `cox run --overlap`
+    /// The BPF programs for `cox run --overlap`
     Overlap,
-    /// The part for `cox run --pack-cpus`
+    /// The BPF programs for `cox run --pack-cpus`
     Pack,
 }
 
@@ -55,7 +55,7 @@ struct Counted {
 /// Loads the chosen parts of cox's BPF programs, and keeps them loaded until standard input ends.
 ///
 /// # Errors
-/// When a part cannot be loaded, or has not observed a target.
+/// When a part cannot be loaded, or has not observed one of the given processes.
 pub fn hold(options: &Options) -> Result<u8> {
     let wants = |part| options.parts.contains(&part);
     let topology = Topology::read(&Root::live())?;
@@ -128,7 +128,7 @@ fn count(given: Given, pid: u32) -> Result<Counted> {
     Ok(Counted { pages, _given: given })
 }
 
-/// Waits for one tick. Returns whether standard input has ended.
+/// Waits until standard input can be read, but at most [`TICK`]. Returns whether standard input has ended.
 fn has_ended() -> Result<bool> {
     let stdin = std::io::stdin();
     let mut fds = [PollFd::new(&stdin, PollFlags::IN)];

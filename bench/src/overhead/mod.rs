@@ -56,9 +56,9 @@ pub struct Options {
 /// The cases of `overhead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum CaseName {
-    /// Two processes on one CPU that do nothing but switch: the worst case, measured in slices
+    /// Two processes on one CPU that do nothing but switch: the worst case, measured in short sections of one run
     Pingpong,
-    /// The same two processes: the cost of observing in addition to overlap or packing, and how long loading takes
+    /// The same two processes: the cost of observing in addition to overlap or packing, and the time to load the BPF programs
     Together,
     /// Threads that wait for each other at a futex barrier every 100 us
     Barriers,
@@ -68,7 +68,7 @@ enum CaseName {
     Mandelbrot,
     /// A parallel make of a generated C project: many short processes
     Make,
-    /// The fixed cost of a session, by part, compared with perf record
+    /// The fixed cost of cox run and cox pack, divided into parts, and compared with perf record
     Start,
 }
 

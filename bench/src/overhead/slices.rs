@@ -31,7 +31,7 @@ pub enum Treatment {
     Perf,
     /// A minimal BPF observer, whose programs only count their calls and optionally read the clock.
     Floor {
-        /// True if the programs read the clock.
+        /// True if the BPF programs read the clock.
         reads_clock: bool,
     },
 }
@@ -150,7 +150,7 @@ impl Observation {
         let sampled = !self.intake.samples.is_empty();
         let expected = match self.part {
             Part::Whole => seen && sampled,
-            // A round trip has two switches, and most switches have a wake-up event.
+            // A round trip has two switches, and most switches have a wake-up event: expect at least three trace events per round trip.
             Part::Trace => {
                 let mut kept = 0;
                 if let Some(sorter) = self.kept.take() {
@@ -173,7 +173,7 @@ impl Observation {
 }
 
 impl Active {
-    /// Waits for `length`, with the ticks of a session of cox.
+    /// Waits for `length`. If cox's observer is active, this function empties the observer's buffers every [`TICK`] meanwhile, as `cox run` does.
     pub fn hold(&mut self, length: Duration) -> Result<()> {
         let end_ns = arch::monotonic_ns() + length.as_nanos() as u64;
         loop {

@@ -26,7 +26,7 @@ struct Subject {
     /// Heading of the figure that divides the time of the first command in `ours` into parts.
     by_part: &'static str,
     program: &'static [&'static str],
-    /// Ways to start the program with cox. The limit applies to the first one.
+    /// Ways to start the program with cox. `limit` applies only to the first one.
     ours: &'static [Way],
     /// Largest permitted added time, as a multiple of the time that the cheapest perf command adds.
     limit: f64,
@@ -86,7 +86,7 @@ fn add(bench: &Bench<'_>, subject: &Subject, rounds: usize, case: &mut Case) -> 
     Ok(())
 }
 
-/// Compares two added times: of the first cox command in `subject.ours`, and of the cheapest perf command.
+/// Compares the time that the first cox command in `subject.ours` adds to the plain program with the time that the cheapest perf command adds.
 fn beside_perf(wall: &Figure, subject: &Subject) -> Verdict {
     let ours = subject.ours[0].name;
     let criterion = format!(

@@ -21,14 +21,17 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 30;
 
-/// Observing adds time to a run with overlap or packing. Limit for this added time: added time in this build ÷ added time in the other build.
+/// Limit for the time that observing adds to a round trip while overlap or packing is active: added time with this build ÷ added time with the build
+/// that `--beside` names.
 const SHARE_LIMIT: f64 = 0.75;
-/// Limit for the time to load the BPF programs: time in this build ÷ time in the other build.
+/// Limit for the time to load the BPF programs: time with this build ÷ time with the build that `--beside` names.
 const LOAD_LIMIT: f64 = 1.2;
-/// Limit for the time that observing alone adds: added time in this build ÷ added time in the other build.
+/// Limit for the time that observing adds to a round trip without overlap and packing: added time with this build ÷ added time with the build that
+/// `--beside` names.
 const ALONE_LIMIT: f64 = 1.0;
 
-/// Parts of cox's BPF programs that are loaded at the same time, and the names of their two table columns: for this build, and for the other build.
+/// Parts of cox's BPF programs that are loaded at the same time, and the names of their two table rows: one for this build, one for the build that
+/// `--beside` names.
 struct LoadedParts {
     parts: &'static str,
     names: [&'static str; 2],
@@ -99,7 +102,8 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     })
 }
 
-/// Returns, for each round, by how much observing lengthens a round trip in addition to overlap or packing (one pair of [`PAIRS`]).
+/// Returns, for each round, the time that one pair of [`PAIRS`] adds to a round trip: with overlap (or packing) alone in `before` and `after`, and
+/// with overlap (or packing) and the observer in `treated`. The difference is what observing adds.
 fn additions(wall: &Figure, (_, alone, both): &(&str, usize, usize), build: usize) -> Option<Vec<Bracket<f64>>> {
     let of = |held: usize| wall.brackets(LOADED_PARTS[held].names[build]);
     let pair = of(*alone)?.iter().zip(of(*both)?);

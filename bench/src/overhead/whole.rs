@@ -28,7 +28,7 @@ pub struct Program<'a> {
     pub name: &'static str,
     /// Returns a description of the run with the given amount of work.
     pub about: Box<dyn Fn(u64) -> String + 'a>,
-    /// Amount of work with which the search begins.
+    /// Amount of work to try first. It is increased until a run takes long enough to be measured.
     pub least_work: u64,
     /// Returns the command that does the given amount of work.
     pub command: Box<dyn Fn(u64) -> Result<Vec<OsString>> + 'a>,
@@ -64,7 +64,7 @@ pub fn measure(bench: &Bench<'_>, program: &Program<'_>) -> Result<Case> {
     let work = enough_work(program.least_work, target_ns, |work| {
         let command = (program.command)(work)?;
         let mut shortest_ns = u64::MAX;
-        // Two tries, because a disturbed try takes longer and would make too little work look like enough.
+        // Run twice, and use the shorter time: if a run is disturbed, it takes longer, and too little work would look like enough.
         for _ in 0..2 {
             bench.interrupt.check()?;
             shortest_ns = shortest_ns.min(run_once(bench, &command, None)?.program.wall_ns);

@@ -89,7 +89,7 @@ struct Row {
     how: How,
     /// Time of an OpenMP region, us.
     region_us: Series,
-    /// Region time ÷ region time when packed from the start, by round.
+    /// Time of an OpenMP region ÷ its time if the program is packed from the start, by round.
     to_from_start: Series,
 }
 

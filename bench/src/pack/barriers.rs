@@ -185,7 +185,8 @@ pub struct Measured {
     /// The line.
     #[serde(flatten)]
     pub line: Line,
-    /// Ideal time as measured on these CPUs ÷ ideal time computed from the speed of one CPU on an otherwise idle machine.
+    /// Ideal time (that of a run in which no thread waits), measured on these CPUs ÷ the same time, computed from the speed of one CPU on an
+    /// otherwise idle machine.
     pub ideal_to_one_cpu: Series,
     /// Elapsed ÷ ideal with taskset.
     pub taskset: Series,
@@ -238,8 +239,8 @@ pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
     lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
 }
 
-/// Measures the ideal: one thread on each CPU, so no thread waits. Returns its elapsed time ÷ the time computed from the speed of one CPU on an
-/// otherwise idle machine.
+/// Measures the ideal time of a run: one thread runs on each CPU, so no thread waits. Returns the measured time ÷ the time computed from the speed
+/// of one CPU on an otherwise idle machine.
 fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     let ratio = Ratio { threads: line.ratio.cpus, ..line.ratio };
     let phase_us = (line.ideal_s(field.scale) * IDEAL_PART * 1e6) as u64;

@@ -15,8 +15,8 @@ pub struct Kernel {
     /// True if the code of this benchmark kernel itself contains a spin loop, so that no setting of an OpenMP runtime stops the
     /// spinning.
     pub spins_itself: bool,
-    /// True if packing must not make this benchmark kernel slower. Such kernels do not synchronise, or their threads sleep after short
-    /// phases.
+    /// True if the target for this benchmark kernel is only that packing does not make it slower. The threads of such a kernel synchronise only at
+    /// the end, or have short phases and sleep while they wait.
     pub wants_no_harm: bool,
     /// How the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end.
     pub wait: Option<Wait>,

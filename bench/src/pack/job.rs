@@ -95,7 +95,8 @@ impl Job {
         let tried = (kernel.steps / 4).max(kernel.least_steps);
         let trial = Job { kernel, steps: tried, ratio: Ratio { threads: 1, cpus: 1 } };
         let sample = trial.run(field, 1, &Confined::Taskset, FIRST_LIMIT)?;
-        // Take the smaller one of the two times: CPU time includes the start and the end, elapsed time includes disturbance by other programs.
+        // Take the smaller one of the two times. The CPU time also contains the start and the end of the program; the elapsed time also contains
+        // delays by other programs.
         let work_s = sample.elapsed_s.min(sample.cpu_s);
         let wanted_s = USUAL_S * field.scale * ratio.cpus as f64;
         Ok(Job { kernel, steps: steps_for(tried, work_s, wanted_s).max(kernel.least_steps), ratio })

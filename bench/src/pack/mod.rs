@@ -92,7 +92,7 @@ fn scale(text: &str) -> Result<f64, String> {
 enum PartName {
     /// Threads that wait for each other at barriers, with the acceptance targets
     Barriers,
-    /// Twelve kernels: taskset, fewer threads, static best, palm, cox
+    /// Twelve kernels, each run in five ways: taskset, fewer threads, static best, palm, cox
     Kernels,
     /// The PALM paper's rules without progress, without locality, and without period control
     Ablation,

@@ -15,7 +15,8 @@ use super::ratio::Ratio;
 const JITTER: f64 = 0.05;
 /// If a benchmark kernel's threads synchronise only at the end, the model divides their work into this many pieces.
 const PIECES: f64 = 100.0;
-/// Upper limit of simulated rounds: more rounds do not improve the figures of microsecond phases, and would take minutes.
+/// Upper limit for the number of simulated rounds. In a round, each thread works for one phase and then waits at a barrier. If phases take
+/// microseconds, more rounds would not improve the figures, but simulating them would take minutes.
 const MOST_ROUNDS: u64 = 100_000;
 /// Fixed seed, so that a table is reproducible.
 const SEED: u64 = 1;
@@ -37,8 +38,9 @@ impl Cpus {
         Cpus { name, threads: ratio.threads, capacities: vec![FULL_CAPACITY; ratio.cpus] }
     }
 
-    /// The configurations that this machine cannot run: 4/3, 8/7, 16/15, and 16 threads on 7 fast and 8 slow CPUs. The paper reduced the frequency of
-    /// its slow CPUs by a factor that its presentation does not name; here the slow CPUs have half the capacity.
+    /// Returns the configurations that this machine cannot run, as threads/CPUs: 4/3, 8/7, 16/15, and 16 threads on 7 fast and 8 slow CPUs. For the
+    /// last one, the authors of the PALM paper reduced the frequency of the slow CPUs by a factor that their presentation does not name. Here, a
+    /// slow CPU has half the capacity of a fast one.
     pub fn beyond_this_machine() -> Vec<Cpus> {
         let ratio = |threads, cpus| Ratio { threads, cpus };
         let mut hybrid = vec![FULL_CAPACITY; 7];
@@ -60,7 +62,7 @@ impl Cpus {
 /// CPU work between two barriers, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
-    /// Work of each thread, if the program runs with all its threads.
+    /// Work of each thread, if the program runs with all its threads. With fewer threads, the same total work is divided among these.
     PerThread(f64),
     /// Work of all threads together, per CPU of full capacity.
     PerCpu(f64),
@@ -139,7 +141,7 @@ pub enum How {
     Taskset,
     /// As many threads as CPUs, placed by Linux.
     FewerThreads,
-    /// Packed with a fixed period, ns.
+    /// Packed with a fixed scheduling period of this length, ns.
     Fixed(u64),
     /// Packed by the PALM paper's rules.
     Palm,
@@ -165,7 +167,7 @@ impl How {
 pub struct Simulated {
     /// Elapsed time ÷ the time that the CPUs need for the work if no CPU is ever idle.
     pub slowdown: f64,
-    /// CPU time of the controller, in percent of one CPU.
+    /// CPU time of the simulated controller (the part of cox that assigns threads to CPUs), in percent of one CPU.
     pub own_percent: f64,
     /// Number of times per second that a thread was moved to another CPU.
     pub moves_per_s: f64,

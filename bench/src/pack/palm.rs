@@ -38,8 +38,8 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// Returns the settings for cox's packing, which is always active. The scheduling period is searched for as in the paper, or is fixed if period
-    /// control is left out.
+    /// Returns settings with which cox packs all the time (`always`). The scheduling period is adapted by doubling and halving it, as in the paper;
+    /// if period control is left out, the period is fixed.
     pub fn settings(self) -> Settings {
         let arrange: fn(Vec<u64>) -> Box<dyn Arrange> = match (self.progress, self.locality) {
             (true, true) => |capacities| Palm::boxed(true, true, capacities),
@@ -210,7 +210,7 @@ impl Arrange for Palm {
     /// Does nothing: the caller controls the period.
     fn set_period(&mut self, _: u64) {}
 
-    /// Returns 0, because the paper's rules decide for all CPUs at the end of each period: no CPU can go without a decision for longer.
+    /// Returns for how long from now no decision is needed: always 0, because by the paper's rules every period ends with a decision for all CPUs.
     fn calm_ns(&self, _: u64) -> u64 {
         0
     }

@@ -20,7 +20,7 @@ pub enum Part {
     Progress,
     /// Threads with neighbouring numbers share a CPU; without this part, threads with similar progress do
     Locality,
-    /// The period is doubled and halved; without this part, it is always 0.25 ms
+    /// The scheduling period is adapted by doubling and halving it; without this part, it is always 0.25 ms
     Period,
 }
 

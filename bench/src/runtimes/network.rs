@@ -11,12 +11,13 @@ use super::leftovers;
 
 /// Folder in which `ip netns` keeps the namespaces.
 const NAMES: &str = "/run/netns";
-/// Name of the device in both namespaces.
+/// Name of the device in each of the two network namespaces.
 const DEVICE: &str = "eth";
 /// Addresses for benchmarks (RFC 2544). These namespaces contain no other device with an address.
 const ADDRESSES: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
 const PORT: u16 = 20000;
-/// Queue length in bytes: more than programs send ahead, so that no packet is dropped. TCP would send a dropped packet again much later.
+/// Queue length in bytes: more than the programs ever have in flight, so that no packet is dropped. TCP would send a dropped packet again much
+/// later.
 const QUEUE: u32 = 4 << 20;
 /// Size of the token bucket, s: the bytes that pass in this time, but at least two frames.
 const BUCKET_S: f64 = 0.002;
@@ -70,7 +71,7 @@ impl Network {
         Ok(queue(name)?["kind"] == "tbf")
     }
 
-    /// Returns the bytes of frames sent so far by each of the two devices; 0 for a device without a limit.
+    /// Returns how many bytes of frames each of the two devices has sent so far; 0 for a device whose speed is not limited.
     ///
     /// # Errors
     /// When tc fails.

@@ -1,4 +1,4 @@
-//! What OpenMP constructs cost, by runtime: every row of `workloads/taskcost`, with the runtimes in turns.
+//! What OpenMP constructs cost with each runtime: every row of `workloads/taskcost`. The runtimes take turns.
 
 use std::fmt::Write;
 
@@ -76,7 +76,8 @@ impl Row {
         self.median(0).into_iter().chain(self.median(1)).reduce(f64::min)
     }
 
-    /// Returns whether our runtime, with the settings `way`, is within the limit; `None` if our runtime or both peers were not measured.
+    /// Returns whether our runtime keeps the limit of this row ([`ROW_LIMIT`]). `way` is the index of its settings in [`WAYS`]. Returns `None` if
+    /// these settings, or both libgomp and libomp, were not measured.
     fn keeps(&self, way: usize) -> Option<bool> {
         let limit = self.better()? * ROW_LIMIT.0 + ROW_LIMIT.1;
         Some(self.median(way)? <= limit)

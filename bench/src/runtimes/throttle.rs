@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::leftovers;
 
-/// Mount point of the v1 controller on most systems.
+/// Mount point of the block I/O controller (blkio of cgroup v1) on most systems.
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
 /// A control group whose processes share the limit; removed when the value is dropped.
@@ -19,10 +19,10 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// Makes a group that limits the device of `folder`.
+    /// Makes a control group that can limit the speed of the disk that has `folder`.
     ///
     /// # Errors
-    /// Without root, or without the controller.
+    /// Without root, or without the blkio controller.
     pub fn new(folder: &Path) -> Result<Throttle> {
         let device = std::fs::metadata(folder).with_context(|| format!("{}", folder.display()))?.dev();
         let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -1,5 +1,6 @@
-//! How long a CPU stays idle when its thread blocks while a task is ready, by backend. `workloads/firsttask` measures this alternately with a
-//! reference: the time to wake a thread on another CPU by an eventfd. The kernel has no cheaper way to do this.
+//! How long a CPU stays idle when its thread blocks while a task is ready, with each backend (a way to notice that a thread has blocked).
+//! `workloads/firsttask` measures this alternately with a reference: the time to wake a thread on another CPU by an eventfd. The kernel has no
+//! cheaper way to wake a thread.
 
 use std::ffi::OsString;
 
@@ -27,7 +28,7 @@ pub struct Options {
 
 /// The backends that must be as quick as an eventfd, and last the leader (one thread that gets all block events), for comparison only.
 const WAYS: [Way; 4] = [Way::Bpf, Way::Perf, Way::StandbyIdle, Way::Leader];
-/// Number of blocks in each run.
+/// Number of times that the thread blocks in each run.
 const COUNT: &str = "500";
 
 /// Median times of one run, us: from a block to the start of a ready task, and to wake a thread by an eventfd.

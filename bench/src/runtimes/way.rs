@@ -11,7 +11,7 @@ pub enum Way {
     Off,
     /// Our runtime; a leader, which may run on any CPU, gets all block and unblock events: the layout of the UMT paper.
     Leader,
-    /// Our runtime; perf's records of the program's own threads report that a thread has blocked.
+    /// Our runtime; each thread has a perf event for its context switches, which reports that the thread has blocked.
     Perf,
     /// Our runtime; sentinels (threads of scheduling class SCHED_IDLE) detect which CPUs are idle.
     StandbyIdle,
@@ -23,7 +23,7 @@ pub enum Way {
 pub const MANUAL: [u32; 4] = [1, 2, 4, 8];
 
 impl Way {
-    /// The settings of our runtime, from the weakest to the strongest.
+    /// The settings of our runtime, in the order of table columns: from no overlap to overlap by BPF programs.
     pub const OURS: [Way; 5] = [Way::Off, Way::Leader, Way::Perf, Way::StandbyIdle, Way::Bpf];
 
     /// Names of all runtimes, in the order of [`Way::runtime`].

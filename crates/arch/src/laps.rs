@@ -8,21 +8,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::monotonic_ns;
 
-/// Variable that names the file to which `cox` writes its parts when it ends.
+/// Environment variable with the name of a file. When `cox` ends, it writes to this file how long each part of its run took.
 pub const VARIABLE: &str = "COX_LAPS";
 
-/// A part of a session.
+/// A part of a session, that is, of one run of cox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Reading options and the machine's properties, opening outputs.
     Preparing,
-    /// Making an excerpt of the kernel's type information.
+    /// Extracting from the kernel's type information (BTF) the structs that the BPF programs read.
     Types,
     /// Opening the BPF object and setting its options.
     Opening,
     /// Relocating, verifying and loading the BPF programs, and making their maps.
     Loading,
-    /// Attaching the programs to tracepoints.
+    /// Attaching the BPF programs to tracepoints.
     Attaching,
     /// Starting the perf events that take samples.
     Sampling,
@@ -46,7 +46,7 @@ pub enum Part {
     Reporting,
 }
 
-/// All parts and their names, in the order in which a session has them.
+/// All parts of a run of cox and their names, in the order in which they take place.
 pub const PARTS: [(Part, &str); 15] = [
     (Part::Preparing, "reading options, opening outputs"),
     (Part::Types, "reading the kernel's types"),

@@ -38,7 +38,7 @@ use wire::Cause;
 /// The cause of a block in a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockedIn {
-    /// Always this cause.
+    /// The cause is always this one, whatever the arguments of the system call.
     Cause(Cause),
     /// The cause depends on the kind of descriptor in the first argument.
     Descriptor,

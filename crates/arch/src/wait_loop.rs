@@ -23,9 +23,9 @@ pub enum Verdict {
 /// The target of a call instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallTarget {
-    /// Code at this address.
+    /// The called code begins at this address.
     Code(u64),
-    /// Code whose address is stored at this address: an entry of the global offset table.
+    /// The address of the called code is stored at this address, which is an entry of the global offset table.
     Pointer(u64),
 }
 

@@ -1,4 +1,4 @@
-//! The parts of a session's time, measured by cox's own stopwatch (`arch::laps`).
+//! Divides the time of one run of cox into parts, which cox's own stopwatch measures (`arch::laps`).
 
 use anyhow::{Context, Result};
 use arch::laps::PARTS;
@@ -38,7 +38,7 @@ impl Laps {
     }
 }
 
-/// Returns the name of each part of a session with its times, one per run. Parts that took no time in any run are left out.
+/// Returns the name of each part of a run of cox, and how long the part took in each of the runs. Parts that took no time in any run are left out.
 pub fn rows(all: &[Laps]) -> Vec<(&'static str, Vec<f64>)> {
     let of = |part: &dyn Fn(&Laps) -> u64| all.iter().map(|laps| part(laps) as f64).collect::<Vec<_>>();
     let own = PARTS.iter().enumerate().map(|(at, (_, name))| (*name, of(&|laps| laps.parts_ns[at])));

@@ -46,7 +46,7 @@ impl Way {
     }
 }
 
-/// `cox run` with each backend. The path of the report follows the last argument.
+/// `cox run` with each backend: it observes by BPF programs, by perf events, or by reading /proc. The caller appends the path of the report.
 pub const RUN: [Way; 3] = [
     Way::cox("cox run (bpf)", &["run", "--backend", "bpf", "--output"]),
     Way::cox("cox run (perf)", &["run", "--backend", "perf", "--output"]),

@@ -2,7 +2,8 @@
 
 use super::size::Size;
 
-/// How many processes of an application run at the same time: [`Processes`](super::super::Processes) without its network.
+/// Whether an application runs as one process, as two ranks that communicate, or as two independent processes.
+/// [`Processes`](super::super::Processes) says the same, but also contains the network of the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Alone,
@@ -22,13 +23,13 @@ pub struct App {
     /// The option for the number of steps per snapshot, and the bytes that each snapshot moves (bytes written, plus bytes read if the program reads
     /// snapshots).
     pub every: (&'static str, f64),
-    /// Speed to which the disk is throttled if it is to be the bottleneck, bytes/s. The disks of most machines reach this speed with transfers of the
-    /// application's size.
+    /// Approximate speed to which the disk is throttled, bytes/s. Without throttling, the disks of most machines reach this speed, if transfers are
+    /// as large as those of this application.
     pub disk_speed: f64,
     /// Bytes of messages that a rank sends in a run.
     pub sent: f64,
-    /// The ratio of work to waiting for which a program was chosen; `None` for applications. Programs are also compared with libgomp and libomp with
-    /// the best number of threads per CPU.
+    /// `None` for the applications (heat, fwi). For the other four programs: the ratio of work to waiting for which the program was chosen. These
+    /// programs are also compared with libgomp and libomp at the best number of threads per CPU.
     pub chosen: Option<&'static str>,
 }
 
@@ -107,7 +108,8 @@ const PHASES: App = App {
     chosen: Some("1:1"),
     ..HEAT
 };
-/// Each loop has 100 us of work for all threads together. The loops are half of the work, and no writing can overlap with them.
+/// Each loop has 100 us of work, summed over all threads. The loops are half of the program's work. Writes cannot overlap with a loop, because the
+/// team completes all tasks that write before the next loop begins.
 const LOOPS: App = App {
     name: "loops",
     program: "loops",
@@ -118,7 +120,8 @@ const LOOPS: App = App {
     chosen: Some("2:1"),
     ..HEAT
 };
-/// Tables of 512 KiB: one fits into the second-level cache of most CPUs, but two barely fit or do not fit.
+/// Each thread works on a table of 512 KiB, which fits into the second-level cache of most CPUs. If two threads share a CPU, their two tables barely
+/// fit or do not fit.
 const BLOCKS: App = App {
     name: "blocks",
     program: "blocks",
@@ -128,7 +131,7 @@ const BLOCKS: App = App {
     chosen: Some("1:1"),
     ..HEAT
 };
-/// On two CPUs the critical path takes 89 % of the time that all the work takes.
+/// On two CPUs, the length of the critical path is 89 % of (total work ÷ 2). So a delay of a task on the critical path delays the program.
 const PATH: App = App {
     name: "path",
     program: "path",

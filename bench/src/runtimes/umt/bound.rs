@@ -1,4 +1,4 @@
-//! Chooses the size of a run, and computes the lower bound of its time.
+//! Chooses the size of a run (how much it computes, and how much it reads, writes and sends), and computes the lower bound of its time.
 
 use anyhow::{Result, ensure};
 use serde::Serialize;
@@ -9,13 +9,14 @@ use super::size::Size;
 /// Lower bound of a run's time, s. The size of a run is chosen so that its slowest resource (CPUs, disk or network) alone needs this time.
 pub const LENGTH_S: f64 = 2.0;
 
-/// CPU seconds per CPU that a run costs.
+/// The CPU time that a run of an application needs, in CPU seconds per CPU (CPU seconds ÷ number of CPUs).
 #[derive(Clone, Debug)]
 pub struct Cost {
-    /// Pairs of a number of repeats of the arithmetic and the CPU seconds of a run without snapshots, in rising order from 0 repeats. The cost is not
-    /// linear: with more repeats, each takes longer, because the processor then overlaps the arithmetic of fewer values.
+    /// Measurements of runs without snapshots: how many times the application repeats its arithmetic for each value, and the CPU seconds per CPU.
+    /// They are in rising order, from 0 repeats. The CPU time is not proportional to the repeats: with more repeats, each one takes longer, because
+    /// the processor then executes the arithmetic of fewer values in parallel.
     by_work: Vec<(u64, f64)>,
-    /// CPU seconds per snapshot, in the program and in the kernel.
+    /// CPU seconds per CPU that one snapshot costs, in the program and in the kernel. For a snapshot, the application writes its data to the disk.
     pub snapshot_s: f64,
 }
 
@@ -34,7 +35,8 @@ impl Cost {
         Ok(Cost { by_work, snapshot_s })
     }
 
-    /// Returns the number of repeats with which a run takes `work_s`, including the work that does not depend on repeats.
+    /// Returns how many times the application must repeat its arithmetic, so that a run needs `work_s` CPU seconds per CPU. They include the work
+    /// that does not depend on the repeats.
     fn repeats(&self, work_s: f64) -> u64 {
         let last = self.by_work.len() - 2;
         let at = self.by_work[1..=last].iter().take_while(|(_, cost_s)| *cost_s < work_s).count();
@@ -45,8 +47,8 @@ impl Cost {
 }
 
 impl Size {
-    /// Chooses a size in which work takes `ratio` times as long as each blocking resource (disk, network), and the longer of these two times is
-    /// [`LENGTH_S`].
+    /// Chooses the size of a run. Its work alone takes `ratio` times as long as its transfers alone (on the disk, on the network, or on each of
+    /// them, as `blocking` says). The longer one of these times is [`LENGTH_S`].
     pub fn new(app: &App, cost: &Cost, ratio: f64, blocking: Blocking) -> Size {
         let (work_s, blocked_s) = (LENGTH_S * ratio.min(1.0), LENGTH_S / ratio.max(1.0));
         let mut size = Size::of_work(0);
@@ -67,7 +69,7 @@ impl Size {
         size
     }
 
-    /// Returns the number of snapshots in a run.
+    /// Returns how many snapshots the application writes to the disk in a run.
     pub fn snapshots(&self, app: &App) -> f64 {
         app.steps.checked_div(self.every).map_or(0.0, f64::from)
     }
@@ -76,7 +78,7 @@ impl Size {
 /// Lower bounds of a run's time, for each resource alone.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Bound {
-    /// CPU time per CPU, including the kernel's CPU time for transfers and messages.
+    /// The bound by the CPUs: CPU seconds per CPU, including the kernel's CPU time for transfers and messages.
     pub work_s: f64,
     /// Bytes moved ÷ the disk's speed.
     pub disk_s: f64,
@@ -85,7 +87,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Returns the longest bound.
+    /// Returns the lower bound of the run's time, s: the longest of the bounds by CPUs, disk and network.
     pub fn seconds(&self) -> f64 {
         self.work_s.max(self.disk_s).max(self.network_s)
     }

@@ -25,8 +25,8 @@ pub struct Detail {
     pub oversubscribed: f64,
     /// CPU time that a block costs, us: (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run.
     pub cost_us: f64,
-    /// Time until a woken standby thread starts its first task, from the ring of its doorbell (with `perf` and `leader`: from the block). Median and
-    /// 99th percentile, us; only with our runtime.
+    /// Time from the wake-up of a standby thread to the start of its first task, us: median and 99th percentile. With `perf` and `leader`, the time
+    /// begins earlier: when the other thread blocks. Only with our runtime.
     pub delay_us: Option<(f64, f64)>,
     /// Use of CPUs, disk and network over time.
     #[serde(skip)]

@@ -1,11 +1,11 @@
-//! What overlap gains: `heat` and `fwi` with a disk and a network of known speeds, from mostly waiting to mostly work, with the runtimes in turns.
+//! What overlap gains: `heat` and `fwi` with a disk and a network of known speeds, from mostly waiting to mostly work. The runtimes take turns.
 //!
 //! `heat-2` and `fwi-2` are two processes with one CPU each that exchange borders by TCP between two network namespaces. If a runtime does not notice
 //! blocked threads, the two processes must order their messages to avoid a deadlock. `heat-twice` and `fwi-twice` are two independent processes.
 //!
-//! A *point* is one application with one ratio of work to waiting. Its work for the CPUs and its bytes for each blocking resource are chosen so that
-//! each alone would take a given time. The *bound* of a run is the longest of these times ([`bound::Bound`]); its efficiency is the bound ÷ the
-//! measured time.
+//! A *point* is one application, what blocks it (disk, network or both), and one ratio of work to waiting. The amount of work, the bytes and the
+//! speeds of disk and network are chosen so that the CPUs, the disk and the network would each need a given time alone. The *bound* of a run is the
+//! longest of these times ([`bound::Bound`]). The *efficiency* of a run is its bound ÷ its measured time.
 
 mod apps;
 mod blocked;
@@ -74,7 +74,8 @@ pub struct Options {
 
 /// Ratios of work to waiting.
 const RATIOS: [(&str, f64); 5] = [("1:4", 0.25), ("1:2", 0.5), ("1:1", 1.0), ("2:1", 2.0), ("4:1", 4.0)];
-/// Number of repeats of the arithmetic for the first cost measurement; it is doubled until the work takes long enough.
+/// How many times the application repeats its arithmetic when its CPU time is measured first. The number is doubled until a run needs [`LENGTH_S`]
+/// of CPU time per CPU.
 const SAMPLE: u64 = 10;
 /// Number of times that the CPU time of each size of an application is measured; the shortest counts.
 const COSTS: usize = 3;
@@ -186,7 +187,7 @@ fn points_of(app: &App, options: &Options) -> Vec<(Blocking, (&'static str, f64)
         Some(chosen) if options.ratios.is_empty() => ratio == chosen,
         _ => wanted(&options.ratios, ratio),
     };
-    // Applications with one process have only one kind of blocking, so the option does not apply to them.
+    // The option `--blocking` is only for two ranks, which wait for the disk, the network or both. The other applications wait only for the disk.
     let blockings =
         app.blockings().iter().filter(|one| app.kind != Kind::Ranks || wanted(&options.blocking, one.name()));
     let ratios = RATIOS.into_iter().filter(|ratio| asked(ratio.0));
@@ -216,7 +217,8 @@ impl Bench<'_> {
         Ok(Line { processes, ..Line::new(app.program, arguments) })
     }
 
-    /// Measures the CPU seconds per CPU: for several numbers of repeats of the arithmetic, and for a snapshot.
+    /// Measures the CPU time that the application needs, in CPU seconds per CPU: with different amounts of work (numbers of repeats of its
+    /// arithmetic), and for one snapshot that it writes to the disk.
     fn cost(&self, app: &App) -> Result<Cost> {
         let mut works = vec![0, SAMPLE];
         while self.work_s(app, &Size::of_work(works[works.len() - 1]))? < LENGTH_S {
@@ -261,12 +263,12 @@ impl Bench<'_> {
         let network = self.network.as_ref().filter(|_| app.kind == Kind::Ranks);
         let mut fewest = (f64::INFINITY, f64::INFINITY);
         let mut work_s = Vec::new();
-        // The work is measured in the same rounds as the runtimes, because a machine's speed changes over time.
+        // In each round, run the application with every runtime, and also measure the CPU time of its work: a machine's speed changes over time.
         let mut runs = in_turns(ways.len() + 1, self.runs, |at| {
             let Some(way) = ways.get(at) else {
-                // Measure the work without snapshots, and add the cost of the snapshots. If a single thread waited for each snapshot, its CPU would
-                // be idle meanwhile, and the thread would compute more slowly afterwards (on virtual machines by a fifth). A runtime that overlaps
-                // has no such loss.
+                // Measure the CPU time of the work without snapshots, and add the CPU time of the snapshots. A measurement with snapshots would be
+                // too high: the single thread waits for each snapshot, and its CPU is idle meanwhile. Afterwards, the thread computes more slowly
+                // (on virtual machines by a fifth). A runtime that overlaps has no such loss.
                 let snapshots_s = size.snapshots(app) * cost.snapshot_s;
                 work_s.push(self.work_s(app, &Size::of_work(size.work))? + snapshots_s);
                 return Ok((0.0, 0.0));
@@ -275,7 +277,8 @@ impl Bench<'_> {
             let before = network.map_or(Ok([0.0; 2]), Network::sent)?;
             let truths = self.field.run(*way, &line)?;
             let after = network.map_or(Ok([0.0; 2]), Network::sent)?;
-            // Bytes sent in the busier direction. The bound uses the smallest value of all runs, so that retransmissions do not raise it.
+            // Bytes sent in the busier direction. The smallest value of all runs gives the lower bound of the network time, so that retransmissions
+            // do not raise this bound.
             let sent = (after[0] - before[0]).max(after[1] - before[1]);
             fewest = (fewest.0.min(truths.sum("bytes_written")? + truths.sum("bytes_read")?), fewest.1.min(sent));
             Ok((truths.most("elapsed_ns")? / 1e9, truths.sum("cpu_ns")? / 1e9))

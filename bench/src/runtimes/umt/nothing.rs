@@ -27,7 +27,7 @@ const SYNC: Case = Case { name: "", program: "taskcost", arguments: "", takes_ns
 const CASES: [Case; 8] = [
     // Writes go to the page cache, so no thread waits.
     Case { name: "buffered I/O", arguments: "--size 1024 --block 128 --steps 50 --every 5 --work 20", ..HEAT },
-    // Writes 200 MB at 100 MB/s; the work takes a quarter of that time.
+    // Writes 200 MB at 100 MB/s, which takes 2 s. The computation takes a quarter of this time.
     Case {
         name: "saturated disk",
         arguments: "--size 1024 --block 128 --steps 50 --every 2 --direct",

@@ -1,4 +1,4 @@
-//! The size of a run.
+//! The size of a run: how much it computes, how often it writes a snapshot to the disk, and how fast disk and network are.
 
 /// The amount of work and of blocking in a run.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -18,19 +18,22 @@ macro_rules! refusing {
     )* };
 }
 
-/// Defines interposed functions that only end the process on aarch64. (On x86-64, they pass on their argument and their return address.)
+/// Defines interposed functions. On aarch64, each function only ends the process. On x86-64, each passes its argument and its return address
+/// to `$inner`.
 #[macro_export]
 macro_rules! with_caller {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// Defines interposed functions that only end the process on aarch64. (On x86-64, they ask another function where to continue.)
+/// Defines interposed functions. On aarch64, each function only ends the process. On x86-64, each calls `$inner` and jumps to the address that
+/// `$inner` returns.
 #[macro_export]
 macro_rules! dispatched {
     ($($(#[$doc:meta])* $name:ident => $inner:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $inner;)* } };
 }
 
-/// Defines a function that is not interposed, and only ends the process on aarch64. (On x86-64, it asks another function where to continue.)
+/// Defines a function that is not interposed. On aarch64, it only ends the process. On x86-64, it calls `$inner` and jumps to the address that
+/// `$inner` returns.
 #[macro_export]
 macro_rules! dispatched_inside {
     ($name:ident => $inner:path) => {
@@ -41,7 +44,8 @@ macro_rules! dispatched_inside {
     };
 }
 
-/// Defines interposed functions that only end the process on aarch64. (On x86-64, they continue at one of two other functions.)
+/// Defines interposed functions. On aarch64, each function only ends the process. On x86-64, each jumps to `$ours`, or to the address that
+/// `$inner` returns.
 #[macro_export]
 macro_rules! ours_or_dispatched {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
@@ -49,7 +53,7 @@ macro_rules! ours_or_dispatched {
     };
 }
 
-/// Defines interposed functions that only end the process on aarch64. (On x86-64, they continue at the address in a variable.)
+/// Defines interposed functions. On aarch64, each function only ends the process. On x86-64, each jumps to the address in the variable `$place`.
 #[macro_export]
 macro_rules! by_pointer {
     ($($(#[$doc:meta])* $name:ident => $place:path;)*) => { $crate::refusing! { $($(#[$doc])* $name, $place;)* } };

@@ -75,8 +75,9 @@ macro_rules! dispatched_inside {
     };
 }
 
-/// Defines interposed functions as [`dispatched`] does, with a fast path. If the thread's word (`thread_local_word!`) points to memory whose word at
-/// offset `$at` is not zero, they jump to `$ours` directly.
+/// Defines interposed functions as [`dispatched`] does, with a fast path: a function jumps to `$ours` directly if the word at offset `$at` of a
+/// block of memory is not zero. The calling thread's word (see `thread_local_word!`) is the address of this memory; if it is 0, there is no fast
+/// path.
 #[macro_export]
 macro_rules! ours_or_dispatched {
     (at $at:path; $($(#[$doc:meta])* $name:ident => $ours:path, else $inner:path;)*) => {
@@ -128,7 +129,7 @@ macro_rules! thread_local_word {
         #[inline]
         fn word() -> usize {
             let word;
-            // SAFETY: reads the variable above, which each thread has. Only `set_word` writes it.
+            // SAFETY: reads the calling thread's `cox_preload_word`, which is defined above; each thread has one. Only `set_word` writes it.
             unsafe {
                 ::std::arch::asm!(
                     "mov {0}, qword ptr [rip + cox_preload_word@GOTTPOFF]",
@@ -142,7 +143,7 @@ macro_rules! thread_local_word {
 
         /// Sets the calling thread's value of the thread-local word.
         fn set_word(word: usize) {
-            // SAFETY: writes the variable above.
+            // SAFETY: writes only the calling thread's `cox_preload_word`, which is defined above.
             unsafe {
                 ::std::arch::asm!(
                     "mov {0}, qword ptr [rip + cox_preload_word@GOTTPOFF]",

@@ -1,8 +1,8 @@
 //! Decides from the machine code of one function whether its loops only wait for other threads.
 //!
 //! # The rule
-//! A loop *only waits* if repeating it makes no progress by itself, so that another thread has to end it. The judged loop is the innermost
-//! loop that contains the instruction, of at most [`MAX_LOOP`] instructions:
+//! A loop *only waits* if repeating it makes no progress by itself, so that another thread has to end it. An instruction is judged by the innermost
+//! loop that contains it, if this loop has at most [`MAX_LOOP`] instructions. The conditions for the loop are:
 //!
 //! 1. It stores nothing, with two exceptions. It may store to slots of its own stack frame, where compilers keep variables at -O0. And it
 //!    may *try* a lock: locked exchanges, compare-exchanges and bit operations with an unchanging operand at an unchanging address, which

@@ -116,7 +116,7 @@ struct Carried {
     untouched_slots: u64,
 }
 
-/// The properties of a value over any number of iterations.
+/// The properties of a value, if its origin is traced back through any number of earlier iterations.
 struct Expanded {
     polled: bool,
     progresses: bool,

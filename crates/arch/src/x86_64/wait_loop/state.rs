@@ -23,7 +23,7 @@ pub(super) struct Slot {
 /// The origin of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Value {
-    /// Bit set of the locations from whose values at the start of the iteration (their tokens) this value was computed.
+    /// Bit set of locations (registers and stack slots). This value was computed from what these locations held at the start of the iteration.
     pub tokens: u64,
     /// Whether the value comes from memory that other threads may write.
     pub polled: bool,
@@ -31,15 +31,15 @@ pub(super) struct Value {
     pub clock: bool,
     /// Whether a constant was added to the value, as for a counter.
     pub step: bool,
-    /// Whether other arithmetic was done on a value that depends on a location's earlier value. This indicates that the loop works instead
-    /// of waiting.
+    /// Whether the value was computed, other than by adding a constant, from what a register or stack slot held at the start of the iteration. This
+    /// indicates that the loop works instead of waiting.
     pub work: bool,
     /// The slot whose address the value is; `None` if it is not the address of a slot.
     pub address_of: Option<Slot>,
 }
 
 impl Value {
-    /// Returns the value that a location has at the start of an iteration: its own token.
+    /// Returns the value that a location (a register or stack slot) has at the start of an iteration. Its only token is the location itself.
     pub fn token(location: usize) -> Value {
         Value { tokens: 1 << location, ..Value::default() }
     }
