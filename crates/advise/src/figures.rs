@@ -67,7 +67,7 @@ whole! {
     WorkerThreads = "worker_threads", |evidence| evidence.workers.len() as f64;
     /// Thread time: the lifetimes of all threads, added up.
     ThreadNs = "thread_ns", |evidence| evidence.sums.wall_ns as f64;
-    /// Wall time of the longest program.
+    /// Wall time of the program that ran longest.
     WallNs = "wall_ns", |evidence| evidence.wall_ns;
     /// The work of the thread that worked most.
     LargestWorkNs = "largest_work_ns", |evidence| evidence.largest_work_ns();

@@ -47,7 +47,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         below: "crates/watch/src/snapshots",
-        why: "the parent module calls the code of each kind of thread snapshots, and that code uses items of the parent",
+        why: "the parent module calls the code of each kind of thread snapshot, and that code uses items of the parent",
     },
 ];
 

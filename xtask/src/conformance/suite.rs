@@ -67,7 +67,7 @@ pub fn read(root: &Path) -> Result<Suite> {
         if languages.is_empty() {
             if is_program(file) {
                 let plan = headers::plan("", Language::C)
-                    .unwrap_or_else(|why| unreachable!("an empty header should be valid: {why}"));
+                    .unwrap_or_else(|why| unreachable!("a source without directives should be valid: {why}"));
                 suite.tests.push(Test { name, how: How::Built(file.clone()), plan, makes_tasks: true });
             }
             continue;

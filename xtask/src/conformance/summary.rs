@@ -71,7 +71,7 @@ impl Summary {
         for (backend, overlap) in &self.overlap {
             let Overlap { processes, ran } = overlap;
             text += &format!(
-                "{backend}: {processes} processes requested doorbells, which wake standby threads; these threads ran {ran} tasks\n"
+                "{backend}: {processes} processes asked cox to wake their standby threads; these threads ran {ran} tasks\n"
             );
         }
         text

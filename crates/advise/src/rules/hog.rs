@@ -69,8 +69,8 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     });
     let who = match who {
         None => "it is not known which programs, because hardly any thread queued for a CPU that they held".to_owned(),
-        Some(who) if surely => format!("most of this waiting was behind {who}"),
-        Some(who) => format!("as far as known, the waiting was behind {who}"),
+        Some(who) if surely => format!("most of this waiting was caused by {who}"),
+        Some(who) => format!("as far as known, the waiting was caused by {who}"),
     };
     let others = if packers.is_empty() { "Other programs" } else { "Other programs, cox's packing among them," };
     let text = format!(
