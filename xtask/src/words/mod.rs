@@ -53,8 +53,8 @@ impl fmt::Display for Hit {
 }
 
 /// Parses the table. Each row has a word, its replacement, the kinds of names that must not contain the word, and the paths below which the word is
-/// permitted. Tabs separate these columns, commas the entries of a list. A word after `=` is retired as a whole name: `=hot` is found in `hot`, and
-/// not in `hot_functions`.
+/// permitted. Tabs separate these columns, and commas separate the entries of a list. A word after `=` is retired as a whole name: `=hot` is found in
+/// `hot`, and not in `hot_functions`.
 ///
 /// # Errors
 /// When a row has another form, or names an unknown kind.

@@ -243,7 +243,7 @@ fn waiting(window: &Window) -> Option<f64> {
     (window.samples > 0).then(|| window.waiting as f64 / window.samples as f64)
 }
 
-/// Returns a part of the samples in `windows`: the samples that `counted` counts in each window, divided by all samples.
+/// Returns a share of the samples in `windows`: the sum of the numbers that `counted` returns for each window, divided by the number of samples.
 fn part_of_samples<'w>(windows: impl Iterator<Item = &'w Window>, counted: impl Fn(&Window) -> u64) -> f64 {
     let (part, all) = windows.fold((0, 0), |sum, window| (sum.0 + counted(window), sum.1 + window.samples));
     summary::share(part, all)

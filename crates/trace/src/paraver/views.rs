@@ -62,7 +62,7 @@ struct Window<'w> {
     name: &'w str,
     /// Paraver's semantic function for a thread's records.
     thread: &'w str,
-    /// The list of states that the semantic function takes as its argument; empty if it takes none.
+    /// Argument of Paraver's semantic function: the states that it evaluates. Empty if the function takes no argument.
     states: &'w [u32],
     /// The range of values to show; other values are not shown.
     range: Option<(u32, u32)>,
