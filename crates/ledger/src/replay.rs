@@ -14,8 +14,8 @@
 //!   thread is reported as a process of its own.
 //! - A creation under a known id starts a new clock, because ids are reused. Exception: if an event of an unknown thread id started the clock, the
 //!   creation was seen too late, and only completes that clock.
-//! - After a thread's death, a switch-in under its id also belongs to a new thread, whose creation was lost. Other events of dead threads are late
-//!   copies and are counted as impossible.
+//! - After a thread's death, a switch-in under its id also belongs to a new thread, whose creation was lost. Other events of dead threads are
+//!   counted as impossible and otherwise ignored.
 //! - After `exec` one thread of the process remains, under the id of the main thread. The clock of the calling thread continues under that id; the
 //!   clocks of all other threads end at their last event.
 //!
@@ -253,7 +253,7 @@ impl Replay {
                     Left::Blocked(_) | Left::Dead => (State::Dead, 0, false),
                 };
                 let closed = transition::switch_out(&mut thread.clock, t_ns, state, cause, yielded, 0, 0);
-                // The exit of a thread has already ended its last time slice.
+                // If the exit was applied before this switch-out, it has already ended the last time slice.
                 if thread.exited { Closed::default() } else { closed }
             }),
             EventKind::Migrated { cpu, kind } => {
@@ -435,7 +435,7 @@ impl Replay {
         let runs =
             |tid: &u32| self.present.get(tid).is_some_and(|thread| thread.state() == State::Run && !thread.exited);
         let lives = |tid: &u32| self.present.get(tid).is_some_and(|thread| !thread.is_dead() && !thread.exited);
-        // Dead threads are removed as well, so that a process that calls exec repeatedly does not iterate over them each time.
+        // Removes the dead threads too. Otherwise, if a process calls exec repeatedly, the code below would go through them each time.
         let members = self.members.remove(&leader).unwrap_or_default();
         let others: Vec<u32> = members.into_iter().filter(|tid| *tid != leader && lives(tid)).collect();
         let caller = match caller {

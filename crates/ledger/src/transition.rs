@@ -116,8 +116,8 @@ pub fn unseen_since(clock: &mut Clock, t_ns: u64) {
     clock.since_ns = now_ns;
 }
 
-/// Shortens the running thread's time on its CPU, because another thread held this CPU until `until_ns`: the thread runs only since then, and its
-/// time before becomes unknown. This counts as a contradiction.
+/// Shortens the running thread's time on its CPU, because another thread held this CPU until `until_ns`. The thread counts as running from
+/// `until_ns` on; its time from the switch-in to `until_ns` becomes unknown. This counts as a contradiction.
 pub fn came_later(clock: &mut Clock, until_ns: u64) {
     let until_ns = until_ns.max(clock.since_ns);
     book_contradiction(clock, until_ns - clock.since_ns);

@@ -128,7 +128,7 @@ impl Monitor {
             // they do not need.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
-        // SAFETY: never freed from here on.
+        // SAFETY: `monitor` comes from a `Box` that is never freed from here on.
         let monitor = unsafe { &*monitor };
         monitor.backend.begin(tells.0);
         Ok(monitor)

@@ -56,7 +56,7 @@ impl Watcher {
         }
         let mut one = 1u64;
         let fd = self.event.as_raw_fd();
-        // SAFETY: eight bytes, which the calls may read or write; neither call blocks.
+        // SAFETY: the pointer leads to eight bytes that the calls may read or write. Neither call blocks.
         unsafe {
             if up {
                 libc::write(fd, (&raw const one).cast(), 8);

@@ -45,7 +45,7 @@ pub fn write(
             })
         });
         if let Some(error) = unwritten {
-            // A write error is not an error of the recording.
+            // The output failed, not the recording: forget the read error that the write error caused.
             read = Ok(perfdata::Ending::default());
             return Err(error);
         }

@@ -21,7 +21,7 @@ pub fn shell_exit_code(wait_status: i32) -> i32 {
     }
 }
 
-/// Returns a thread's account without spin time and wakers, which are added later: they are not in the thread's clock alone.
+/// Returns a thread's account without spin time and wakers. These are added later, because the thread's clock alone does not contain them.
 pub(super) fn account(life: &Life<'_>, start_ns: u64) -> Thread {
     let clock = &life.clock;
     // A thread that was switched in has used CPU time, so a value of 0 means that the kernel's account was not read.

@@ -48,7 +48,7 @@ pub fn sum<A: Amount>(all: &mut A, one: &A) {
 /// Combines independent standard errors: the root of the sum of squares. Each step is rounded to a nanosecond, so errors of a few nanoseconds sum to
 /// less than they should.
 pub fn quadrature(all: &mut u64, one: &u64) {
-    // A standard error of 0 is unknown. If one of the two is unknown, the result is the other one.
+    // The value 0 means that the standard error is unknown. If one of the two is unknown, the result is the other one.
     if *one > 0 {
         *all = (*all as f64).hypot(*one as f64).round() as u64;
     }
