@@ -16,8 +16,8 @@ const STAT: &str = "/proc/stat";
 /// Guest time is included in user and nice.
 const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
 
-/// Returns the time since boot for which each online CPU has run code of this machine, nanoseconds at a resolution of
-/// one USER_HZ tick, by the kernel's CPU number.
+/// Returns how long each online CPU has been busy since boot, nanoseconds at a resolution of one USER_HZ tick, by the
+/// kernel's CPU number. Time in which the hypervisor ran something else (steal) is not included.
 ///
 /// # Errors
 /// When the file cannot be read, or a CPU line is not a row of numbers.

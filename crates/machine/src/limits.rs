@@ -79,7 +79,8 @@ pub fn allowed_cpus(root: &Root, who: Who) -> Result<CpuSet, Error> {
                 let numbers = 0..u32::try_from(rustix::thread::CpuSet::MAX_CPU).unwrap_or(0);
                 return Ok(numbers.filter(|&cpu| mask.is_set(cpu as usize)).collect());
             }
-            // The fixed-size mask is too short for this kernel (more than 1,024 CPUs), so read the files.
+            // The fixed-size mask is too short for this kernel (more than 1,024 CPUs). So read the mask from /proc
+            // below.
             Err(Errno::INVAL) => {}
             Err(errno) => return Err(failed(errno)),
         }

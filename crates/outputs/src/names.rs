@@ -96,7 +96,7 @@ enum Place {
 }
 
 impl Place {
-    /// Returns the identity; `None` for /dev/null.
+    /// Returns the identity of the destination `path`; `None` for /dev/null, which has no content that could be lost.
     fn of(path: &Path) -> Result<Option<Place>> {
         let null = fs::metadata("/dev/null").map(|null| (null.dev(), null.ino())).ok();
         let node = if is_stdout(path) {
@@ -107,8 +107,9 @@ impl Place {
         match node {
             Ok(node) if Some((node.dev(), node.ino())) == null => Ok(None),
             Ok(node) => Ok(Some(Place::Node(node.dev(), node.ino()))),
-            // stdout is closed, or the file does not exist yet.
+            // stdout is closed.
             Err(_) if is_stdout(path) => Ok(Some(Place::New("-".into()))),
+            // The output file does not exist yet.
             Err(_) => Ok(Some(Place::New(target(&expand(path)?)))),
         }
     }

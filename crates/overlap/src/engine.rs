@@ -1,4 +1,4 @@
-//! Overlap as an engine of a session.
+//! The overlap engine of a session: when a thread of the program blocks, a standby thread runs tasks in its place.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::sums::Sums;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Backend {
-    /// The best that works: bpf, else perf, else standby-idle.
+    /// The best backend that works here: bpf, else perf, else standby-idle.
     #[default]
     Auto,
     /// eBPF wakes a standby (a sleeping worker) when a thread blocks while tasks are pending.
@@ -45,7 +45,7 @@ pub struct Overlapping {
     server: Option<RegistrationServer>,
     /// Why a better backend is not used; `None` if the best one is used, or if the user has chosen the backend.
     passed_over: Option<String>,
-    /// Why the program's tasks cannot be taken over.
+    /// Why cox's runtime cannot run the program's tasks.
     unfit: Option<String>,
     sums: Option<Sums>,
 }
@@ -58,7 +58,7 @@ pub struct Counted {
     pub has_doorbells: bool,
     /// Why a better backend was not used; `None` if the best one was used, or if the user had chosen the backend.
     pub passed_over: Option<String>,
-    /// Why the program's tasks could not be taken over.
+    /// Why cox's runtime could not run the program's tasks.
     pub unfit: Option<String>,
     /// Sums over all processes.
     pub sums: Sums,

@@ -1,4 +1,4 @@
-//! Checks whether a program's tasks can be taken over, as far as the program's file shows.
+//! Checks whether cox's runtime can run a program's tasks in place of libgomp, as far as the program's file shows.
 
 use std::ffi::OsStr;
 
@@ -20,11 +20,11 @@ const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OM
 /// OpenMP runtimes that provide the GOMP_* entry points, which gcc's code calls: gcc's own, LLVM's, and Intel's build of LLVM's.
 const RUNTIMES: [&str; 3] = ["libgomp.so", "libomp", "libiomp5.so"];
 
-/// Returns why the tasks of `program` cannot be taken over; the program then runs unchanged. Returns `None` also if the program itself has
-/// no tasks, because its libraries, or programs that it starts, may have some.
+/// Returns why cox's runtime cannot run the tasks of `program` in place of libgomp; the program then runs unchanged. Returns `None` also if the
+/// program itself has no tasks, because its libraries, or programs that it starts, may have some.
 #[must_use]
 pub fn why_not(program: &OsStr) -> Option<String> {
-    // A missing file is reported when it cannot be executed.
+    // If the file is missing, nothing is reported here: the attempt to execute it fails later, and reports this.
     let file = file_of(program)?;
     let why = match preload::obstacle(&file) {
         Some(obstacle) => obstacle,
@@ -33,8 +33,8 @@ pub fn why_not(program: &OsStr) -> Option<String> {
     Some(format!("no overlap in {}: {why}; the program runs unchanged", program.to_string_lossy()))
 }
 
-/// Returns why the program's tasks cannot be taken over. `is_inside` returns whether a library is linked statically into the program's
-/// file.
+/// Returns why cox's runtime cannot run the program's tasks in place of libgomp. `is_inside` returns whether a library is linked statically into the
+/// program's file.
 fn obstacle(program: &Dynamic, is_inside: impl Fn(&Part<'_>) -> bool) -> Option<&'static str> {
     let imports = |prefix: &str| program.imports.iter().any(|name| name.starts_with(prefix));
     if imports(CLANGS) && !imports(GCCS) {

@@ -1,5 +1,5 @@
-//! Pages for processes that notice their blocked threads themselves, so that the kernel side writes nothing to the pages
-//! (`umt_client::{records, sentinel}`).
+//! Memory (pages) that cox shares with processes which notice their blocked threads themselves, without eBPF (`umt_client::{records, sentinel}`). The
+//! kernel writes nothing to these pages.
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create
 use watch::umt::Given;
 use wire::umt::{KernelPage, ProgramPage};
 
-/// Makes the pages of the process with this number.
+/// Creates the memory that a process shares with cox: its program page and its kernel page. `process` is the number of the process in the session.
 pub fn give(process: u32) -> Result<Given> {
     Ok(Given {
         process,

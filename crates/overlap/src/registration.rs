@@ -160,9 +160,10 @@ fn answer_all(listener: &OwnedFd, shutdown: &ShutdownFds, nonce: [u8; 16], sourc
         let server = [PollFd::new(&*shutdown.close, PollFlags::IN), PollFd::new(listener, accepts)];
         let connections = clients.iter().map(|client| PollFd::new(&client.0, PollFlags::IN));
         let mut wanted: Vec<PollFd<'_>> = server.into_iter().chain(connections).collect();
-        // The last entry, the lifeline, is watched only for a hang-up: data on it answers another request, and is read elsewhere.
+        // The last entry is the lifeline: the connection to the process that wakes standby threads. It is watched only for a hang-up. Data on it are
+        // answers that other code waits for and reads.
         wanted.extend(shutdown.lifeline.iter().map(|line| PollFd::new(line, PollFlags::empty())));
-        // Sleep at most until the first silent client exceeds its limit, whatever the others do.
+        // Sleep at most until the first client without a request reaches its time limit, even if other clients send requests meanwhile.
         let silent = clients.iter().filter(|(_, process, _)| process.is_none());
         let left = silent.map(|(_, _, since)| patience.saturating_sub(since.elapsed()));
         let left = left.chain(closed_until.map(|until| until.saturating_duration_since(Instant::now()))).min();

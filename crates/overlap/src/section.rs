@@ -1,4 +1,4 @@
-//! Makes the report's section on overlap, from the overlap engine's counts and the account of the observed threads.
+//! Makes the report's section on overlap, from the overlap engine's counts and the account (the measured times of the observed threads).
 
 use ledger::account::{Account, Thread};
 use ledger::figures::{Amount, ByCause};

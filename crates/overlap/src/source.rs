@@ -18,8 +18,8 @@ use crate::sums::Sums;
 
 /// Creates the pages of each process that requests them, and sums up the counts in them.
 pub struct Source {
-    /// Doorbells, with which BPF wakes standby threads. `None`: without BPF, the processes themselves write their pages, which are plain
-    /// memory.
+    /// Doorbells, with which BPF wakes standby threads. `None` without BPF: then the pages are plain memory, and only the processes themselves write
+    /// to them.
     bells: Option<Box<dyn Doorbells>>,
     /// How blocked threads are noticed.
     pub how: How,
@@ -35,7 +35,7 @@ pub fn lock(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
     source.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A client: a process that has a number.
+/// A client: a process that has registered. It has a number in the session.
 struct Client {
     process: u32,
     /// The pages of the process. `None`: they could not be mapped, and the process did not get them.
@@ -85,7 +85,7 @@ impl Source {
         Source::new(None, how)
     }
 
-    /// Returns the best source that works, and why better ones do not.
+    /// Returns a source for the best backend that works here (eBPF, else perf records, else sentinels), and why the better ones do not work.
     pub fn best() -> Result<(Option<Source>, Option<String>)> {
         let by_bpf = match Source::bpf() {
             Ok(source) => return Ok((Some(source), None)),
@@ -129,8 +129,8 @@ impl Source {
                 Ok(given)
             }
             Err(why) => {
-                // eBPF already counts the threads of this process, so its number stays in use until the process has ended, as for any other
-                // process.
+                // eBPF already counts the threads of this process under its number. So the number is freed only when the process has ended, as that
+                // of any other process.
                 self.clients.push(Client::new(given.process, None, pid));
                 self.over(given.process);
                 Err(why).context("mapping a process's pages")
@@ -148,8 +148,7 @@ impl Source {
         }
     }
 
-    /// Adds the sums of processes that are gone to `past`, and frees their numbers. Other processes get these numbers, with pages of their
-    /// own.
+    /// Adds the sums of processes that are gone to `past`, and frees their numbers. A freed number is given to another process later, with new pages.
     fn forget_gone(&mut self) {
         let gone = self.clients.extract_if(.., |client| client.is_gone()).collect::<Vec<_>>();
         self.past = self.sums(&gone);
@@ -158,7 +157,7 @@ impl Source {
         }
     }
 
-    /// Returns `past` plus the sums of these processes.
+    /// Returns the sums of earlier processes (`past`) plus those of `clients`.
     fn sums(&self, clients: &[Client]) -> Sums {
         let with_pages = clients.iter().filter_map(|client| client.pages.as_ref().map(|pages| (client, pages)));
         with_pages.fold(self.past.clone(), |sums, (client, pages)| {
@@ -176,8 +175,8 @@ impl Source {
         self.past.clone()
     }
 
-    /// Returns a descriptor that hangs up when the process that rings doorbells (wakes standby threads) ends. `None`: no process rings
-    /// them, or cox itself does.
+    /// Returns a descriptor that hangs up when the process that wakes standby threads for cox (rings their doorbells) ends. `None`: the backend is
+    /// not BPF, or this process itself wakes them.
     pub fn lifeline(&self) -> io::Result<Option<OwnedFd>> {
         let lifeline = self.bells.as_ref().and_then(|bells| bells.lifeline());
         lifeline.map(|fd| fd.try_clone_to_owned()).transpose()

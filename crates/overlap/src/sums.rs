@@ -27,7 +27,7 @@ ledger::figures! {
         shared_numbers: u64, sum;
         /// OpenMP teams whose task queues BPF cannot read.
         unshared: u64, sum;
-        /// Processes whose request for doorbells was refused.
+        /// Processes whose request for doorbells, which wake standby threads, was refused.
         refused: u64, sum;
         /// 1 if the process that wakes the standby threads ended before the session did.
         lost: u64, sum;
@@ -53,8 +53,8 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds the counts of one more process, which registered `age` ago. A process can write anything to its page. If a number there is
-    /// impossible, none of the page's numbers is counted. BPF's counts in the kernel's page are always counted.
+    /// Adds the counts of one more process, which registered `age` ago. The process can write anything to its page `program`: if one of the numbers
+    /// there is impossible, none of them is counted. BPF's counts, in the page `kernel`, are always counted.
     #[must_use]
     pub fn add(mut self, program: &ProgramPage, kernel: &KernelPage, how: How, age: Duration) -> Sums {
         let kernel = OverlapCounts {
@@ -77,7 +77,7 @@ impl Sums {
             self.error = process.error.or(self.error);
         } else {
             self.reasons.impossible = self.reasons.impossible.saturating_add(1);
-            // Without BPF, the process itself writes both pages.
+            // Without BPF, the process itself also writes the kernel page, so that page is not counted either.
             if how == How::Bpf {
                 self.counts.add(&kernel);
             }
@@ -118,8 +118,8 @@ impl Sums {
         }
     }
 
-    /// Returns whether a process of this age can have these counts, together with the kernel's: no counter is incremented more than once
-    /// per nanosecond.
+    /// Returns whether these counts, together with those of BPF (`kernel`), are possible for a process that registered `age` ago: no counter is
+    /// incremented more than once per nanosecond.
     fn is_possible(&self, kernel: &OverlapCounts, age: Duration) -> bool {
         let most = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         let mut all = self.counts.clone();
@@ -143,7 +143,7 @@ impl Sums {
             left = left.saturating_sub(*count);
             is_reached
         })?;
-        // The middle of the class, on the logarithmic scale.
+        // The middle of the histogram class, on a logarithmic scale.
         Some(2f64.powf((class as f64 + 0.5) / 4.0))
     }
 }

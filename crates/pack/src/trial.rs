@@ -25,7 +25,8 @@ pub const WINDOW_NS: u64 = 80_000_000;
 const WINDOW_PERIODS: u64 = 40;
 /// How long the kernel needs to spread threads again after rotation ends, ns: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
-/// Number of windows of each kind: in the first round, and at most in later rounds.
+/// Number of windows in a row in which the kernel places the threads, and in which they are packed: in the first round,
+/// and at most in later rounds.
 const WINDOWS: (u32, u32) = (2, 8);
 /// Samples of work that are needed before the trial goes on to packed windows: a standard error of 16 %.
 const LEAST_WORK: u64 = 40;
@@ -67,8 +68,8 @@ pub enum Did {
 /// The windows of a trial, and how much each thread worked.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The windows in order. If the ticks of a packed window observed a larger fraction of waiting than the samples,
-    /// that fraction is used.
+    /// The windows in order. For a packed window, two measurements give the fraction of waiting: samples, and the ticks
+    /// of the slots. The larger one counts.
     pub windows: Vec<measured::Window>,
     /// Largest number of threads that were runnable in a window.
     pub threads: u64,
@@ -91,7 +92,8 @@ struct Counts {
 pub struct Trial {
     /// Chooses the period of packed windows.
     mode: Mode,
-    /// What places the threads now, and for how many windows; `None` before the first look.
+    /// How the threads are placed now (by the kernel or by the packer), and for how many windows more, the present one
+    /// included; `None` before the first [`Trial::look`].
     now: Option<(Placing, u32)>,
     rounds: u32,
     until_ns: u64,
@@ -151,7 +153,7 @@ impl Trial {
         controller.take_up(action, now_ns, sense, orders)
     }
 
-    /// Ends the trial with the program, and returns its result.
+    /// Ends the trial when the program has ended. Returns the result.
     pub fn end(&mut self, controller: &mut Controller, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Seen {
         let window = controller.close_window(now_ns, own_ns, sense);
         self.note(controller.slots(), &window);
@@ -172,8 +174,9 @@ impl Trial {
             self.placed.0 += samples - waiting;
             self.placed.1 += 1;
         }
-        // Ticks observe threads as they leave the CPU, hundreds of times per window. With very short phases, samples
-        // alone would show twice the useful time that packed windows have.
+        // In packed windows, the larger fraction of waiting counts: that of the samples, or that of the ticks. Ticks
+        // observe threads as they leave the CPU, hundreds of times per window. With very short phases, the samples
+        // alone would show twice the true useful time.
         let waiting = if placing == Placing::Packer { waiting.max(by_ticks(window, samples)) } else { waiting };
         let (length_ns, run_ns) = (window.slots_ns / slots.max(1) as u64, window.run_ns);
         self.seen.threads = self.seen.threads.max(window.active as u64);
@@ -217,7 +220,7 @@ impl Trial {
     }
 }
 
-/// Returns `samples` times the fraction of waiting that the slots' ticks observed.
+/// Returns how many of `samples` are waiting samples according to the slots' ticks.
 fn by_ticks(window: &Window, samples: u64) -> u64 {
     (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
 }

@@ -35,7 +35,7 @@ pub enum FeatureId {
 pub enum Available {
     /// The feature can be used.
     Yes {
-        /// The means by which it can be used.
+        /// How the feature can be used: the file, capability or kernel interface that allows it.
         how: String,
     },
     /// The feature cannot be used.

@@ -12,8 +12,8 @@ use crate::root::{Root, present};
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const EVENT_SOURCES: &str = "/sys/bus/event_source/devices";
 
-/// A helper that the eBPF record requires. If the kernel's type information names it, the kernel has it. This is more
-/// reliable than the release number: Red Hat's 5.14 has the helper.
+/// A BPF helper that the `bpf` backend requires. If the kernel's type information (BTF) names it, the kernel has it.
+/// This is more reliable than the release number: Red Hat's 5.14 has the helper.
 const NEEDED_BPF_HELPER: &[u8] = b"\0BPF_FUNC_task_pt_regs\0";
 
 /// Everything that [`evaluate`](super::evaluate) examines.

@@ -23,7 +23,7 @@ pub struct BootClocks {
 }
 
 impl BootClocks {
-    /// Compares the two clocks of the running machine now.
+    /// Measures the present difference between CLOCK_BOOTTIME and CLOCK_MONOTONIC of the running machine.
     #[must_use]
     pub fn now() -> Self {
         // Each attempt reads CLOCK_BOOTTIME between two readings of CLOCK_MONOTONIC. Of several attempts, the one with

@@ -7,8 +7,8 @@ use crate::cpulist::CpuSet;
 pub struct Capabilities(pub u64);
 
 impl Capabilities {
-    /// Allows system administration, and everything that BPF and PERFMON allow. Before Linux 5.8, which introduced
-    /// those two, SYS_ADMIN was the only capability for it.
+    /// Allows system administration, and everything that BPF and PERFMON allow. Linux 5.8 introduced BPF and PERFMON;
+    /// before, only SYS_ADMIN allowed these operations.
     pub const SYS_ADMIN: u32 = 21;
     /// Allows raising resource limits.
     pub const SYS_RESOURCE: u32 = 24;

@@ -174,7 +174,8 @@ impl Engine for Packing {
                 return Err(live::Error::PackedAlready(pid).into());
             }
         }
-        // The CPUs of the first process; a program that cox launches inherits cox's own CPUs.
+        // Of several processes, the first one decides which CPUs may be used. A program that cox launches inherits
+        // cox's own CPUs.
         let cpu_choice = CpuChoice::of(pids.first().map_or(Who::Own, |pid| Who::Task(*pid)))?;
         let cpus = cpu_choice.choose(&self.wanted)?;
         self.plan.began = if pids.is_empty() { Began::Here } else { Began::Outside };

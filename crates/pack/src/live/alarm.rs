@@ -50,13 +50,14 @@ impl Alarm {
         Ok(())
     }
 
-    /// Returns the later time, for which the next [`Alarm::wait`] will wait. Call it after [`Alarm::wait`].
+    /// Returns the time until which the next [`Alarm::wait`] will sleep. Call it after [`Alarm::wait`].
     #[must_use]
     pub fn next_ns(&self) -> u64 {
         self.at_ns[1]
     }
 
-    /// Sets the time that follows [`Alarm::next_ns`].
+    /// Sets the time after the next one. The next [`Alarm::wait`] sleeps until [`Alarm::next_ns`], and the one after it
+    /// until `at_ns`.
     ///
     /// # Errors
     /// The same as [`Alarm::wait`].

@@ -69,8 +69,9 @@ pub struct Holder<'h> {
     /// For each process that was adopted (see `adopt`): its first thread, and a lock that keeps other sessions from
     /// packing the process. `None`: the user named the process, so its lock is in `alone`.
     adopted: BTreeMap<u32, (Thread, Option<Right>)>,
-    /// For each thread by id: the thread itself if the session has changed it, else its nearest changed ancestor. A
-    /// thread that ended before cox saw it may have children that inherited cox's masks through it.
+    /// For each thread, by id: the thread whose mask it may have inherited. This is the thread itself if the session
+    /// has changed its mask, else the nearest ancestor whose mask the session has changed. Threads that ended before
+    /// cox saw them are included, because they may have passed such a mask on to the threads that they created.
     origin: BTreeMap<u32, Thread>,
     /// For each process that the user named: a lock that keeps other sessions from packing it.
     alone: BTreeMap<u32, Right>,
@@ -198,8 +199,8 @@ impl<'h> Holder<'h> {
         if !self.session.has(managed.handle.knob()).unwrap_or(false) {
             return false;
         }
-        // If no CPU of the pack is left, the thread stays where it is, and is found outside the pack again at the next
-        // order.
+        // This fails if no CPU of the pack is online any more. The thread then stays where it is, and the next order
+        // finds it outside the pack again.
         let _ = managed.handle.apply(&managed.anywhere);
         (managed.now, managed.strayed) = (None, false);
         true
@@ -279,7 +280,8 @@ pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
 /// `cox changes guard JOURNAL`.
 fn post(journal: &Path) -> Result<Guardian, changes::Error> {
     let mut command = Command::new("/proc/self/exe");
-    // Without this variable the guardian does not write its timings into the session's file.
+    // The variable makes a cox process write its timings to a file. The guardian, which is a cox process too, must not
+    // write to the file of this session.
     command.args(["changes", "guard"]).arg(journal).env_remove(arch::laps::VARIABLE);
     Guardian::post(command).map_err(|source| changes::Error::Journal { path: journal.to_owned(), source })
 }

@@ -75,7 +75,8 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         without_ticker: AtomicU32::new(0),
     });
     let mut preload_pages = PreloadPages::new(root.clone(), plan.cpus.len());
-    // The processes still have their own masks at this point.
+    // Processes that cox did not start still have their own masks, so `allowed` returns how many CPUs their libgomp has
+    // counted.
     match plan.began {
         Began::Here => {}
         Began::Outside => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, preload_pages.allowed(pid))),
@@ -164,9 +165,9 @@ impl Manager<'_> {
     /// Starts the tickers, and takes control of all threads that exist now.
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
         // Start the tickers (the threads that end the slots' periods) before this thread gets its priority below. They
-        // then inherit the shortest slice, but not the priority. The slice matters if cox is killed: the program's
-        // affinity masks are restored only after each of cox's threads has had a CPU to exit, and on busy CPUs a thread
-        // with a short slice gets a CPU sooner.
+        // then inherit the shortest slice, but not the priority. The slice matters if cox is killed: the guardian
+        // restores the program's affinity masks only when all threads of cox have exited. Each of them needs a CPU to
+        // exit, and on busy CPUs a thread with a short slice gets one sooner.
         for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
@@ -221,8 +222,8 @@ impl Manager<'_> {
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.snapshots.take_samples()?;
         if !samples.is_empty() {
-            // Look up all samples once before it is judged which code spins: the first look-up of an unknown address
-            // only puts the address into the queue of code to judge.
+            // Look up all samples twice: the first look-up of an unknown address only queues it. `settle` then judges
+            // whether the queued code spins, and the second look-up below gets the result.
             for sample in &samples {
                 self.shared.sensors.spins.waited_in(sample);
             }
@@ -263,8 +264,8 @@ impl Manager<'_> {
         Ok(action != Action::Rest)
     }
 
-    /// Returns how many samples the polls since the last call are worth, and in how many of these the thread spins.
-    /// Both are 0 if the backend takes samples itself.
+    /// Polls the threads. Returns how many samples their run time since the last poll amounts to, and in how many of
+    /// these the thread spins. Both are 0 if the backend takes samples itself.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());

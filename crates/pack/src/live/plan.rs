@@ -43,7 +43,7 @@ pub enum Began {
     /// The processes have not started yet: they will start on the CPUs of this pack.
     #[default]
     Here,
-    /// The processes started outside a pack, on the CPUs that they are allowed to use until they are packed.
+    /// The processes run already without being packed: they started on the CPUs that they may use now.
     Outside,
     /// The processes started in another pack, which has this number of CPUs.
     Packed(usize),
@@ -54,7 +54,7 @@ pub enum Began {
 pub struct Plan {
     /// The processes; with [`How::children`], also the processes that they start.
     pub pids: Vec<u32>,
-    /// The CPUs on which the processes started: those of this pack, of another pack, or of no pack.
+    /// Where the processes started: on the CPUs of this pack, on those of another pack, or without being packed.
     pub began: Began,
     /// The CPUs on which the threads are packed.
     pub cpus: Vec<u32>,

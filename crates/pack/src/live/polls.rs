@@ -20,7 +20,8 @@ pub struct Polls {
     took: Duration,
     /// The results of the polls of each thread, by the index of the thread's snapshot in the table.
     tallies: HashMap<usize, Tally>,
-    /// Run time that does not fill a whole sample yet: in total, and the part spent spinning, ns.
+    /// Run time that is left after all whole samples ([`SAMPLE_NS`] each) were counted: in total, and the part spent
+    /// spinning, ns.
     rest_ns: (u64, u64),
 }
 
@@ -35,8 +36,8 @@ struct Tally {
     /// found it spinning.
     looks: u64,
     spinning: u64,
-    /// Number of barriers that the most advanced thread of the process had passed. Updated by each poll that finds that
-    /// this thread has used CPU time since the poll before.
+    /// Number of barriers that the most advanced thread of the process had passed when a poll last found that this
+    /// thread had used more CPU time.
     latest: u64,
 }
 
@@ -68,19 +69,19 @@ impl Polls {
     pub fn want(&mut self, pause: Option<Duration>) {
         self.pause = pause;
         if pause.is_none() {
-            // Run time from before the next request must not count as samples.
+            // The run time until samples are wanted again must not count as samples.
             (self.tallies, self.rest_ns) = (HashMap::new(), (0, 0));
         }
     }
 
-    /// Converts the run time since the last poll to samples. Returns how many samples it amounts to, and how many of
-    /// them are spinning samples. Threads that are not in `threads` are forgotten. `took` is the CPU time that reading
-    /// `threads` took.
+    /// Converts the run time of `threads` since the last poll to samples, one for each `SAMPLE_NS`. Returns the number
+    /// of samples, and how many of them are spinning samples, in proportion to the polls that found the thread
+    /// spinning. Threads that are not in `threads` are forgotten. `took` is the CPU time that reading `threads` took.
     ///
     /// Only a poll that finds the thread runnable counts, because the thread is then at a random place in its code. A
     /// sleeping thread has left its loop, so its place tells nothing about the time before. A thread that was released
-    /// from a barrier and has not run since does not count either: it would work, but its last place is still in the
-    /// spin loop. The kernel updates a thread's run time some milliseconds late, so all polls since the last update
+    /// from a barrier and has not run since does not count either: its place is still in the spin loop, although it no
+    /// longer waits. The kernel updates a thread's run time some milliseconds late, so all polls since the last update
     /// count.
     pub fn look(&mut self, threads: &[Sighting], took: Duration) -> (u64, u64) {
         self.took = took;
@@ -97,8 +98,8 @@ impl Polls {
             if run_ns > tally.run_ns {
                 (tally.run_ns, tally.latest) = (run_ns, latest);
             }
-            // The thread still seems to spin, but other threads have passed its barrier, and it has not run since: it
-            // was released. If it has run since then and still spins, it waits for something else.
+            // The thread still seems to spin. But since it last ran, another thread has passed the barrier at which it
+            // waited, so it was released. If it had run since then and still spun, it would wait for something else.
             let was_let_go = observation.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
             if matches!(observation.doing, Doing::Queued | Doing::Runs) && !was_let_go {
                 tally.looks += 1;

@@ -16,7 +16,8 @@ use wire::ThreadSnapshot;
 /// How long orders to a preload library (the number of CPUs of the pack) stay valid unless cox renews them, ns. They
 /// expire, because a killed cox cannot cancel them.
 const ORDERS_NS: u64 = 1_000_000_000;
-/// cox renews orders that stay valid for less than this time, ns.
+/// cox renews the orders to a preload library (the number of CPUs of the pack) when they stay valid for less than this
+/// time, ns.
 const RENEW_NS: u64 = 600_000_000;
 /// Time between two searches of a process's maps for a page, ns: the first pause, which doubles each time, and the
 /// longest pause.
@@ -51,7 +52,7 @@ impl Places {
 pub struct PreloadSummary {
     /// Processes that have used their preload library.
     pub preloaded: u64,
-    /// How many of these processes have a libgomp whose spinning the library has throttled.
+    /// Processes in which the preload library has throttled the spinning of libgomp. Included in `preloaded`.
     pub throttled: u64,
     /// Processes whose libgomp spins for milliseconds at each barrier.
     pub wasteful: Vec<Wasteful>,
@@ -102,7 +103,7 @@ struct Process {
     page: Option<Arc<Page>>,
     /// The inode of a page that could not be opened, and the number of attempts.
     refused: (u64, u32),
-    /// Number of slots of the page that have been read.
+    /// How many slots of the page have been read; each slot belongs to one thread of the process.
     entered: usize,
     ordered_until_ns: u64,
     next_ns: u64,
@@ -149,7 +150,8 @@ impl PreloadPages {
         page.is_some_and(|page| page.is_helper(tid, creator_tid))
     }
 
-    /// Does the regular work: opens the pages of new libraries, reads new slots, renews orders.
+    /// Does the regular work for each process: opens the page of a new preload library, reads the page's slots of new
+    /// threads, and renews the orders (the number of CPUs of the pack).
     pub fn look(&mut self, now_ns: u64, places: &Places) {
         for process in self.processes.values_mut() {
             if now_ns >= process.next_ns {
@@ -210,7 +212,8 @@ impl Process {
         let Some(cpus_at_start) = self.wide else { return };
         let has = |library: &str| maps.iter().filter_map(Mapping::file_name).any(|file| file.starts_with(library));
         if has(LIBRARY) {
-            // The preload library itself reports whether libgomp spins, so there is no need to guess it from the CPUs.
+            // The preload library itself reports whether libgomp spins. So it need not be guessed from `wide`, the
+            // number of CPUs that libgomp has counted.
             self.wide = None;
             return;
         }
@@ -236,8 +239,9 @@ impl Process {
         None
     }
 
-    /// Adds the slots that were assigned since the last look to `places`. A later slot with the same thread id belongs
-    /// to a later thread.
+    /// Adds to `places` the slots that the preload library has assigned to threads since the last look. If two slots
+    /// have the same thread id, the later one replaces the other: the kernel has given the id of an ended thread to a
+    /// new one.
     fn enter(&mut self, page: &Arc<Page>, places: &Places) {
         let given = page.given();
         if self.entered == given {
@@ -245,7 +249,7 @@ impl Process {
         }
         let Ok(mut by_thread) = places.by_thread.lock() else { return };
         while self.entered < given {
-            // A slot that is just being assigned is added at the next look.
+            // The preload library is just assigning this slot to a thread. The next look adds it.
             let Some(barrier_state) = page.slot(self.entered) else { break };
             if !barrier_state.has_ended {
                 by_thread.insert((self.pid, barrier_state.tid), Place { page: Arc::clone(page), slot: self.entered });

@@ -24,7 +24,8 @@ pub struct Spins {
 
 #[derive(Default)]
 struct Inner {
-    /// Results by process and user address. The address of a yielding thread is the return address of sched_yield(2).
+    /// The kind of waiting loop at each code address, by process and address; `None` if the code there does not wait.
+    /// The address of a yielding thread is the return address of sched_yield(2).
     known: HashMap<(u32, u64), Option<Waiting>>,
     asked: HashSet<(u32, u64)>,
 }
@@ -81,7 +82,8 @@ impl Spins {
             let Ok(mut inner) = self.inner.lock() else { return };
             for (ip, waits) in ips.into_iter().zip(waits) {
                 inner.asked.remove(&(tgid, ip));
-                // `None`: libraries are still being loaded. The address is queued again when it is next observed.
+                // `None`: whether the code waits is not known yet, because libraries are still being loaded. The
+                // address is queued again when a thread is next observed there.
                 if let Some(waits) = waits {
                     inner.known.insert((tgid, ip), waits);
                 }

@@ -25,7 +25,8 @@ pub struct Summary {
     pub totals: Totals,
     /// Efficiency without rotation: useful CPU time ÷ time of the pack's CPUs; `None` if it was not measured.
     pub without: Option<f64>,
-    /// The same while the threads were rotated with the last scheduling period.
+    /// Efficiency with rotation at the last length of the period: useful CPU time ÷ time of the pack's CPUs; `None` if
+    /// it was not measured.
     pub with: Option<f64>,
     /// CPU time of the controller: all threads of this process except the session's, ns.
     pub own_ns: u64,

@@ -26,9 +26,9 @@
 //!   1.10 of the ideal time instead of 1.07; with phases of 1 ms, 1.31 instead of 1.26.
 //! - Count CPU time as progress. A spinning thread then looks as well served as the thread it waits for, so the order
 //!   of threads never changes.
-//! - Decide for all slots at one place and time. Each exchange then interrupts another CPU, which costs 10 to 20 us
-//!   on a virtual machine. At a slot's own tick, its thread has just been switched out: CPU time is exact, and the
-//!   code position is known.
+//! - Decide for all slots at the same time, on one CPU. Each exchange of threads then interrupts another CPU, which
+//!   costs 10 to 20 us on a virtual machine. At a slot's own tick, its thread has just been switched out: CPU time is
+//!   exact, and the code position is known.
 //! - Only pull the least served thread to the slot whose period ends. With two or more threads per CPU, the threads
 //!   that are ahead then never get more co-runners than the others. 5 threads on 2 simulated CPUs with spinning phases
 //!   of 10 ms took 1.11 of the ideal time instead of 1.09; 16 threads on 7 fast and 8 slow CPUs, 1.44 instead of 1.11.
@@ -37,8 +37,8 @@
 //! - Send working threads to CPUs whose threads yield. If such a CPU has a thread that was released from a barrier but
 //!   has not run since, this thread still looks as if it waited. 3 threads on 2 simulated CPUs with phases of 1 ms took
 //!   1.32 of the ideal time instead of 1.13.
-//! - Observe a thread only at the tick of its own slot. A thread that is moved before that tick is never observed
-//!   running, nor working again, and is moved for ever.
+//! - Observe a thread only at the tick of its own slot. If a thread is moved to another slot before each such tick, the
+//!   policy never observes that the thread runs or works again, and moves it for ever.
 
 pub mod phases;
 pub mod split;
@@ -66,7 +66,8 @@ struct Thread {
     /// Progress so far, in ns of a CPU of full capacity.
     progress_ns: u64,
     run_ns: u64,
-    /// The thread's state at its last observation, in fields as in [`Observation`].
+    /// `spins`, `yields`, `blocks`, `runs` and `runnable`: the thread's state at its last observation (see
+    /// [`Observation`]).
     spins: bool,
     yields: bool,
     blocks: u32,
@@ -93,8 +94,8 @@ pub struct Assignment {
     threads: Vec<Thread>,
     /// When each slot's period ended last, ns.
     ticked_ns: Vec<u64>,
-    /// Start of the period that the pack is in, ns; `moved`: how many moves in this period served only to equalise
-    /// progress.
+    /// Start of the interval, one period long, in which the moves of the whole pack are counted, ns. `moved`: how many
+    /// moves in this interval served only to equalise progress.
     period_began_ns: u64,
     moved: usize,
     phases: Phases,
@@ -136,8 +137,8 @@ impl Assignment {
         self.slots.iter().map(Vec::len).sum()
     }
 
-    /// Adds `moving` to the moves that only equalise progress in the period that the pack is in. Returns whether the
-    /// period allows them all: equal progress needs no more than [`moves_per_slice`].
+    /// Adds `moving` to the number of moves in this period that only equalise progress. Returns true if that number is
+    /// at most [`moves_per_slice`], the number that equal progress needs, or if this limit is 0.
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.period_began_ns + self.rules.period_ns {
             (self.period_began_ns, self.moved) = (now_ns, 0);
@@ -207,7 +208,8 @@ impl Assignment {
         self.seen.spun_ns += ran_ns - useful_ns;
         let yielded = std::mem::replace(&mut thread.yields, observation.yields);
         let mut slept = false;
-        // A thread that still sleeps has not passed the barrier yet. Its block counts only once it is runnable again.
+        // A thread that still sleeps has not passed the barrier yet. So only a runnable thread is checked for a sleep
+        // since its last observation.
         if thread.runnable {
             slept = std::mem::replace(&mut thread.blocks, observation.blocks) != observation.blocks;
         }
@@ -374,9 +376,9 @@ impl Arrange for Assignment {
     fn calm_ns(&self, now_ns: u64) -> u64 {
         let fullest = self.slots.iter().map(Vec::len).max().unwrap_or(0);
         let full = self.slots.iter().filter(|slot| slot.len() == fullest).count();
-        // The CPUs with the most threads run one thread each at a time, and all threads take turns on them. So the
-        // number of periods until each thread had its share is the number of threads divided by the number of these
-        // CPUs.
+        // The most loaded CPUs are those with the most threads. All threads take turns on them, and each of these CPUs
+        // runs one thread at a time. So until each thread has run for one period on such a CPU, this many periods pass:
+        // the number of threads divided by the number of these CPUs.
         self.phases.calm_ns(now_ns, self.assigned() as f64 / full.max(1) as f64)
     }
 
@@ -389,8 +391,8 @@ impl Arrange for Assignment {
     }
 }
 
-/// Returns the maximum number of moves per slice, in the whole pack, that are needed for equal progress. With
-/// `q = N div C` and `r = N mod C`: `2 * min((C-r)*q, N-(C-r)*q)`.
+/// Returns the largest number of moves between CPUs that equal progress needs in one period, in the whole pack. With N
+/// threads and C CPUs, `q = N div C` and `r = N mod C`, it is `2 * min((C-r)*q, N-(C-r)*q)`.
 #[must_use]
 pub fn moves_per_slice(threads: usize, cpus: usize) -> usize {
     let (q, r) = (threads / cpus, threads % cpus);

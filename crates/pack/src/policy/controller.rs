@@ -11,7 +11,8 @@ const IDLE_PART: u64 = 50;
 /// Settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Makes the rules that assign threads to slots of the given capacities: [`Assignment`], or others for comparison.
+    /// Makes the rule that assigns threads to slots, from the capacities of the slots: [`Assignment`], or another rule
+    /// that is compared with it.
     pub arrange: fn(Vec<u64>) -> Box<dyn Arrange>,
     /// How the length of periods is chosen.
     pub periods: Periods,
@@ -57,7 +58,8 @@ pub struct Controller {
     slots: usize,
     arrange: Box<dyn Arrange>,
     mode: Mode,
-    /// True: periods become longer while no decision is needed.
+    /// True: a slot's period is longer than configured if the policy predicts that no decision is needed earlier. False
+    /// if the user has fixed the length of periods.
     follows: bool,
     action: Action,
     window_ns: u64,
@@ -170,7 +172,8 @@ impl Controller {
         self.take_up(self.mode.action(), now_ns, sense, orders)
     }
 
-    /// Starts the action `is` on all slots, whatever the mode has decided. Returns true if the action changed.
+    /// Starts the action `is` on all slots. It need not be the action that the mode has chosen. Returns true if the
+    /// action changed.
     pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let was = self.action;
         if was == is {
@@ -203,7 +206,7 @@ impl Controller {
         self.slots
     }
 
-    /// Returns the sums so far.
+    /// Returns the sums over all windows (intervals of observation) that have ended in this session.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals

@@ -49,7 +49,7 @@ pub trait Arrange: std::fmt::Debug + Send {
     fn end(&mut self, now_ns: u64, orders: &mut Vec<Order>);
     /// Sets the length of later periods.
     fn set_period(&mut self, period_ns: u64);
-    /// Returns for how long from now a slot needs no decision, ns; 0 if unknown.
+    /// Returns how long a slot can go without a decision from now on, ns; 0 if unknown.
     fn calm_ns(&self, now_ns: u64) -> u64;
     /// Returns the length of a phase, the time from one barrier to the next, ns. `None` unless the last phases were
     /// about equally long.
@@ -79,19 +79,20 @@ impl Order {
 /// The reason why a thread gets another CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// All threads were assigned anew at the same time (by other rules, for comparison).
+    /// All threads were assigned anew at the same time. [`assignment`] never does this, but other rules do, with which
+    /// it is compared.
     Rules,
-    /// Progress is unequal: on the two CPUs whose threads were divided anew, this much progress lies between the most
-    /// and the least served thread, ns.
+    /// The threads of two slots were divided anew because their progress was unequal: the most served thread was this
+    /// far ahead of the least served one, ns.
     Behind(u64),
-    /// A thread spins (waits for other threads in a loop) on one of the two CPUs whose threads were divided anew.
+    /// The threads of two slots were divided anew because one of them spins (waits for other threads in a loop).
     Spins,
-    /// One of the two CPUs whose threads were divided anew had no runnable thread.
+    /// The threads of two slots were divided anew because one slot had no runnable thread.
     SlotFree,
     /// The thread has just joined.
     Joined,
     /// Rotation begins.
     Start,
-    /// Rotation ends; threads are spread evenly before the kernel places them.
+    /// Rotation ends: the policy spreads the threads evenly, and then the kernel places them.
     End,
 }

@@ -48,7 +48,8 @@ const SETTLE_NS: u64 = 80_000_000;
 /// only to make the figure exact.
 const NO_DOUBT: f64 = 0.75;
 
-/// The value of `NO_DOUBT` for the first half of the settling time.
+/// Used instead of [`NO_DOUBT`] in the first half of the settling time ([`SETTLE_NS`]): rotation then begins early only
+/// if spinning takes more than 40 % of the slots' time.
 const NO_DOUBT_SOON: f64 = 0.6;
 
 /// How long efficiency is measured after the settling time: 160 samples per slot if threads spin, which gives a
@@ -68,8 +69,8 @@ const GOOD_ENOUGH: f64 = 0.97;
 /// are compared, without and with rotation.
 pub const WORTH: f64 = 1.05;
 
-/// If rotation gains more than this over the kernel, it is certainly worth its cost, and verification (step 6) can
-/// wait.
+/// If rotation gains more than this over the kernel, it is certainly worth its cost. Then efficiency without rotation
+/// is measured again later than usual.
 const CLEARLY: f64 = 1.2;
 
 /// The lowest cost of rotation, as a fraction of the slots' time: each period of 2 ms costs 30 to 40 us.
@@ -88,8 +89,8 @@ const SPINS: f64 = 0.02;
 /// ms.
 const LONG_BURST_NS: u64 = 2_000_000;
 
-/// Phases from this length on count as long: with two CPUs, the controller should then take less than 5 % of one of
-/// them.
+/// A phase (the time from one barrier to the next) of at least this length counts as long, ns. In long phases, cox
+/// prefers periods with which the controller takes little CPU time: with two CPUs, less than 5 % of one CPU.
 const LONG_PHASE_NS: u64 = 5_000_000;
 
 /// Threads that block less often than this in a window do not wait for each other.
@@ -101,16 +102,18 @@ const SELDOM: u64 = 3;
 /// often wait for each other by about 3 %.
 const REST_NS: (u64, u64) = (500_000_000, 16_000_000_000);
 
-/// The first and the longest time between two verifications, ns.
+/// The first and the longest time between two verifications, ns. A verification measures efficiency without rotation
+/// again, because the program may behave differently now.
 const VERIFY_NS: (u64, u64) = (10_000_000_000, 120_000_000_000);
 
-/// What the slots should do now.
+/// What cox does on all slots now: nothing (rest), measure, or rotate threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The kernel places the threads, and nothing is sampled.
     Rest,
-    /// The kernel places the threads, and each slot is sampled at this interval. There are no ticks: a tick makes the
-    /// kernel choose a thread anew, so the measured efficiency would be better than without packing.
+    /// The kernel places the threads, and each slot is sampled at this interval. Slots have no ticks meanwhile: at each
+    /// tick the kernel would choose a thread anew, and the measured efficiency would be better than it is without
+    /// packing.
     Measure {
         /// Time between two samples of a slot, ns.
         look_ns: u64,
@@ -161,7 +164,8 @@ impl Kind {
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
             Kind::Spinning
         } else if efficiency(window) > GOOD_ENOUGH || window.blocks < window.active as u64 * SELDOM {
-            // Other programs used the missing CPU time; the threads did not wait for each other.
+            // Either the threads used nearly all CPU time of the slots, or they hardly blocked, and other programs used
+            // the rest. In both cases, the threads did not wait for each other.
             Kind::Free
         } else {
             Kind::Blocking(window.run_ns / window.blocks.max(1))
@@ -189,7 +193,7 @@ pub struct Mode {
     until_ns: u64,
     /// True once the kernel has had time to spread the threads, so that the present measurement counts.
     settled: bool,
-    /// True during the first half of the settling time, in which the kernel spreads the threads.
+    /// True during the first half of the settling time ([`SETTLE_NS`]), in which the kernel spreads the threads.
     soon: bool,
     /// True until it is judged for the first time whether rotation helps. Until then, the program may only be starting.
     starting: bool,
@@ -233,7 +237,7 @@ impl Mode {
         mode
     }
 
-    /// Returns what the slots should do.
+    /// Returns the action that the mode has chosen: rest, measure, or rotate threads.
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
@@ -258,8 +262,10 @@ impl Mode {
         match self.action {
             Action::Rest => self.measure(now_ns),
             Action::Measure { .. } if !self.settled => {
-                // Efficiency does not decide here, because a program that is only starting leaves CPUs idle. Threads
-                // that yield do not count as spinning: they hold up no other thread, so there is time to measure.
+                // During the settling time, rotation begins only if threads spin much. Low efficiency is not enough,
+                // because a program that is only starting leaves CPUs idle. Threads that yield (spin with
+                // sched_yield(2)) do not count: they take no time from other threads, so cox can measure for the full
+                // time first.
                 let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
                 let kept = 1.0 - window.seen.yielding as f64 / window.seen.spinning.max(1) as f64;
                 let in_the_way = Kind::of(window, slots) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
@@ -326,8 +332,9 @@ impl Mode {
         let best = self.search.best_lately().unwrap_or(0.0);
         if self.rotated_windows >= 4 && best < needed || self.rotated_windows >= 2 && best < without {
             if !self.settled && std::mem::take(&mut self.starting) {
-                // Settling was cut short because the gain seemed beyond doubt. But the program may only have been
-                // starting, so measure again for the full time.
+                // Rotation did not help. cox began it before the settling time was over, because so much spinning
+                // seemed to make a gain certain. But the program may only have been starting, so measure again for the
+                // full time.
                 self.without = None;
                 return self.measure(now_ns);
             }

@@ -31,11 +31,13 @@ pub struct Seen {
 const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
-    /// Counts the thread that the tick switched out as `periods` samples; `periods` is the number of scheduling periods
-    /// since the previous tick. `here` are the observations of all threads of the slot. Ticks come at irregular times
-    /// and stand for the time before them, so the fraction of ticks that find a spinning thread is the fraction of CPU
-    /// time spent spinning. This holds even if the thread is asleep at its next observation, where its state tells
-    /// nothing about the CPU time before (see [`Seen::stretches_ns`]).
+    /// Counts the thread that the tick switched out as `periods` samples: the number of scheduling periods since the
+    /// previous tick. `here`: the observations of all threads of the slot.
+    ///
+    /// Ticks come at irregular times, and each tick stands for the time since the previous one. So the fraction of
+    /// ticks that find a spinning thread estimates the fraction of CPU time spent spinning. This includes threads that
+    /// spin and then sleep. [`Seen::spun_ns`] does not include their spinning, because it is estimated from
+    /// observations, which find such a thread asleep.
     pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
         let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
@@ -60,9 +62,12 @@ impl Seen {
     /// Returns the fraction of CPU time that was spent spinning, from 0 to 1. `burst_ns` is how long threads run on
     /// average before they block.
     ///
-    /// `spun_ns` gives this fraction with a fourth of the noise of samples, but it is not always valid. A thread that
-    /// spins and then sleeps is found asleep, so its spinning is not observed. A thread that yields may have been
-    /// released between two observations and not have run since. In these cases samples are used.
+    /// `spun_ns` gives this fraction with a quarter of the noise of samples, but it is not valid in two cases, in which
+    /// samples are used:
+    ///
+    /// - Threads spin and then sleep: an observation finds such a thread asleep and does not show its spinning.
+    /// - Threads yield: such a thread may have been released from the barrier without having run since, and an
+    ///   observation still finds it waiting.
     #[must_use]
     pub fn spinning_part(&self, burst_ns: u64) -> f64 {
         let yields = self.yielding * 2 > self.spinning;

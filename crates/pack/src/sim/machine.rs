@@ -21,15 +21,15 @@ const LOOK_NS: u64 = 10_000_000;
 /// CPU time that actions cost, ns. The defaults were measured on a virtual machine with 2 CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
-    /// A switch from one thread to another.
+    /// Cost of a switch from one thread to another.
     pub switch_ns: u64,
-    /// A tick of the controller: the timer, two switches and the decision.
+    /// Cost of a tick of the controller: the timer, two switches and the decision.
     pub tick_ns: u64,
-    /// The system calls of one order.
+    /// Cost of the system calls of one order (a new affinity mask for a thread).
     pub order_ns: u64,
-    /// Refilling the cache after a thread has moved to another CPU.
+    /// Cost of refilling the cache after a thread has moved to another CPU.
     pub move_ns: u64,
-    /// Waking a thread; the thread that wakes it pays.
+    /// Cost of waking a thread, for the thread that wakes it.
     pub wake_ns: u64,
 }
 
@@ -271,7 +271,8 @@ impl<'p> Machine<'p> {
         let refilled_ns = thread.refill_ns.min(ran_ns);
         thread.refill_ns -= refilled_ns;
         match &mut thread.act {
-            // Rounded like in `arm`, so that the work ends at the announced time.
+            // The work done is rounded down, and `arm` rounds the time that the work takes up. So no work is left when
+            // the event that `arm` has scheduled comes.
             Act::Work(left) => *left = left.saturating_sub((ran_ns - refilled_ns) * cpu.capacity / FULL_CAPACITY),
             Act::Spin(Some(left)) => *left = left.saturating_sub(ran_ns),
             _ => {}

@@ -8,7 +8,7 @@ use super::Manager;
 use crate::live::summary::Summary;
 
 impl Manager<'_> {
-    /// Adds diagnostics for what could not be done.
+    /// Adds a diagnostic for each kind of failure: threads that were not packed, and CPUs without rotation.
     fn complain(&mut self) {
         let mut say = |count: u64, what: &str| {
             if count > 0 {

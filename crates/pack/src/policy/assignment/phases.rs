@@ -15,10 +15,10 @@ const KEPT: usize = 4;
 /// Maximum ratio of the longest to the shortest of the last [`KEPT`] phases, if a prediction is made from them.
 const ALIKE: f64 = 1.5;
 
-/// Limits a period to this fraction of the time left, divided by the number of periods until each thread has had its
-/// share of the most loaded CPUs once. Found by trial in the simulator with 3, 4, 5 and 7 threads on 2 CPUs and phases
-/// of 3 to 30 ms: from 0.4 to 0.6, the length of phases changes by 1 % at most, and the number of ticks falls by a
-/// fifth; with 0.8, three threads lose 2 % with phases of 10 ms.
+/// A period may be at most this fraction of the time left until the next barrier, divided by the number of periods in
+/// which all threads take a turn on the CPUs with the most threads. Found by trial in the simulator with 3, 4, 5 and 7
+/// threads on 2 CPUs and phases of 3 to 30 ms. From 0.4 to 0.6, the length of phases changes by 1 % at most, and the
+/// number of ticks falls by a fifth. With 0.8, three threads lose 2 % with phases of 10 ms.
 const PART: f64 = 0.6;
 
 /// The longest period that a prediction can give, ns. It is limited because the program may behave differently before
@@ -74,8 +74,9 @@ impl Phases {
         alike.then_some(shortest_ns)
     }
 
-    /// Returns for how long a slot needs no decision, ns; 0 if unknown. `periods` is the number of periods until each
-    /// thread has had its share of the most loaded CPUs once.
+    /// Returns how long a slot can go without a decision from now on, ns; 0 if unknown. All threads take turns on the
+    /// CPUs with the most threads: `periods` is the number of periods until each thread has run for one period on such
+    /// a CPU.
     pub fn calm_ns(&self, now_ns: u64, periods: f64) -> u64 {
         let (Some(met_ns), Some(length_ns)) = (self.met_ns, self.length_ns()) else { return 0 };
         let left_ns = (met_ns + length_ns).saturating_sub(now_ns);

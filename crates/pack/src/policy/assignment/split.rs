@@ -27,7 +27,7 @@
 pub enum Side {
     /// The CPU whose scheduling period has just ended.
     Here,
-    /// The other CPU.
+    /// The CPU whose threads are divided anew together with those of [`Side::Here`].
     There,
 }
 
@@ -64,7 +64,8 @@ pub struct Rules {
     pub period_ns: u64,
     /// Time that a thread loses when it changes its CPU, ns.
     pub move_ns: u64,
-    /// Additional loss if the thread is running when it is moved, because the kernel stops its CPU, ns.
+    /// Additional loss if the thread is running when it is moved, because the kernel then interrupts the CPU that runs
+    /// it, ns.
     pub stop_ns: u64,
 }
 
@@ -97,13 +98,13 @@ pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
     (best.worth > now + now.abs() * 1e-9).then(|| scene.sides(&best))
 }
 
-/// A division: the first `count` working threads, in the order of [`Scene::order`], are on one side, all others on
-/// the other.
+/// A division of the threads between the two CPUs: the CPU `first` gets the first `count` working threads, in the order
+/// of [`Scene::order`], and the other CPU gets the rest.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     /// The CPU that gets the first `count` working threads.
     first: Side,
-    /// Number of working threads on the CPU `first`.
+    /// How many working threads the CPU `first` gets.
     count: usize,
     /// True: all spinning threads go to the other CPU. False: they stay where they are.
     gathered: bool,
@@ -137,8 +138,9 @@ impl<'t> Scene<'t> {
         self.terms.rules.move_ns + if self.threads[place].runs { self.terms.rules.stop_ns } else { 0 }
     }
 
-    /// Returns the working threads in the order in which they should get the side `first`: least served first, the
-    /// cost of a move counted. Of equals, the thread that has been on its CPU longest comes first.
+    /// Returns the working threads in the order in which they should get the CPU `first`: least served first. If a
+    /// thread would have to move there, the cost of the move counts as time that it has already been served. Of equals,
+    /// the thread that has been on its CPU longest comes first.
     fn order(&self, first: Side) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.threads.len()).filter(|&place| !self.threads[place].spins).collect();
         order.sort_by_key(|&place| {
@@ -148,7 +150,8 @@ impl<'t> Scene<'t> {
         order
     }
 
-    /// Returns the division with the best number of working threads on the side `first`.
+    /// Returns the best division in which the CPU `first` gets the first working threads of `order`, however many.
+    /// `gathered`: all spinning threads go to the other CPU.
     fn best(&self, first: Side, gathered: bool, order: &[usize]) -> Plan {
         let spinners = |side: Side| self.threads.iter().filter(|t| t.spins && t.side == side).count();
         let (here, there) = (spinners(first), spinners(first.other()));

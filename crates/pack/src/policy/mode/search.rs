@@ -18,21 +18,24 @@ const BETTER: f64 = 1.01;
 /// because periods are too long. The efficiency of such a window is so small that it is mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// In long phases, periods should not cost more than this fraction of the slots' time, with the cost of interrupts. The
-/// controller itself then takes 2 % of that time: with two CPUs, 4 % of one CPU.
+/// In long phases, rotation should cost at most this fraction of the slots' time. The cost is the controller's CPU time
+/// plus the cost of its interrupts. At this limit, the controller itself takes 2 % of the slots' time: with two CPUs,
+/// 4 % of one CPU.
 const DEAR: f64 = 0.030;
 
-/// How much efficiency may be given up to keep the cost below `DEAR`.
+/// How much efficiency cox gives up in long phases so that rotation costs at most [`DEAR`].
 const SPARED: f64 = 0.05;
 
-/// Factor by which the cost grows in long phases if the period is halved. It is less than 2, because periods become
-/// short only towards the end of a phase. Found by trial in the simulator.
+/// Factor by which the cost of rotation (the controller's CPU time and interrupts) grows in long phases if the period
+/// is halved. It is less than 2, because periods become short only towards the end of a phase. Found by trial in the
+/// simulator.
 const HALVED_COSTS: f64 = 1.5;
 
 /// After this many windows the efficiency of a period is outdated: the program may have changed.
 const STALE_WINDOWS: u32 = 24;
 
-/// A rest counts as this many windows, so that a period that failed is tried again after the fifth rest in a row.
+/// A rest makes all results older by this many windows, so a period that failed is tried again after the fifth rest in
+/// a row.
 const REST_WINDOWS: u32 = 6;
 
 /// How the length of periods is chosen.
@@ -43,7 +46,7 @@ pub enum Periods {
     /// The rule of the PALM paper: 0.125 ms at first; doubled after each window that was better than the one before,
     /// else halved.
     Doubled,
-    /// Always this long, ns.
+    /// All periods have this length, ns.
     Fixed(u64),
 }
 
@@ -58,7 +61,7 @@ pub(super) struct Gave {
     pub(super) spun: f64,
     /// Number of slots.
     pub(super) slots: usize,
-    /// True if phases are so long that the controller should cost little.
+    /// True if the program's phases (the times between two barriers) are so long that cheap periods are preferred.
     pub(super) long_phases: bool,
 }
 
@@ -67,8 +70,8 @@ impl Gave {
         self.spun > 0.5 && self.efficiency * (self.slots as f64) < SOMEBODY_WORKS
     }
 
-    /// Returns the efficiency, with a bonus for a period that costs little in long phases. A period whose efficiency
-    /// is below `needed` gets no bonus.
+    /// Returns the efficiency, plus a bonus if phases are long, the cost of the period is at most [`DEAR`], and the
+    /// efficiency is at least `needed`.
     fn worth(&self, needed: f64) -> f64 {
         let spares = self.long_phases && self.cost <= DEAR && self.efficiency >= needed;
         self.efficiency + if spares { SPARED } else { 0.0 }
@@ -135,13 +138,13 @@ impl Search {
         self.tried.iter().filter(|tried| tried.is_known()).map(|tried| tried.gave.efficiency).reduce(f64::max)
     }
 
-    /// Stores the result of a window with the period in use.
+    /// Stores the result of a window (an interval of observation) in which threads were rotated with the period in use.
     pub(super) fn note(&mut self, gave: Gave) {
         self.age(1);
         self.stalled = if self.periods == Periods::Adapted && gave.nobody_works() { self.stalled + 1 } else { 0 };
         let tried = &mut self.tried[self.period];
-        // Sometimes the thread for which all others wait is asleep. One such window does not make a good period a bad
-        // one, so it is ignored.
+        // The first window in a row in which no thread works is ignored if the period already has a recent result: the
+        // thread for which all others wait may only have been asleep.
         let passes = self.stalled == 1 && tried.is_known();
         self.too_long = self.stalled > 0 && !passes && self.period > 0;
         if passes {
@@ -174,7 +177,8 @@ impl Search {
     pub(super) fn next(&mut self, needed: f64) {
         self.period = match self.periods {
             Periods::Adapted if self.is_too_long() => {
-                // Earlier results tell nothing about a program whose phases are this short.
+                // The program's phases are much shorter than the period in use. Results from longer phases tell nothing
+                // about such short ones.
                 self.tried = Default::default();
                 self.period.saturating_sub(2)
             }
@@ -204,10 +208,11 @@ impl Search {
             .unwrap_or(best)
     }
 
-    /// Returns whether a neighbour of the period in use could be better. Halving the period at most doubles its cost.
-    /// If phases are longer than periods, spinning halves too, as measured and simulated. The estimate is deliberately
-    /// optimistic, so that no good period is missed: halving saves three quarters of the spinning, and doubling adds
-    /// only half of it.
+    /// Returns whether `period`, the next shorter or longer one, could be better than the period in use.
+    ///
+    /// Measurements and simulations show: if phases are longer than periods, half the period means half the time spent
+    /// spinning, and at most twice the cost. To miss no good period, the estimate is optimistic: a shorter period saves
+    /// 75 % of the spinning instead of 50 %, and a longer period adds 50 % of it instead of 100 %.
     fn may_be_better(&self, period: usize, needed: f64) -> bool {
         let gave = self.tried[self.period].gave;
         let Gave { efficiency, cost, spun, .. } = gave;
