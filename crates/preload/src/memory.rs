@@ -101,7 +101,7 @@ pub fn leave(slot: &Slot) {
 }
 
 /// Adds one to the number of phases that the thread has begun (a phase begins with a region, and after each barrier). From then on, cox regards
-/// waiting threads of the team with smaller numbers as released. Returns the new number.
+/// waiting threads of the team as released if they have begun fewer phases. Returns the new number.
 #[inline]
 pub fn next_phase(slot: &Slot) -> u64 {
     let phases = slot.phases.load(Ordering::Relaxed).wrapping_add(1);

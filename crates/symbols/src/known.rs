@@ -1,5 +1,5 @@
-//! Runtimes whose waiting code is known: by the names of its functions, or by the library and its machine code, because distributions strip
-//! libraries.
+//! Runtimes whose waiting code is known. It is recognised by the names of functions or, because distributions strip libraries, by the library's
+//! file name and the machine code.
 //!
 //! Names are looked up in every module, so statically linked copies are found as well.
 

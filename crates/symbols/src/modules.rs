@@ -36,8 +36,8 @@ struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns whether `file` may be this file. Overlay and btrfs file systems show different devices in maps and in stat(2). So only two
-    /// inodes on the same device are certainly different files.
+    /// Returns whether `file` may be this file. Overlay and btrfs file systems show different devices in maps and in stat(2). So the
+    /// files certainly differ only if their devices are the same and their inodes are not.
     fn may_be(self, file: &File) -> bool {
         file.metadata().is_ok_and(|metadata| {
             let device = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
