@@ -164,8 +164,8 @@ fn judge(rows: &[Row]) -> (String, Outcome) {
         let beyond = if beyond.is_empty() { "none".to_owned() } else { beyond.join(", ") };
         writeln!(
             text,
-            "{name}: times relative to the faster peer: geometric mean {mean:.2} (limit 1.00); rows slower than 1.15 times the peer plus 5 ns: \
-             {beyond} … {verdict}",
+            "{name}: times relative to the faster peer (libgomp or libomp): geometric mean {mean:.2} (limit 1.00); rows slower than 1.15 times the \
+             peer plus 5 ns: {beyond} … {verdict}",
             verdict = if passes { "PASS" } else { "FAIL" }
         )
         .unwrap_or_default();
@@ -189,7 +189,7 @@ mod tests {
         let (text, outcome) = judge(&rows);
         assert_eq!(outcome, Outcome::Fail);
         assert!(
-            text.contains("off: times relative to the faster peer: geometric mean 0.79")
+            text.contains("off: times relative to the faster peer (libgomp or libomp): geometric mean 0.79")
                 && text.contains("ns: a … FAIL"),
             "{text}"
         );

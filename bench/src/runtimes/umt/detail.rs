@@ -80,7 +80,7 @@ impl Detail {
             self.cost_us
         );
         if let Some((median, late)) = self.delay_us {
-            write!(text, ", a standby starts its first task after {median:.0} us (p99 {late:.0} us)")
+            write!(text, ", a standby thread starts its first task after {median:.0} us (p99 {late:.0} us)")
                 .unwrap_or_default();
         }
         text
