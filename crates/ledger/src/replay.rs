@@ -163,9 +163,9 @@ impl Replay {
         self.sort_buffer.give_back(due);
     }
 
-    /// Returns how many threads ran at the same time, and for how long, from the events applied so far. A level is the time for one number of
-    /// threads. If an event shows that a thread's run time since its switch-in is unknown, this time is subtracted from the level of the number of
-    /// threads that run at this event.
+    /// Returns how many threads ran at the same time, and for how long, from the events applied so far. If an event shows that a thread's
+    /// run time since its switch-in is unknown, this time is subtracted again: from the time for the present number of running threads, although
+    /// another number may have run then.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
