@@ -204,7 +204,7 @@ pub(super) fn nohz_full(facts: &Facts) -> Available {
 /// sched_ext is part of the kernel since Linux 6.12.
 pub(super) fn sched_ext(facts: &Facts) -> Available {
     let Some(state) = &facts.sched_ext_state else {
-        let without = "packing uses affinity instead";
+        let without = "packing uses affinity masks instead of sched_ext";
         if !facts.release.is_at_least(6, 12) {
             return Available::no(
                 format!("Linux {} is older than 6.12", facts.release),
@@ -248,7 +248,7 @@ pub(super) fn cgroups(facts: &Facts) -> Available {
         ),
         (_, None) => Available::no(
             "mounted, but without the cpu controller",
-            "cox cannot see the CPU quotas of this process from here; --cgroup works",
+            "cox cannot see the CPU quotas of this process from here; the option --cgroup can still be used",
         ),
         (Mode::Hybrid, Some(cpu)) => Available::yes(format!("hybrid: {}", at(cpu))),
         (Mode::V1 | Mode::V2, Some(cpu)) => Available::yes(at(cpu)),

@@ -17,12 +17,12 @@ impl Manager<'_> {
         };
         say(
             u64::from(self.snapshots.table().without_place()),
-            "threads were not packed: the table has places for 65,536 threads",
+            "threads were not packed: the table of observed threads is full (65,536 threads)",
         );
         let absent = self.shared.without_ticker.load(Ordering::Relaxed);
         say(
             u64::from(absent),
-            "CPUs of the pack had no rotation: cox could not run there (offline, or not allowed), or had no timer (too many open files)",
+            "CPUs of the pack were left out of rotation: cox could not run there (offline, or not allowed), or had no timer (too many open files)",
         );
         let left = self.holder.left();
         if let Some(why) = &left.first {
