@@ -147,7 +147,8 @@ pub fn try_out(program: &Path, wanted: Wanted) -> Result<Result<(), WatchError>,
 pub struct RemoteSnapshots {
     helper: Helper,
     table: Arc<Mapped>,
-    /// The CPU times of other programs at the start. The helper does not count them.
+    /// CPU times of other programs just before the helper started. This process reads them, because the helper does not count
+    /// them.
     before: Before,
 }
 

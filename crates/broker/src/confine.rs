@@ -86,7 +86,7 @@ pub fn confine() -> Result<(), String> {
     let kept = held.permitted.intersection(NEEDED);
     let only = CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     set_capabilities(None, only).map_err(|error| step("capabilities")(error.into()))?;
-    // Must follow the change of capabilities, which resets both.
+    // The last two settings must follow the change of capabilities, which resets both.
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|error| step("dumpable")(error.into()))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| step("death signal")(error.into()))
 }

@@ -35,7 +35,7 @@ const SNAPSHOTS_MIB: u32 = 8;
 /// Memory for doorbells, MiB: pages and ring buffers for the maximum number of processes in a session, and programs.
 const BELLS_MIB: u32 = (PROCESSES * PROCESS_BYTES).div_ceil(1 << 20) as u32 + 4;
 
-/// The running kernel, used on behalf of this user.
+/// The [`World`] of a real session: it loads eBPF programs into the running kernel on behalf of the caller.
 struct Kernel {
     caller: Caller,
     session: Option<Session>,

@@ -59,7 +59,7 @@ impl Worker {
             });
         }
         self.forget_children(task);
-        // SAFETY: the group is not over while it has tasks, and this is one of them.
+        // SAFETY: the group stays valid until all its tasks have ended, and this is one of them.
         if let Some(group) = unsafe { task.group.get().as_ref() } {
             self.tell(group.tally.count(), None);
         }
@@ -139,7 +139,7 @@ impl Worker {
                 if task.flags.get() & HOLDS != 0 {
                     (next, less) = (NonNull::new(task.parent.load(Ordering::Relaxed)), HOLD);
                 }
-                // SAFETY: no thread uses it.
+                // SAFETY: the last reference to the task has been dropped, so no thread uses its memory.
                 unsafe { self.pool.free(this) };
             }
         }

@@ -56,13 +56,13 @@ impl Worker {
             .map_while(|_| Some(self.pool.make(nothing, below, Needs { bytes: 0, align: 1, edges: 0 })?.task))
             .collect();
         if frames.len() < self.frames.get() as usize {
-            // SAFETY: just made, and no other thread knows them.
+            // SAFETY: these tasks have just been made, and no other thread knows them.
             frames.into_iter().for_each(|task| unsafe { self.pool.free(task) });
             return Some(below);
         }
         let mut innermost = below;
         for frame in frames {
-            // SAFETY: just made, and valid until `end_frame` ends it.
+            // SAFETY: the task has just been made, and is valid until `end_frame` ends it.
             let task = unsafe { frame.as_ref() };
             task.parent.store(std::ptr::from_ref(innermost).cast_mut(), std::sync::atomic::Ordering::Relaxed);
             self.becomes_child(task, innermost);

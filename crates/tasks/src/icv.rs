@@ -47,7 +47,7 @@ pub struct Runtime {
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
-/// Sets the functions by which threads read and write their values.
+/// Sets the functions by which threads read and write their control variables in the runtime.
 pub fn begin(runtime: Runtime) {
     let _ = RUNTIME.set(runtime);
 }

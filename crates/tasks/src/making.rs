@@ -97,7 +97,7 @@ impl Worker {
             Needs { edges, align: 1, bytes: 0 }
         };
         let Some(made) = self.pool.make(new.work, parent, needs) else { return false };
-        // SAFETY: just made.
+        // SAFETY: the task has just been made, so it is valid.
         let task = unsafe { made.task.as_ref() };
         if let Some(place) = new.event {
             // SAFETY: guaranteed by the caller.
@@ -156,7 +156,7 @@ impl Worker {
         let group = parent.own.groups.get();
         task.group.set(group);
         parent.own.made.set(parent.own.made.get() + 1);
-        // SAFETY: the group is not over before all its tasks are.
+        // SAFETY: the group stays valid until all its tasks have ended.
         if let Some(group) = unsafe { group.as_ref() } {
             group.tally.expect_one();
         }
@@ -228,11 +228,11 @@ impl Listener<NonNull<Task>> for Entering<'_> {
             self.found += u32::from(earlier.precede(self.task, edge));
         } else {
             let edge = Box::into_raw(Edge::by_itself());
-            // SAFETY: just made.
+            // SAFETY: the edge has just been made, so it is valid.
             if earlier.precede(self.task, unsafe { &*edge }) {
                 self.found += 1;
             } else {
-                // SAFETY: just made, and no other thread has it.
+                // SAFETY: the edge has just been made by `Box::into_raw`, and no other thread has it.
                 drop(unsafe { Box::from_raw(edge) });
             }
         }

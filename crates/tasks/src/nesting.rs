@@ -66,7 +66,7 @@ impl Default for Common {
 
 /// The regions that enclose a region.
 pub struct Nesting<T: 'static> {
-    /// The regions, the outermost first.
+    /// The enclosing regions, the outermost first.
     pub levels: Vec<Level>,
     /// Number of outermost levels that the OpenMP library does not know on threads of the region.
     pub hidden: u32,

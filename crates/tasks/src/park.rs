@@ -64,7 +64,7 @@ mod model {
             let value = Arc::new(AtomicU32::new(0));
             let stores = value.clone();
             let other = spawn(move || {
-                // Relaxed: only the wake-up makes the value visible.
+                // Relaxed, because this test checks that the wake-up makes the value visible.
                 stores.store(1, Ordering::Relaxed);
                 wake(bed(0));
             });

@@ -191,7 +191,7 @@ impl Worker {
             let parts = Parts { data, ..*parts };
             made.arguments.cast::<Range>().write(Range { parts, from, few, ..*range });
         }
-        // SAFETY: just made.
+        // SAFETY: the task has just been made, so it is valid.
         let new = unsafe { made.task.as_ref() };
         match task {
             Some(task) => self.becomes_sibling(new, task, parent),
@@ -222,7 +222,7 @@ impl Worker {
         } else {
             parent.others.tally.expect_one();
         }
-        // SAFETY: the group is not over before all its tasks are.
+        // SAFETY: the group stays valid until all its tasks have ended.
         if let Some(group) = unsafe { task.group.get().as_ref() } {
             group.tally.expect_one();
         }

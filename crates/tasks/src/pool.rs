@@ -190,7 +190,7 @@ pub(crate) fn hold() -> MutexGuard<'static, [Chains; 2]> {
 fn slab(class: usize) -> Option<Chain> {
     let size = (size_of::<Task>() + ROOM[class]).next_multiple_of(align_of::<Task>());
     let layout = Layout::from_size_align(size * SLAB, align_of::<Task>()).ok()?;
-    // SAFETY: not of size 0.
+    // SAFETY: the layout's size is not 0.
     let memory = NonNull::new(unsafe { alloc(layout) })?;
     let mut first: *mut Task = ptr::null_mut();
     for at in 0..SLAB {
@@ -212,6 +212,6 @@ struct Room {
 
 fn elsewhere(bytes: usize, align: usize) -> Option<*mut u8> {
     let layout = Layout::from_size_align(bytes, align).ok()?;
-    // SAFETY: not of size 0.
+    // SAFETY: the layout's size is not 0.
     NonNull::new(unsafe { alloc(layout) }).map(NonNull::as_ptr)
 }

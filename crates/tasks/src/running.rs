@@ -78,7 +78,7 @@ impl Worker {
     /// the task's construct may run a task of a construct with `reduction(task, …)` (see `begun`). Tasks of other constructs may run on any thread.
     #[inline]
     pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
-        // SAFETY: the group is not over before all its tasks are, and this is one of them.
+        // SAFETY: the group stays valid until all its tasks have ended, and this is one of them.
         let group = unsafe { task.group.get().as_ref() };
         !group.is_some_and(|group| group.is_for_members.get()) || taker.has_begun(&team.generation.0)
     }
@@ -99,7 +99,7 @@ impl Worker {
     /// creates do not begin.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        // SAFETY: the group is not over while it has unfinished tasks, and the current task is one of them or creates them.
+        // SAFETY: the group stays valid while it has unfinished tasks, and the current task is one of them or creates them.
         let group = unsafe { self.group().as_ref() };
         group.is_some_and(Group::is_cancelled) || self.team().is_some_and(Team::is_cancelled)
     }

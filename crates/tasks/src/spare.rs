@@ -7,7 +7,7 @@ use std::alloc::{Layout, alloc};
 pub fn boxed<T>(make: impl FnOnce() -> T) -> Option<Box<T>> {
     let layout = Layout::new::<T>();
     assert_ne!(layout.size(), 0, "cannot allocate a value of size 0");
-    // SAFETY: not of size 0.
+    // SAFETY: the layout's size is not 0.
     let place = unsafe { alloc(layout) }.cast::<T>();
     if place.is_null() {
         return None;

@@ -257,7 +257,7 @@ impl Task {
     pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>, u32)) {
         let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
         while let Some(this) = NonNull::new(edge) {
-            // SAFETY: the task that this edge belongs to waits for us. It cannot begin, and so cannot end, before its count of awaited
+            // SAFETY: the task that this edge belongs to waits for `self`. It cannot begin, and so cannot end, before its count of awaited
             // tasks is decremented below.
             let (next, task) = unsafe { (this.as_ref().next.get(), this.as_ref().task.get()) };
             // SAFETY: the edge lies in an allocation of its own, or in the memory of a task that cannot begin before its count is

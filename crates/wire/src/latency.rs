@@ -108,7 +108,8 @@ impl LatencyCount {
         1 << 16 | place as u32
     }
 
-    /// Returns the nonzero words of an owner's histograms. `words` are those of all kinds, [`WORDS`] for each kind.
+    /// Returns the nonzero words of the histograms of a program or thread, which has the number `of`. `words`: all words of these
+    /// histograms, [`WORDS`] for each kind of interval, one kind after the other.
     pub fn all<'w>(of: u32, words: impl IntoIterator<Item = u64> + 'w) -> impl Iterator<Item = LatencyCount> + 'w {
         let counts = words.into_iter().enumerate().filter(|(_, count)| *count > 0);
         counts.map(move |(at, count)| {
