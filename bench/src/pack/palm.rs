@@ -67,13 +67,14 @@ pub struct Palm {
     parts: Parts,
     capacities: Vec<u64>,
     threads: Vec<Thread>,
-    /// Index of the thread that is placed first if progress is left out.
+    /// If progress is left out, threads take turns at being assigned to a CPU first. Index (among the living threads) of the thread that was first
+    /// most recently.
     first: usize,
     seen: Seen,
 }
 
 impl Palm {
-    /// Makes a group for each of `capacities` (relative to [`FULL_CAPACITY`]), without threads.
+    /// Makes one CPU group for each of `capacities` (relative to [`FULL_CAPACITY`]). No threads are assigned yet.
     #[must_use]
     pub fn new(parts: Parts, capacities: Vec<u64>) -> Palm {
         Palm { parts, capacities, threads: Vec::new(), first: 0, seen: Seen::default() }

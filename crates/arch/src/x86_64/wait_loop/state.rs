@@ -34,7 +34,7 @@ pub(super) struct Value {
     /// Whether the value was computed, other than by adding a constant, from what a register or stack slot held at the start of the iteration. This
     /// indicates that the loop works instead of waiting.
     pub work: bool,
-    /// The slot whose address the value is; `None` if it is not the address of a slot.
+    /// If the value is the address of a stack slot: this slot.
     pub address_of: Option<Slot>,
 }
 
