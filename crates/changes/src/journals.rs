@@ -29,7 +29,7 @@ use crate::undo::Undone;
 /// How often cox tries to lock a process (to take the exclusive right to change it) while another process has the lock.
 /// While a guardian is started, its process has a copy of the lock for a short time, between fork and exec.
 const ASKS: usize = 10;
-/// Time between two of these attempts.
+/// Time between two attempts to lock a process.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 /// A folder of journals.
@@ -310,7 +310,8 @@ fn content(path: &Path, name: &Name) -> io::Result<Content> {
     }
 }
 
-/// Reads the file at `path`; `None` if it is not a journal. An error says why the file is not this program's.
+/// Reads the file at `path`, in the folder of journals. Returns `None` if the file is one of cox's but not a journal,
+/// or has been removed. Returns an error, which says why, if the file is not one of cox's.
 fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>, String> {
     let entry = |record, alive, problem| Ok(Some(Entry { path: path.to_owned(), record, alive, problem }));
     let name = match Kind::of(path) {

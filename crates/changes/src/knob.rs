@@ -192,8 +192,8 @@ impl Claim {
         }
     }
 
-    /// Returns the value that the session sets first. It does so when it takes the knob; with [`Claim::AtTimes`],
-    /// later.
+    /// Returns the value that the session sets first: as soon as it takes (journals) the knob, or, with
+    /// [`Claim::AtTimes`], later.
     pub fn first(&self) -> Value {
         match self {
             Claim::Exactly(value) | Claim::AtTimes(value) => value.clone(),

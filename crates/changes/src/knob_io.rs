@@ -74,7 +74,7 @@ pub trait KnobIo {
 
 /// Sets one knob of one thread.
 pub trait Writer: Send + Sync {
-    /// Sets the knob. Must make no other checks, allocate no memory and not wait.
+    /// Sets the knob. Must not make other checks, allocate memory or wait.
     ///
     /// # Errors
     /// The kernel's error; ESRCH if the thread has ended.

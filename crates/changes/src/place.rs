@@ -69,7 +69,8 @@ impl Environment {
         }
     }
 
-    /// Returns the folder that follows from user and environment alone, whether it exists or not.
+    /// Returns the folder that COX_CHANGES names, or, for root (but not for root of a user namespace), the folder in
+    /// /run; otherwise `None`. The folder need not exist.
     fn fixed(&self) -> Option<PathBuf> {
         let is_machines_root = || self.uid == 0 && self.root.parent().is_some_and(|run| self.is_own(run, 0o022));
         self.changes.clone().or_else(|| is_machines_root().then(|| self.root.clone()))

@@ -25,7 +25,7 @@ const OLD_BEGINNING: &[u8] = b"{\"session\":{\"format\":";
 pub struct Record {
     /// The session that wrote the journal.
     pub header: Header,
-    /// The announced changes, in order.
+    /// The changes that the journal announces, in the order of its lines.
     pub changes: Vec<Change>,
     /// The values that new threads may inherit from the session. Each item names a knob of a process's first thread,
     /// and holds for the same knob of all threads of that process.
@@ -128,8 +128,8 @@ fn rest(text: &mut impl BufRead, header: Header, first: usize) -> io::Result<Con
             Piece::Torn(_) => break,
             Piece::TooLong => Err("it is too long".to_owned()),
             Piece::Line(line) => announced(&mut record, &line).inspect_err(|_| {
-                // When a full disk had cut a line short, earlier versions continued in the same line. So read the
-                // announcement after the half line, too.
+                // When a full disk had cut a line short, earlier versions continued in the same line. So also read the
+                // entry that follows the incomplete one.
                 if let Some(start) = last_start(&line) {
                     let _ = announced(&mut record, &line[start..]);
                 }

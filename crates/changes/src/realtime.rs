@@ -11,8 +11,8 @@ use crate::knob_io::attr::{self, Attr};
 /// The shortest slice that the kernel grants, ns (sched_setattr(2), Linux 6.12).
 const SHORTEST_SLICE_NS: u64 = 100_000;
 
-/// Sets SCHED_FIFO at this priority, or, without CAP_SYS_NICE and RLIMIT_RTPRIO, the shortest slice. Threads and
-/// processes that the caller creates do not inherit the priority.
+/// Sets SCHED_FIFO at this priority. If neither CAP_SYS_NICE nor RLIMIT_RTPRIO allows that, sets the shortest slice.
+/// Threads and processes that the caller creates do not inherit the priority.
 ///
 /// # Errors
 /// Fails if neither is allowed.

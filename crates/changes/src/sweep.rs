@@ -27,8 +27,8 @@ pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, u
     for leader in leaders {
         let of_process: Vec<&Change> =
             births.iter().copied().filter(|births| births.knob.thread() == Some(leader)).collect();
-        // No session sets these values any more, so each thread needs to be checked once only. Thread ids are not
-        // reused that soon.
+        // Each thread is checked only once: no session sets these values any more, and a thread id is not reused as
+        // soon as that.
         let mut seen = BTreeSet::new();
         for _ in 0..LOOKS {
             match look(knob_io, leader, &of_process, known, &mut seen, undone) {

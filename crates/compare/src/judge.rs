@@ -63,8 +63,8 @@ pub struct Change {
     pub p_value: f64,
     /// The p-value must be at most this to count as a change; corrected for the number of figures.
     pub p_needed: f64,
-    /// Smallest detectable change: the smallest relative change that these runs would show more often than not. Absent
-    /// if there are too few runs for any.
+    /// Smallest detectable change: the smallest relative change that would be detected in such runs more often than
+    /// not. Absent if there are too few runs to detect any change.
     pub visible_from: Option<f64>,
     /// The verdict.
     pub verdict: Verdict,

@@ -24,7 +24,8 @@ pub fn p_value(first: &[f64], second: &[f64]) -> f64 {
     let (chosen, rest) = if second.len() <= first.len() { (second, first) } else { (first, second) };
     let pooled: Vec<f64> = chosen.iter().chain(rest).copied().collect();
     let ranks = doubled_ranks(&pooled);
-    // If all values differ, all doubled ranks are even. Halving them halves the number of sums.
+    // If all values differ, all doubled ranks are even. Halving the ranks then halves the number of different sums to
+    // count.
     let step = if ranks.iter().all(|rank| rank % 2 == 0) { 2 } else { 1 };
     let ranks: Vec<usize> = ranks.into_iter().map(|rank| rank / step).collect();
     two_sided(&ranks, chosen.len(), ranks[..chosen.len()].iter().sum())
@@ -40,7 +41,8 @@ fn doubled_ranks(pooled: &[f64]) -> Vec<usize> {
     pooled.iter().map(rank).collect()
 }
 
-/// Cumulative distribution of the number of pairwise differences below the true difference, for two group sizes.
+/// For two groups of given sizes: the cumulative distribution of the number of pairwise differences (a value of one
+/// group minus a value of the other) that are below the true difference.
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// Element n: the probability that at most n of the differences are below the true difference.

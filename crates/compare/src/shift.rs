@@ -4,8 +4,8 @@
 //! that the rank-sum test would not reject (Moses 1965), so the interval and the test agree. The only assumption about
 //! the noise is that it has the same shape in both groups.
 //!
-//! If all values are above 0, the differences are those of logarithms, because a disturbance takes a share of a
-//! program's time, whether the run is short or long.
+//! If all values are above 0, the differences are those of logarithms, because a disturbance lengthens a run by a
+//! certain share, whether the run is short or long.
 
 use crate::ranks::Reach;
 use crate::stats::{median, quantile, sorted};

@@ -50,7 +50,7 @@ pub struct Observed {
     pub record: Record,
     /// Why better backends were passed over, the best first.
     pub passed_over: Vec<String>,
-    /// For each sampled place in the code, by its number: why a thread waits there; `None` if a thread works there.
+    /// For each sampled place in the code (the index is the place's number): why a thread waits there; `None` if a thread works there.
     pub waits: Vec<Option<Waiting>>,
     /// The recorder, with the trace events.
     pub recorder: Option<Recorder>,

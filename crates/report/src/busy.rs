@@ -1,4 +1,4 @@
-//! How the text and the HTML page word two things: how many CPUs were in use for how long, and POP's metrics.
+//! Wording that the text and the HTML page have in common: how many CPUs were in use for how long, and POP's metrics.
 
 use advise::efficiency::{Base, Efficiency};
 use advise::evidence::Evidence;

@@ -32,7 +32,7 @@ struct Cell {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
     Median(f64),
-    /// The figure is a quotient whose divisor is 0 in some of the cell's runs: in `runs` out of `of` runs.
+    /// The figure is a quotient whose divisor is 0 in `runs` of the cell's `of` runs.
     Undefined {
         runs: usize,
         of: usize,
@@ -57,7 +57,7 @@ impl Heat {
             }
             let values = |figure: &str| runs.iter().filter_map(|run| run.figure(figure)).collect::<Vec<f64>>();
             let (defined, wall_ns) = (values(figure), values("wall_ns"));
-            // A median over the other runs only would be biased towards runs whose divisor is not 0.
+            // If the divisor is 0 in some runs, there is no median: a median of the other runs alone would be biased.
             let value = match runs.len() - defined.len() {
                 0 => Value::Median(median(&defined)),
                 undefined => Value::Undefined { runs: undefined, of: runs.len() },

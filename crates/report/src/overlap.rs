@@ -37,7 +37,7 @@ ledger::figures! {
         /// Number of times that a CPU went idle while tasks were pending, but no standby was parked (waiting to be woken).
         #[serde(alias = "unheard")]
         no_standby: u64, sum;
-        /// Number of times that the safety scan found a ready task and a free CPU of which no thread had been notified.
+        /// Number of times that the safety scan (a periodic search) found a ready task and a free CPU about which no thread had been notified.
         /// Normally 0. It is larger if an event was lost, or, with `perf` and `leader`, if a thread that cox does not track left a CPU: the kernel
         /// writes no record of that.
         #[serde(alias = "overlooked")]
@@ -61,9 +61,10 @@ pub struct OverlapReport {
     pub counts: OverlapCounts,
     /// From the program's start to its end.
     pub wall_ns: u64,
-    /// CPU time of the program's threads, including spinning. Threads of the idle class are not included.
+    /// CPU time of the program's threads, including spinning. cox's threads of the idle class are not included.
     pub ran_ns: u64,
-    /// The part of `ran_ns` that standbys used. They work while one of the program's own threads is blocked or has left them its tasks.
+    /// The part of `ran_ns` that standbys used: threads of cox, which run tasks while one of the program's own threads is blocked or has left them
+    /// its tasks.
     pub standby_ns: u64,
     /// Idle time of all CPUs.
     pub idle_ns: u64,

@@ -90,8 +90,8 @@ pub struct PackReport {
     /// Processes that spin for milliseconds at each barrier, because they were packed after their start: `pid`, `cpus_at_start`, and as sentences
     /// `loss` and `remedy`.
     pub spinning_runtimes: Vec<SpinningRuntime>,
-    /// How cox observed threads: `bpf`, or `proc`, which knows of threads that wait in loops only from the preload library.
-    /// Null if packing failed before a backend was chosen.
+    /// How cox observed threads: `bpf`, or `proc`, with which only the preload library shows cox which threads wait in loops. Null if packing failed
+    /// before a backend was chosen.
     #[schemars(with = "Option<String>")]
     pub backend: Option<Backend>,
     /// Why a better backend was not used, if it was tried.

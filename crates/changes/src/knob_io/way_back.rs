@@ -1,5 +1,6 @@
 //! Checks whether a thread's scheduling could be restored. The kernel lets every user lower the priority of a thread,
-//! but raising it again needs a privilege or a limit (sched(7), "Privileges and resource limits").
+//! but to raise it again, the user needs a privilege or a resource limit that allows it (sched(7), "Privileges and
+//! resource limits").
 
 use machine::Root;
 use machine::process::Task;

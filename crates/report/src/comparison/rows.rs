@@ -14,7 +14,7 @@ pub(crate) struct Beside<'s> {
     pub answer: Option<String>,
     /// The figures, ordered by verdict.
     pub table: Table<'s>,
-    /// The parts of the table by verdict: a heading, and the number of its rows. Parts without rows are left out.
+    /// The parts of the table, one for each kind of verdict: its heading and its number of rows. Parts without rows are left out.
     pub parts: Vec<(String, usize)>,
 }
 

@@ -15,7 +15,7 @@ const LINE: usize = 34;
 /// Distance between names and the cells next to them, pixels.
 const GAP: usize = 10;
 
-/// Where the drawing is used. A file contains its colours; in a page they are in the page's styles.
+/// Whether the drawing is a file or part of a page. A file contains the drawing's colours; for a page, they are in the page's style sheet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     File,
@@ -112,7 +112,7 @@ fn pixels(text: &str) -> usize {
 }
 
 impl Place {
-    /// Returns the vertical position of the first cell. In a page the caption is outside the drawing.
+    /// Returns the vertical position of the first cell. The cell is higher up in a page, because there the caption is not part of the drawing.
     fn top(self) -> usize {
         match self {
             Place::File => LINE * 5 / 2,

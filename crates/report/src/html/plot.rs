@@ -120,7 +120,8 @@ pub(super) fn caption(out: &mut Markup, title: &str, note: &str) {
     out.push_str("</figcaption>\n");
 }
 
-/// Writes a legend: colours and their meanings. Classes are our own; words may come from outside.
+/// Writes a legend: colours, given by CSS class, and their meanings. The classes are not escaped, since they are our own; the meanings are, since
+/// they may contain names from outside.
 pub(super) fn legend<C: AsRef<str>, W: AsRef<str>>(out: &mut Markup, entries: &[(C, W)]) {
     out.push_str("<ul class=\"legend\">");
     for (class, words) in entries {

@@ -1,5 +1,5 @@
-//! Co-running programs: which ran when, what the CPUs did and which program could have used their idle time, and which program waited behind
-//! which.
+//! Co-running programs: which ran when, what the CPUs did, which program could have used their idle time, and for how long each program's threads
+//! waited for a CPU that another program had.
 
 use advise::numbers::{duration, seconds};
 use ledger::Program;

@@ -16,7 +16,7 @@ pub(super) fn listed<'p>(style: &Style, program: &'p Program) -> (Vec<&'p Thread
     if style.all_threads || threads.len() <= LISTED {
         return (threads, Vec::new());
     }
-    // With cached keys: computing the sums anew in each comparison would be slow with very many threads.
+    // The keys are cached: to compute the sums anew in each comparison would be slow with very many threads.
     threads.sort_by_cached_key(|thread| std::cmp::Reverse(lost_ns(thread)));
     let others = threads.split_off(LISTED);
     (threads, others)
