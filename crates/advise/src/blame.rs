@@ -9,6 +9,8 @@ pub enum Delay {
     Sibling,
     /// Waiting for a CPU that another tracked thread held, because other programs left the tracked threads too few CPUs.
     Squeezed,
+    /// Waiting for a CPU that cox itself held. No rule advises on it: the report states cox's overhead.
+    Cox,
     /// Waiting for a CPU that another program held.
     Other,
     /// Waiting for a CPU although it was idle: the CPU was still leaving its idle state, or the control group was throttled.

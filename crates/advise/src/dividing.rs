@@ -49,8 +49,10 @@ pub(crate) fn divide(evidence: &Evidence) -> Blame {
 fn queue(evidence: &Evidence) -> (f64, f64) {
     let (behind, sums) = (&evidence.behind, &evidence.sums);
     let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    // Each nanosecond of waiting counts only once: for a CPU that another program held, for an idle CPU, or for a CPU that a tracked thread held.
-    let left = waited.saturating_sub(behind.others_ns).saturating_sub(behind.idle_ns);
+    // Each nanosecond of waiting counts only once: for a CPU that cox or another program held, for an idle CPU, or for a CPU that a tracked thread
+    // held.
+    let elsewhere_ns = [behind.cox_ns, behind.others_ns, behind.idle_ns];
+    let left = elsewhere_ns.into_iter().fold(waited, u64::saturating_sub);
     let queued = behind.siblings_ns.min(left) as f64;
     let others = evidence.cpus_of_others();
     if others < WORTH_SHARE * evidence.cpus || elsewhere(evidence).is_some() {
@@ -69,6 +71,7 @@ fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<
     BTreeMap::from([
         (Delay::Sibling, behind_siblings),
         (Delay::Squeezed, squeezed),
+        (Delay::Cox, evidence.behind.cox_ns as f64),
         (Delay::Other, evidence.behind.others_ns as f64),
         (Delay::Idle, evidence.behind.idle_ns as f64),
         (Delay::Unseen, unseen as f64),

@@ -157,10 +157,10 @@ impl<'a> Evidence<'a> {
         granted.max(self.concurrency.running).clamp(LEAST_CPUS, self.cpus)
     }
 
-    /// Returns the untracked preemptors, largest first.
-    pub fn untracked_preemptors(&self) -> Vec<&'a Preemptor> {
-        let untracked = self.account.preemptors.iter().filter(|preemptor| preemptor.kind == PreemptorKind::Other);
-        let mut preemptors: Vec<&Preemptor> = untracked.collect();
+    /// Returns the preemptors that belong to other programs, largest first.
+    pub fn preemptors_of_others(&self) -> Vec<&'a Preemptor> {
+        let others = self.account.preemptors.iter().filter(|preemptor| preemptor.kind == PreemptorKind::Other);
+        let mut preemptors: Vec<&Preemptor> = others.collect();
         preemptors.sort_by_key(|preemptor| std::cmp::Reverse(preemptor.wait_ns));
         preemptors
     }

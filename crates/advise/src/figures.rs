@@ -81,6 +81,8 @@ whole! {
     Serialisation = "serialisation", |evidence| Some(Efficiency::of(evidence)?.parts()?.1);
     /// Thread time spent waiting for CPUs that other tracked threads held.
     TookSiblingNs = "preemptors.sibling", |evidence| evidence.behind.siblings_ns as f64;
+    /// Thread time spent waiting for CPUs that cox itself held.
+    TookCoxNs = "preemptors.cox", |evidence| evidence.behind.cox_ns as f64;
     /// Thread time spent waiting for CPUs that other programs held.
     TookOtherNs = "preemptors.other", |evidence| evidence.behind.others_ns as f64;
     /// Thread time spent waiting for a CPU that was idle.
@@ -125,7 +127,8 @@ impl Figure {
     /// Returns the figure's unit. Times by cause and by preemptor are in nanoseconds, although their names do not end in a unit.
     pub fn unit(&self) -> Unit {
         match self {
-            Figure::BlockedBy(_) | Figure::Whole(Whole::TookSiblingNs | Whole::TookOtherNs | Whole::TookIdleNs) => {
+            Figure::BlockedBy(_)
+            | Figure::Whole(Whole::TookSiblingNs | Whole::TookCoxNs | Whole::TookOtherNs | Whole::TookIdleNs) => {
                 Unit::Ns
             }
             other => Unit::of(&other.name()),

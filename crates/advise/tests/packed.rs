@@ -77,7 +77,7 @@ fn a_packed_program_is_not_told_to_be_packed() {
 fn nobody_is_told_to_stop_the_packer() {
     let took = |stage: &mut Stage, comm: &str, wait_ns| {
         let preemptor =
-            Preemptor { comm: comm.into(), tid: 8, host_tid: None, threads: 1, kind: PreemptorKind::Other, wait_ns };
+            Preemptor { comm: comm.into(), tid: 8, host_tid: None, threads: 1, kind: PreemptorKind::Cox, wait_ns };
         stage.account.preemptors.push(preemptor);
     };
     let mut alone = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.3, ..Life::default() });
@@ -91,16 +91,15 @@ fn nobody_is_told_to_stop_the_packer() {
 
     let mut both = Stage::alike(2, OTHERS, 2, &Life { preempted: 0.6, ..Life::default() });
     both.account.preemptors[0].wait_ns = 9 * S;
-    // So called in reports of version 1.
-    took(&mut both, "cox-seat-1", 3 * S);
+    took(&mut both, "cox-slot-1", 3 * S);
     both = packed(both, &[0, 1]);
     let verdict = judge(&both);
     assert_eq!(verdict.headline, Kind::CpuHog, "{}", text(&verdict));
     let text = text(&verdict);
     assert!(text.contains("Other programs, cox's packing among them, took") && text.contains("stop stress"), "{text}");
-    assert!(!text.contains("cox-seat"), "{text}");
+    assert!(!text.contains("cox-slot"), "{text}");
     // Nor is more promised than stopping the others can give.
-    both.account.preemptors[1].comm = "make".into();
+    (both.account.preemptors[1].comm, both.account.preemptors[1].kind) = ("make".into(), PreemptorKind::Other);
     let expected = |verdict: &Verdict| verdict.sentences[0].next[0].expected_low;
     assert!(expected(&verdict) < expected(&judge(&both)));
 }

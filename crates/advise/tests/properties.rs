@@ -87,8 +87,15 @@ fn cpu(cpu: u32) -> impl Strategy<Value = CpuAccount> {
 }
 
 fn preemptor() -> impl Strategy<Value = Preemptor> {
-    ("[a-zé/:0-9]{0,9}", time(), select(vec![PreemptorKind::Sibling, PreemptorKind::Other, PreemptorKind::Idle]))
-        .prop_map(|(comm, wait_ns, kind)| Preemptor { comm, wait_ns, kind, tid: 3, host_tid: None, threads: 1 })
+    let kinds = [PreemptorKind::Sibling, PreemptorKind::Cox, PreemptorKind::Other, PreemptorKind::Idle];
+    ("[a-zé/:0-9]{0,9}", time(), select(kinds.to_vec())).prop_map(|(comm, wait_ns, kind)| Preemptor {
+        comm,
+        wait_ns,
+        kind,
+        tid: 3,
+        host_tid: None,
+        threads: 1,
+    })
 }
 
 fn account_of(
@@ -184,6 +191,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "blocked_ns" => sum(&|t| t.blocked_ns),
         "unknown_ns" => sum(&|t| t.unknown_ns),
         "preemptors.sibling" => took(PreemptorKind::Sibling),
+        "preemptors.cox" => took(PreemptorKind::Cox),
         "preemptors.other" => took(PreemptorKind::Other),
         "preemptors.idle" => took(PreemptorKind::Idle),
         "cpus.idle_ns" => cpus(|cpu| cpu.idle_ns),

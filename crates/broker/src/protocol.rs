@@ -17,7 +17,7 @@ use wire::umt::{BELLS, KernelPage, ProgramPage};
 use wire::{Clock, Cpu, LatencyCount, Living, Losses, Pair, PairSum, Preemptor, Sample, TraceEvent, TrackedThreads};
 
 /// Version of the messages.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Hash of the struct sizes and of the number of a histogram's buckets. It distinguishes builds with different structs even if [`VERSION`] was not
 /// raised. It does not depend on the order of the fields: raise [`VERSION`] if you change the order.
 pub const LAYOUT: u32 = {
@@ -201,7 +201,7 @@ pub struct NameRow {
 pub struct PreemptorRow {
     /// Thread id.
     pub tid: u64,
-    /// Name of the thread, and the waiting time that it caused.
+    /// The thread's name and process, and the waiting time that it caused.
     pub preemptor: Preemptor,
 }
 

@@ -11,12 +11,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ledger::account::Thread;
+use ledger::account::{PreemptorKind, Thread};
 use serde_json::Value;
 use testkit::built::TARGET;
 use testkit::container::{CONTAINER, again_in_containers, can_have_containers};
 use testkit::installed::{Installed, USER, as_user};
 use testkit::measured::{COMMAND, FOLDER, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
+use testkit::packed::Runs;
 use testkit::skip::{Need, skip};
 use wire::Cause;
 
@@ -117,6 +118,25 @@ fn mutex_convoy() {
 #[test]
 fn spin() {
     known("spin", "known-spin", &[&["--seconds", "1"]]);
+}
+
+/// Beside another program, named cox, on the same CPU: cox's own threads are known by their process, not by their name.
+#[test]
+fn a_program_named_cox_is_not_cox() {
+    let Some(bench) = bench("a_program_named_cox_is_not_cox") else { return };
+    let named_cox = bench.folder().join("cox");
+    fs::copy("/bin/sh", &named_cox).expect("copy the shell");
+    let (within, named_cox) = (on_cpus(ONE_CPU), named_cox.display().to_string());
+    let busy = [named_cox.as_str(), "-c", "while :; do :; done"];
+    let busy: Vec<&str> = within.iter().map(String::as_str).chain(busy).collect();
+    let _other = Runs::start(&busy);
+    let seen = bench.watch(&within, &["sh", "-c", "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"]);
+    let waited_ns = |kind: PreemptorKind| {
+        let preemptors = seen.document.account.preemptors.iter().filter(|preemptor| preemptor.kind == kind);
+        preemptors.map(|preemptor| preemptor.wait_ns).sum::<u64>()
+    };
+    let (cox_ns, others_ns) = (waited_ns(PreemptorKind::Cox), waited_ns(PreemptorKind::Other));
+    assert!(cox_ns > 0 && others_ns > cox_ns, "{cox_ns} {others_ns}: {:#?}", seen.document.account.preemptors);
 }
 
 #[test]

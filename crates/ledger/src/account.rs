@@ -311,7 +311,7 @@ pub struct Preemptor {
     pub host_tid: Option<u32>,
     /// Number of threads under this name.
     pub threads: u64,
-    /// `sibling`: a tracked thread; `other`: an untracked thread; `idle`: the CPU was idle (leaving its idle state).
+    /// `sibling`: a tracked thread; `cox`: a thread of cox itself; `other`: any other thread; `idle`: the CPU was idle (leaving its idle state).
     pub kind: PreemptorKind,
     /// Thread time for which tracked threads waited for CPUs that the preemptor held.
     pub wait_ns: u64,
@@ -323,6 +323,8 @@ pub struct Preemptor {
 pub enum PreemptorKind {
     /// A tracked thread of the same session.
     Sibling,
+    /// A thread of cox itself, which observes or packs.
+    Cox,
     /// Any other thread.
     #[default]
     Other,

@@ -161,7 +161,9 @@ pub fn concurrency(account: &Account, sums: &Sums) -> Concurrency {
 pub struct Behind {
     /// Time in which another tracked thread held the CPU.
     pub siblings_ns: u64,
-    /// Time in which an untracked thread held the CPU.
+    /// Time in which cox itself held the CPU.
+    pub cox_ns: u64,
+    /// Time in which any other untracked thread held the CPU.
     pub others_ns: u64,
     /// Time in which the CPU was idle.
     pub idle_ns: u64,
@@ -173,6 +175,7 @@ pub fn behind(account: &Account) -> Behind {
     for preemptor in &account.preemptors {
         let ns = match preemptor.kind {
             PreemptorKind::Sibling => &mut behind.siblings_ns,
+            PreemptorKind::Cox => &mut behind.cox_ns,
             PreemptorKind::Other => &mut behind.others_ns,
             PreemptorKind::Idle => &mut behind.idle_ns,
         };

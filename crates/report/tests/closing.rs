@@ -82,8 +82,8 @@ fn cpus() -> impl Strategy<Value = Vec<CpuAccount>> {
 }
 
 fn document() -> impl Strategy<Value = Document> {
-    let took =
-        vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(vec![PreemptorKind::Sibling, PreemptorKind::Other])), 0..12);
+    let kinds = vec![PreemptorKind::Sibling, PreemptorKind::Cox, PreemptorKind::Other];
+    let took = vec(("[a-z漢]{0,15}", 1..9_000u64, 1..3u64, select(kinds)), 0..12);
     let busy_cpus_ns = proptest::option::of(vec(prop_oneof![Just(0), 0..9_999_999_999u64], 0..300));
     let program = (processes(), busy_cpus_ns);
     (vec(program, 1..3), cpus(), took, select(vec![Backend::Bpf, Backend::Perf, Backend::Proc]), 0..3u64).prop_map(

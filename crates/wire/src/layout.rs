@@ -417,6 +417,8 @@ pub struct PairSum {
 #[allow(missing_docs)]
 pub struct Preemptor {
     pub wait_ns: u64,
+    pub tgid: u32,
+    pub pad: u32,
     pub comm: [u8; 16],
 }
 
@@ -430,6 +432,6 @@ const _: () = {
     assert!(size_of::<TrackedThreads>() == 1792);
     assert!(size_of::<Sample>() == 32);
     assert!(size_of::<ThreadSnapshot>() == 64 && offset_of!(ThreadSnapshot, state) == 54);
-    assert!(size_of::<Preemptor>() == 24);
+    assert!(size_of::<Preemptor>() == 32);
     assert!(Cause::ALL.len() == CAUSES && Cause::Unspecified as usize == CAUSES - 1);
 };

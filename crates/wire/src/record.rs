@@ -150,6 +150,8 @@ pub struct Record {
     pub levels: Levels,
     /// Untracked threads that held CPUs for which tracked threads waited, by tid.
     pub preemptors: Vec<(u32, Preemptor)>,
+    /// Processes of cox that observed: cox itself, and cox-observe if cox started it.
+    pub observers: Vec<u32>,
     /// Which thread woke which.
     pub pairs: Vec<(Pair, PairSum)>,
     /// Sum of the clocks of threads that ended while the ring buffer was full (see [`Losses::finals`]).

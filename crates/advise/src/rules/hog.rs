@@ -24,13 +24,6 @@ use crate::verdict::{Confidence, Kind, NextStep};
 const KERNEL_THREADS: [&str; 10] =
     ["kworker", "ksoftirqd", "migration", "rcu_", "kswapd", "kcompactd", "khugepaged", "kdamond", "irq/", "swapper/"];
 
-/// Names of the programs that observe. The advice does not recommend to stop them: the report's first line states their overhead.
-const OBSERVERS: [&str; 2] = ["cox", "cox-observe"];
-
-/// Name prefixes of cox's packing threads; reports of version 1 have `cox-seat-`. Their CPU time is overhead of packing, which the section on packing
-/// reports.
-const PACKERS: [&str; 3] = ["cox-pack", "cox-slot-", "cox-seat-"];
-
 /// What to do if the other program is not known.
 const LOOK: &str = "look for another busy program on these CPUs (top)";
 
@@ -47,12 +40,8 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     // have had a CPU of its own if other programs had not held CPUs.
     let blame = &evidence.blame;
     let delays: &[Delay] = if blame.queues_explain() { &[Delay::Other, Delay::Squeezed] } else { &[Delay::Other] };
-    let is_packer = |preemptor: &&Preemptor| PACKERS.iter().any(|packer| preemptor.comm.starts_with(packer));
-    let (packers, preemptors): (Vec<&Preemptor>, Vec<&Preemptor>) =
-        evidence.untracked_preemptors().into_iter().partition(is_packer);
-    let packers_ns = packers.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
+    let preemptors = evidence.preemptors_of_others();
     let waited: f64 = delays.iter().map(|delay| blame.direct_ns(*delay)).sum();
-    let waited = (waited - packers_ns as f64).max(0.0);
     let expected = evidence.without_delay(waited);
     // Processes of the system cause a little load on every machine. If the load of other programs is no larger, the rule reports it only if the
     // middle of the forecast's range shows a gain. With a larger load, a gain at the high end of the range is enough.
@@ -60,7 +49,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     if !expected.is_worth_trying() || (little && (expected.low() * expected.high()).sqrt() < WORTH_FACTOR) {
         return None;
     }
-    let behind = evidence.behind.others_ns.saturating_sub(packers_ns);
+    let behind = evidence.behind.others_ns;
     let named = preemptors.first().filter(|_| behind as f64 >= NAMED_SHARE * waited);
     let surely = behind as f64 >= 0.5 * waited;
     let who = named.map(|first| {
@@ -72,7 +61,8 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
         Some(who) if surely => format!("most of this waiting was caused by {who}"),
         Some(who) => format!("as far as known, the waiting was caused by {who}"),
     };
-    let others = if packers.is_empty() { "Other programs" } else { "Other programs, cox's packing among them," };
+    let packs = evidence.facts.is_packed() && evidence.behind.cox_ns > 0;
+    let others = if packs { "Other programs, cox's packing among them," } else { "Other programs" };
     let text = format!(
         "{others} took {} of the CPUs' time. Threads waited for a CPU because of them for {} of thread time: {who}.",
         about_percent(evidence.cpus_of_others() / evidence.cpus),
@@ -92,7 +82,6 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     };
     main.next.push(NextStep::expecting(evidence, action, expected, Kind::CpuHog, "other programs on these CPUs"));
     let back_ns: f64 = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
-    let back_ns = (back_ns - packers_ns as f64).max(0.0);
     let confidence = if named.is_some() && surely { Confidence::High } else { Confidence::Medium };
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence, sentences: vec![main] })
 }
@@ -110,7 +99,7 @@ fn remedy(evidence: &Evidence, preemptors: &[&Preemptor]) -> String {
             format!("find what makes the kernel run {comm} on these CPUs")
         };
     }
-    let (who, them) = names(preemptors, |comm| is_kernel(comm) || OBSERVERS.contains(&comm));
+    let (who, them) = names(preemptors, is_kernel);
     if evidence.facts.is_denied(Facts::OTHERS) {
         return if them == "it" {
             format!("run it on CPUs that {who} does not use, or after {who} has ended")

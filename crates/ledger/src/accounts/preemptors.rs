@@ -1,8 +1,8 @@
 //! Preemptors: the threads that held the CPUs that tracked threads waited for.
 //!
 //! The times are thread time: if two tracked threads wait one second behind the same thread, that is two seconds. Each nanosecond of waiting is
-//! booked once, for the holder of the CPU on which the thread was queued: another tracked thread (sibling), an untracked thread (other), or no thread
-//! (idle: the CPU was leaving its idle state, or a quota held the thread back).
+//! booked once, for the holder of the CPU on which the thread was queued: another tracked thread (sibling), a thread of cox itself (cox), any other
+//! thread (other), or no thread (idle: the CPU was leaving its idle state, or a quota held the thread back).
 //!
 //! The BPF programs book the waiting when the holder leaves the CPU. For a thread that still holds a CPU at the end of the window, this module books
 //! the waiting since its switch-in: the increase of the CPU's thread-time cell (`wire/include/cox/cells.h`). If that thread is untracked, its name is
@@ -91,15 +91,16 @@ pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<Preemp
     for Life { clock, .. } in lives {
         siblings.add(clock.comm(), clock.tid, clock.took_ns);
     }
-    let mut others = Names::default();
+    let (mut cox, mut others) = (Names::default(), Names::default());
     for (tid, preemptor) in &record.preemptors {
-        others.add(comm_text(&preemptor.comm), *tid, preemptor.wait_ns);
+        let names = if record.observers.contains(&preemptor.tgid) { &mut cox } else { &mut others };
+        names.add(comm_text(&preemptor.comm), *tid, preemptor.wait_ns);
     }
     let idle_ns = record.cpus.iter().fold(open.idle_ns, |sum, cpu| sum.saturating_add(cpu.took_idle_ns));
     let idle = Preemptor { comm: IDLE.to_owned(), kind: PreemptorKind::Idle, wait_ns: idle_ns, ..Preemptor::default() };
 
-    let mut took: Vec<Preemptor> =
-        siblings.listed(PreemptorKind::Sibling).chain(others.listed(PreemptorKind::Other)).chain([idle]).collect();
+    let strangers = cox.listed(PreemptorKind::Cox).chain(others.listed(PreemptorKind::Other));
+    let mut took: Vec<Preemptor> = siblings.listed(PreemptorKind::Sibling).chain(strangers).chain([idle]).collect();
     took.retain(|preemptor| preemptor.wait_ns > 0);
     took.sort_by(|a, b| (Reverse(a.wait_ns), &a.comm, a.tid).cmp(&(Reverse(b.wait_ns), &b.comm, b.tid)));
     took

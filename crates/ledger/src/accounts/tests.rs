@@ -340,6 +340,30 @@ fn samples_and_wakers_of_an_id_used_twice_go_to_the_one_that_ran_longest() {
     );
 }
 
+/// cox's threads are known by their process; another program may have the same name.
+#[test]
+fn cox_is_no_other_program() {
+    let mut record = record(vec![ran(5, 5, 1, 0, 100)]);
+    record.observers = vec![90, 92];
+    let preemptor =
+        |tid, tgid, name, wait_ns| (tid, wire::Preemptor { wait_ns, tgid, comm: comm(name), ..Default::default() });
+    record.preemptors = vec![
+        preemptor(90, 90, "cox", 5),
+        preemptor(91, 90, "cox-pack", 4),
+        preemptor(92, 92, "cox-observe", 3),
+        preemptor(93, 93, "cox", 7),
+    ];
+    assert_eq!(
+        build(&record, &[program(5)], 0).preemptors,
+        [
+            took("cox", 93, 1, PreemptorKind::Other, 7),
+            took("cox", 90, 1, PreemptorKind::Cox, 5),
+            took("cox-pack", 91, 1, PreemptorKind::Cox, 4),
+            took("cox-observe", 92, 1, PreemptorKind::Cox, 3),
+        ]
+    );
+}
+
 fn took(comm: &str, tid: u32, threads: u64, kind: PreemptorKind, wait_ns: u64) -> Preemptor {
     Preemptor { comm: comm.into(), tid, host_tid: None, threads, kind, wait_ns }
 }
@@ -349,7 +373,7 @@ fn preemptors_are_added_up_by_name_and_kind() {
     let mut clocks = vec![ran(5, 5, 1, 0, 100), ran(5, 6, 5, 0, 100), ran(5, 7, 5, 0, 100)];
     (clocks[0].took_ns, clocks[1].took_ns) = (50, 30);
     let mut record = record(clocks);
-    let preemptor = |tid, name, wait_ns| (tid, wire::Preemptor { wait_ns, comm: comm(name) });
+    let preemptor = |tid, name, wait_ns| (tid, wire::Preemptor { wait_ns, comm: comm(name), ..Default::default() });
     record.preemptors = vec![
         preemptor(80, "kworker", 5),
         preemptor(81, "kworker", 7),
@@ -376,7 +400,8 @@ fn other_users_have_one_name_and_no_id() {
     (clocks[0].waker_tid, clocks[0].waker_count) = (wire::layout::ANOTHER_USERS, 3);
     let mut record = record(clocks);
     let name = wire::layout::ANOTHER_USERS_NAME;
-    record.preemptors = vec![(wire::layout::ANOTHER_USERS, wire::Preemptor { wait_ns: 7, comm: comm(name) })];
+    record.preemptors =
+        vec![(wire::layout::ANOTHER_USERS, wire::Preemptor { wait_ns: 7, comm: comm(name), ..Default::default() })];
     let account = build(&record, &[program(5)], 0);
     assert_eq!(account.preemptors, [took(name, 0, 1, PreemptorKind::Other, 7)]);
     let threads = &only_process(&account).threads;

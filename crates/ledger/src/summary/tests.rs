@@ -145,9 +145,10 @@ fn waits_are_told_apart_by_who_was_before_us() {
         took(PreemptorKind::Idle, 4),
         took(PreemptorKind::Sibling, 8),
         took(PreemptorKind::Other, 16),
+        took(PreemptorKind::Cox, 32),
     ];
     let behind = behind(&Account { preemptors, ..empty() });
-    assert_eq!((behind.siblings_ns, behind.others_ns, behind.idle_ns), (9, 18, 4));
+    assert_eq!((behind.siblings_ns, behind.cox_ns, behind.others_ns, behind.idle_ns), (9, 32, 18, 4));
 }
 
 #[test]

@@ -71,12 +71,12 @@ fn preemptor_name(preemptor: &Preemptor) -> String {
         (PreemptorKind::Sibling, ..=1) => format!("{} {} (sibling)", preemptor.tid, preemptor.comm),
         (PreemptorKind::Sibling, threads) => format!("{} × {} (siblings)", preemptor.comm, count(threads)),
         // All threads of other users share one name, and have no id.
-        (PreemptorKind::Other, ..=1) => match preemptor.host_tid {
+        (PreemptorKind::Cox | PreemptorKind::Other, ..=1) => match preemptor.host_tid {
             None if preemptor.tid == 0 => preemptor.comm.clone(),
             None => format!("{} {}", preemptor.tid, preemptor.comm),
             Some(host) => format!("{} (outside the container, host {host})", preemptor.comm),
         },
-        (PreemptorKind::Other, threads) => format!("{} × {}", preemptor.comm, count(threads)),
+        (PreemptorKind::Cox | PreemptorKind::Other, threads) => format!("{} × {}", preemptor.comm, count(threads)),
     }
 }
 

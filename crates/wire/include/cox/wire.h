@@ -261,6 +261,8 @@ struct cox_pair_sum {
 
 struct cox_preemptor {
 	__u64 wait_ns; /* thread time for which tracked threads waited while this thread held their CPU */
+	__u32 tgid;    /* its process */
+	__u32 pad;
 	char comm[COX_COMM_LEN];
 };
 
@@ -302,7 +304,7 @@ _Static_assert(sizeof(struct cox_cpu) == 256, "mirror in layout.rs");
 _Static_assert(__builtin_offsetof(struct cox_cpu, waiting) == 192, "own cache line");
 _Static_assert(sizeof(struct cox_tracked) == 1792, "mirror in layout.rs");
 _Static_assert(sizeof(struct cox_sample) == 32, "mirror in layout.rs");
-_Static_assert(sizeof(struct cox_preemptor) == 24, "mirror in layout.rs");
+_Static_assert(sizeof(struct cox_preemptor) == 32, "mirror in layout.rs");
 #endif
 
 #endif

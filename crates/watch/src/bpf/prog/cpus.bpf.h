@@ -61,7 +61,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 COX_RARE int charge_stranger(u64 wait_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct cox_preemptor *preemptor, first;
+	struct cox_preemptor *preemptor, first = {};
 	u32 tid;
 
 	if (!has_clocks)
@@ -73,6 +73,7 @@ COX_RARE int charge_stranger(u64 wait_ns)
 		return 0;
 	}
 	first.wait_ns = wait_ns;
+	first.tgid = tgid_of(p);
 	copy_name(first.comm, p);
 	if (bpf_map_update_elem(&preemptors, &tid, &first, BPF_NOEXIST))
 		LOSE(preemptors_ns, wait_ns);
