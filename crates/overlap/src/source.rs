@@ -59,7 +59,7 @@ impl Client {
     fn is_gone(&self) -> bool {
         let has_ended = || match &self.handle {
             Ok(handle) => handle.has_ended(),
-            // After any other error the process may still live.
+            // ESRCH: the process has ended. After any other error it may still live.
             Err(why) => *why == Errno::SRCH,
         };
         self.hung_up.is_some_and(|since| since.elapsed() > LAST_SWITCH) && has_ended()

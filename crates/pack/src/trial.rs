@@ -25,10 +25,10 @@ pub const WINDOW_NS: u64 = 80_000_000;
 const WINDOW_PERIODS: u64 = 40;
 /// How long the kernel needs to spread threads again after rotation ends, ns: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
-/// Number of windows in a row in which the kernel places the threads, and in which they are packed: in the first round,
-/// and at most in later rounds.
+/// Number of consecutive windows in which the kernel places the threads, and of the packed windows after them: in the
+/// first round, and at most in later rounds.
 const WINDOWS: (u32, u32) = (2, 8);
-/// Samples of work that are needed before the trial goes on to packed windows: a standard error of 16 %.
+/// Number of samples of working threads that are needed before packed windows begin; it gives a standard error of 16 %.
 const LEAST_WORK: u64 = 40;
 /// Maximum number of windows in which the samples of [`LEAST_WORK`] are collected: 6 s.
 const MOST_WINDOWS: u32 = 75;

@@ -26,7 +26,7 @@ impl CpuQuota {
         self.quota_us as f64 / self.period_us as f64
     }
 
-    /// Compares the ratios without rounding.
+    /// Compares the ratios of quota to period, without rounding.
     fn is_tighter_than(&self, other: &Self) -> bool {
         u128::from(self.quota_us) * u128::from(other.period_us)
             < u128::from(other.quota_us) * u128::from(self.period_us)

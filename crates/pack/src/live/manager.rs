@@ -179,7 +179,7 @@ impl Manager<'_> {
         for pid in &plan.pids {
             self.snapshots.enrol(*pid)?;
         }
-        // All threads that exist now are taken before the session reports that they are packed.
+        // Take control of all threads that exist now, before the session reports that they are packed.
         self.meet_all(&plan.pids)
     }
 
@@ -382,7 +382,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Makes members of the newcomers that may be assigned to slots now.
+    /// Adds those new threads to the policy's members that may be assigned to slots now.
     fn join(&mut self) -> Result<(), super::Error> {
         let table = self.snapshots.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };

@@ -159,7 +159,7 @@ impl Assignment {
     }
 
     /// Returns the slot of the least served thread that could be served better than now: a working thread on another
-    /// slot that has runnable co-runners, or whose CPU is slower than this one.
+    /// slot that has runnable co-runners, or whose CPU is slower than that of `here`.
     fn partner(&self, here: Slot) -> Option<Slot> {
         let shares = |slot: Slot| self.slots[slot].iter().filter(|&&m| self.threads[m].runnable).nth(1).is_some();
         let mut least: Option<(u64, Slot)> = None;
@@ -197,8 +197,8 @@ impl Assignment {
         }
         let spun = observation.spins && !observation.yields;
         let spins = spun && observation.out_ns >= self.let_go_ns;
-        // The thread arrived at a barrier, or was released, at an unknown time since its last observation: count half
-        // of the time as useful.
+        // If the thread arrived at a barrier or was released since its last observation, the exact time is unknown:
+        // count half of the run time as useful.
         let useful_ns = match (thread.spins, spun) {
             (false, false) => ran_ns,
             (true, true) => 0,

@@ -325,7 +325,7 @@ impl Mode {
             return self.measure(now_ns);
         }
         if self.search.is_too_long() {
-            // Try shorter periods before judging: their effect is not known yet.
+            // Before deciding whether rotation is worth it, try shorter periods: their effect is not known yet.
             self.search.next(needed);
             return self.rotate(now_ns);
         }

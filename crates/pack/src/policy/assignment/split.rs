@@ -22,7 +22,7 @@
 //! threads either stay where they are or all go to the other CPU. For `n` threads these are `4 (n + 1)` divisions.
 //! Sums over the sorted working threads find the best one in `O(n log n)`.
 
-/// One of the two CPUs.
+/// One of the two CPUs between which threads are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The CPU whose scheduling period has just ended.
@@ -94,7 +94,7 @@ pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
     });
     let best = plans.reduce(|best, plan| if plan.worth > best.worth { plan } else { best })?;
     let now = scene.worth_now();
-    // The gain must exceed the rounding error of sums in another order.
+    // The two worths are summed in different orders, so the gain must exceed the rounding error.
     (best.worth > now + now.abs() * 1e-9).then(|| scene.sides(&best))
 }
 
@@ -150,8 +150,8 @@ impl<'t> Scene<'t> {
         order
     }
 
-    /// Returns the best division in which the CPU `first` gets the first working threads of `order`, however many.
-    /// `gathered`: all spinning threads go to the other CPU.
+    /// Tries all numbers of working threads for the CPU `first`, taken from the beginning of `order`. Returns the
+    /// division that is worth most. `gathered`: all spinning threads go to the other CPU.
     fn best(&self, first: Side, gathered: bool, order: &[usize]) -> Plan {
         let spinners = |side: Side| self.threads.iter().filter(|t| t.spins && t.side == side).count();
         let (here, there) = (spinners(first), spinners(first.other()));

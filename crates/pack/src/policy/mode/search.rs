@@ -23,7 +23,8 @@ const SOMEBODY_WORKS: f64 = 0.5;
 /// 4 % of one CPU.
 const DEAR: f64 = 0.030;
 
-/// How much efficiency cox gives up in long phases so that rotation costs at most [`DEAR`].
+/// How much efficiency cox gives up in long phases so that rotation costs at most the fraction [`DEAR`] of the slots'
+/// time.
 const SPARED: f64 = 0.05;
 
 /// Factor by which the cost of rotation (the controller's CPU time and interrupts) grows in long phases if the period
