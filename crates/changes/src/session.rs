@@ -82,10 +82,10 @@ impl<'h> Session<'h> {
         Ok(Session { knob_io, journals, journal, taken, births, gate, inherited, _guardian: guardian, ended: false })
     }
 
-    /// Journals that threads of these processes will be changed. Each change request names a knob of a process's first
-    /// thread (its *leader*), and the values (the claim) that the session may give the same knob of any thread of the
-    /// process. Must be called before a thread of the process is taken. Changes nothing: the leader must be taken like
-    /// any other thread.
+    /// Writes to the journal that threads of these processes will be changed. Each change request names a knob of a
+    /// process's first thread (its *leader*), and the values (the claim) that the session may give the same knob of any
+    /// thread of the process. Must be called before a thread of the process is taken. Changes nothing: the leader must
+    /// be taken like any other thread.
     ///
     /// Values that later threads inherit are restored too. If the session takes such a thread, the thread gets the
     /// original of its creator ([`ChangeRequest::heir_of`]); if not, that of the leader.

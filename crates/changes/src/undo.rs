@@ -19,9 +19,9 @@ pub struct Undone {
     /// Number of restored knobs of new threads that the session did not know: they had inherited a value that the
     /// session had set.
     pub born: usize,
-    /// Knobs of threads and files that do not exist any more.
+    /// Number of knobs whose thread or file does not exist any more.
     pub gone: usize,
-    /// Knobs left to another session, which restores them when it ends.
+    /// Number of knobs left to another session, which restores them when it ends.
     pub inherited: usize,
     /// Knobs that were not restored, and why.
     pub left: Vec<Left>,
