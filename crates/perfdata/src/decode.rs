@@ -205,8 +205,8 @@ impl<'k> Decoder<'k> {
         Ok(None)
     }
 
-    /// Returns the summary after all records. `late` is the number of events that came after later events had been
-    /// passed on.
+    /// Returns the summary after all records. `late` is the number of events that came too late to be sorted; see
+    /// [`Ending::late`].
     pub(crate) fn finish(mut self, late: u64) -> Result<Ending, Error> {
         self.ending.late = late;
         self.ending.lost = self.lost.max(self.lost_samples);

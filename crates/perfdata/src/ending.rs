@@ -36,7 +36,7 @@ pub struct Ending {
     pub unclear: u64,
     /// Number of records and lines that are not scheduler events, plus those that could not be decoded.
     pub skipped: u64,
-    /// Number of events that came after later events had been passed on.
+    /// Number of events that came too late to be sorted: an event with a later time had already been passed on.
     pub late: u64,
     /// The machine that the recording was made on.
     pub about: About,

@@ -72,7 +72,7 @@ impl Field {
 pub struct Format {
     /// Name of the tracepoint, without the subsystem.
     pub name: String,
-    /// Number of the tracepoint on that kernel.
+    /// Id of the tracepoint in the kernel that this format comes from.
     pub id: u64,
     fields: HashMap<String, Field>,
     /// State letters of `sched_switch`, each with its bit.

@@ -25,12 +25,12 @@ use crate::event::Event;
 use crate::records::Records;
 use crate::rounds::{Decoded, Rounds};
 
-/// Number of records that the caller reads before it starts a second thread: about 2 MB.
+/// Number of records (about 2 MB) that the caller reads before it starts a second thread.
 pub(crate) const AT_FIRST: usize = 16 << 10;
-/// Number of decoded records in a batch: 300 KB.
+/// Number of decoded records in a batch. A batch takes 300 KB.
 const BATCH: usize = 4096;
-/// Maximum number of batches that wait for the caller: 5 MB. The queue is long because the caller works in bursts,
-/// since each of perf's marks lets it pass on thousands of events, and because a sleeping thread takes a while to wake
+/// Maximum number of batches that wait for the caller (5 MB). The queue is long for two reasons: the caller works in
+/// bursts, since each of perf's marks lets it pass on thousands of events; and a sleeping thread takes a while to wake
 /// up.
 const UNDER_WAY: usize = 16;
 

@@ -18,7 +18,7 @@ pub(crate) enum Decoded {
     Mark,
 }
 
-/// Maximum number of events that are held back to be sorted: 200 MB. A recording without perf's marks is sorted in
+/// Maximum number of events (200 MB) that are held back to be sorted. A recording without perf's marks is sorted in
 /// pieces of this size. An event that is further out of order counts as late.
 const MOST: usize = 2 << 20;
 
@@ -32,7 +32,7 @@ pub(crate) struct Rounds {
     /// Value of `last_ns` at the last mark, which perf writes after it has emptied the buffers of all CPUs.
     marked_ns: u64,
     passed_ns: u64,
-    /// Number of events that came after later events had been passed on.
+    /// Number of events that came too late to be sorted: an event with a later time had already been passed on.
     pub(crate) late: u64,
 }
 
@@ -51,7 +51,7 @@ impl Rounds {
         }
     }
 
-    /// Adds an event. If the window is full, passes on its earlier half.
+    /// Adds an event. If the maximum number of events is held back, passes on the earlier half of them.
     fn push(&mut self, event: Event, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         self.last_ns = self.last_ns.max(event.t_ns);
         self.late += u64::from(event.t_ns < self.passed_ns);
@@ -64,7 +64,7 @@ impl Rounds {
         self.hand_on(until_ns, each)
     }
 
-    /// Handles a mark: perf has emptied all buffers once.
+    /// Handles a mark, which perf writes each time it has emptied the buffers of all CPUs.
     fn mark(&mut self, each: impl FnMut(&Event) -> io::Result<()>) -> io::Result<()> {
         let until_ns = std::mem::replace(&mut self.marked_ns, self.last_ns);
         self.held.sort_by_key(|event| event.t_ns);

@@ -11,8 +11,8 @@ use machine::topology::Topology;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Environment variables in which launchers pass a process its rank and the number of ranks. In a job of Slurm or Flux, an MPI launcher takes
-/// precedence.
+/// Environment variables in which launchers pass a process its rank and the number of ranks. The first pair that is set
+/// is used, so the variables of an MPI launcher take precedence over those of Slurm and Flux.
 const LAUNCHERS: [(&str, &str); 5] = [
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"),
@@ -25,8 +25,9 @@ const LAUNCHERS: [(&str, &str); 5] = [
 pub const JOBS: [(&str, &str); 4] =
     [("SLURM_JOB_ID", "Slurm"), ("PBS_JOBID", "PBS"), ("FLUX_JOB_ID", "Flux"), ("LSB_JOBID", "LSF")];
 
-/// Returns the provenance on this machine and in this process's job. `attached_to` is the observed process, if cox does not start the program;
-/// `recorded_by` is the name of the reporting program. The caller adds the command at the end of the session.
+/// Returns the provenance of a session on this machine: when, where and in which job it takes place. `attached_to` is
+/// the observed process, if cox does not start the program; `recorded_by` is the name of the reporting program. The
+/// caller adds the command at the end of the session.
 #[must_use]
 pub fn here(recorded_by: &str, attached_to: Option<u32>) -> Provenance {
     let root = Root::live();

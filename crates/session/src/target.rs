@@ -10,8 +10,8 @@ use machine::process::Task;
 /// The target of a session.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// Programs to start at the same time. cox passes its input to the first program and returns that program's exit
-    /// code.
+    /// Programs to start at the same time. The first program gets cox's standard input, and its exit code becomes cox's
+    /// exit code.
     Launch(Vec<Launch>),
     /// Processes that run already.
     Attach(Attached),

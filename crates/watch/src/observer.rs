@@ -13,7 +13,7 @@ pub enum WatchError {
     Unavailable {
         /// What was attempted.
         what: String,
-        /// Why it is unavailable, and what to do.
+        /// Why the backend is unavailable, and what to do.
         why: String,
     },
     /// The target does not exist, or no longer exists.
@@ -44,11 +44,12 @@ impl WatchError {
 /// What has arrived since the last tick.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// Scheduler events, from backends that do not keep clocks themselves. In time order for each CPU only.
+    /// Scheduler events, from backends that do not keep clocks (accounts of thread time) themselves. Events are in order of time for
+    /// each CPU, but not across CPUs.
     pub events: Vec<Event>,
     /// User instruction pointers.
     pub samples: Vec<Sample>,
-    /// Trace events, if a trace is wanted. In time order for each CPU only.
+    /// Trace events, if a trace is wanted. They are in order of time for each CPU, but not across CPUs.
     pub trace_events: Vec<TraceEvent>,
 }
 
@@ -89,10 +90,11 @@ pub trait Observer {
     /// Returns the tracked threads that are alive now, as (tgid, tid, name).
     fn living(&mut self) -> Result<Vec<(u32, u32, String)>, WatchError>;
 
-    /// Returns what `finish` would return now, and continues observing. Remaining events are pushed as in `tick`; the caller adds the clocks that
-    /// it computes from events.
+    /// Returns what `finish` would return now, and continues observing. Puts the remaining events into `intake`, like `tick`. If the backend reports
+    /// events and no clocks (accounts of thread time), the caller computes the clocks and adds them to the record.
     fn snapshot(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 
-    /// Stops observing and returns everything. Remaining events are pushed as in `tick`; the caller adds the clocks that it computes from events.
+    /// Stops observing and returns the results. Puts the remaining events into `intake`, like `tick`. If the backend reports events and no clocks
+    /// (accounts of thread time), the caller computes the clocks and adds them to the record.
     fn finish(&mut self, intake: &mut Intake) -> Result<Record, WatchError>;
 }

@@ -23,10 +23,10 @@ use wire::preload::{
 
 use crate::mapping::Mapping;
 
-/// Why a program's memory is not read.
+/// Reason why the memory of a program's preload library is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// The memory cannot be opened or mapped. Without CAP_CHECKPOINT_RESTORE, that is only possible if the program keeps a descriptor of it.
+    /// The memory cannot be opened or mapped. Without CAP_CHECKPOINT_RESTORE, it can be opened only if the program keeps a descriptor of it.
     #[error("the preload library's memory: {0}")]
     System(#[from] io::Error),
     /// The memory is not that of a preload library, or not of this process.
@@ -55,7 +55,7 @@ pub struct BarrierState {
     pub has_ended: bool,
 }
 
-/// State of the spin throttle.
+/// State of the spin throttle, with which libgomp's threads sleep at barriers instead of spinning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinThrottle {
     /// libgomp spins as usual.
@@ -79,7 +79,7 @@ impl Page {
     /// Opens the preload library's memory, which process `pid` has mapped as `mapping`.
     ///
     /// # Errors
-    /// If it cannot be opened, or is not valid. The library may also be still initialising it.
+    /// If the memory cannot be opened, or is not valid; the latter also while the library is still initialising it.
     pub fn open(root: &Root, pid: u32, mapping: &process::Mapping) -> Result<Page, PageError> {
         let path = root.path(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
         let file = match open(&path) {
@@ -163,7 +163,7 @@ impl Page {
         self.words().cpus_at_start.load(Ordering::Relaxed)
     }
 
-    /// Returns the state of the spin throttle, as the program reports it.
+    /// Returns the state of the spin throttle (it lets libgomp's threads sleep at barriers instead of spinning), as the program reports it.
     #[must_use]
     pub fn throttle(&self) -> SpinThrottle {
         match self.words().throttle.load(Ordering::Relaxed) {

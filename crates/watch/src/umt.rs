@@ -77,7 +77,7 @@ pub struct Given {
     pub program_page: OwnedFd,
     /// The kernel page, which BPF writes. Without BPF, the observed process writes it itself.
     pub kernel_page: OwnedFd,
-    /// The ring buffers of its doorbells.
+    /// The process's doorbells: ring buffers, on each of which one of its standby threads waits.
     pub bells: Vec<OwnedFd>,
 }
 
@@ -148,7 +148,7 @@ impl Doorbells for Umt {
         // so no other process may get it.
         let given = self.prepared.take().ok_or_else(too_many)?;
         self.mark(given.process, false);
-        // Stored before the walk, because the BPF programs count no threads while `processes` is 0.
+        // `processes` is set before the enrolment, because the BPF programs count no threads while it is 0.
         self.given = self.given.max(given.process + 1);
         self.programs.processes().store(self.given, Ordering::Release);
         if self.programs.enrol(Part::Overlap, &[process_key(pid)], given.process)? == 0 {

@@ -33,7 +33,7 @@ const UNTRACED: i32 = 0;
 /// Signals with which users and job managers end programs. The kernel does not use them to end a failed exec.
 const FROM_OUTSIDE: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Result of a check that did not fail.
+/// Result of a check that found no reason why the program cannot be executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rehearsed {
     /// The kernel has executed the program.

@@ -1,8 +1,8 @@
 //! An excerpt of the kernel's types: only the structs that a BPF object reads, each with only the members that it reads.
 //!
-//! libbpf relocates the programs to the kernel's layout. For each struct that they name it compares the names of all types of the kernel, more
-//! than a hundred thousand, which took a sixth of cox's start-up time. In an excerpt it finds the same offsets almost immediately. Offsets, sizes
-//! and bit fields are the kernel's own. Members that no program reads, names of other types, and the targets of pointers are left out.
+//! libbpf relocates the programs to the kernel's layout. For each struct that the programs name, libbpf compares the names of all types of the
+//! kernel, more than a hundred thousand. That took a sixth of cox's start-up time. In an excerpt, libbpf finds the same offsets almost immediately.
+//! Offsets, sizes and bit fields are the kernel's own. Members that no program reads, names of other types, and the targets of pointers are left out.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -107,7 +107,8 @@ struct Writer<'a> {
     /// The written types; the type with id n is at index n − 1.
     written: Vec<Vec<u8>>,
     strings: Vec<u8>,
-    /// The new id of a type of the kernel. An unnamed struct is written once for each list of members.
+    /// The ids in the excerpt, by the types' ids in the kernel's BTF. An unnamed struct is written once for each list of members to keep, so that
+    /// list is part of the key.
     ids: HashMap<(u32, Option<*const &'static str>), u32>,
 }
 

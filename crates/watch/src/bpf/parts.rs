@@ -128,11 +128,11 @@ pub(super) const TRACEPOINTS: [(&str, &[Part]); 8] = [
     ("on_plain_switch", &[Clocks, Snaps, Overlap]),
 ];
 
-/// The other programs that are not needed by all parts.
+/// The BPF programs that do not run at a tracepoint and that only some parts (clocks, snapshots, overlap) need, with those parts.
 pub(super) const OTHER_PROGRAMS: [(&str, &[Part]); 3] =
     [("on_sample", &[Clocks]), ("dump_clocks", &[Clocks]), ("on_look", &[Snaps])];
 
-/// The maps that are not needed by all parts.
+/// The BPF maps that only some parts (clocks, snapshots, overlap) need, with those parts.
 pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("exited", &[Clocks]),
     ("samples", &[Clocks]),

@@ -106,7 +106,7 @@ impl Programs {
         Ok(Programs(Arc::new(Loaded { attached, walking, state, object, parts: parts.clone() })))
     }
 
-    /// Returns the settings of the clocks.
+    /// Returns the settings of the clocks part (accounts of thread time). Fails if the BPF object was loaded without this part.
     pub(super) fn settings(&self) -> Result<&Settings, WatchError> {
         self.0.parts.clocks.as_ref().ok_or_else(|| {
             unavailable("the BPF object was loaded without the programs that record thread times".into())

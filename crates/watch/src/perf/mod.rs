@@ -208,7 +208,8 @@ impl PerfObserver {
         self.roster.members().filter(|(tgid, tid)| gone(*tgid, *tid)).map(|(_, tid)| tid).collect()
     }
 
-    /// Returns everything except the events, for an observation up to `end_ns`.
+    /// Returns the results of the observation up to `end_ns` except the events, which `intake` receives: the numbers of events and losses, and the
+    /// sampling period.
     fn record(&self, end_ns: u64) -> Record {
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
         record.sample_period_ns = crate::sampling::period_ns();
@@ -351,8 +352,8 @@ fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
     Ok(rings)
 }
 
-/// Creates an epoll instance that becomes readable when a ring gets half full. It is edge-triggered: the owner's thread may end before the
-/// session, and a level-triggered instance would then stay readable.
+/// Creates an epoll instance that becomes readable when a ring gets half full. It is edge-triggered: the thread on which the rings' events were
+/// opened may end before the session, and a level-triggered instance would then stay readable.
 fn watch_rings(rings: &[CpuRing]) -> io::Result<OwnedFd> {
     let half_full = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for CpuRing { cpu, ring, .. } in rings {

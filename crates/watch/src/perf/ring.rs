@@ -56,7 +56,7 @@ impl Ring {
         self.data_bytes
     }
 
-    /// Passes every unread record to `each` and frees its room.
+    /// Passes every unread record to `each`, and then lets the kernel overwrite these records.
     pub(super) fn drain(&mut self, each: impl FnMut(&[u8])) -> Drained {
         let (head_word, tail_word) = self.positions();
         // Acquire: the records before the head were written before the head itself. Pairs with the barrier in the kernel's perf_output_put_handle.

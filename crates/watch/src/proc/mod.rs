@@ -86,7 +86,7 @@ impl ProcObserver {
     /// tracked.
     ///
     /// # Errors
-    /// [`WatchError::Unavailable`] if the kernel does not, [`WatchError::System`] if there is no timer.
+    /// [`WatchError::Unavailable`] if the kernel does not provide it, [`WatchError::System`] if no timer can be created.
     pub fn new(children: bool) -> Result<ProcObserver, WatchError> {
         let root = check(children)?;
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)

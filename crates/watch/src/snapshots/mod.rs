@@ -37,8 +37,8 @@ pub enum Sight {
     Polled,
 }
 
-/// The thread snapshots of a program: kept by BPF programs that are loaded in this process ([`Traced`]) or in another process that has the
-/// privilege, or read from /proc.
+/// The thread snapshots of a program. Either BPF programs write them, which are loaded in this process ([`Traced`]) or in a helper process with the
+/// necessary privilege, or they are read from /proc.
 pub trait ThreadSnapshots {
     /// Returns the backend that keeps the snapshots.
     fn backend(&self) -> Backend {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use machine::Root;
 use machine::process::Task;
 
-/// The CPU time of other programs with one name.
+/// The CPU time of all other programs that have the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Other {
     /// The programs' name, as in ps(1).

@@ -1,8 +1,8 @@
 //! Thread snapshots that are read from /proc on demand.
 //!
-//! A thread that is not running is seen exactly. The kernel updates the sums of a running thread when it leaves its CPU, and at the CPU's timer
-//! tick. So a thread is also seen exactly if the caller has just taken over its CPU. /proc neither distinguishes running from queued nor says
-//! where in its code a thread is: all threads that can run are reported as queued.
+//! The snapshot of a thread that is not running is exact. The kernel updates the sums of a running thread when the thread leaves its CPU, and at
+//! the CPU's timer tick. So a snapshot is also exact if the caller has just taken over the thread's CPU. /proc neither distinguishes running
+//! from queued nor says where in its code a thread is: all threads that can run are reported as queued.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ pub struct Polled {
     living: HashMap<Id, usize>,
     /// No poll is made before this time.
     next_ns: u64,
-    /// The CPU times of other programs at the start.
+    /// The CPU times of all processes when this table was made. The CPU time of other programs is counted from then on.
     before: Before,
 }
 

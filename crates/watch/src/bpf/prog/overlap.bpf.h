@@ -384,8 +384,8 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		kernel->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
 	/*
-	 * Wakes a standby thread even if a thread of another program gets the CPU, because the standby can use the blocked thread's share of this
-	 * CPU.
+	 * Wakes a standby thread even if a thread of another program gets the CPU now: the standby can use the share of this CPU that the blocked
+	 * thread would have had.
 	 */
 	ring(m->process - 1, cpu, program->queues);
 }
