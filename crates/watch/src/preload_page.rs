@@ -173,8 +173,8 @@ impl Page {
         }
     }
 
-    /// Tells the program onto how many CPUs it is packed; 0: not packed. The value expires at `until_ns` on CLOCK_MONOTONIC, in case cox is
-    /// killed.
+    /// Tells the program how many CPUs its threads share while they are packed; 0: they are not packed. The value expires at `until_ns` on
+    /// CLOCK_MONOTONIC, in case cox is killed.
     pub fn order(&self, cpus_now: u32, until_ns: u64) {
         let orders = self.orders();
         orders.until_ns.store(until_ns, Ordering::Release);

@@ -71,7 +71,7 @@ pub struct Umt {
 /// The pages and doorbells of one process. Only that process gets descriptors of them.
 #[derive(Debug)]
 pub struct Given {
-    /// The process's number, valid until [`gone`](Doorbells::gone).
+    /// The process's number. It is valid until [`Doorbells::gone`] releases it.
     pub process: u32,
     /// The program page, which the process writes.
     pub program_page: OwnedFd,

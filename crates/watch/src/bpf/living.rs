@@ -6,11 +6,12 @@ use wire::layout::LivingEntry;
 use super::programs::Programs;
 use crate::observer::WatchError;
 
-/// Maximum number of walks over the tasks. A walk is repeated if it copied the clock of a thread while the thread's CPU was changing it.
+/// Maximum number of walks over all tasks, each of which copies the clocks (accounts of time) of the tracked threads. A walk is repeated if a CPU was
+/// changing a clock while it was copied.
 pub(super) const RETRIES: usize = 4;
 
-/// Reads the clocks of all living tracked threads. If a CPU was changing a thread's clock during the copy, the copy violates the invariant
-/// [`Clock::is_whole`], and the walk is repeated. After the last walk, even such copies are returned.
+/// Reads the clocks (accounts of time) of all living tracked threads by a walk over all tasks. If a CPU was changing a clock while it was copied, the
+/// copy violates the invariant [`Clock::is_whole`], and the walk is repeated. After the last walk, even such copies are returned.
 pub(super) fn read(programs: &Programs) -> Result<Vec<Living>, WatchError> {
     let mut living = Vec::new();
     for _ in 0..RETRIES {

@@ -30,7 +30,7 @@ pub(super) fn unlisted(programs: &Programs) -> Result<Clock, WatchError> {
     Ok(sum)
 }
 
-/// Adds the clock `c` to `sum`, field by field, by the same rules as `cox_clock_add` in C.
+/// Adds the clock (account of time) `c` to `sum`, field by field, by the same rules as `cox_clock_add` in C.
 fn add(sum: &mut Clock, c: &Clock) {
     sum.since_ns += c.since_ns;
     sum.run_ns += c.run_ns;

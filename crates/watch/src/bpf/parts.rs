@@ -21,8 +21,8 @@ pub struct Settings {
     pub cpu_limit: u32,
     /// Whether to use `bpf_rdonly_cast`, which Linux has since 6.2 (`verifier.bpf.h`).
     pub casts: bool,
-    /// Size of the ring buffer for the clocks of dead threads, bytes. It must hold the clocks of all threads that die between two ticks. A power of
-    /// two, and at least a page.
+    /// Size of the ring buffer for the clocks (accounts of time) of dead threads, bytes. It must hold the clocks of all threads that die between two
+    /// ticks of the session. A power of two, and at least a page.
     pub exited_bytes: u32,
     /// Size of the ring for trace events, bytes. A power of two, and at least a page. `None`: no trace.
     pub trace_bytes: Option<u32>,
@@ -31,7 +31,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Room for the clocks of 15,000 threads that die between two ticks.
+    /// Size of a ring buffer for the clocks (accounts of time) of 15,000 threads that die between two ticks of the session, bytes.
     pub const EXITED_BYTES: u32 = 8 << 20;
 
     /// Returns the usual settings for a machine with these CPUs.
@@ -59,7 +59,7 @@ pub struct Snapshots {
     pub children: bool,
 }
 
-/// The parts that are loaded. Other parts cost nothing: the verifier removes their code, and their maps are not created.
+/// The parts of the BPF object that are loaded. Other parts cost nothing: the verifier removes their code, and their maps are not created.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// Clocks: accounts of time by thread, for an observer.
@@ -151,7 +151,7 @@ pub(super) const MAPS: [(&str, &[Part]); 15] = [
     ("bells", &[Overlap]),
 ];
 
-/// Returns the parts that need the program or map with this name.
+/// Returns the parts (clocks, snapshots, overlap) that need the BPF program or map with this name.
 pub(super) fn needed_by(table: &[(&str, &'static [Part])], name: &OsStr) -> &'static [Part] {
     const ALL: &[Part] = &[Clocks, Snaps, Overlap];
     table.iter().find(|(named, _)| name == *named).map_or(ALL, |(_, parts)| *parts)

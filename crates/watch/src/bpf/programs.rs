@@ -76,7 +76,7 @@ struct Attached {
 }
 
 impl Programs {
-    /// Loads the programs with these parts; none is attached yet.
+    /// Loads the BPF object with these parts (clocks, snapshots, overlap). No tracepoint is attached yet.
     ///
     /// # Errors
     /// `Unavailable` with the kernel's reason if this kernel or user cannot run them.
@@ -118,10 +118,10 @@ impl Programs {
         self.0.parts.owner.is_some()
     }
 
-    /// Attaches the tracepoints that a part needs and that no other part has attached.
+    /// Attaches the tracepoints that a part (clocks, snapshots or overlap) needs and that no other part has attached.
     pub(crate) fn attach(&self, part: Part) -> Result<(), WatchError> {
         if part == Part::Clocks {
-            // A walk that enrols no task: it tells the programs the depth of cox's PID namespace before their first event.
+            // Walks over all tasks without enrolling one: the walk tells the BPF programs the depth of cox's PID namespace before their first event.
             self.enrol(part, &[], 0)?;
         }
         let mut attached = lock(&self.0.attached);
@@ -156,8 +156,8 @@ impl Programs {
         self.0.object.maps().find(|map| map.name() == name).ok_or_else(missing)
     }
 
-    /// Makes a part track all tasks that `keys` name: a BPF iterator walks over all tasks and enrols these. Returns how many times the walks found a
-    /// task that may be tracked. `more` is a further number that the part stores for these tasks.
+    /// Makes a part (clocks, snapshots or overlap) track all tasks that `keys` name: a BPF iterator walks over all tasks and enrols these. Returns
+    /// how many times the walks found a task that may be tracked. `more` is a further number that the part stores for these tasks.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);
         let map = self.map("enrol")?;
@@ -165,11 +165,12 @@ impl Programs {
         self.found().store(0, Ordering::Relaxed);
         let mut named = keys.iter().map(|key| map.update(&key.to_ne_bytes(), &value, MapFlags::ANY));
         let named = named.try_for_each(|named| named).map_err(|e| system("enrolling", e));
-        // The first walk misses a task that is created during the walk if the walk had passed the new task's position, but had not reached its
-        // creator. The second walk finds this task.
+        // A task that is created during the first walk may be missed: its creator is not tracked yet, and the walk has already passed the position of
+        // the new task. The second walk finds this task.
         let times = if keys.is_empty() { 1 } else { 2 };
         let walked = named.and_then(|()| self.walk("enrol_tasks", times).map(drop));
-        // The keys are deleted even if the walk failed: later walks would enrol these tasks, or later tasks with the same numbers.
+        // The keys are deleted even if the walk over all tasks failed. Otherwise, later walks would enrol these tasks, or later tasks with the same
+        // ids.
         let deleted = keys.iter().map(|key| map.delete(&key.to_ne_bytes())).fold(Ok(()), Result::and);
         walked.and(deleted.map_err(|e| system("enrolling", e)))?;
         Ok(self.found().load(Ordering::Relaxed))
@@ -252,13 +253,14 @@ impl Programs {
         0..self.0.parts.clocks.as_ref().map_or(0, |settings| (settings.cpu_limit as usize).min(MAX_CPUS))
     }
 
-    /// Returns how many events the kernel did not deliver to the clocks' programs because a program was already running on that CPU.
+    /// Returns how many events the kernel did not deliver to the BPF programs that keep clocks (accounts of time), because a BPF program was already
+    /// running on that CPU.
     pub(super) fn missed_events(&self) -> u64 {
         let programs = self.tracepoints_of(Part::Clocks).filter_map(|name| self.program(name).ok());
         programs.map(|program| recursion_misses(&program)).sum()
     }
 
-    /// Returns the programs at tracepoints that a part needs.
+    /// Returns the names of the BPF programs that run at tracepoints and that a part (clocks, snapshots or overlap) needs.
     fn tracepoints_of(&self, part: Part) -> impl Iterator<Item = &'static str> {
         let is_its = move |parts: &[Part], name: &str| parts.contains(&part) && self.0.parts.needs(OsStr::new(name));
         TRACEPOINTS.into_iter().filter(move |(name, parts)| is_its(parts, name)).map(|(name, _)| name)
@@ -330,7 +332,7 @@ fn trace_bytes(settings: &Settings) -> u32 {
     settings.trace_bytes.unwrap_or(4096)
 }
 
-/// Leaves out the programs and maps of parts that are not loaded, and sets the sizes of the rings.
+/// Leaves out the BPF programs and maps of the parts (clocks, snapshots, overlap) that are not loaded, and sets the sizes of the ring buffers.
 fn leave_out(open: &mut OpenObject, parts: &Parts) -> libbpf_rs::Result<()> {
     for mut program in open.progs_mut() {
         let is_needed = parts.needs(program.name());

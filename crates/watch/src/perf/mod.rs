@@ -121,7 +121,7 @@ impl PerfObserver {
         Task::thread(&self.root, pid, tid).stat()
     }
 
-    /// Opens events on a thread. Returns `false` if the thread is gone.
+    /// Opens perf events on a thread, one for each CPU. Returns `false` if the thread has ended.
     fn watch(&mut self, pid: u32, tid: u32) -> Result<bool, WatchError> {
         let Ok(stat) = self.stat(pid, tid) else { return Ok(false) };
         let t_ns = monotonic_ns();

@@ -176,8 +176,8 @@ impl Thread {
         wire::layout::comm_text(&self.last.stat.comm_bytes)
     }
 
-    /// Returns the account of a thread that is gone at `t_ns`. If a reading found the thread dead, the account ends at that time; otherwise the time
-    /// after the last reading is unknown.
+    /// Returns the account of a thread that no longer exists at `t_ns`. If the last reading found the thread dead, the account ends at the time of
+    /// that reading; otherwise the time after the last reading is unknown.
     pub(super) fn gone(&self, t_ns: u64) -> Clock {
         if self.has_ended() { self.clock(self.last.t_ns, State::Dead) } else { self.clock(t_ns, State::Dead) }
     }

@@ -34,7 +34,7 @@ pub const STAY_OPEN: usize = 128;
 /// together.
 const COUNT_NS: u64 = 4_000_000;
 
-/// The number of a thread that got no place in the table.
+/// Sentinel: stands for the row number of a thread that got no row, because the table was full.
 const NOWHERE: usize = usize::MAX;
 
 /// The known threads, and the root of the /proc in which they are found.

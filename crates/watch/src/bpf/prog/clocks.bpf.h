@@ -114,7 +114,10 @@ COX_INLINE void clock_waking(void *ctx, struct task_struct *p, struct cox_clock 
 	u32 waker;
 	u64 t;
 
-	/* A thread that cox has launched waits for cox before its exec. Its account begins after the wake-up that ends this wait. */
+	/*
+	 * A thread that cox has launched waits for cox before its exec. Its account begins only after the wake-up that ends this wait, so that
+	 * wake-up is not counted.
+	 */
 	if (!c || c->flags & COX_LAUNCHED)
 		return;
 	t = bpf_ktime_get_ns();
@@ -170,7 +173,7 @@ COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c
 
 /* --- switches ---------------------------------------------------------------------------------- */
 
-/* Updates the clock of the thread that leaves its CPU: whether it was preempted, blocks, or has ended. */
+/* Updates the clock (account of time) of the thread that leaves its CPU, depending on whether it was preempted, blocks, or has ended. */
 COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool preempt, u64 t, u64 steal,
 			   u64 irq)
 {
@@ -299,8 +302,8 @@ COX_INLINE void trace_switch(struct task_struct *prev, struct cox_clock *out, bo
 }
 
 /*
- * If this part of the switch handler seems to take longer than this, its duration is not counted. Even if every memory access misses the caches, it
- * takes only a tenth of this.
+ * If the clocks part of the switch handler seems to take longer than this (ns), its duration is not counted. Even if every memory access misses the
+ * caches, it takes only a tenth of this time.
  */
 #define HANDLER_LIMIT_NS 4000
 
@@ -446,7 +449,7 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 	/* Written before `since_ns` is set, so that events from the thread's own CPU come after it. */
 	write_trace_event(t, COX_EVENT_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
 	barrier();
-	/* Set last: once it is set, the thread's own CPU may change the clock. */
+	/* `since_ns` is set last: from then on, the thread's own CPU may change the clock (account of time). */
 	c->since_ns = t;
 }
 
@@ -457,7 +460,7 @@ COX_INLINE void dump_clock(struct bpf_iter__task *ctx, struct task_struct *p)
 
 	if (!c || c->state == COX_DEAD)
 		return;
-	/* Stored in the copy and not in the clock, because only the thread's own CPU may change the clock. */
+	/* The cause is stored in the copy and not in the clock (account of time), because only the thread's own CPU may change the clock. */
 	living.cause = c->cause;
 	if (c->state == COX_BLOCKED && c->cause == COX_BY_FD)
 		living.cause = cause_of_fd(p, c->fd_now);

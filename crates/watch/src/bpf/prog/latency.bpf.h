@@ -23,7 +23,7 @@ struct {
 	__uint(value_size, sizeof(struct cox_latencies));
 } latencies SEC(".maps");
 
-/* A global function, so that the verifier checks it once and not again at each call. `flags`: those of the thread's clock. */
+/* A global function, so that the verifier checks it once and not again at each call. `flags`: the flags of the thread's clock (account of time). */
 __attribute__((noinline)) int count_interval(u32 flags, u32 interval, u64 ns)
 {
 	u32 at = flags >> COX_PLACE_SHIFT;

@@ -23,7 +23,7 @@ COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
 	return owned && (c->flags & COX_LEFT || !is_owners(p));
 }
 
-/* Whether a thread may have a clock. A thread that has left the observation does not come back. */
+/* Returns whether a thread may get a clock (account of time). A thread that has left the observation of one user's threads is not tracked again. */
 COX_INLINE bool may_have_clock(struct task_struct *p)
 {
 	struct cox_thread *thread = owned ? thread_of(p) : NULL;
@@ -50,7 +50,10 @@ COX_INLINE struct cox_clock *new_clock(struct task_struct *p, u32 parent_tgid, u
 	return c;
 }
 
-/* Stores the kernel's own CPU time and run delay of the thread when its clock starts. They are subtracted when the clock ends. */
+/*
+ * Stores the kernel's own CPU time and run delay of the thread when its clock (account of time) starts. When the clock ends, these values are
+ * subtracted from the kernel's values at that time.
+ */
 COX_INLINE void kernel_account_begins(struct task_struct *p, struct cox_clock *c)
 {
 	c->kernel_cpu_ns = p->se.sum_exec_runtime;

@@ -14,7 +14,10 @@
 #include "threads.bpf.h"
 #include "cox/umt.h"
 
-/* All process numbers that are in use are below this value. If it is 0, no thread is counted, because overlap has not begun or has ended. */
+/*
+ * All process numbers that are in use are below this value. If it is 0, no thread is counted, because the overlap part has not begun yet or has
+ * ended.
+ */
 u32 processes;
 
 /*

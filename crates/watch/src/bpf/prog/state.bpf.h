@@ -27,7 +27,7 @@ struct {
 	__uint(max_entries, 1 << 20);
 } samples SEC(".maps");
 
-/* Sum of the clocks of dead threads that did not fit into the ring buffer `exited`. */
+/* Sum of the clocks (accounts of time) of dead threads whose clocks did not fit into the ring buffer `exited`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -56,7 +56,7 @@ struct {
 
 #define LOSE(what, n) __sync_fetch_and_add(&tracked.lost_##what, n)
 
-/* Returns the clock of a tracked thread; NULL if the thread has none. */
+/* Returns the clock (account of time) of a tracked thread; NULL if the thread is not tracked by the clocks part. */
 COX_INLINE struct cox_clock *clock_in(struct cox_thread *thread)
 {
 	/* A clock without a start time is being enrolled on another CPU: the thread is not tracked yet. */

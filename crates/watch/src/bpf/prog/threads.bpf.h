@@ -37,7 +37,7 @@ struct cox_monitored {
 	bool runs;   /* whether it is not blocked: it is then counted in `runnable`, and as ready on `cpu` */
 };
 
-/* What each part stores about a thread. A part whose fields are all zero does not track the thread. */
+/* What each part (clocks, snapshots, overlap) stores about a thread. A part whose fields are all zero does not track the thread. */
 struct cox_thread {
 	struct cox_monitored monitored;
 	u32 place; /* index of its snapshot in the table + 1 */
