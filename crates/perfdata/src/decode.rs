@@ -273,7 +273,7 @@ impl<'k> Decoder<'k> {
         // The body of a fork or exit record contains the time, too; it is used if the record has no stamp.
         let own_ns = matches!(head.kind, FORK | EXIT).then(|| u64_at(body, 16)).flatten().unwrap_or(0);
         let stamp = stamp.unwrap_or(Stamp { t_ns: own_ns, ..Stamp::default() });
-        // All bits set: time and CPU are unknown.
+        // If all bits of the time are set, time and CPU are unknown.
         let stamp = if stamp.t_ns == u64::MAX { Stamp { t_ns: 0, cpu: 0, ..stamp } } else { stamp };
         Some(event(stamp, kind))
     }

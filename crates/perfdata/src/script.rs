@@ -186,7 +186,8 @@ fn with_plugin(text: &str) -> Option<(Comm, u32)> {
     Some((comm(name.as_bytes()), tid.parse().ok()?))
 }
 
-/// Returns why a thread left its CPU, and its state for `timehist`, from the letters of `prev_state`.
+/// Returns why a thread left its CPU, and its state as far as `perf sched timehist` distinguishes it, from the letters
+/// of `prev_state`.
 fn state_of(state: &str) -> Option<(Left, Raw)> {
     let blocked = |cause| Left::Blocked(Some(cause));
     Some(match state.bytes().next()? {

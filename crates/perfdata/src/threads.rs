@@ -64,9 +64,9 @@ impl Entry {
         &mut self.lives[last]
     }
 
-    /// Adds the next thread with this id. A late event may report a start before the previous thread's start. In that
-    /// case, the new thread gets the previous thread's start time, so that the list stays sorted. Inserting at the
-    /// front would take quadratic time in a file that consists of late events.
+    /// Adds the next thread with this id. A late event may report that the thread started before the previous thread
+    /// with this id. In that case, the new thread gets the previous thread's start time, so that the list stays sorted.
+    /// To insert it further ahead instead would take quadratic time in a file that consists of late events.
     fn begin(&mut self, life: Life) {
         let last_ns = self.lives.last().map_or(0, |last| last.born_ns);
         self.lives.push(Life { born_ns: life.born_ns.max(last_ns), ..life });

@@ -29,7 +29,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::peer::Peer;
 
-/// Time limit for receiving the whole command. A client connects only when its line is ready to send.
+/// Time limit for receiving the whole command. It can be short, because a client connects only when its command is
+/// ready to send.
 const ASKING: Duration = Duration::from_secs(2);
 /// Time limit for receiving the whole answer. The session reads commands only every 100 ms, and some commands make the
 /// engine act on all threads.

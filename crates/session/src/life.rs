@@ -6,8 +6,8 @@
 //!    For running processes, cox only looks them up.
 //! 3. apply: each engine attaches to the target.
 //! 4. go: the programs exec. If cox dies before this step, no program starts.
-//! 5. tick, until the last program ends, the time of `--for` is up, or Ctrl-C.
-//! 6. undo, in reverse order. Then each engine returns its result.
+//! 5. tick: the engines do their work, until the last program ends, the time of `--for` is up, or Ctrl-C arrives.
+//! 6. undo: the engines detach, in reverse order. Then each engine returns its result.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};

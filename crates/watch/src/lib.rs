@@ -1,5 +1,5 @@
-//! Observers: turn what eBPF, perf records or /proc report into thread clocks and events. [`preload_page`] reads the state that the preload
-//! library inside a program reports.
+//! Observers: turn what eBPF, perf records or /proc report into clocks (accounts of time) of threads and into events. [`preload_page`] reads the
+//! state that the preload library inside a program reports.
 
 pub mod bpf;
 mod btf;

@@ -200,8 +200,8 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)
 }
 
-/// Returns whether a process belongs to this process's user and that user is not root. Programs of root keep no descriptor of the memory open, and
-/// cox must not use its own rights to open files that programs of other users have open.
+/// Returns whether cox may open the descriptor that a program keeps of its preload library's memory: only if both run as the same user, and not as
+/// root. Programs of root keep no such descriptor, and cox must not use its own rights to open files that programs of other users have open.
 fn is_own(root: &Root, pid: u32) -> bool {
     let own = rustix::process::geteuid();
     !own.is_root() && fs::metadata(root.path(format!("/proc/{pid}"))).is_ok_and(|status| status.uid() == own.as_raw())

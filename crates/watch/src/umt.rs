@@ -58,7 +58,8 @@ pub trait Doorbells: Send {
     }
 }
 
-/// The programs in the kernel. Dropping this value detaches them; a page lives as long as any process maps it.
+/// The BPF programs that count runnable threads and wake standby threads. Dropping this value detaches them; a shared page lives as long as any
+/// process maps it.
 pub struct Umt {
     programs: Programs,
     slots: Slots,

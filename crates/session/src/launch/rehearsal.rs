@@ -8,9 +8,10 @@
 //!
 //! Thus the kernel itself decides whether the program can be executed; it also checks script interpreters, foreign
 //! binaries and other reasons for failure. The programs that really run are never traced, because tracing takes away
-//! the rights of a set-user-ID program. *Rejected
-//! alternatives:* to examine the type of the file, which says little about interpreters and loaders; and to hold the
-//! programs themselves after their exec.
+//! the rights of a set-user-ID program.
+//!
+//! *Rejected alternatives:* to examine the type of the file, which says little about interpreters and loaders; and to
+//! hold the programs themselves after their exec.
 //!
 //! If tracing is forbidden, or cox itself is traced, the result is unknown until the program's own exec.
 

@@ -3,12 +3,13 @@
 //!
 //! The life cycle of an observation, and the reasons for its order:
 //! 1. load: the verifier accepts the programs; otherwise this kernel or user cannot use the backend.
-//! 2. attach the tracepoints, then
-//! 3. enrol. In the opposite order, a thread that is created between the walk and the attachment would be missed. In this order, either its
-//!    creator is already tracked, or the walk finds it.
+//! 2. attach the tracepoints.
+//! 3. enrol: a walk over all tasks finds the threads to track. If this came before step 2, a thread that is created between the two steps would be
+//!    missed. In this order, either its creator is already tracked, or the walk finds it.
 //! 4. tick: take final clocks and samples out of their rings.
-//! 5. finish: read the clocks of living threads and at once the histograms of interval lengths, *then* detach. A thread that dies in between is in
-//!    both lists, and its final clock wins. In the opposite order, the account of such a thread would be lost.
+//! 5. finish: read the clocks of living threads and then at once the histograms of interval lengths; detach only after that. If a thread dies
+//!    between reading and detaching, it has a clock as a living thread and a final clock, and the final clock is used. In the opposite order, the
+//!    account of such a thread would be lost.
 //!
 //! Nothing is pinned: when cox dies, by whatever signal, the kernel detaches and frees everything.
 

@@ -272,7 +272,8 @@ pub(super) fn object() -> &'static [u8] {
     &OBJECT.0
 }
 
-/// Makes a builder for the object. The names of its maps of variables begin with the object's name.
+/// Makes a builder for the BPF object. The object gets a name, because libbpf begins the names of the maps that hold the object's variables with it
+/// (`sense.bss`).
 fn builder() -> libbpf_rs::Result<ObjectBuilder> {
     let mut builder = ObjectBuilder::default();
     builder.name("sense")?;

@@ -208,8 +208,8 @@ impl PerfObserver {
         self.roster.members().filter(|(tgid, tid)| gone(*tgid, *tid)).map(|(_, tid)| tid).collect()
     }
 
-    /// Returns the results of the observation up to `end_ns` except the events, which `intake` receives: the numbers of events and losses, and the
-    /// sampling period.
+    /// Returns the results of the observation up to `end_ns`, without the events themselves: the number of events, the losses and the sampling
+    /// period.
     fn record(&self, end_ns: u64) -> Record {
         let mut record = Record::new(Backend::Perf, self.start_ns, end_ns);
         record.sample_period_ns = crate::sampling::period_ns();

@@ -218,8 +218,9 @@ impl Thread {
         clock
     }
 
-    /// Returns run time and delay, limited to the thread's wall time. They can be larger, because the kernel books a run or a wait as a whole at
-    /// its end, even if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no bound.
+    /// Returns run time and delay, limited to the thread's wall time. They can be larger than that, because the kernel adds a run or a wait to its
+    /// sums as a whole when it ends, even if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no
+    /// bound.
     fn within_window(&self) -> (u64, u64) {
         let run_ns = self.run_ns(&self.last);
         let delay_ns = self.delay_ns(&self.last).saturating_sub(self.false_delay_ns);

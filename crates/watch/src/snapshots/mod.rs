@@ -31,7 +31,7 @@ pub enum Sight {
     /// Threads are observed by BPF if possible, otherwise by /proc.
     #[default]
     Best,
-    /// Threads are observed by BPF. If that is not possible, there are no snapshots.
+    /// Threads are observed by BPF. If that is not possible, [`start`] fails.
     Traced,
     /// Threads are observed by /proc.
     Polled,
@@ -52,7 +52,7 @@ pub trait ThreadSnapshots {
     /// If the kernel refuses the walk over the process's threads, or if the process is hidden from this user.
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
-    /// Looks for new threads, where the kernel does not report them. Call it every 10 to 20 ms.
+    /// Looks for new threads, if the backend has to find them itself (/proc). Call it every 10 to 20 ms.
     ///
     /// # Errors
     /// If /proc cannot be read.

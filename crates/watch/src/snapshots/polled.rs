@@ -242,7 +242,8 @@ impl Row {
             return Ok(());
         }
         let sums = self.files.schedstat()?;
-        // A thread that was ready and has not run since is still ready: it is queued, or it is running and the kernel has not booked that yet.
+        // A thread that was ready and whose sums have not changed is still ready: it is queued, or it runs and the kernel has not updated the sums
+        // yet.
         if was == State::Preempt && sums == self.sums {
             return Ok(());
         }

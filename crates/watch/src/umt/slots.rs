@@ -1,4 +1,4 @@
-//! The numbers by which BPF identifies the processes of a session. The lowest free number is used first, because the kernel looks at all numbers
+//! The numbers by which BPF identifies the processes of a session. The lowest free number is used first, because the BPF programs search all numbers
 //! up to the highest one in use.
 
 use wire::umt::PROCESSES;

@@ -113,8 +113,8 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 
 /*
  * Updates the number of CPUs that run tracked threads. This CPU stopped running a tracked thread at the time `ended`, and started running one at the
- * time `began`; 0 means that it did not. Not called if one tracked thread follows another. The end is counted first, so that the number never exceeds
- * that of the CPUs.
+ * time `began`; 0 means that it did not. Not called if one tracked thread follows another. The end is counted first, so that the count never exceeds
+ * the number of CPUs.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {

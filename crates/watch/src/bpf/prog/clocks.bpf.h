@@ -54,8 +54,8 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 	if (gains_rights(p, bprm))
 		c->flags |= COX_LEFT;
 	/*
-	 * If a thread other than the group leader calls exec, it takes over the leader's id. A thread that leaves the observation keeps its old
-	 * ids, since its new ones must not be shown.
+	 * If a thread other than the group leader calls exec, it takes over the leader's id, so the clock gets the new ids. The clock of a thread
+	 * that now belongs to another user keeps the old ids, because the new ones must not be reported.
 	 */
 	if (!owned || is_owners(p))
 		set_ids(p, c);
@@ -67,8 +67,9 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 
 /*
  * Returns the waking thread: the running thread, or 0 for interrupt code. Interrupt code is recognised by its stack, because many kernels do not list
- * the symbol of the preempt count. An interrupt runs on a stack of its own; if it interrupts user mode, it runs on the task's stack although the task
- * is in no system call. `ctx`, the tracepoint's arguments, lies on the running stack; the low half of its address is enough.
+ * the symbol of the preempt count. An interrupt runs on a stack of its own; only if it interrupts user mode, it runs on the task's stack, but then
+ * the task is in no system call. `ctx`, the tracepoint's arguments, lies on the stack in use, so its address shows which stack that is; the lower 32
+ * bits of the address are enough.
  */
 COX_INLINE u32 waker_of(void *ctx)
 {
@@ -200,8 +201,9 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 		return;
 	deliver(prev, c);
 	/*
-	 * Without a start time, the clock is ignored from here on (`clock_in`): the thread is no longer tracked. The thread's storage is not freed
-	 * here, because freeing it may wake a thread, which would deadlock under the run queue's lock.
+	 * If the thread has left the observation, its start time is cleared: the clock is ignored from then on (`clock_in`), so the thread is no
+	 * longer tracked. The thread's storage is not freed here, because freeing it may wake a thread, which would deadlock under the run queue's
+	 * lock.
 	 */
 	if (owned && c->flags & COX_LEFT)
 		c->since_ns = 0;

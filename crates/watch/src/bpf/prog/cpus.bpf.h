@@ -29,8 +29,9 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 }
 
 /*
- * Called when the CPU goes over to the state `kind`: idle, running a tracked thread, or running another thread. Adds the time up to t to the CPU's
- * previous state. If that was idle, also counts for how long a tracked thread waited for a CPU, and for how long one was off CPU for another reason.
+ * Called when the CPU goes over to the state `kind`: idle, running a tracked thread, or running another thread. Adds the time up to `t` to the CPU's
+ * previous state. If the CPU was idle, also adds up for how much of that time a tracked thread waited for a CPU, and for how much of it none waited
+ * but one was off CPU for another reason.
  */
 COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {

@@ -35,7 +35,10 @@ COX_INLINE bool is_owners(struct task_struct *p)
 	return cred->uid.val == owner && cred->euid.val == owner && cred->suid.val == owner;
 }
 
-/* Whether the thread's id and name must not leave these programs. Kernel threads belong to no user and are not hidden. */
+/*
+ * Returns whether the BPF programs must not report the thread's id and name, because it belongs to another user. Kernel threads belong to no user and
+ * are not hidden.
+ */
 COX_INLINE bool is_hidden(struct task_struct *p)
 {
 	return owned && !(p->flags & PF_KTHREAD) && !is_owners(p);
@@ -56,7 +59,7 @@ COX_INLINE bool has_no_more_rights(struct task_struct *p)
 	return is_owners(p) && cred->gid.val == cred->egid.val && cred->gid.val == cred->sgid.val && !capabilities;
 }
 
-/* Whether an exec ends the observation of this thread: the program has more rights than its user, or belongs to another user. */
+/* Returns whether an exec ends the observation of this thread: the new program has more rights than its user, or belongs to another user. */
 COX_INLINE bool gains_rights(struct task_struct *p, struct linux_binprm *bprm)
 {
 	return owned && (BPF_CORE_READ_BITFIELD(bprm, secureexec) || !is_owners(p));

@@ -21,8 +21,8 @@
 u32 processes;
 
 /*
- * Maximum number of queues, plus one per process, that a CPU searches for tasks when it goes idle. The limit is needed because each process itself
- * says how many queues it has, the switch waits for the search, and a user without privilege may have several sessions of 128 processes.
+ * Maximum number of queues, plus one per process, that a CPU searches for tasks when it goes idle. The context switch waits for this search. The
+ * limit is needed because each process itself says how many queues it has, and a user without privilege may have several sessions of 128 processes.
  */
 #define LOOKS_AT_MOST 1024
 
@@ -188,8 +188,8 @@ __attribute__((noinline)) int tell(u32 process, u32 cpu, u32 what)
 	if (!program || !kernel)
 		return 0;
 	/*
-	 * Every caller counts its own block before it tests whether a thread of the process is still runnable on this CPU. So if several such threads
-	 * block at the same time, the last caller finds that none is left.
+	 * Every caller has counted its own thread as blocked before it tests whether a thread of the process is still runnable on this CPU. So if
+	 * several such threads block at the same time, the last caller finds that none is left.
 	 */
 	if (what == COX_UMT_TELL_BLOCKS && ready_on(kernel, cpu) <= 0)
 		what |= COX_UMT_TELL_IDLE;

@@ -21,8 +21,8 @@ const volatile u32 places = 65536;
 bool snapshots_over;
 
 /*
- * The packer maps these tables, and only these programs write them. Both maps are frozen, because the packer is a process without privilege if
- * cox-observe loads the programs.
+ * The packer maps these tables, and only the BPF programs write them. Both maps are frozen, because the packer may be a process without privilege:
+ * then cox-observe, which has the privilege, loads the programs.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

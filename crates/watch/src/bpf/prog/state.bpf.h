@@ -36,8 +36,8 @@ struct {
 } unlisted SEC(".maps");
 
 /*
- * The map `wakeups` is preallocated (5 MB). Its entries are created with interrupts off, and the kernel's cache for entries that are not preallocated
- * runs dry if many threads wake one another for the first time (seen with standby threads, in 1 run of 10).
+ * The map `wakeups` is preallocated (5 MB), because its entries are created with interrupts off. Without preallocation, the kernel takes new entries
+ * from a cache, which runs dry if many threads wake one another for the first time (seen with standby threads, in 1 run of 10).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -82,9 +82,9 @@ COX_INLINE struct cox_cpu *this_cpu(u32 *number)
 }
 
 /*
- * The run queue of a task's CPU. It is found through the task, because many kernels do not list the variable `runqueues` among their symbols.
- * Every task, of any scheduling class, has its group's cfs_rq if the kernel has group scheduling. HAVE_RQ tests the kernel's types and not the
- * pointer, because each test of a pointer doubles what the verifier has to read.
+ * The run queue of a task's CPU. It is found through the task, because many kernels do not list the variable `runqueues` among their symbols. Every
+ * task, of any scheduling class, has its group's cfs_rq if the kernel has group scheduling. HAVE_RQ tests the kernel's types and not the pointer,
+ * because each test of a pointer doubles what the verifier has to check.
  */
 #define HAVE_RQ bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq)
 
