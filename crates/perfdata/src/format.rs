@@ -33,7 +33,7 @@ impl Field {
     #[inline]
     pub(crate) fn number(&self, payload: &[u8]) -> Option<i64> {
         let bytes = payload.get(self.offset..self.offset.checked_add(self.size)?)?;
-        // Nearly all fields have 4 bytes.
+        // The common case first: nearly all fields have 4 bytes.
         if let Ok(bytes) = bytes.try_into() {
             let number = u32::from_le_bytes(bytes);
             return Some(if self.is_signed { number.cast_signed().into() } else { number.into() });

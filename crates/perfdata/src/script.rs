@@ -91,7 +91,7 @@ fn event(line: &str) -> Option<(Option<Event>, &str)> {
     let (pid, tid) = ids.split_once('/').unwrap_or(("-1", ids));
     let (pid, tid): (i32, i32) = (pid.parse().ok()?, tid.parse().ok()?);
     let (time, rest) = after.split_once(": ")?;
-    // If interrupt flags were requested, they precede the time.
+    // perf prints the interrupt flags, if they were requested, before the time.
     let t_ns = nanoseconds(time.rsplit(' ').next()?)?;
     let rest = rest.trim_start();
     if let Some(record) = rest.strip_prefix("PERF_RECORD_") {

@@ -32,18 +32,19 @@ struct Finding {
 }
 
 impl Findings {
-    /// Takes the result of an engine.
+    /// Removes the result of an engine from the findings, and returns it.
     pub fn section<E: Engine>(&mut self) -> Option<E::Section> {
         let section = self.0.get_mut(E::NAME)?.section.take()?;
         section.downcast().ok().map(|section| *section)
     }
 
-    /// Takes the error of an engine that failed after the target was started.
+    /// Removes the error of an engine from the findings, and returns it, if the engine failed after the target was
+    /// started.
     pub fn failure<E: Engine>(&mut self) -> Option<Error> {
         self.0.get_mut(E::NAME)?.failure.take()
     }
 
-    /// Takes the remaining errors, with the names of their engines.
+    /// Removes all remaining errors from the findings, and returns them with the names of their engines.
     pub fn failures(&mut self) -> Vec<(&'static str, Error)> {
         let failures = self.0.iter_mut().filter_map(|(name, finding)| Some((*name, finding.failure.take()?)));
         failures.collect()
@@ -225,7 +226,7 @@ impl Engines {
         }
     }
 
-    /// Takes all errors so far.
+    /// Removes the errors of all engines that have failed so far, and returns these errors.
     pub(crate) fn failures(&mut self) -> Vec<Error> {
         self.members.iter_mut().filter_map(|member| member.failed.take()).collect()
     }

@@ -257,7 +257,7 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
             if nothing < 0 {
                 return *libc::__errno_location();
             }
-            // If cox has no standard input, the new descriptor may already be 0.
+            // If cox itself has no standard input, the new descriptor may already be number 0, and no copy is needed.
             if nothing != libc::STDIN_FILENO {
                 libc::dup2(nothing, libc::STDIN_FILENO);
                 libc::close(nothing);

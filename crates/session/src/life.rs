@@ -39,7 +39,7 @@ pub struct Limits<'l> {
 
 /// Shows the engines' snapshots while a session lasts.
 pub struct Live<'l> {
-    /// Time between two snapshots, rounded to ticks.
+    /// Time between two snapshots, rounded to a whole number of ticks.
     pub every: Duration,
     /// Receives the snapshots.
     pub show: &'l mut dyn FnMut(Findings),

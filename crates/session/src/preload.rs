@@ -91,7 +91,7 @@ fn obstacle_of(file: &Path, scripts_left: u32) -> Option<&'static str> {
 /// Returns the interpreter that a `#!` line names.
 fn script_interpreter(file: &Path) -> Option<PathBuf> {
     let mut line = Vec::new();
-    // The kernel reads no more than this.
+    // The kernel, too, reads only the first 256 bytes of a script to find its interpreter.
     File::open(file).ok()?.take(256).read_to_end(&mut line).ok()?;
     let line = line.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let word = line.trim_ascii_start().split(|byte| *byte == b' ' || *byte == b'\t').next()?;

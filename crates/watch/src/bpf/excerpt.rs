@@ -169,17 +169,17 @@ impl<'a> Writer<'a> {
         }
         let new = self.written.len() as u32 + 1;
         self.ids.insert(key, new);
-        // Reserves the type's id first, since the types of its members are written after it.
+        // Reserves the type's place first, since the types of its members are written after it and must not get its id.
         self.written.push(Vec::new());
         self.written[new as usize - 1] = match of.kind() {
             kind::STRUCT | kind::UNION => self.composite(of, members),
             kind::ARRAY => self.array(of, members),
             kind::INT | kind::FLOAT | kind::FWD => self.named(of, of.bytes),
-            // Enumerators are not needed.
+            // The enumerators are left out: no program needs them.
             kind::ENUM | kind::ENUM64 => self.named(of, &with_entries(of, 0)),
             // The target is left out (`void`): programs that follow the pointer cast it to the type that they expect.
             kind::PTR => [0, kind::PTR << 24, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect(),
-            // Types of other kinds cannot be members of a struct.
+            // A type of any other kind cannot be a member of a struct, so an empty declaration takes its place.
             _ => [0, kind::FWD << 24, 0].iter().flat_map(|word: &u32| word.to_ne_bytes()).collect(),
         };
         new

@@ -344,7 +344,7 @@ fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
     for cpu in cpus {
         match event::open(event::ring_owner(watermark_bytes), Some(0), *cpu) {
             Ok(owner) => rings.push(CpuRing { cpu: *cpu, ring: Ring::map(owner, bytes)?, was_full: false }),
-            // The CPU has gone offline in the meantime.
+            // The CPU has gone offline in the meantime, so it needs no ring.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
             Err(error) => return Err(error),
         }

@@ -21,7 +21,7 @@ impl Slots {
         Some(free as u32)
     }
 
-    /// Gives a number back.
+    /// Marks a number as free.
     pub(super) fn free(&mut self, number: u32) {
         if let Some(taken) = self.taken.get_mut(number as usize) {
             *taken = false;

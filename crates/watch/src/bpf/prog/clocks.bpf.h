@@ -383,7 +383,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			recover_waking(next, in, rq, t);
 			in_cause = in->cause;
 		}
-		/* The last switch-out of `in` was lost, so all time since its switch-in is unknown. */
+		/* `in` was last seen running, so its last switch-out was lost. All time since its last switch-in is unknown. */
 		if (in->state == COX_RUN)
 			busy_changes(in->since_ns, 0);
 		cox_clock_in(in, t, number, steal, irq);

@@ -38,7 +38,7 @@ enum { BPF_F_NO_PREALLOC = 1, BPF_F_MMAPABLE = 1024 };
 enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2, BPF_RB_AVAIL_DATA = 0 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1 };
 
-/* include/linux/sched.h; unchanged since 4.14, except for TASK_FROZEN (6.1). */
+/* Task states, from include/linux/sched.h; unchanged since 4.14, except for TASK_FROZEN (6.1). */
 enum {
 	TASK_STOPPED = 0x0004,
 	TASK_TRACED = 0x0008,

@@ -56,7 +56,7 @@ COX_RARE int charge_other(u64 ran_ns)
 	sum = bpf_map_lookup_elem(&others, &key);
 	if (!sum && !bpf_map_update_elem(&others, &key, &ran_ns, BPF_NOEXIST))
 		return 0;
-	/* Either another CPU has just created the entry, or there is no room. */
+	/* If no entry was created, either another CPU has just created it, or the map is full. */
 	if (!sum)
 		sum = bpf_map_lookup_elem(&others, &key);
 	__sync_fetch_and_add(sum ? sum : &unnamed_ns, ran_ns);

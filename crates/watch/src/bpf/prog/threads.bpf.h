@@ -58,7 +58,7 @@ COX_INLINE struct cox_thread *thread_of(struct task_struct *p)
 	return has_storage(p) ? bpf_task_storage_get(&threads, p, 0, 0) : NULL;
 }
 
-/* Returns NULL if there is no memory. */
+/* Returns the thread's entry in task storage; allocates it if it does not exist yet. Returns NULL if there is no memory for it. */
 COX_INLINE struct cox_thread *new_thread(struct task_struct *p)
 {
 	return bpf_task_storage_get(&threads, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
