@@ -175,7 +175,8 @@ fn states_by_paraver(prefix: &Path, mut take: impl FnMut(u32, &str, u64)) {
         .map(|(number, name)| (number.parse().expect("a state"), name))
         .collect();
     let mut last = 0;
-    for line in prv.lines().skip(1) {
+    let metadata = prv.lines().skip(1).take_while(|line| line.starts_with('#')).count();
+    for line in prv.lines().skip(1 + metadata) {
         let fields: Vec<u64> = line.split(':').map(|field| field.parse().expect("a number")).collect();
         assert!(fields[5] >= last, "records are in order of time: {line}");
         last = fields[5];

@@ -6,6 +6,7 @@
 //! there is one application.
 //!
 //! ```text
+//! #DATE:provenance:NAME:VALUE              where and when the trace was recorded (a metadata line, before all records)
 //! 1:CPU:1:TASK:THREAD:FROM:UNTIL:STATE     state of a thread; CPU 0 if it did not run
 //! 2:CPU:1:TASK:THREAD:TIME:TYPE:VALUE      event: a migration, a sample (work or spinning), or lost trace events
 //! ```
@@ -19,6 +20,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
+use ledger::Provenance;
 use ledger::stretch::{Doing, Stretch};
 use time::OffsetDateTime;
 use time::macros::format_description;
@@ -77,11 +79,16 @@ impl Keyed for Line {
     }
 }
 
-/// Writes a recording. Data that does not fit in memory is kept in temporary files in `folder`.
+/// Writes a recording; `provenance` says where and when it was made. Data that does not fit in memory is kept in temporary files in `folder`.
 ///
 /// # Errors
 /// When reading or writing fails.
-pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Path) -> io::Result<()> {
+pub fn write<W: Write>(
+    recording: &Recording,
+    provenance: Option<&Provenance>,
+    files: &mut Files<W>,
+    folder: &Path,
+) -> io::Result<()> {
     let mut lines = Sorter::new(folder)?;
     let since_start = |t_ns: u64| t_ns.saturating_sub(recording.start_ns);
     // Process id and thread id of each life (one thread from its creation to its end). The replay numbers the lives in order of creation.
@@ -102,6 +109,7 @@ pub fn write<W: Write>(recording: &Recording, files: &mut Files<W>, folder: &Pat
     let lines = lines.sorted()?;
 
     header(recording, &rows, &mut files.prv)?;
+    metadata(recording, provenance, &mut files.prv)?;
     lines.each(|line| -> io::Result<()> {
         let Some((task, thread)) = rows.place.get(&line.life) else { return Ok(()) };
         let Line { at_ns, until_ns, cpu, what, value, .. } = line;
@@ -178,11 +186,25 @@ fn sample(waiting: Option<Waiting>) -> u32 {
     waiting.map_or(1, |waiting| waiting as u32 + 2)
 }
 
-fn header(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result<()> {
+/// Returns the time of day at which the observation began.
+fn began(recording: &Recording) -> OffsetDateTime {
     let began = OffsetDateTime::from_unix_timestamp_nanos(i128::from(recording.epoch_ns + recording.start_ns));
-    let began = began.unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let date =
-        began.format(format_description!("[day]/[month]/[year] at [hour]:[minute]")).map_err(io::Error::other)?;
+    began.unwrap_or(OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Writes a metadata line for each known value of the provenance. Paraver separates the fields of such a line by colons, and requires at least four:
+/// date, action, application and original trace. Lines with an unknown action have no effect.
+fn metadata(recording: &Recording, provenance: Option<&Provenance>, out: &mut impl Write) -> io::Result<()> {
+    let date = format_description!("[year][month][day][hour][minute][second]");
+    let date = began(recording).format(date).map_err(io::Error::other)?;
+    let known = provenance.map(Provenance::known).unwrap_or_default();
+    known.iter().try_for_each(|(name, value)| writeln!(out, "#{date}:provenance:{name}:{}", in_a_line(value)))
+}
+
+fn header(recording: &Recording, rows: &Rows, out: &mut impl Write) -> io::Result<()> {
+    let date = began(recording)
+        .format(format_description!("[day]/[month]/[year] at [hour]:[minute]"))
+        .map_err(io::Error::other)?;
     let tasks: Vec<String> = rows.tasks.iter().map(|(_, threads)| format!("{}:1", threads.len())).collect();
     let (length_ns, cpus, count) = (recording.end_ns - recording.start_ns, recording.cpus, tasks.len());
     writeln!(out, "#Paraver ({date}):{length_ns}_ns:1({cpus}):1:{count}({})", tasks.join(","))

@@ -197,7 +197,7 @@ fn damaged_files_are_refused_or_read_and_nothing_else() {
                 perfetto::write(&told, &mut io::sink()).unwrap();
                 let (mut prv, mut pcf, mut row) = (io::sink(), io::sink(), io::sink());
                 let mut files = Files { prv: &mut prv, pcf: &mut pcf, row: &mut row };
-                paraver::write(&told, &mut files, &std::env::temp_dir()).unwrap();
+                paraver::write(&told, None, &mut files, &std::env::temp_dir()).unwrap();
                 read += 1;
             }
             Err(_) => refused += 1,

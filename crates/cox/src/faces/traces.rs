@@ -92,7 +92,7 @@ impl Traces {
             let (mut names, mut meanings) = (Vec::new(), Vec::new());
             prv.write_with(|out| {
                 let mut files = Files { prv: out, pcf: &mut meanings as &mut dyn Write, row: &mut names };
-                paraver::write(recording, &mut files, &folder)
+                paraver::write(recording, document.account.provenance.as_ref(), &mut files, &folder)
             })?;
             let views = views.into_iter().zip(paraver::views()).map(|(output, text)| output.write(text.as_bytes()));
             pcf.write(&meanings).and(row.write(&names)).and(views.collect())
