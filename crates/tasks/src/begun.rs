@@ -22,7 +22,7 @@ use crate::sync::{AtomicU32, Ordering};
 #[derive(Clone, Copy)]
 pub(crate) enum Taker {
     Helper,
-    /// A member of the team. If the member waited at a barrier when it took the task: the number of this barrier.
+    /// A member of the team, with the number of the barrier at which it waited when it took the task; `None` if it waited at no barrier.
     Member(Option<u32>),
 }
 
@@ -48,13 +48,14 @@ mod model {
     use super::*;
     use crate::deque::{Deque, Stolen};
 
-    /// Model of a construct that begins after barrier 0. Each of two members has a copy of a variable, and sets it to 1 when it begins the
-    /// construct. The construct's task doubles the copy of the member that runs it.
+    /// Loom model of a `reduction(task, …)` construct, which two members begin after the barrier with the number 0. Each member sets its own copy
+    /// of the variable to 1 when it begins the construct. The construct's only task doubles one member's copy. If that member begins the
+    /// construct only afterwards, it overwrites the result.
     struct Construct {
         generation: AtomicU32,
         copies: [UnsafeCell<u32>; 2],
         deque: Deque<(), 2>,
-        /// Number of tasks that a thread has taken and put back, because it must not run them.
+        /// Number of tasks that a thread took from the deque but was not allowed to run. Member 0 runs them at the end.
         put_back: AtomicU32,
     }
 
@@ -69,8 +70,9 @@ mod model {
             self.copies[member].with_mut(|copy| unsafe { *copy *= 2 });
         }
 
-        /// Takes the construct's task, if it is in the deque, and doubles the copy of `member` with it. With `rule`, does so only if
-        /// `taker` has begun the construct; otherwise counts the task as put back.
+        /// Models a thread (`taker`) that looks for a task. If the construct's task is in the deque, the thread takes it and runs it, which
+        /// doubles the copy of `member`. Exception: if `rule` is true and the thread has not begun the construct, it does not run the task, and
+        /// increments `put_back`.
         fn look(&self, taker: Taker, member: usize, rule: bool) {
             if let Stolen::Task(_) = self.deque.steal_if(|_| true) {
                 if !rule || taker.has_begun(&self.generation) {
@@ -83,7 +85,7 @@ mod model {
     }
 
     /// Member 0 passes the barrier, begins the construct and makes a task, while another thread executes `other`. Checks that no member
-    /// overwrites the copy which the task has doubled: at the end the product of the two copies is 2.
+    /// overwrites the copy that the task has doubled: at the end one copy is 1 and the other one 2, so their product is 2.
     fn check(other: impl Fn(&Construct) + Copy + Send + Sync + 'static) {
         loom::model(move || {
             let construct = Arc::new(Construct {

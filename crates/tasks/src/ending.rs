@@ -14,7 +14,7 @@ impl Worker {
     /// fulfilled. Then this function is called for it a second time, does not run the body, and only ends the task.
     #[cold]
     pub(crate) fn run_detached(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: taken from a queue, or never in one, so this thread owns it.
+        // SAFETY: this thread took the task from a queue, or the task was never in one. So this thread owns it.
         let task = unsafe { this.as_ref() };
         if !task.event.has_left() && self.run_body(task) {
             // From here on, a child that ends on this thread is counted like a child that ends on another thread. So the thread that ends
@@ -30,10 +30,11 @@ impl Worker {
         self.end(this)
     }
 
-    /// Runs a task with an event immediately, on its creator's thread, and waits for the event.
+    /// Runs a task that has an event (`detach` clause) immediately, on the thread that created it. Then waits until the event is fulfilled, and
+    /// ends the task. While it waits, this thread runs only descendants of `parent`, the task that created this one.
     #[cold]
     pub(crate) fn run_with_event(&self, this: NonNull<Task>, parent: &Task) -> Option<NonNull<Task>> {
-        // SAFETY: never in a queue, so this thread owns it.
+        // SAFETY: the task was never in a queue, so only this thread has it.
         let task = unsafe { this.as_ref() };
         if self.run_body(task) {
             task.own.slot.store(NOBODY, Ordering::Relaxed);
@@ -44,7 +45,7 @@ impl Worker {
         self.end(this)
     }
 
-    /// Ends a task whose body has ended. Returns a successor that has become ready, if there is one.
+    /// Ends a task whose body has ended. Returns a successor (a task that waited for this one) that has become ready, if there is one.
     #[inline]
     pub(crate) fn end(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
         // SAFETY: this thread owns the task until it has registered the task's end in the counter of unfinished children (`tally`).
@@ -82,8 +83,8 @@ impl Worker {
             if own.slot.load(Ordering::Relaxed) == self.thread {
                 own.ended_here.set(own.ended_here.get().wrapping_add(1));
             } else {
-                // SAFETY: a parent's memory is not freed before all its children have been counted as ended. The reference is not used
-                // after this.
+                // SAFETY: a parent's memory is not freed before all its children have been counted as ended. This child is counted by the
+                // call below; the reference is not used after it.
                 let counted = unsafe { parent.as_ref() }.others.tally.count();
                 self.tell(counted, Some(parent));
             }
@@ -95,13 +96,13 @@ impl Worker {
         next
     }
 
-    /// Releases a task that no longer waits for any other task.
+    /// Handles the task `ready`, which no longer waits for any other task. Of all tasks that become ready here, this thread runs the one with
+    /// the highest priority next, and keeps it in `next`. The others go into queues.
     fn let_go(&self, ready: NonNull<Task>, next: &mut Option<NonNull<Task>>) {
-        // SAFETY: no other thread has it yet.
+        // SAFETY: the task has just become ready on this thread, and no other thread has it yet.
         let task = unsafe { ready.as_ref() };
         let ready = match next {
-            // SAFETY: no other thread has `first` yet, as it became ready on this thread too. Of all tasks that become ready here, the one
-            // with the highest priority runs next on this thread; the others go into queues.
+            // SAFETY: `first` became ready on this thread, too, and no other thread has it yet.
             Some(first) if unsafe { first.as_ref() }.priority.get() < task.priority.get() => next.replace(ready),
             Some(_) => Some(ready),
             None => next.replace(ready),
@@ -109,7 +110,8 @@ impl Worker {
         self.hand_on(ready);
     }
 
-    /// Called after the end of a child has been counted: does what `counted` requires. Wakes a thread, or drops a reference to `task`.
+    /// Does what `counted`, the result of counting an ended child, requires: nothing, or wakes the waiting thread, or drops a reference to
+    /// `task`. `task`: the child's parent; `None` if the child was counted in its group.
     #[inline]
     fn tell(&self, counted: Counted, task: Option<NonNull<Task>>) {
         match counted {

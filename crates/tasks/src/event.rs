@@ -240,9 +240,9 @@ mod model {
         Arc::new(event)
     }
 
-    // SAFETY: the models open an event before they share it, and then access only its atomic word.
+    // SAFETY: the loom tests below initialise an event before two threads share it. From then on the threads access only its atomic word.
     unsafe impl Sync for Event<u16> {}
-    // SAFETY: the models open an event before they share it, and then access only its atomic word.
+    // SAFETY: the loom tests below initialise an event before two threads share it. From then on the threads access only its atomic word.
     unsafe impl Send for Event<u16> {}
 
     /// The body ends while another thread fulfils the event: exactly one of the two threads then owns the task.

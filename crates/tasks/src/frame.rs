@@ -50,7 +50,7 @@ impl Worker {
     /// more tasks than it should.
     #[cold]
     pub(crate) fn make_frames(&self) -> Option<&Task> {
-        // SAFETY: null, or the task that runs on this thread.
+        // SAFETY: `current` is null, or points to the task that runs on this thread.
         let below = unsafe { self.current.get().as_ref() }?;
         let frames: Vec<NonNull<Task>> = (0..self.frames.get())
             .map_while(|_| Some(self.pool.make(nothing, below, Needs { bytes: 0, align: 1, edges: 0 })?.task))

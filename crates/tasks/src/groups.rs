@@ -19,7 +19,8 @@ impl Worker {
     /// Returns the innermost taskgroup of the current task; null if there is none.
     #[inline]
     pub fn group(&self) -> *const Group {
-        // SAFETY: null, or the task that runs on this thread. Tasks that run immediately on top of it (frames) are in the same group.
+        // A task that runs immediately inside the current task may have no `Task` of its own (a frame). It is in the same group.
+        // SAFETY: `current` is null, or points to the task that runs on this thread.
         unsafe { self.current.get().as_ref() }.map_or(ptr::null(), |task| task.own.groups.get())
     }
 

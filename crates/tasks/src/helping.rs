@@ -1,4 +1,4 @@
-//! How a thread runs a team's tasks without being a member: this is what standbys do.
+//! How a thread runs a team's tasks without being a member. Standbys do this: additional threads, which run tasks while others are blocked.
 
 use std::sync::atomic::Ordering;
 
@@ -33,7 +33,7 @@ impl Worker {
         let mut ran = 0;
         let mut next = self.find(None);
         while let Some(task) = next {
-            // SAFETY: taken from a queue, so this thread owns it.
+            // SAFETY: this thread took the task from a queue, so it owns the task.
             let this = unsafe { task.as_ref() };
             if self.leaves_to_members(this.work.get()) || !Worker::has_begun(team, this, Taker::Helper) {
                 team.put_for_members(task);
@@ -53,9 +53,9 @@ impl Worker {
             let has_blocked = helper.has_run();
             BLOCKING.note(work, has_blocked);
             next = match ready {
-                // If the task that has just ended blocked meanwhile, its successor is queued after the tasks that have been ready for
-                // longer. Otherwise each standby would run one chain of dependent tasks to its end. If the CPUs are never idle, further
-                // chains would begin only then.
+                // If the task that has just ended had blocked, this thread does not run its successor next. It queues the successor behind
+                // the tasks that have been ready for longer. Otherwise each standby would run one chain of dependent tasks to its end, and
+                // while no CPU is idle, no other chain would begin before that.
                 Some(ready) if has_blocked => {
                     team.put_first(slot, ready);
                     self.find(None)
@@ -69,7 +69,7 @@ impl Worker {
         }
         self.swap_icvs_of_helper();
         self.come_back(before);
-        // Last, because `come_back` writes to the slot, which another helper may take from here on.
+        // The slot is given back last, because `come_back` still writes to it. From here on another helper may take the slot.
         team.give_helper_slot_back(slot);
         ran
     }

@@ -22,7 +22,7 @@ pub struct New<A> {
     pub bytes: usize,
     /// Alignment of the arguments.
     pub align: usize,
-    /// Bounds of a loop's part, written over the first words of the arguments.
+    /// If the task runs some iterations of a loop: their bounds, which are written over the first two words of the arguments.
     pub first_words: Option<[usize; 2]>,
     /// The creator continues only when the task has ended (a false `if` clause).
     pub at_once: bool,
@@ -59,11 +59,11 @@ impl Worker {
     /// Creates a task. Returns false, and does nothing, if this thread is in no region or there is no memory.
     ///
     /// # Safety
-    /// `new` describes a task of the program: `data` points to arguments of this size and alignment, which the body takes, or to
-    /// the data from which `copy` makes them.
+    /// `new` describes a task of the program. Its field `data` points to arguments of the body, with the size `bytes` and the alignment `align`;
+    /// or, if `copy` is set, to the data from which `copy` makes such arguments.
     #[inline]
     pub unsafe fn make<A: Iterator<Item = Access> + Clone>(&self, new: &New<A>) -> bool {
-        // SAFETY: null, or the task that runs on this thread.
+        // SAFETY: `current` is null, or points to the task that runs on this thread.
         let (Some((team, slot)), Some(parent)) = (self.place(), unsafe { self.current.get().as_ref() }) else {
             return false;
         };

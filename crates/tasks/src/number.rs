@@ -163,7 +163,7 @@ impl Worker {
     /// Returns the function of the current task. `None` if a frame (a task that runs immediately, without a `Task`) is on top of it.
     #[inline]
     pub(crate) fn own_function(&self) -> Option<Work> {
-        // SAFETY: the task that runs on this thread.
+        // SAFETY: `current` is null, or points to the task that runs on this thread.
         let task = unsafe { self.current.get().as_ref() }?;
         // A range (a task that runs several parts of a loop) runs each part in a frame. So exactly one frame is on top of a range, and it
         // has the same function as the range.

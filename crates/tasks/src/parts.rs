@@ -216,7 +216,8 @@ impl Worker {
         // The control variables are copied from `task`, not from the parent. The parent may have changed its variables since `task` was
         // created; and if the parent runs on another thread, that thread may be changing them now.
         self.inherit_icvs(new, task);
-        // `task` has not ended, so the count of the children that the parent waits for cannot reach zero meanwhile.
+        // Count the new task as an unfinished child. Until then `task` is an unfinished child of the same parent. So the parent's count cannot
+        // reach zero before this: the parent neither stops waiting nor is freed.
         if parent.own.slot.load(Ordering::Relaxed) == self.thread {
             parent.own.made.set(parent.own.made.get().wrapping_add(1));
         } else {

@@ -70,12 +70,12 @@ impl Worker {
     #[inline]
     fn is_late_for(&self, team: &Team, task: NonNull<Task>) -> bool {
         let barrier = self.waits_at.get();
-        // SAFETY: taken from a queue, so this thread owns it.
+        // SAFETY: this thread took the task from a queue, so it owns the task.
         barrier.is_some() && !Worker::has_begun(team, unsafe { task.as_ref() }, Taker::Member(barrier))
     }
 
-    /// Returns whether `taker` may run this task, which it has taken from a queue. Only a member that has begun
-    /// the task's construct may run a task of a construct with `reduction(task, …)` (see `begun`). Tasks of other constructs may run on any thread.
+    /// Returns whether `taker` may run this task, which it has taken from a queue. If the task belongs to a construct with
+    /// `reduction(task, …)`, only a member that has begun the construct may run it (see `begun`). Other tasks may run on any thread.
     #[inline]
     pub(crate) fn has_begun(team: &Team, task: &Task, taker: Taker) -> bool {
         // SAFETY: the group stays valid until all its tasks have ended, and this is one of them.
@@ -86,7 +86,7 @@ impl Worker {
     /// Runs a task that this thread owns. Returns a successor that has become ready, if there is one; this thread owns the successor too.
     #[inline]
     pub(crate) fn run(&self, this: NonNull<Task>) -> Option<NonNull<Task>> {
-        // SAFETY: taken from a queue, or never in one, so this thread owns it.
+        // SAFETY: this thread took the task from a queue, or the task was never in one. So this thread owns it.
         let task = unsafe { this.as_ref() };
         if task.flags.get() & DETACHED != 0 {
             return self.run_detached(this);

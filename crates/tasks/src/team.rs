@@ -47,12 +47,14 @@ pub struct Slot {
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct SlotState {
-    /// Number of tasks that the slot's threads have created, and number of tasks that they have ended, since the team was created.
+    /// Number of tasks that the threads in this slot have created since the team was made.
     made: AtomicU64,
+    /// Number of tasks that the threads in this slot have ended since the team was made.
     ended: AtomicU64,
-    /// Number of new tasks that the thread may still run immediately before it reads the length of its deque again, and whether the deque
-    /// had enough tasks at the last reading; see `ready`.
+    /// Number of new tasks that the thread may still run immediately, instead of queueing them. At 0 it reads the length of its deque again;
+    /// see `ready`.
     pub left_at_once: AtomicU32,
+    /// Whether the deque had enough tasks when the thread last read its length.
     pub was_full: AtomicBool,
     /// Whether a task holds this slot's thread number; see `number`.
     pub number_is_held: BiasedLock,
@@ -69,8 +71,9 @@ const HELPERS: usize = wire::umt::STANDBYS_AT_MOST as usize;
 pub struct Team {
     slots: Box<[Slot]>,
     helpers: [OnceLock<Box<Slot>>; HELPERS],
-    /// One bit for each helper slot in use, and the number of helper slots that were ever used.
+    /// One bit for each helper slot (slot of a thread that is no member), set while a thread has it.
     helpers_here: AtomicU64,
+    /// One more than the highest index of a helper slot that was ever used; 0 if none was.
     helpers_ever: AtomicU32,
     /// Number of members of the current region. They have the first slots.
     size: AtomicU32,
@@ -84,6 +87,7 @@ pub struct Team {
     /// Whether the region ends without a barrier: members that arrive at its end wait only while tasks are left, and other members may
     /// already have left the region.
     lets_go: AtomicBool,
+    /// One bit for each slot, set while the slot's thread sleeps or is about to sleep; see `sleep`.
     idle: Box<[AtomicU64]>,
     /// Whether a region uses the team, or is about to. Written once per region; members never read it.
     in_use: Apart<AtomicBool>,

@@ -145,7 +145,7 @@ impl Worker {
     /// Returns the team whose region this thread is in, if the region has more than one member.
     #[inline]
     pub fn team(&self) -> Option<&'static Team> {
-        // SAFETY: null, or a team that lives as long as the process, guaranteed by the callers of `enter` and `help`.
+        // SAFETY: the pointer is null, or points to a team that lives as long as the process: the callers of `enter` and `help` guarantee it.
         unsafe { self.team.get().as_ref() }
     }
 
@@ -165,7 +165,7 @@ impl Worker {
         if self.is_helper() {
             return self.team().and_then(Team::around);
         }
-        // SAFETY: null or valid, guaranteed by the caller of `is_within`.
+        // SAFETY: the pointer is null or valid: the caller of `is_within` guarantees it.
         unsafe { self.nesting.get().as_ref() }
     }
 
@@ -175,7 +175,7 @@ impl Worker {
         if self.frames.get() > 0 {
             return self.make_frames();
         }
-        // SAFETY: null, or the task that runs on this thread.
+        // SAFETY: `current` is null, or points to the task that runs on this thread.
         unsafe { self.current.get().as_ref() }
     }
 
@@ -204,7 +204,8 @@ impl Worker {
     /// Returns whether the current task is final, so that this thread runs all new tasks immediately.
     #[inline]
     pub fn is_final(&self) -> bool {
-        // SAFETY: null, or the task that runs on this thread. If it is final, so are the tasks that run immediately on top of it (frames).
+        // A task that runs immediately inside the current task may have no `Task` of its own (a frame). It is final if the current task is.
+        // SAFETY: `current` is null, or points to the task that runs on this thread.
         unsafe { self.current.get().as_ref() }.is_some_and(|task| task.flags.get() & FINAL != 0)
     }
 }
