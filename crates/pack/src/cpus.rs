@@ -1,4 +1,4 @@
-//! Chooses the CPUs of a pack, and computes the capacity of each.
+//! Chooses the CPUs on which a program is packed (its *pack*), and computes the capacity of each.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,9 @@ use machine::topology::{Cpu, Topology};
 
 use crate::policy::assignment::FULL_CAPACITY;
 
-/// Capacity of a hardware thread whose SMT sibling is in the pack too, in percent of its capacity without the sibling.
-/// Both siblings together do about a quarter more work than one alone (usually 10 to 40 % with numerical codes).
+/// Capacity of a hardware thread while the packed program also uses its SMT sibling, in percent of its capacity without
+/// the sibling. Both siblings together do about a quarter more work than one alone (2 × 62 % = 124 %; usually 10 to 40
+/// % more with numerical codes).
 const SIBLING_PERCENT: u64 = 62;
 
 /// Chooses `count` of the allowed CPUs; returns `None` if fewer are allowed. The order of preference is:

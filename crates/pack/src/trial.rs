@@ -1,13 +1,13 @@
-//! A trial compares the kernel's placement with packing within one run of a program. In some windows the kernel
-//! places the threads, and in others they are packed, so both are observed on the same work, one right after the
-//! other. The code is pure, like the policy that it tests.
+//! A trial compares the kernel's placement with packing within one run of a program. The run is divided into measuring
+//! windows. In some windows the kernel places the threads, and in others cox packs them, so both are observed on the
+//! same work, one right after the other. The code is pure, like the policy that it tests.
 //!
 //! 1. The kernel places the threads until it has had time to spread them. This window does not count.
 //! 2. The kernel still places the threads, for some windows. If threads wait so much that hardly any work is sampled,
 //!    more windows follow.
 //! 3. If packing might help, the threads are packed for as many windows, and the period is searched for as in normal
 //!    packing. Otherwise step 2 is repeated.
-//! 4. Back to step 1, with twice as many windows, up to eight.
+//! 4. Back to step 1. The steps 2 and 3 then have twice as many windows, up to eight.
 //!
 //! All windows are sampled at the same rate, so the cost and the errors of sampling are the same for both.
 
@@ -19,24 +19,27 @@ use crate::policy::controller::Controller;
 use crate::policy::mode::{Action, Kind, Mode, Periods, Window};
 use crate::policy::{Order, Sense};
 
-/// The shortest length of a window, ns.
+/// Minimum length of one measuring window of a trial, ns.
 pub const WINDOW_NS: u64 = 80_000_000;
-/// The shortest length of a packed window, in periods of the policy.
+/// Minimum length of a measuring window in which the threads are packed, in scheduling periods of the policy.
 const WINDOW_PERIODS: u64 = 40;
-/// How long the kernel needs to spread threads again after rotation ends, ns: some of its ticks.
+/// Time that the kernel needs to spread the threads over the CPUs again after cox stops rotating them, ns: some of the
+/// kernel's ticks.
 const SETTLE_NS: u64 = 80_000_000;
-/// Number of consecutive windows in which the kernel places the threads, and of the packed windows after them: in the
-/// first round, and at most in later rounds.
+/// Number of consecutive windows in which the kernel places the threads. As many windows follow in which they are
+/// packed. First value: in the first round. Second value: the maximum in later rounds.
 const WINDOWS: (u32, u32) = (2, 8);
-/// Number of samples of working threads that are needed before packed windows begin; it gives a standard error of 16 %.
+/// The threads are packed only after at least this many samples have found a thread working while the kernel placed the
+/// threads. With this number, the standard error is 16 %.
 const LEAST_WORK: u64 = 40;
-/// Maximum number of windows in which the samples of [`LEAST_WORK`] are collected: 6 s.
+/// Maximum number of windows (6 s) in which the kernel places the threads until [`LEAST_WORK`] samples are collected.
 const MOST_WINDOWS: u32 = 75;
 /// Time between two samples of a CPU in a trial, ns; the same in all windows. A sample takes up to 26 us on a virtual
 /// machine.
 const LOOK_NS: u64 = 2_000_000;
 
-/// Returns the time between two samples of a slot's CPU, ns; `None` if nothing is sampled.
+/// Returns the time between two samples of each CPU while cox does `action`, ns; `None` if no samples are taken. In a
+/// trial (`on_trial`), samples are taken during every action.
 #[must_use]
 pub fn look_ns(action: Action, on_trial: bool) -> Option<u64> {
     match action {
@@ -65,19 +68,20 @@ pub enum Did {
     Waited,
 }
 
-/// The windows of a trial, and how much each thread worked.
+/// The result of a trial: its measuring windows, and how much each thread worked.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The windows in order. For a packed window, two measurements give the fraction of waiting: samples, and the ticks
-    /// of the slots. The larger one counts.
+    /// The measuring windows, in order. If the threads were packed in a window, its number of waiting samples is the
+    /// larger of two estimates: from the samples alone, and from what cox also observed at the ends of scheduling
+    /// periods.
     pub windows: Vec<measured::Window>,
-    /// Largest number of threads that were runnable in a window.
+    /// Largest number of threads that were runnable in one window.
     pub threads: u64,
-    /// Samples in which a thread worked, by thread id; only of windows with more runnable threads than slots.
+    /// Samples in which a thread worked, by thread id. Only windows with more runnable threads than CPUs count.
     pub worked: BTreeMap<u32, u64>,
 }
 
-/// Samples of the present window.
+/// Counts of the samples in the present measuring window.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     samples: u64,
@@ -87,10 +91,10 @@ struct Counts {
     worked: BTreeMap<u32, u64>,
 }
 
-/// A trial in progress.
+/// A comparison of the kernel's placement with packing, while it goes on.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// Chooses the period of packed windows.
+    /// Chooses the length of the scheduling periods while the threads are packed.
     mode: Mode,
     /// How the threads are placed now (by the kernel or by the packer), and for how many windows more, the present one
     /// included; `None` before the first [`Trial::look`].
@@ -120,7 +124,7 @@ impl Trial {
         }
     }
 
-    /// Adds the samples that were taken since the last look.
+    /// Counts `looks`, the samples that were taken since the last call, in the present window.
     pub fn sampled(&mut self, looks: impl Iterator<Item = Look>) {
         let counts = &mut self.counts;
         for look in looks {
@@ -133,8 +137,9 @@ impl Trial {
         }
     }
 
-    /// Ends a window if its time is over, and begins the next one. During a trial, called instead of
-    /// [`Controller::look`]. Returns true if the action changed.
+    /// If the present measuring window is over, stores its result and starts the next window, with the action (measure
+    /// or rotate) that the trial wants in it. Called instead of [`Controller::look`] during a trial. `own_ns` is cox's
+    /// own CPU time so far. Changes of affinity masks are added to `orders`. Returns true if the action changed.
     pub fn look(
         &mut self,
         controller: &mut Controller,
@@ -174,9 +179,10 @@ impl Trial {
             self.placed.0 += samples - waiting;
             self.placed.1 += 1;
         }
-        // In packed windows, the larger fraction of waiting counts: that of the samples, or that of the ticks. Ticks
-        // observe threads as they leave the CPU, hundreds of times per window. With very short phases, the samples
-        // alone would show twice the true useful time.
+        // While the threads are packed, the number of waiting samples is the larger of two estimates: from the samples
+        // alone, and from the ticks too. A tick is the end of a scheduling period: cox observes the thread that leaves
+        // the CPU, hundreds of times per window. With very short phases (times between two barriers), the samples alone
+        // would show twice the true useful time.
         let waiting = if placing == Placing::Packer { waiting.max(by_ticks(window, samples)) } else { waiting };
         let (length_ns, run_ns) = (window.slots_ns / slots.max(1) as u64, window.run_ns);
         self.seen.threads = self.seen.threads.max(window.active as u64);
@@ -220,7 +226,8 @@ impl Trial {
     }
 }
 
-/// Returns how many of `samples` are waiting samples according to the slots' ticks.
+/// Estimates how many of `samples` found a thread waiting: `samples × s ÷ n`. In `window`, cox observed a running
+/// thread `n` times, mostly at ticks (ends of scheduling periods), and `s` of these times the thread was spinning.
 fn by_ticks(window: &Window, samples: u64) -> u64 {
     (samples * window.seen.spinning).checked_div(window.seen.samples).unwrap_or(0)
 }

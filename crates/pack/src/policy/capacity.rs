@@ -1,12 +1,13 @@
 //! How many threads each group of CPUs should have.
 //!
 //! The threads of a group share its capacity: with `n` threads, a group of capacity `c` gives `c / n` to each. The
-//! slowest thread delays all others at the next barrier, so the best counts are those with the largest smallest share
+//! slowest thread delays all others at the next barrier, so the best counts are those that maximise the smallest share
 //! (max-min).
 
-/// Returns max-min optimal counts of threads. Each thread goes to the group that gives it the largest *resulting*
-/// share, `capacity / (count + 1)`. This is D'Hondt's rule for the seats of a parliament; a test compares the result
-/// with all other distributions. Of groups with equal shares the first is chosen.
+/// Returns how many of `threads` each group of CPUs should have, in the order of `capacities`, so that the smallest
+/// share is as large as possible. Each thread goes to the group that gives it the largest *resulting* share, `capacity
+/// / (count + 1)`. This is D'Hondt's rule for the seats of a parliament; a test compares the result with all other
+/// distributions. Of groups with equal shares the first is chosen.
 ///
 /// Groups of capacity 0 get no thread. If no group has capacity, all counts are 0.
 #[must_use]

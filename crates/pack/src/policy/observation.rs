@@ -1,9 +1,9 @@
-//! What the sensors observe of threads.
+//! The state of a thread, as cox observes it in a running program or as the simulator reports it.
 
 /// The number of a thread of the packed program, given when it joins. Numbers are never reused.
 pub type Member = usize;
 
-/// A CPU slot: the index of a CPU in the pack's list.
+/// A CPU slot: the index of a CPU in the list of the pack's CPUs (those that the packed program may use).
 pub type Slot = usize;
 
 /// The scheduling state of a thread.
@@ -20,7 +20,7 @@ pub enum Doing {
     Ended,
 }
 
-/// What the sensors know about a thread at one time.
+/// What is known about a thread at one time, from cox's observation or from the simulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
     /// CPU time so far, ns.
@@ -39,7 +39,7 @@ pub struct Observation {
     pub out_ns: u64,
 }
 
-/// A source of observations: the live sensors or the simulator.
+/// A source of observations of threads: cox's observation of a running program, or the simulator.
 pub trait Sense {
     /// Returns what is known about a thread now. A thread that cannot be observed any more counts as ended.
     fn observation(&self, member: Member) -> Observation;

@@ -1,16 +1,18 @@
-//! Sums of what was observed on the slots during a window.
+//! Sums of what was observed on the pack's CPUs during a measuring window.
 
 use super::observation::{Doing, Observation, Slot};
 
-/// If a thread was switched out at most this long before a tick, the tick counts as the cause.
+/// If a thread was switched out less than this time before a tick, the tick counts as the cause, ns. At a tick, the end
+/// of a scheduling period, cox's ticker thread takes the CPU from the running thread.
 const JUST_NOW_NS: u64 = 100_000;
 
-/// Sums of what was observed on the slots since the last reset.
+/// Sums of what was observed on the pack's CPUs since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Number of ticks that found a thread running on the slot's CPU, weighted by time: a tick counts once for each
-    /// scheduling period since the previous tick, and at least once. Ticks come more often towards the end of a phase,
-    /// where more threads wait, so unweighted ticks would overstate waiting.
+    /// Number of samples of running threads. While threads are rotated, a tick (the end of a scheduling period on a
+    /// CPU) that takes the CPU from a running thread counts as one sample for each scheduling period since the previous
+    /// tick, and at least as one. Ticks come more often towards the end of a phase, where more threads wait, so
+    /// unweighted ticks would overstate waiting.
     pub samples: u64,
     /// Number of samples in which the thread was spinning.
     pub spinning: u64,
@@ -21,23 +23,25 @@ pub struct Seen {
     /// The part of `stretches_ns` that was spent spinning, estimated from the thread's states at the two observations,
     /// ns.
     pub spun_ns: u64,
-    /// Number of period ends at which threads changed their CPUs.
+    /// Number of ends of scheduling periods at which cox moved threads to other CPUs.
     pub exchanges: u64,
-    /// Threads that changed their CPU.
+    /// Number of moves of a thread to another CPU.
     pub moves: u64,
 }
 
-/// Threads that run at least this long at a time are mostly switched out by ticks, and seldom because they block.
+/// If threads run longer than this on average before they block, ns, most of their switches are caused by ticks (cox
+/// ends a scheduling period) and few by blocking.
 const SELDOM_BLOCKS_NS: u64 = 20_000_000;
 
 impl Seen {
-    /// Counts the thread that the tick switched out as `periods` samples: the number of scheduling periods since the
+    /// Called at a tick: the end of a scheduling period on the CPU of `slot`. If the tick has taken the CPU from a
+    /// thread, counts this thread as `periods` samples, where `periods` is the number of scheduling periods since the
     /// previous tick. `here`: the observations of all threads of the slot.
     ///
     /// Ticks come at irregular times, and each tick stands for the time since the previous one. So the fraction of
     /// ticks that find a spinning thread estimates the fraction of CPU time spent spinning. This includes threads that
-    /// spin and then sleep. [`Seen::spun_ns`] does not include their spinning, because it is estimated from
-    /// observations, which find such a thread asleep.
+    /// spin and then sleep. [`Seen::spun_ns`] misses their spinning: it is estimated from the state of a thread at two
+    /// observations, and these find such a thread asleep.
     pub fn tick(&mut self, slot: Slot, now_ns: u64, periods: u64, here: impl Iterator<Item = Observation>) {
         let last = here.filter(|observation| observation.at == Some(slot)).max_by_key(|observation| observation.out_ns);
         let Some(last) = last.filter(|last| last.doing == Doing::Queued) else { return };
@@ -48,7 +52,7 @@ impl Seen {
         }
     }
 
-    /// Adds the sums of another window.
+    /// Adds the sums of another measuring window.
     pub fn add(&mut self, other: &Seen) {
         self.samples += other.samples;
         self.spinning += other.spinning;
@@ -62,12 +66,13 @@ impl Seen {
     /// Returns the fraction of CPU time that was spent spinning, from 0 to 1. `burst_ns` is how long threads run on
     /// average before they block.
     ///
-    /// `spun_ns` gives this fraction with a quarter of the noise of samples, but it is not valid in two cases, in which
-    /// samples are used:
+    /// The fraction `spun_ns ÷ stretches_ns` has a quarter of the noise of `spinning ÷ samples`. But it is not valid in
+    /// two cases, in which the samples are used:
     ///
-    /// - Threads spin and then sleep: an observation finds such a thread asleep and does not show its spinning.
-    /// - Threads yield: such a thread may have been released from the barrier without having run since, and an
-    ///   observation still finds it waiting.
+    /// - Threads block often (`burst_ns` is short), so they may spin and then sleep. An observation finds such a thread
+    ///   asleep and does not show its spinning.
+    /// - Threads spin with sched_yield(2). Such a thread may have been released from the barrier without having run
+    ///   since, and an observation still finds it waiting.
     #[must_use]
     pub fn spinning_part(&self, burst_ns: u64) -> f64 {
         let yields = self.yielding * 2 > self.spinning;
