@@ -132,7 +132,7 @@ impl Packing {
         }
     }
 
-    /// Ends the present packing. Returns the first of its diagnostics.
+    /// Ends the present packing, and adds its result to the summary. Returns the first diagnostic of this result.
     fn finish(&mut self) -> Option<String> {
         let mut summary = self.packer.take()?.finish();
         let diagnostic = summary.diagnostics.first().cloned();
@@ -167,8 +167,8 @@ impl Engine for Packing {
             }
             Target::Machine => bail!("cox can pack only a program or a process"),
         };
-        // Refuse processes that are packed already before reading their masks: while a process is packed, its mask does
-        // not show which CPUs it may use.
+        // First refuse processes that are packed already. The mask of such a process does not show which CPUs it may
+        // use.
         for &pid in pids {
             if is_packed(pid)? {
                 return Err(live::Error::PackedAlready(pid).into());

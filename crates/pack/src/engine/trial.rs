@@ -1,4 +1,5 @@
-//! A trial as an engine. It also finds out whether the program uses an OpenMP runtime.
+//! A trial as an engine of a session: the kernel and the policy place the program's threads in turn, to compare the
+//! two. The engine also finds out whether the program uses an OpenMP runtime.
 
 use anyhow::{Context, Result};
 use machine::openmp;
@@ -11,7 +12,7 @@ use super::cpu_choice::Wanted;
 use super::packing::Packing;
 use crate::live::{How, Summary};
 
-/// The program's maps are searched for an OpenMP runtime at most this many times, once per tick of the session.
+/// Maximum number of times that the program's maps are searched for an OpenMP runtime: once per tick of the session.
 const ASKED: u32 = 50;
 
 /// The trial engine.
@@ -33,7 +34,7 @@ pub struct Tested {
 }
 
 impl OnTrial {
-    /// Makes a trial on the requested CPUs, with or without child processes.
+    /// Makes a trial of packing on the requested CPUs. `children`: child processes are packed too.
     #[must_use]
     pub fn new(wanted: Wanted, children: bool) -> OnTrial {
         let how = How { children, sight: Sight::Traced, trial: true, preload: false, ..How::default() };

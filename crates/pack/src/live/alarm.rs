@@ -1,9 +1,9 @@
-//! Waits for a sequence of times, and makes the kernel program the CPU's timer as seldom as possible.
+//! A timer for a sequence of times that makes the kernel program the CPU's hardware timer as seldom as possible.
 //!
-//! Two timers alternate: while one timer still runs, the other one is set to the next time in the sequence. The kernel
-//! programs the CPU's timer for the earliest of all timers, and again whenever that one expires. So setting a timer
-//! that is not the earliest does not program the CPU's timer. In a virtual machine, programming the timer exits to the
-//! hypervisor, which takes 5 to 8 of the 11 us of a tick.
+//! Two kernel timers alternate: while one of them still runs, the other one is set to the time after it. The kernel
+//! programs the hardware timer only for its earliest timer, and again whenever that timer expires. Therefore, setting a
+//! later timer does not program the hardware. In a virtual machine, programming the hardware timer exits to the
+//! hypervisor. This takes 5 to 8 of the 11 us that the end of a scheduling period (a tick) costs.
 
 use std::io;
 
@@ -40,7 +40,7 @@ impl Alarm {
         self.timers.iter().zip(at_ns).try_for_each(|(timer, at_ns)| set(timer, at_ns))
     }
 
-    /// Sleeps until the earlier time. Returns immediately if that time has passed.
+    /// Sleeps until the earlier one of the two times. Returns immediately if that time has passed.
     ///
     /// # Errors
     /// `EINTR` after a signal. Other errors of the kernel are not expected.

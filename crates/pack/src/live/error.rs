@@ -3,7 +3,7 @@
 /// The reason why a program cannot be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The sensors do not work on this system.
+    /// The threads cannot be observed on this system (by BPF programs or /proc).
     #[error(transparent)]
     Watch(#[from] watch::WatchError),
     /// cox cannot change affinity masks, or another session has already changed those of the program.

@@ -1,4 +1,5 @@
-//! Moves real threads: each order becomes one change of an affinity mask, through the crate `changes`.
+//! Moves the threads of a live program: carries out each order of the policy by changing an affinity mask. The crate
+//! `changes` makes the change, and restores the mask at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -26,12 +27,14 @@ pub struct ManagedThread {
     /// Thread id.
     pub tid: u32,
     handle: KnobHandle,
-    /// Prepared masks: one for each CPU of the pack, and one for all of them.
+    /// Prepared affinity masks: `slots` has one mask for each CPU of the pack, `anywhere` is the mask of all these
+    /// CPUs.
     slots: Vec<Setting>,
     anywhere: Setting,
-    /// The slot that the thread is bound to now; `None`: it may use the whole pack.
+    /// The CPU of the pack (slot) to which the thread is bound now; `None`: it may use all CPUs of the pack.
     now: Option<Slot>,
-    /// True if the thread was found outside the pack. Then it is not moved until [`Holder::keeps`] has found out why.
+    /// True if the thread's affinity mask was found to allow CPUs outside the pack. The thread is then not moved until
+    /// [`Holder::keeps`] has found out who changed the mask: the program or the kernel.
     strayed: bool,
 }
 
@@ -55,13 +58,13 @@ impl ManagedThread {
         Ok(())
     }
 
-    /// Returns whether the thread was found outside the pack.
+    /// Returns whether the thread's affinity mask was found to allow CPUs outside the pack.
     pub fn has_strayed(&self) -> bool {
         self.strayed
     }
 }
 
-/// The session, and what it has changed.
+/// The session, the threads whose affinity masks it has changed, and the locks that it holds on processes.
 pub struct Holder<'h> {
     knob_io: &'h LiveKnobIo,
     session: Session<'h>,
@@ -75,7 +78,7 @@ pub struct Holder<'h> {
     origin: BTreeMap<u32, Thread>,
     /// For each process that the user named: a lock that keeps other sessions from packing it.
     alone: BTreeMap<u32, Right>,
-    /// Threads that cox could not take control of; they are not moved.
+    /// Threads of which cox could not take control: their number and the first reason. They are not moved.
     left: Failures,
 }
 
@@ -113,7 +116,8 @@ impl<'h> Holder<'h> {
         Ok(Holder { knob_io, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
     }
 
-    /// Takes control of the threads that exist when packing begins: all of them or none.
+    /// Takes control of the threads that exist when packing begins, `new`: all of them or none. From then on, the
+    /// session changes their affinity masks.
     ///
     /// # Errors
     /// Fails if another session has changed one of them, or the kernel refuses.
@@ -125,9 +129,10 @@ impl<'h> Holder<'h> {
         }
     }
 
-    /// Takes control of threads, and returns those that are managed now. Threads that have ended are left out. Threads
-    /// that cannot be changed are left as they are, for example those of a child process that now belongs to another
-    /// user, or is packed by another session. The other threads are still taken.
+    /// Takes control of the threads in `new` (the index and content of each thread's snapshot). Returns the threads
+    /// that the session manages now. Threads that have ended are left out. Threads that cannot be changed are left as
+    /// they are, for example those of a child process that now belongs to another user, or is packed by another
+    /// session. The other threads are still taken.
     ///
     /// # Errors
     /// Fails if the journal cannot be written.
@@ -136,7 +141,8 @@ impl<'h> Holder<'h> {
             return Ok(Vec::new());
         }
         let processes: BTreeSet<u32> = new.iter().map(|(_, snapshot)| snapshot.tgid).collect();
-        // Threads come in the order of their creation, so each finds its creator.
+        // Threads are in the order of their creation, so a creator is entered in `origin` before the threads that it
+        // created.
         for (_, snapshot) in new {
             self.passed(snapshot);
         }
@@ -156,8 +162,8 @@ impl<'h> Holder<'h> {
         let requests: Vec<ChangeRequest> =
             threads.iter().map(|(_, snapshot, thread)| self.request(*thread, self.ancestors(snapshot))).collect();
         if self.session.take(requests.clone()).is_err() {
-            // One of the requests was refused. To find out which, make each request singly. A thread that the session
-            // has already taken is not taken again.
+            // The session refused one of the requests. To find out which, repeat them one by one. This is safe: the
+            // session skips threads of which it has already taken control.
             let mut taken = requests.into_iter().map(|request| self.session.take([request]));
             let left = &mut self.left;
             threads.retain(|_| match taken.next() {
@@ -177,8 +183,9 @@ impl<'h> Holder<'h> {
             .collect())
     }
 
-    /// Notes a thread that ended before cox could manage it: the threads that it created count as created by its own
-    /// creator.
+    /// Enters in `origin` from which thread this thread may have inherited its mask: the entry of its creator, if there
+    /// is one. Also called for threads that ended before cox could manage them, because threads that they created may
+    /// have inherited the mask in turn.
     pub fn passed(&mut self, snapshot: &ThreadSnapshot) {
         if let Some(origin) = self.origin.get(&snapshot.creator_tid).copied() {
             self.origin.insert(snapshot.tid, origin);
@@ -192,21 +199,21 @@ impl<'h> Holder<'h> {
         self.adopted.remove(&tid);
     }
 
-    /// Finds out why a thread is outside the pack. Returns false if the program or a process other than cox has set its
-    /// mask; that mask stays. If the kernel has changed the mask because CPUs of the pack went offline, sets the
-    /// thread's mask to the pack again and returns true.
+    /// Finds out why a thread's mask allows CPUs outside the pack. Returns false if the program, or another process
+    /// than cox, has set the mask: then the mask stays. Returns true if the kernel has changed the mask because CPUs of
+    /// the pack went offline: then the thread may use all CPUs of the pack again.
     pub fn keeps(&self, managed: &mut ManagedThread) -> bool {
         if !self.session.has(managed.handle.knob()).unwrap_or(false) {
             return false;
         }
-        // This fails if no CPU of the pack is online any more. The thread then stays where it is, and the next order
-        // finds it outside the pack again.
+        // This fails if no CPU of the pack is online any more. The thread then stays where it is, and the policy's next
+        // order for it finds the mask outside the pack again.
         let _ = managed.handle.apply(&managed.anywhere);
         (managed.now, managed.strayed) = (None, false);
         true
     }
 
-    /// Returns the threads that could not be moved.
+    /// Returns the number of threads of which cox could not take control, and the first reason.
     pub fn left(&self) -> &Failures {
         &self.left
     }
@@ -221,7 +228,8 @@ impl<'h> Holder<'h> {
         self.session.end()
     }
 
-    /// Adopts a process: threads created in it from now on inherit cox's masks, and are restored too.
+    /// Adopts a process: writes to the journal that threads created in it from now on may inherit masks that cox has
+    /// set. These masks are then restored too.
     fn adopt(&mut self, pid: u32, new: &[(usize, ThreadSnapshot)]) -> Result<(), Error> {
         if self.adopted.contains_key(&pid) {
             return Ok(());
@@ -244,8 +252,8 @@ impl<'h> Holder<'h> {
         Ok(())
     }
 
-    /// Returns the threads from which a new thread may have inherited its mask: its creator, and the first thread of
-    /// its process.
+    /// Returns the threads from which a new thread may have inherited its mask: the entry of its creator in `origin`,
+    /// and the first thread of its process.
     fn ancestors(&self, snapshot: &ThreadSnapshot) -> Vec<Thread> {
         if snapshot.creator_tid == 0 {
             return Vec::new();
@@ -280,8 +288,8 @@ pub fn is_packed(pid: u32) -> Result<bool, changes::Error> {
 /// `cox changes guard JOURNAL`.
 fn post(journal: &Path) -> Result<Guardian, changes::Error> {
     let mut command = Command::new("/proc/self/exe");
-    // The variable makes a cox process write its timings to a file. The guardian, which is a cox process too, must not
-    // write to the file of this session.
+    // Remove the environment variable that makes a cox process write its timings to a file. The guardian is a cox
+    // process too, and would overwrite the timings of this session.
     command.args(["changes", "guard"]).arg(journal).env_remove(arch::laps::VARIABLE);
     Guardian::post(command).map_err(|source| changes::Error::Journal { path: journal.to_owned(), source })
 }

@@ -1,5 +1,6 @@
-//! The manager: notices new and ended threads, and checks whether their code spins. At the end of each window (an
-//! interval of observation), it lets the policy decide what to do next.
+//! The manager, a thread of cox. It notices new and ended threads of the program, and checks whether their code spins.
+//! At the end of each measuring window, it lets the policy decide whether to rotate the threads over the CPUs, to
+//! measure, or to pause.
 
 mod ending;
 
@@ -38,8 +39,8 @@ use crate::trial::{Did, Look, Trial, look_ns};
 /// second one otherwise.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
 
-/// The only thread of a process is not moved before it has run this long, ns. OpenMP counts the CPUs of the mask when
-/// the process starts or loads OpenMP; a thread bound to one slot would make it count one CPU.
+/// The only thread of a process is not bound to a single CPU before it has run this long, ns. OpenMP counts the CPUs of
+/// the affinity mask when the process starts or loads OpenMP, so it would count only one CPU.
 const ALONE_NS: u64 = 1_000_000_000;
 
 type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
@@ -106,17 +107,18 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
         return Summary::default();
     }
     let _ = ready.send(Ok(Arc::clone(&shared)));
-    // Time is counted from here, so that CPU time for loading the sensors is not charged to the session.
+    // Time is counted from here, so that the CPU time for loading BPF programs is not charged to the session.
     manager.run(arch::monotonic_ns())
 }
 
-/// Converts a sample to the form that a trial uses.
+/// Converts a sample to the form that a trial uses. `waits` is the kind of loop in which the thread spun; `None`: it
+/// did not spin.
 fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
     let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
     let did = match waits {
-        // In sched_yield(2), the code position does not show who called it. OpenMP runtimes call it if there are many
-        // threads, so the sample counts as waiting in the runtime.
+        // The address of a sample in sched_yield(2) does not tell whether the program or its OpenMP runtime made the
+        // call. OpenMP runtimes call it if there are many threads, so the sample counts as waiting in the runtime.
         Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
         None if !calls => Did::Worked,
         Some(_) | None => Did::Waited,
@@ -137,12 +139,12 @@ struct Manager<'p> {
     known: usize,
     living: Vec<Living>,
     newcomers: Vec<Newcomer>,
-    /// Estimates samples by polling; `None` if the backend takes samples.
+    /// Estimates by polling how often threads spin; `None` if the backend takes samples itself.
     polls: Option<Polls>,
     summary: Summary,
 }
 
-/// A thread that is managed but not assigned to slots yet.
+/// A thread of which the session has taken control, but which the policy does not bind to single CPUs yet.
 struct Newcomer {
     /// Number of the thread's snapshot in the table.
     place: usize,
@@ -152,9 +154,9 @@ struct Newcomer {
 }
 
 struct Living {
-    /// The thread's number in the policy. `None`: the policy does not assign the thread to slots, or not yet. The
-    /// preload library's own threads (helpers) never get a number; they are managed only so that their masks are
-    /// restored.
+    /// The thread's number in the policy. `None`: the policy does not bind the thread to single CPUs, or not yet.
+    /// Helpers (the preload library's own threads) never get a number: the session has taken control of them only in
+    /// order to restore their masks.
     member: Option<Member>,
     /// Number of the thread's snapshot in the table.
     place: usize,
@@ -164,10 +166,11 @@ struct Living {
 impl Manager<'_> {
     /// Starts the tickers, and takes control of all threads that exist now.
     fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
-        // Start the tickers (the threads that end the slots' periods) before this thread gets its priority below. They
-        // then inherit the shortest slice, but not the priority. The slice matters if cox is killed: the guardian
-        // restores the program's affinity masks only when all threads of cox have exited. Each of them needs a CPU to
-        // exit, and on busy CPUs a thread with a short slice gets one sooner.
+        // Start the tickers before this thread gets its real-time priority below. (Each CPU of the pack has a ticker, a
+        // thread that ends the CPU's scheduling periods.) They then inherit the shortest slice, but not the priority.
+        // The slice matters if cox is killed: the guardian restores the program's affinity masks only when all threads
+        // of cox have exited. Each of them needs a CPU to exit, and on busy CPUs a thread with a short slice gets one
+        // sooner.
         for slot in 0..plan.cpus.len() {
             let ours = Arc::clone(&self.shared);
             let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
@@ -209,7 +212,8 @@ impl Manager<'_> {
         self.finish(start_ns, own_before_ns)
     }
 
-    /// Returns the time until the manager's next pass over the threads.
+    /// Returns the time until the manager's next pass over the threads. `steering`: threads are rotated or measured
+    /// now.
     fn pause(&self, steering: bool) -> Duration {
         match self.polls.as_ref().and_then(|polls| polls.pause(LOOK.1)) {
             Some(pause) => pause,
@@ -218,7 +222,8 @@ impl Manager<'_> {
         }
     }
 
-    /// Lets the policy decide what comes next. Returns true while threads are rotated or measured.
+    /// Gives the policy the samples since the last call, and lets it decide what comes next. Returns true while threads
+    /// are rotated or measured.
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.snapshots.take_samples()?;
         if !samples.is_empty() {
@@ -265,7 +270,7 @@ impl Manager<'_> {
     }
 
     /// Polls the threads. Returns how many samples their run time since the last poll amounts to, and in how many of
-    /// these the thread spins. Both are 0 if the backend takes samples itself.
+    /// these the thread spins. Both are 0 if the backend takes samples itself, or no samples are wanted.
     fn looked(&mut self) -> (u64, u64) {
         let Some(polls) = self.polls.as_mut().filter(|polls| polls.is_wanted()) else { return (0, 0) };
         let (sensors, now_ns, before_ns) = (&self.shared.sensors, arch::monotonic_ns(), arch::clock::thread_cpu_ns());
@@ -382,7 +387,8 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Adds those new threads to the policy's members that may be assigned to slots now.
+    /// Hands those new threads over to the policy that it may bind to single CPUs now. The only thread of a process
+    /// waits until it has run for [`ALONE_NS`].
     fn join(&mut self) -> Result<(), super::Error> {
         let table = self.snapshots.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };

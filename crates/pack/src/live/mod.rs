@@ -3,16 +3,17 @@
 //! - BPF keeps a *snapshot* of each thread ([`watch::snapshots`]): its run time, whether it is queued or blocked, and
 //!   where in its code it was switched out. Without privileges, /proc gives the first two, and only the preload
 //!   library gives the third.
-//! - Each slot has a **ticker** (`ticker`): a thread on the slot's CPU, real-time if that is allowed. At the end of a
-//!   period its timer wakes it, and it preempts the running thread. This switch brings the thread's snapshot up to
-//!   date. The ticker asks the policy, carries out the policy's orders and sleeps again.
-//! - One **manager** (`manager`) notices new and ended threads, finds out which code spins (`spins`), and at the end
-//!   of each window asks the mode what to do next.
+//! - Each CPU of the pack (*slot*) has a **ticker** (`ticker`): a thread on this CPU, real-time if that is allowed. At
+//!   the end of a scheduling period, a timer wakes the ticker, and the ticker preempts the running thread. This switch
+//!   brings the thread's snapshot up to date. The ticker asks the policy, carries out the policy's orders and sleeps
+//!   again.
+//! - One **manager** (`manager`) notices new and ended threads, and finds out which code spins (`spins`). At the end of
+//!   each measuring window, it asks the policy whether to rotate the threads, to measure, or to pause.
 //! - `preload_pages` talks to the preload library inside the program, if there is one. It reads which threads wait at
 //!   barriers, and tells the library on how many CPUs the program is packed.
 //!
-//! Tickers and manager share one lock around policy and members (`shared`). The end of a period holds it for some
-//! microseconds.
+//! Tickers and manager share one lock around the policy and the threads that it places (`shared`). At the end of a
+//! scheduling period, a ticker holds the lock for some microseconds.
 
 mod alarm;
 mod error;

@@ -1,8 +1,8 @@
 //! CPU time of the packer's own threads: the manager and the tickers.
 //!
-//! Other engines of the same session work on another thread of this process, the session's thread. So the packer's time
-//! is the CPU time of the process minus that of the session's thread. *Alternative that was rejected:* adding up the
-//! clocks of the manager and all tickers, which takes one system call per CPU of the pack each time.
+//! Other engines of the same session run on the session's thread, which is another thread of this process. So the
+//! packer's time is the CPU time of the process minus that of the session's thread. *Alternative that was rejected:*
+//! adding up the clocks of the manager and all tickers, which takes one system call per CPU of the pack each time.
 #![allow(unsafe_code, reason = "the CPU-time clock of another thread has no safe wrapper in the libraries we use")]
 
 use std::mem::MaybeUninit;
@@ -34,9 +34,9 @@ impl OwnTime {
         arch::clock::process_cpu_ns().saturating_sub(self.session_ns)
     }
 
-    /// Returns the CPU time that is charged to windows, ns: [`OwnTime::ns`] without the time spent in
-    /// [`OwnTime::while_judging`]. The result never decreases. `ns` can decrease a little, because it is the difference
-    /// of two clocks that are read one after the other.
+    /// Returns the CPU time that counts as the cost of packing in a measuring window, ns: [`OwnTime::ns`] without the
+    /// time spent in [`OwnTime::while_judging`]. The result never decreases. `ns` can decrease a little, because it is
+    /// the difference of two clocks that are read one after the other.
     pub fn charged_ns(&mut self) -> u64 {
         self.charged_ns = self.charged_ns.max(self.ns().saturating_sub(self.judging_ns));
         self.charged_ns

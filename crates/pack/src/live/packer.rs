@@ -25,9 +25,10 @@ impl Packer {
     /// # Errors
     /// Fails before anything was changed, or after everything was restored.
     pub fn start(plan: Plan) -> Result<Packer, super::Error> {
-        // Take the shortest slice only now: the program has been forked already, so it does not inherit the slice. The
-        // slice matters if cox is killed. The guardian restores the program's affinity masks only when all threads of
-        // cox have exited. Each of them needs a CPU to exit, and a thread with a short slice gets one sooner.
+        // Take the shortest slice (the time that a thread may run before the scheduler chooses again) only now: the
+        // program has been forked already, so it does not inherit the slice. The slice matters if cox is killed. The
+        // guardian restores the program's affinity masks only when all threads of cox have exited. Each of them needs a
+        // CPU to exit, and a thread with a short slice gets one sooner.
         let _ = realtime::take_shortest_slice();
         let (ready, is_ready) = sync_channel(1);
         let own = OwnTime::of_all_but_caller();

@@ -14,7 +14,7 @@ pub struct How {
     pub settings: Settings,
     /// How cox observes threads.
     pub sight: Sight,
-    /// Run a trial: let the kernel and the policy place the threads in turn, to compare them.
+    /// Run a trial: place the threads by the kernel and by the policy in turn, to compare the two.
     pub trial: bool,
     /// Log each order: the thread, its new CPU and the reason.
     pub log: bool,
@@ -40,7 +40,7 @@ impl Default for How {
 /// whether its threads spin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Began {
-    /// The processes have not started yet: they will start on the CPUs of this pack.
+    /// The program has not started yet. It will start on the CPUs of this pack, so an OpenMP runtime counts only these.
     #[default]
     Here,
     /// The processes run already without being packed: they started on the CPUs that they may use now.

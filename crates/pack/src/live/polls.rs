@@ -1,4 +1,5 @@
-//! Estimates samples if the backend takes none, by polling the run time and the state of threads.
+//! Estimates by polling how often threads spin, if the backend takes no samples: each millisecond of a thread's run
+//! time counts as one sample, and the polls of the thread show whether it spins.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ const SAMPLE_NS: u64 = 1_000_000;
 /// of one CPU.
 const PAUSE_PER_LOOK: u32 = 20;
 
-/// The threads at the last poll.
+/// The state of polling: what the polls have found about each thread since its run time was last counted.
 #[derive(Default)]
 pub struct Polls {
     /// The shortest time between two polls; `None`: no samples are wanted.
@@ -75,14 +76,14 @@ impl Polls {
     }
 
     /// Converts the run time of `threads` since the last poll to samples, one for each `SAMPLE_NS`. Returns the number
-    /// of samples, and how many of them are spinning samples, in proportion to the polls that found the thread
-    /// spinning. Threads that are not in `threads` are forgotten. `took` is the CPU time that reading `threads` took.
+    /// of samples, and how many of them are spinning. A thread's spinning time is its `run time × polls that found it
+    /// spinning ÷ polls that found it runnable`. Threads that are not in `threads` are forgotten. `took` is the CPU
+    /// time that reading `threads` took.
     ///
-    /// Only a poll that finds the thread runnable counts, because the thread is then at a random place in its code. A
-    /// sleeping thread has left its loop, so its place tells nothing about the time before. A thread that was released
-    /// from a barrier and has not run since does not count either: its place is still in the spin loop, although it no
-    /// longer waits. The kernel updates a thread's run time some milliseconds late, so all polls since the last update
-    /// count.
+    /// Only polls that find the thread runnable count, because they find it at a random place in its code. A sleeping
+    /// thread has left its loop, so its place tells nothing about the time before. A thread that was released from a
+    /// barrier and has not run since does not count either: its place is still in the spin loop, although it no longer
+    /// waits. The kernel updates a thread's run time some milliseconds late, so all polls since the last update count.
     pub fn look(&mut self, threads: &[Sighting], took: Duration) -> (u64, u64) {
         self.took = took;
         let mut latest: HashMap<u32, u64> = HashMap::new();
@@ -98,8 +99,8 @@ impl Polls {
             if run_ns > tally.run_ns {
                 (tally.run_ns, tally.latest) = (run_ns, latest);
             }
-            // The thread still seems to spin. But since it last ran, another thread has passed the barrier at which it
-            // waited, so it was released. If it had run since then and still spun, it would wait for something else.
+            // The thread was released but has not run since: another thread has passed the barrier at which it spins.
+            // If it had run since and still spun, it would wait for something else.
             let was_let_go = observation.spins && tally.latest < latest && phases.is_some_and(|phases| phases < latest);
             if matches!(observation.doing, Doing::Queued | Doing::Runs) && !was_let_go {
                 tally.looks += 1;

@@ -1,9 +1,9 @@
 //! Communication with the preload libraries inside the program.
 //!
-//! A preload library shares a page of memory with cox. The manager looks for such pages in the maps of the program's
-//! processes from time to time, because a library creates its page only when threads first meet at a barrier, and exec
-//! removes the page. The page has a slot for each thread, in which tickers read whether the thread waits at a barrier.
-//! cox writes *orders* into the page: the number of CPUs of the pack.
+//! A preload library shares a page of memory with cox. The manager searches the maps of the program's processes for
+//! such pages from time to time, because a library creates its page only when threads first meet at a barrier, and exec
+//! removes the page. The page has an entry (a *slot*) for each thread, which says whether the thread waits at a
+//! barrier. cox writes *orders* into the page: the number of CPUs of the pack.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,8 @@ const REFUSALS: u32 = 5;
 /// File name of the library.
 const LIBRARY: &str = "libcox_preload.so";
 
-/// For each thread, by process and thread id: its preload page and its slot there. All methods take a short lock.
+/// For each thread, by process and thread id: its preload page, and the index of its entry (slot) there. All methods
+/// take a short lock.
 #[derive(Default)]
 pub struct Places {
     by_thread: Mutex<HashMap<(u32, u32), Place>>,
@@ -39,7 +40,7 @@ struct Place {
 }
 
 impl Places {
-    /// Returns what a thread's page says about barriers; `None` if its process has no preload library.
+    /// Returns what a thread's entry in its preload page says about barriers; `None` if there is no such entry.
     pub fn barrier_state(&self, snapshot: &ThreadSnapshot) -> Option<BarrierState> {
         let by_thread = self.by_thread.lock().ok()?;
         let place = by_thread.get(&(snapshot.tgid, snapshot.tid))?;
@@ -103,7 +104,7 @@ struct Process {
     page: Option<Arc<Page>>,
     /// The inode of a page that could not be opened, and the number of attempts.
     refused: (u64, u32),
-    /// How many slots of the page have been read; each slot belongs to one thread of the process.
+    /// How many entries (slots) of the page have been read; each belongs to one thread of the process.
     entered: usize,
     ordered_until_ns: u64,
     next_ns: u64,
@@ -239,9 +240,9 @@ impl Process {
         None
     }
 
-    /// Adds to `places` the slots that the preload library has assigned to threads since the last look. If two slots
-    /// have the same thread id, the later one replaces the other: the kernel has given the id of an ended thread to a
-    /// new one.
+    /// Adds to `places` the entries (slots) of the page that the preload library has given to threads since the last
+    /// look. If two entries have the same thread id, the later one replaces the other: the kernel has given the id of
+    /// an ended thread to a new one.
     fn enter(&mut self, page: &Arc<Page>, places: &Places) {
         let given = page.given();
         if self.entered == given {
@@ -249,7 +250,7 @@ impl Process {
         }
         let Ok(mut by_thread) = places.by_thread.lock() else { return };
         while self.entered < given {
-            // The preload library is just assigning this slot to a thread. The next look adds it.
+            // The preload library is just giving this entry to a thread. The next call adds it.
             let Some(barrier_state) = page.slot(self.entered) else { break };
             if !barrier_state.has_ended {
                 by_thread.insert((self.pid, barrier_state.tid), Place { page: Arc::clone(page), slot: self.entered });

@@ -17,13 +17,14 @@ use crate::policy::{Doing, Member, Observation, Order, Sense};
 pub struct Shared {
     /// The policy, and the threads that it places (members).
     pub core: Mutex<Core>,
-    /// Sensors of the program's threads.
+    /// The sources from which the program's threads are observed.
     pub sensors: Sensors,
-    /// Time between two ticks of a slot, ns; 0: no ticks.
+    /// Time between two ticks (ends of a scheduling period) of the same CPU, ns; 0: no ticks are wanted.
     pub tick_ns: AtomicU64,
     /// True once the session is over.
     pub over: AtomicBool,
-    /// Slots whose ticker has failed, so that their periods do not end.
+    /// Number of CPUs of the pack whose ticker has failed. On these CPUs no scheduling periods end, so no threads are
+    /// rotated.
     pub without_ticker: AtomicU32,
 }
 
@@ -41,7 +42,8 @@ pub struct Core {
     orders: Vec<Order>,
 }
 
-/// Observes members through their snapshots.
+/// The sources from which the program's threads (members) are observed: snapshots, the table of spinning code, and
+/// preload pages.
 pub struct Sensors {
     /// The table of thread snapshots.
     pub table: Arc<dyn Table>,
@@ -54,13 +56,14 @@ pub struct Sensors {
 }
 
 impl Core {
-    /// Makes a core without members.
+    /// Makes a core without threads.
     pub fn new(controller: Controller, log: bool) -> Core {
         let (failures, log) = (Failures::default(), log.then(Vec::new));
         Core { controller, members: Vec::new(), failures, log, orders: Vec::new() }
     }
 
-    /// Lets the controller decide, and carries out its orders.
+    /// Calls `decide` with the controller, the present time, the observations of all threads and an empty list. Carries
+    /// out the orders that `decide` adds to this list. Returns the result of `decide`.
     pub fn decide<T>(
         &mut self,
         sensors: &Sensors,
@@ -89,7 +92,7 @@ impl Core {
     }
 }
 
-/// Observes members at one fixed time.
+/// Observations of the program's threads (members), all for the same point in time.
 pub struct Seeing<'a> {
     sensors: &'a Sensors,
     members: &'a [ManagedThread],
@@ -97,7 +100,7 @@ pub struct Seeing<'a> {
 }
 
 impl Sensors {
-    /// Derives a thread's observation from its snapshot.
+    /// Derives a thread's observation at `now_ns` from its snapshot.
     pub fn observation(&self, snapshot: &ThreadSnapshot, now_ns: u64) -> Observation {
         let doing = match State::from_wire(snapshot.state) {
             State::Run => Doing::Runs,

@@ -1,8 +1,8 @@
 //! Finds out which code of the program spins, that is, waits for other threads in a loop.
 //!
-//! Tickers must not read binaries. They look addresses up in a table, and queue those that are not in it. The manager
-//! *judges* the queued addresses: it finds out from the binaries whether the code there waits. Until then the code
-//! counts as work, which costs one period at most.
+//! Tickers (the threads that end scheduling periods) must not read binaries. They look addresses up in a table, and
+//! queue those that are not in it. The manager *judges* the queued addresses: it finds out from the binaries whether
+//! the code there waits. Until then the code counts as work, which costs one scheduling period at most.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Mutex;

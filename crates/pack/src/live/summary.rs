@@ -21,12 +21,13 @@ pub struct Summary {
     pub threads: usize,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
-    /// Sums that the policy kept over the session: observations, CPU time, and how long threads were rotated.
+    /// Sums over the session: observations and CPU time of the threads, and how long threads were rotated over the
+    /// CPUs.
     pub totals: Totals,
     /// Efficiency without rotation: useful CPU time ÷ time of the pack's CPUs; `None` if it was not measured.
     pub without: Option<f64>,
-    /// Efficiency with rotation at the last length of the period: useful CPU time ÷ time of the pack's CPUs; `None` if
-    /// it was not measured.
+    /// Efficiency while threads were rotated, with the scheduling period that was used last: useful CPU time ÷ time of
+    /// the pack's CPUs; `None` if it was not measured.
     pub with: Option<f64>,
     /// CPU time of the controller: all threads of this process except the session's, ns.
     pub own_ns: u64,
@@ -48,7 +49,7 @@ pub struct Summary {
     pub diagnostics: Vec<String>,
     /// The orders that were carried out, if a log was wanted.
     pub log: Vec<Placed>,
-    /// The result of a trial.
+    /// What a trial has measured; `None` without a trial.
     pub trial: Option<Seen>,
 }
 
@@ -64,7 +65,8 @@ pub struct Placed {
 }
 
 impl Summary {
-    /// Adds the summary of a later pack of the same program on other CPUs. Efficiencies are those of the later pack.
+    /// Adds the summary of a later pack of the same program on other CPUs. Efficiencies are those of the later pack. A
+    /// thread that is in both counts once.
     #[must_use]
     pub fn then(self, later: Summary) -> Summary {
         let met_again: usize = self.living.values().sum();

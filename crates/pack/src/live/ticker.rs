@@ -1,4 +1,5 @@
-//! A ticker: a thread on a slot's CPU, real-time if that is allowed, that ends the slot's periods.
+//! A ticker: a thread on one CPU of the pack (a slot), real-time if that is allowed. At the end of each scheduling
+//! period of this CPU, it lets the policy give the CPU to another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,10 +12,11 @@ use super::realtime;
 use super::shared::Shared;
 use crate::policy::Slot;
 
-/// Ticks until the session is over. Parks while no ticks are wanted; the manager unparks it.
+/// Runs the ticker of one CPU of the pack, `slot`, until the session is over. The thread parks while no periods have to
+/// be ended; the manager unparks it.
 pub fn run(shared: &Arc<Shared>, slot: Slot) {
-    // The real-time priority is set before the ticker moves to the program's CPUs. If it cannot be set for lack of
-    // privilege, ticks come late, but rotation may still be worth its cost.
+    // Get the real-time priority before moving to the program's CPU. If that fails for lack of privilege, scheduling
+    // periods end late, but rotating the threads may still be worth its cost.
     let _ = realtime::become_punctual(realtime::TICKER);
     // A CPU that has gone offline has no periods to end; a ticker on another CPU would interrupt the wrong thread.
     if realtime::stay_on(shared.sensors.cpus[slot]).is_err() {
@@ -32,10 +34,11 @@ pub fn run(shared: &Arc<Shared>, slot: Slot) {
     }
 }
 
-/// Ends the slot's periods until no more ticks are wanted. The first periods are about `tick_ns` long.
+/// Ends the scheduling periods of one CPU, `slot`, until no more are wanted. The first periods are about `tick_ns`
+/// long.
 fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
     let slots = shared.sensors.cpus.len() as u64;
-    // The slots' ticks are spread evenly over a period.
+    // The periods of the pack's CPUs end at different times, spread evenly over one period.
     let first_ns = arch::monotonic_ns() + tick_ns * slot as u64 / slots;
     let mut alarm = Alarm::new([first_ns, first_ns + tick_ns])?;
     let mut number = 0u32;
@@ -58,7 +61,7 @@ fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
         });
         drop(core);
         // The length of periods varies. Otherwise, if a program's phases are as long as a period, every tick would find
-        // the program at the same place.
+        // the program at the same place of its phase.
         let period_ns = period_of_turn_ns(period_ns.unwrap_or(tick_ns), number);
         let now_ns = arch::monotonic_ns();
         if next_ns > now_ns {

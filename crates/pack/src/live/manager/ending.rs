@@ -36,7 +36,7 @@ impl Manager<'_> {
         self.shared.over.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();
-            // A panic of the ticker does not matter any more: no period has to be ended.
+            // Ignore a panic of the ticker: its only task was to end scheduling periods, and packing is over.
             let _ = ticker.join();
         }
         self.complain();
@@ -62,7 +62,8 @@ impl Manager<'_> {
                 self.summary.diagnostics.push(failed);
             }
         }
-        // Threads created since the last look are taken too, so that their masks are restored.
+        // Also take control of threads that were created since the manager's last pass: they may have inherited changed
+        // masks, which must be restored.
         let met = self.snapshots.poll_at_once().map_err(crate::live::Error::from).and_then(|()| self.meet());
         if let Err(error) = met {
             self.summary.diagnostics.push(error.to_string());
