@@ -35,8 +35,8 @@ impl Nesting {
         Some(Nesting { levels, hidden, outermost, threads })
     }
 
-    /// Called when the nested region is over and the thread that began it continues its task. If this thread is a helper, and got a thread
-    /// number during the region (because another thread asked for it), it keeps this number from here on.
+    /// Called when the nested region is over and the thread that began it continues its task. If this thread is a helper (no member of its
+    /// team), another thread may have asked for its thread number during the region. Then it got one, and holds it from here on.
     pub fn is_over(&self, worker: &Worker) {
         if let Some(Level { number: Number::Helper(helper), .. }) = self.levels.last()
             && let Some(number) = helper.number.get()

@@ -2,9 +2,9 @@
 //!
 //! A thread holds the lock on a number while it runs a task that asks for its thread number. A member nearly always takes its own number.
 //! Other threads take it rarely: a helper, which has no number of its own (see the module `number`), or a member whose own number is held by
-//! another thread. So the owner stores its claim, executes a fence that costs nearly nothing, and then
-//! checks whether another thread has stored a claim. Other threads do the same with the expensive fence ([`fence`](crate::fence)). If both
-//! come at the same time, at least one of them gives way.
+//! another thread. So the owner stores its claim, executes a fence that costs nearly nothing, and then checks whether another thread has
+//! stored a claim. Other threads do the same with the expensive fence ([`fence`](crate::fence)). If the owner and another thread do this at
+//! the same time, at least one of them sees the other's claim and withdraws its own.
 
 use crate::fence;
 use crate::sync::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// Value in place of a thread number: no number.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The lock on one number.
+/// The lock on one thread number.
 #[derive(Default)]
 pub(crate) struct BiasedLock {
     by_own: AtomicU32,
@@ -42,8 +42,8 @@ impl BiasedLock {
         free
     }
 
-    /// Stores the claim of a thread that is not the owner, that is, not the member to which the thread number belongs. Returns false if the
-    /// lock is taken. After true, the caller still has to check whether the owner has stored a claim, too.
+    /// Stores the calling thread's claim. The caller is not the owner (the member to which the thread number belongs). Returns false if the lock
+    /// is taken. If this returns true, the caller still has to check whether the owner has stored a claim, too.
     #[cold]
     fn take_others(&self) -> bool {
         // If the lock is visibly taken, do not make all CPUs execute a fence.
@@ -54,7 +54,7 @@ impl BiasedLock {
         true
     }
 
-    /// Releases the lock.
+    /// Releases the lock. `own`: the caller is the owner, as for [`take`](BiasedLock::take).
     #[inline]
     pub fn give_back(&self, own: bool) {
         self.word(own).store(0, Ordering::Release);

@@ -1,4 +1,5 @@
-//! Task functions that probably block: those whose latest task on a standby has blocked.
+//! Task functions that probably block: those whose latest task on a standby has blocked. A standby is an additional thread, which runs tasks
+//! while other threads are blocked.
 //!
 //! A task that blocks gives its CPU back soon. If it begins while other threads want the CPU, it costs them little, and the disk or process
 //! that it will wait for starts to work sooner. So a standby begins such tasks even on a CPU for which other threads wait (`helping`), and

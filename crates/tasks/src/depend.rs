@@ -50,11 +50,12 @@ pub struct Table<H> {
     everything: Option<H>,
 }
 
-/// Receives what the table finds when tasks are entered and cleared.
+/// Functions that a table calls while a task is entered, and while the table is cleared.
 pub trait Listener<H> {
     /// The task that is being entered has to wait for `earlier`. Called more than once for the same task if several accesses conflict.
     fn waits_for(&mut self, earlier: H);
-    /// The table has dropped one of its references to `earlier`. [`Table::enter`] returned how many it had added.
+    /// The table has dropped one of its references to the task `earlier`. When that task was entered, [`Table::enter`] returned the number of
+    /// these references.
     fn forgotten(&mut self, earlier: H);
 }
 
@@ -68,7 +69,8 @@ impl<H: Copy + PartialEq> Table<H> {
         Table { entries: Vec::new(), used: 0, everything: None }
     }
 
-    /// Enters a task: tells the listener which tasks it has to wait for. Returns how many references to the task the table has added.
+    /// Enters a new task with its `accesses`, and tells `listener` which earlier tasks the new one has to wait for. Returns how many references
+    /// to the new task the table has added.
     pub fn enter(&mut self, task: H, accesses: impl Iterator<Item = Access>, listener: &mut impl Listener<H>) -> u32 {
         let mut remembered = 0;
         for access in accesses {
@@ -151,7 +153,7 @@ impl<H: Copy + PartialEq> Table<H> {
     }
 
     fn entry(&mut self, address: usize) -> &mut Entry<H> {
-        // At most half full: probe sequences are short, and always end at a free entry.
+        // The table is at most half full, so probe sequences are short, and always end at a free entry.
         if self.used * 2 >= self.entries.len() {
             self.grow();
         }
@@ -192,8 +194,8 @@ impl<H: Copy + PartialEq> Default for Table<H> {
     }
 }
 
-/// Hashes an address. Neighbouring addresses, such as elements of an array, must not fill neighbouring entries of the table. So the hash is the
-/// upper half of the address multiplied by 2^64 ÷ golden ratio (Knuth, TAOCP 6.4).
+/// Hashes an address: (address × r mod 2^64) ÷ 2^32, where r = 2^64 ÷ golden ratio (Knuth, TAOCP 6.4). With this hash, neighbouring
+/// addresses, such as elements of an array, do not fill neighbouring entries of the table.
 fn spread(address: usize) -> usize {
     ((address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
 }

@@ -1,4 +1,5 @@
-//! Ready tasks of one slot: the owner pushes and pops at the bottom, all other threads steal at the top.
+//! Ready tasks of one slot (one thread's place in a team): the thread in the slot, the owner, pushes and pops at the bottom. All other
+//! threads steal at the top.
 //!
 //! The deque of Chase and Lev (SPAA 2005) with the memory orders of Lê, Pop, Cohen and Zappa Nardelli (PPoPP 2013), on a ring that does not
 //! grow. It need not grow, because a thread whose deque has enough tasks runs new ones immediately (`ready`), as other OpenMP runtimes do.
@@ -31,12 +32,12 @@ pub enum Stolen<T> {
     Task(*mut T),
     /// The deque was empty, or `wanted` refused the task.
     Nothing,
-    /// Another thread was faster; there may be more tasks.
+    /// Another thread took the task first. There may be more tasks.
     Retry,
 }
 
 impl<T, const N: usize> Deque<T, N> {
-    /// Makes an empty deque. `ends`: positions of an empty queue, which no other queue uses.
+    /// Makes an empty deque. `ends`: memory for its two positions, which no other queue uses. The two must be equal: the queue is empty.
     pub fn new(ends: &'static Ends) -> Deque<T, N> {
         assert!(N.is_power_of_two());
         Deque { ends, ring: std::array::from_fn(|_| AtomicPtr::new(std::ptr::null_mut())) }
@@ -98,8 +99,9 @@ impl<T, const N: usize> Deque<T, N> {
 
     /// Takes the oldest task if `wanted` returns true for it. Any thread may call this.
     ///
-    /// `wanted` receives a task that other threads may take, run and reuse in the meantime. It must read only atomics of the task, and must
-    /// terminate whatever it reads. Its answer counts only if no other thread took the task before this thread's compare-and-swap.
+    /// While `wanted` looks at the task, other threads may take the task, run it and reuse its memory. So `wanted` must read only atomics of
+    /// the task, and must terminate whatever it reads. Its answer counts only if no other thread took the task before this thread's
+    /// compare-and-swap.
     #[inline]
     pub fn steal_if(&self, wanted: impl FnOnce(*mut T) -> bool) -> Stolen<T> {
         let top = self.ends.begin.0.load(Ordering::Acquire);

@@ -16,7 +16,7 @@ static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 #[cfg(not(loom))]
 pub fn begin() {
     let register = libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
-    // SAFETY: registers this process, changes nothing else.
+    // SAFETY: the call registers this process, and changes nothing else.
     let registered = unsafe { libc::syscall(libc::SYS_membarrier, register, 0, 0) } == 0;
     ASYMMETRIC.store(registered, Ordering::Relaxed);
 }
@@ -37,7 +37,7 @@ pub fn light() {
 pub fn heavy() {
     if ASYMMETRIC.load(Ordering::Relaxed) {
         let barrier = libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED;
-        // SAFETY: accesses no memory. The process is registered, so the call cannot fail.
+        // SAFETY: the call accesses no memory. It cannot fail, because the process is registered.
         unsafe { libc::syscall(libc::SYS_membarrier, barrier, 0, 0) };
     }
     fence(Ordering::SeqCst);

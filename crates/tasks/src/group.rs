@@ -1,4 +1,4 @@
-//! A taskgroup: its owner waits for all tasks that are created in it, and for their descendants.
+//! A taskgroup: its owner, the thread that began it, waits for all tasks that are created in it, and for their descendants.
 
 use std::cell::Cell;
 use std::ptr;
@@ -22,8 +22,8 @@ pub struct Group {
     /// begun the construct may run such tasks; see `begun`. Inner groups inherit the value. Written by the same thread as
     /// [`kept`](Group::kept).
     pub is_for_members: Cell<bool>,
-    /// A pointer that the caller stores with the group. Until it is set, the group has the pointer of the group around it. Only the thread
-    /// that owns the group sets it, before the group has tasks.
+    /// Pointer to the data of the group's task reductions, which the crate `preload` stores here. A new group has the pointer of the group
+    /// around it. Only the thread that owns the group sets it, before the group has tasks.
     pub kept: Cell<*mut usize>,
 }
 

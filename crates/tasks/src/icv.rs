@@ -176,8 +176,8 @@ impl Worker {
         team.begins_with(values);
     }
 
-    /// Writes the control variables with which the region began into the runtime, for a helper. Called when the helper has taken a task of
-    /// the team from a queue.
+    /// Writes the control variables with which the team's region began into the runtime, unless the runtime already has them on this thread.
+    /// Called when this thread, a helper (no member of the team), has taken a task of the team from a queue.
     #[inline]
     pub(crate) fn match_icvs_of_region(&self, team: &Team) {
         if is_ever_set() && !ptr::eq(self.icvs.base.0.get(), team.icvs.kept.load(Ordering::Relaxed)) {
@@ -217,8 +217,9 @@ impl Worker {
         self.icvs.base.0.set(aside);
     }
 
-    /// Called when this thread becomes a helper of a team, and again when it stops being one: swaps the thread's two copies of control variables
-    /// (`base` and `as_helper`). libgomp knows only one implicit task on a helper's thread, whichever region's tasks the helper runs.
+    /// Called when this thread becomes a helper of a team (runs tasks without being a member), and again when it stops: swaps the thread's two
+    /// pointers to control variables, `base` and `as_helper`. On a helper's thread libgomp has one implicit task, whichever team the helper
+    /// helps. Its values stay until the thread helps again, so the thread keeps the pointer to them in `as_helper`.
     pub(crate) fn swap_icvs_of_helper(&self) {
         self.icvs.base.0.swap(&self.icvs.as_helper.0);
     }

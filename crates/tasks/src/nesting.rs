@@ -5,9 +5,9 @@
 //! the regions that enclose it, for all threads of the new region and all helpers of its team. On the region's threads the library does not
 //! know the first [`hidden`](Nesting::hidden) levels; on helpers it knows no level.
 //!
-//! Programs rarely ask for the number of the thread that began a region. Once a helper has taken a number in a task, only members run tasks
-//! of that function (`number`). So a helper that begins a region takes no number in advance. The first thread that asks for the helper's
-//! number takes one for it, and the helper holds this number after the region's end.
+//! Programs rarely ask for the number of the thread that began a region. If a helper takes a thread number in a task, helpers may no longer
+//! run tasks of that task's function (`number`). To avoid this, a helper that begins a region takes no number in advance. The first thread
+//! that asks for the helper's number takes one for it, and the helper holds this number after the region's end.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};

@@ -53,7 +53,8 @@ fn patiently(mut take: impl FnMut() -> Option<u32>) -> Option<u32> {
 }
 
 impl Numbers for Team {
-    /// Takes a free thread number of the team, in the same way as [`Worker::thread_number`] does.
+    /// Takes a free thread number of the team for a helper's task, and records that its function `work` asks for thread numbers. If no number
+    /// becomes free in [`PATIENCE`] attempts, returns 0, although another task holds it.
     #[cold]
     fn take_for_helper(&self, work: Option<Work>) -> u32 {
         if umt_client::is_live() {
@@ -152,7 +153,7 @@ impl Worker {
         self.number.set(patiently(take).unwrap_or(shared));
     }
 
-    /// Takes the number of this slot, if it is a member's and free.
+    /// Takes the thread number of `slot`, if it is a member's slot and no task holds the number. Returns the number.
     #[inline]
     fn own(&self, slot: &Slot) -> Option<u32> {
         let is_here = self.place().is_some_and(|(_, here)| ptr::eq(slot, here));
@@ -165,8 +166,8 @@ impl Worker {
     pub(crate) fn own_function(&self) -> Option<Work> {
         // SAFETY: `current` is null, or points to the task that runs on this thread.
         let task = unsafe { self.current.get().as_ref() }?;
-        // A range (a task that runs several parts of a loop) runs each part in a frame. So exactly one frame is on top of a range, and it
-        // has the same function as the range.
+        // A range (a task that runs several parts of a loop) runs each part in a frame. So while a range is the current task, its own
+        // function runs if exactly one frame is on top of it. For any other task, its own function runs if no frame is on top of it.
         let is_its_own = self.frames.get() == u32::from(task.flags.get() & RANGE != 0);
         is_its_own.then(|| task.work.get())
     }

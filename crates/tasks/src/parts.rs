@@ -25,16 +25,17 @@ use crate::pool::Needs;
 use crate::task::{FINAL, RANGE, Task, Work};
 use crate::worker::{Learned, Worker};
 
-/// Time that the parts done between two splits should take. Splitting off a task costs less than a tenth of this.
+/// Time, ns, that a thread should take for the parts that it runs between two splits of a loop's range. A split (making a task of half of
+/// the range) costs less than a tenth of this.
 const UNSEEN_NS: u64 = 4000;
-/// Largest number of parts between two splits.
+/// Largest number of a loop's parts that a thread runs between two splits of its range.
 const MOST_UNSEEN: u64 = 256;
 
 /// Number of times between two splits that a thread checks whether other threads want work. A check loads a few words that other threads
 /// write.
 const QUESTIONS: u64 = 16;
 
-/// Number of the next loop.
+/// Sequence number that the next loop which is divided into parts will get.
 static LOOPS: AtomicU64 = AtomicU64::new(1);
 
 /// A loop that is divided into parts, which run as tasks.
@@ -90,8 +91,8 @@ impl Worker {
     /// run parts when this returns. Must be called in a region, outside of final tasks.
     ///
     /// # Safety
-    /// `parts` describes a loop of the program: `data` points to arguments of this size and alignment, which the body takes, and
-    /// which may be copied byte by byte.
+    /// `parts` describes a loop of the program. Its field `data` points to arguments of the loop's body, with the size `bytes` and the alignment
+    /// `align`, which may be copied byte by byte.
     pub unsafe fn make_parts(&self, parts: &Parts) {
         let of = LOOPS.fetch_add(1, Ordering::Relaxed);
         // SAFETY: guaranteed by the caller.
@@ -120,7 +121,8 @@ impl Worker {
         }
         while range.to - range.from > few && self.split(&mut range, task, few) {}
         let Range { parts, of, from, .. } = range;
-        // The first check comes soon: parts may be longer than those from which `few` was learned.
+        // The first check whether other threads want work comes after one part: the parts may be longer than those from which `few` was
+        // learned.
         let (mut part, mut between_questions, mut next_question) = (from, 1, from + 1);
         let begin_ns = umt_client::now_ns();
         while part < range.to && !self.is_cancelled() {
@@ -157,8 +159,9 @@ impl Worker {
         self.team().is_some_and(|team| team.has_somebody_without_work()) || umt_client::wants_more()
     }
 
-    /// Splits off the upper half of a range (several parts of a loop) and queues it as a task; if the range has a single part, queues that.
-    /// Returns false if there was no memory.
+    /// Splits off the upper half of `range` (several parts of a loop) and queues it as a task; if the range has a single part, queues that.
+    /// `task`: the task that was made for the range, or `None`. `few`: limit for further splits of the new task's range. Returns false if there
+    /// was no memory.
     fn split(&self, range: &mut Range, task: Option<&Task>, few: u64) -> bool {
         let middle = range.from + (range.to - range.from) / 2;
         let done = self.put_parts(range, task, middle, few, false);
@@ -168,15 +171,16 @@ impl Worker {
         done
     }
 
-    /// Makes a task of the loop's parts from number `from` to the end of the range, and queues it. `task`: the task that was made for the range;
-    /// `None` if the current task began the loop.
+    /// Makes a task of the loop's parts from number `from` to the end of `range`, and queues it; with `for_members`, in the queue that only
+    /// members search. `task`: the task that was made for `range`; `None` if the current task began the loop. `few`: limit for further splits
+    /// of the new task's range. Returns false if there was no memory.
     fn put_parts(&self, range: &Range, task: Option<&Task>, from: u64, few: u64, for_members: bool) -> bool {
         let (Some((team, slot)), Some(present)) = (self.place(), self.current()) else { return false };
         let parts = &range.parts;
         let align = parts.align.max(align_of::<Range>());
         let data_at = size_of::<Range>().next_multiple_of(align);
         let parent = match task {
-            // SAFETY: a parent's memory is not freed before all its children have ended, and `task` is one of them.
+            // SAFETY: a parent's memory is not freed before all its children have ended, and its child `task` still runs.
             Some(task) => unsafe { task.parent.load(Ordering::Relaxed).as_ref() }.unwrap_or(present),
             None => present,
         };

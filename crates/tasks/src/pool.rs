@@ -14,7 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::task::{Edge, Task, Work, nothing};
 
-/// Number of bytes that follow the task in its block, for edges and arguments; by size class.
+/// For each size class: the number of bytes that follow the task in its block. They hold the task's edges (entries in the successor lists of
+/// tasks that it waits for) and its arguments.
 const ROOM: [usize; 2] = [128, 512];
 /// The class of a task whose data has an allocation of its own: the task has a block of class 0, and the allocation has to be freed.
 const ELSEWHERE: u32 = 2;
@@ -28,7 +29,7 @@ static SPARE: Mutex<[Chains; 2]> = Mutex::new([const { Chains(Vec::new()) }; 2])
 
 pub(crate) struct Chains(Vec<Chain>);
 
-/// Free blocks, linked by their `data`.
+/// A list of free blocks. The field `data` of the task in a block points to the next block.
 #[derive(Clone, Copy)]
 struct Chain {
     first: *mut Task,
@@ -93,7 +94,7 @@ impl Pool {
         let arguments = unsafe { room.add(arguments_at) };
         let edges = room.cast::<Edge>();
         for at in 0..needs.edges {
-            // SAFETY: the memory has room for `needs.edges` edges, and is aligned at least as the block or as requested.
+            // SAFETY: the memory has room for `needs.edges` edges, and is aligned for them.
             unsafe { edges.add(at).write(Edge::new()) };
         }
         // SAFETY: a block always contains a task, and this thread owns the block.
@@ -120,9 +121,9 @@ impl Pool {
         // SAFETY: no thread uses the task.
         unsafe { task.as_ref() }.leave();
         if class == ELSEWHERE {
-            // SAFETY: written by `make`.
+            // SAFETY: `make` has written a `Room` after each task of this class.
             let room = unsafe { task.as_ptr().add(1).cast::<Room>().read() };
-            // SAFETY: `elsewhere` has allocated it with this size and alignment.
+            // SAFETY: `elsewhere` has allocated this memory with this size and alignment.
             unsafe { dealloc(room.at, Layout::from_size_align_unchecked(room.bytes, room.align)) };
         }
         self.give(if class == ELSEWHERE { 0 } else { class as usize }, task);
@@ -141,7 +142,7 @@ impl Pool {
     #[inline]
     fn give(&self, class: usize, block: NonNull<Task>) {
         let chain = self.0[class].get();
-        // SAFETY: a free block that belongs to this thread.
+        // SAFETY: `block` is a free block that belongs to this thread.
         unsafe { block.as_ref() }.data.set(chain.first.cast());
         self.0[class].set(Chain { first: block.as_ptr(), count: chain.count + 1 });
         if chain.count >= KEPT {
@@ -194,9 +195,9 @@ fn slab(class: usize) -> Option<Chain> {
     let memory = NonNull::new(unsafe { alloc(layout) })?;
     let mut first: *mut Task = ptr::null_mut();
     for at in 0..SLAB {
-        // SAFETY: within the slab, whose blocks are aligned as tasks.
+        // SAFETY: the block lies within the slab, whose blocks are aligned as tasks.
         let block = unsafe { memory.as_ptr().add(at * size) }.cast::<Task>();
-        // SAFETY: within the slab, whose blocks are aligned as tasks.
+        // SAFETY: the block lies within the slab, whose blocks are aligned as tasks.
         unsafe { block.write(Task::new(nothing, first.cast(), ptr::null())) };
         first = block;
     }

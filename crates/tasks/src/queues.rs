@@ -22,7 +22,7 @@ impl Queues {
         Queues {
             urgent: Queue::new(Urgents::default(), urgent),
             surplus: Queue::new(VecDeque::new(), surplus),
-            // BPF need not see this queue: the standbys that it would wake must not run these tasks.
+            // BPF wakes standbys for the tasks in the queues that it sees. It need not see this queue: standbys must not run these tasks.
             members_only: Queue::new(VecDeque::new(), None),
         }
     }
@@ -47,7 +47,7 @@ pub(crate) struct Ready(pub NonNull<Task>);
 // SAFETY: the thread that takes the task from the queue owns it.
 unsafe impl Send for Ready {}
 
-/// The heap of the tasks that threads take first.
+/// A heap of ready tasks, which threads search before all other queues.
 #[derive(Default)]
 pub(crate) struct Urgents {
     pub heap: BinaryHeap<Urgent>,

@@ -162,7 +162,8 @@ impl Team {
         queued
     }
 
-    /// Takes a ready task for the thread in this slot; with `within`, only a descendant of that task.
+    /// Takes a ready task for the thread in `slot`; with `within`, only a descendant of that task. `random`: state of the random number
+    /// generator that chooses the first deque to steal from.
     #[inline]
     pub(crate) fn find(&self, slot: &Slot, within: Option<&Task>, random: &mut u32) -> Option<NonNull<Task>> {
         if !self.has_tasks() {

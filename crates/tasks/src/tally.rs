@@ -8,8 +8,8 @@
 //! The lower half of the word is a number, which may be negative ([`ZERO`] is its offset). The upper half is a state:
 //!
 //! 1. While the task runs, the state is [`RUNS`], and the number is how many children have ended on other threads. No thread waits.
-//! 2. When the task wants to wait, or has ended, it subtracts the number of children that it has not counted as ended, and sets the state
-//!    to the thread to wake, or to [`ENDED`]. Now the number is negative: its absolute value is the number of unfinished children.
+//! 2. When the task wants to wait, or has ended, it subtracts (children that it made − children that ended on its own thread) from the
+//!    number, and sets the state to the thread to wake, or to [`ENDED`]. Now the number is 0 − (unfinished children).
 //! 3. The child that brings the number to zero in one of these states wakes that thread, or frees the task. The word has told it what to
 //!    do, so it does not touch the task after its own count: the waiting task may continue, end and be freed as soon as the number is zero.
 
@@ -95,8 +95,8 @@ impl Tally {
         self.0.store(ZERO, Ordering::Relaxed);
     }
 
-    /// Registers that the task has ended. `missing`: number of children that the task has not counted as ended, in two's complement.
-    /// Returns true if none of them is unfinished: then the calling thread frees the task.
+    /// Registers that the task has ended. `missing`: number of children that the task's thread has created, minus the number that have ended
+    /// on it, in two's complement. Returns true if no child is unfinished: then the calling thread frees the task.
     #[inline]
     pub fn end(&self, missing: u32) -> bool {
         let missing = signed(missing);

@@ -4,9 +4,9 @@
 //! the task; and threads that end one of its children, or a task for which it waits.
 //!
 //! The memory of a task is freed when its body and all its children have ended, its parent's table of accesses no longer refers to it, and
-//! no child *holds* it. (A table may refer to tasks that ended long ago.) A child that ends holds its parent if the child has unfinished
-//! children, or is itself held. So the ancestors of an unfinished task are not freed, and a thread may follow the chain of parents from
-//! such a task.
+//! no child *holds* it, that is, keeps its memory allocated. (A table may refer to tasks that ended long ago.) A child that ends holds its
+//! parent if the child has unfinished children, or is itself held. So the ancestors of an unfinished task are not freed, and a thread may
+//! follow the chain of parents from such a task.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_void;
@@ -34,7 +34,7 @@ pub const FINAL: u32 = 1;
 pub const AWAITED: u32 = 2;
 /// The task has dependences: its accesses were entered into its parent's table (`depend`).
 pub const DEPENDS: u32 = 4;
-/// The task ended before its descendants, and holds its parent's memory.
+/// The task ended before its descendants, and keeps its parent's memory allocated.
 pub const HOLDS: u32 = 8;
 /// The task does not end before its event is fulfilled.
 pub const DETACHED: u32 = 16;
@@ -57,7 +57,7 @@ pub struct Task {
     pub(crate) priority: Cell<i32>,
     /// The size class of the task's memory; see `pool`.
     pub(crate) class: Cell<u32>,
-    /// Number of the thread that waits until the task can begin.
+    /// Number of the thread that created this task and waits until the task can begin (flag [`AWAITED`]).
     pub(crate) awaited_by: Cell<u32>,
     /// The task's control variables. The thread that runs the task may replace them.
     pub(crate) icvs: Pointer,
@@ -218,7 +218,8 @@ impl Task {
         false
     }
 
-    /// Makes `later` wait for this task, by an edge that belongs to `later`. Returns false if this task has ended.
+    /// Makes the task `later` wait for this one: adds `edge`, which belongs to `later`, to this task's list of successors. Returns false if this
+    /// task has ended: then `later` need not wait for it.
     pub(crate) fn precede(&self, later: &Task, edge: &Edge) -> bool {
         edge.task.set(later);
         // Acquire: if this task has ended, `later` may run now and has to see what this task wrote. A fence would be enough, but
@@ -251,9 +252,9 @@ impl Task {
         self.others.uses.load(Ordering::Acquire) >= HOLD
     }
 
-    /// Called when the task has ended: closes its list of successors. Calls `ready` for each successor that waits for no other task. The
-    /// second argument of `ready` is the thread that awaits the successor, or [`NOBODY`]. That thread may already have run and freed the
-    /// successor.
+    /// Called when the task has ended: closes its list of successors. Calls `ready` for each successor that now waits for no other task. The
+    /// second argument of `ready` is the number of the thread that waits to run the successor itself, or [`NOBODY`]. That thread may already
+    /// have run and freed the successor.
     pub(crate) fn let_successors_go(&self, mut ready: impl FnMut(NonNull<Task>, u32)) {
         let mut edge = self.others.successors.swap(CLOSED, Ordering::AcqRel);
         while let Some(this) = NonNull::new(edge) {

@@ -41,7 +41,7 @@ impl Worker {
         self.has_no_children(task);
     }
 
-    /// Resets the counters of the current task: all its children have ended.
+    /// Resets the counters of children of `task`, the current task, and clears its table of accesses. Called when all its children have ended.
     pub(crate) fn has_no_children(&self, task: &Task) {
         task.others.tally.reset();
         task.own.made.set(0);
@@ -72,7 +72,8 @@ impl Worker {
     #[cold]
     fn stay_while_there_are_tasks(&self, team: &Team) {
         let number = self.lend_number();
-        // Counted before this member looks for tasks: the thread that ends the last task wakes the members that are counted here.
+        // This member is counted before it looks for tasks. The thread that ends the last task checks this count, and wakes sleeping members only
+        // if it is not 0.
         team.meeting.0.staying.fetch_add(1, Ordering::AcqRel);
         loop {
             self.run_while(|| true, None);
@@ -150,7 +151,8 @@ impl Worker {
             && umt_client::may_leave()
     }
 
-    /// Called when there was no task: looks for one for a while, then sleeps until a thread wakes this one.
+    /// Called when there was no task: looks for one for a while, then sleeps until another thread wakes this one. Returns early if `enough`
+    /// returns true, or if there is a task; it runs the task first. With `within`, only a descendant of that task counts.
     fn look_around(&self, enough: impl Fn() -> bool, within: Option<&Task>) {
         let Some((team, slot)) = self.place() else { return };
         let mut looks = 0;

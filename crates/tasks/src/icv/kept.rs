@@ -62,7 +62,7 @@ impl Pointer {
     }
 
     pub fn get(&self) -> Option<Values> {
-        // SAFETY: null, or values that are not freed, because this pointer is counted as a reference.
+        // SAFETY: the pointer is null, or points to values that are not freed, because it is counted as a reference.
         unsafe { self.0.get().as_ref() }.copied()
     }
 
@@ -93,7 +93,8 @@ pub(crate) fn keep(values: Values) -> *const Values {
 /// Adds a reference. Returns its argument, which may be null.
 pub(crate) fn retain(values: *const Values) -> *const Values {
     if !values.is_null() {
-        // SAFETY: made by `keep`. The caller has a reference, or a region has one and the caller holds the lock on the regions' values.
+        // SAFETY: `keep` has made the pointer. The values are alive: the caller has a reference to them; or a region has one, and the caller
+        // holds the lock on the regions' values.
         unsafe { Arc::increment_strong_count(values) };
     }
     values
@@ -102,7 +103,7 @@ pub(crate) fn retain(values: *const Values) -> *const Values {
 /// Drops one reference, unless `values` is null.
 pub(crate) fn release(values: *const Values) {
     if !values.is_null() {
-        // SAFETY: made by `keep`; the caller had a reference until now.
+        // SAFETY: `keep` has made the pointer, and the caller gives up its reference here.
         drop(unsafe { Arc::from_raw(values) });
     }
 }

@@ -73,8 +73,8 @@ impl Team {
         self.generation.0.load(Ordering::Acquire) != generation
     }
 
-    /// Lets all members pass if all have arrived and no task is left. Called by the member that arrived last, and by a thread that has
-    /// ended a task and finds no other one.
+    /// Lets all members pass the barrier with the number `generation` if all have arrived and no task is left. Called by the member that
+    /// arrived last, and by a thread that has ended a task and finds no other one.
     #[inline]
     pub(crate) fn try_to_pass(&self, generation: u32) {
         fence(Ordering::SeqCst);

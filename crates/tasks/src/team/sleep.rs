@@ -112,7 +112,7 @@ impl Team {
         }
     }
 
-    /// Wakes a thread for each task that could be taken now.
+    /// Wakes one sleeping thread for the oldest task of each deque, and one for each task in the team's other queues.
     #[cold]
     fn pass_on(&self) {
         let oldest = self.slots.iter().chain(self.helpers()).filter_map(|slot| NonNull::new(slot.deque.oldest()));
