@@ -5,8 +5,8 @@ use std::ffi::CStr;
 /// Declares [`Call`] and [`NAMES`].
 macro_rules! calls {
     ($($call:ident),+ $(,)?) => {
-        /// A function of libgomp, by its name there. Names that end in `_` are Fortran's. If a name ends in `_8_`, the function takes integers of
-        /// eight bytes.
+        /// A function of libgomp, with libgomp's name for it. Names that end in `_` are Fortran's. If a name ends in `_8_`, the function takes
+        /// integers of eight bytes.
         #[derive(Clone, Copy)]
         #[repr(usize)]
         #[allow(missing_docs, non_camel_case_types, reason = "libgomp's names")]

@@ -35,8 +35,8 @@ macro_rules! interposed {
     )+)* };
 }
 
-/// Defines interposed functions. In a region whose tasks `overlap` runs, `$ours` handles the call. In other regions, the function after `else`
-/// returns the address of the function that handles it.
+/// Defines interposed functions. In a region whose tasks `overlap` (this library's task runtime) runs, `$ours` handles the call. Elsewhere, the
+/// function after `else` returns the address of the function that handles it.
 macro_rules! interposed_by_ours {
     ($(#[doc = $doc:literal] $($name:ident),+ => $ours:path, else $target:expr;)*) => { $($(
         const _: () = {
@@ -149,14 +149,14 @@ interposed! {
     /// Returns the number of teams in the league.
     omp_get_num_teams, omp_get_num_teams_ =>
         |called| called.about_levels(identity::num_teams as Target, Call::omp_get_num_teams);
-    /// Returns whether more regions may be nested inside the enclosing ones.
+    /// Returns whether a nested region that begins now may have more than one thread.
     omp_get_nested, omp_get_nested_ =>
         |called| called.about_levels(identity::nested as Target, Call::omp_get_max_active_levels);
-    /// Sets the number of threads of regions.
+    /// Sets the number of threads of regions that do not request a number.
     omp_set_num_threads, omp_set_num_threads_, omp_set_num_threads_8_ => Called::set_icv;
     /// Sets whether regions may have fewer threads than requested.
     omp_set_dynamic, omp_set_dynamic_, omp_set_dynamic_8_ => Called::set_icv;
-    /// Sets whether regions may be nested.
+    /// Sets whether nested regions may have more than one thread.
     omp_set_nested, omp_set_nested_, omp_set_nested_8_ => Called::set_icv;
     /// Sets the largest number of nested active regions.
     omp_set_max_active_levels, omp_set_max_active_levels_, omp_set_max_active_levels_8_ => Called::set_icv;
@@ -194,9 +194,9 @@ extern "C" fn nothing() -> usize {
 #[derive(Clone, Copy)]
 struct Called {
     call: Call,
-    /// The first argument, if there is one.
+    /// The call's first argument; meaningless if the function takes none.
     first: usize,
-    /// The return address.
+    /// The call's return address, which shows which loaded object has made the call.
     caller: usize,
 }
 
@@ -292,18 +292,20 @@ impl Called {
         self.to_libgomp()
     }
 
-    /// Returns the target of a query about the enclosing regions.
+    /// Returns the target of a query about the enclosing regions: `ours` if libgomp's answer may be wrong on this thread, otherwise libgomp's own
+    /// function. `ours` may call libgomp's function `real`.
     fn about_levels(self, ours: Target, real: Call) -> Target {
         self.about_thread(identity::has_own_levels, ours, real)
     }
 
-    /// Returns the target of a query for the thread number that this thread or its ancestor has in an enclosing region.
+    /// Returns the target of a query for the thread number that this thread or its ancestor has in an enclosing region: `ours` if `overlap` may have
+    /// given it this number, otherwise libgomp's own function.
     fn about_ancestors(self, ours: Target) -> Target {
         self.about_thread(is_numbered, ours, Call::omp_get_ancestor_thread_num)
     }
 }
 
-/// Returns whether `overlap` may have given the thread its number in the innermost region.
+/// Returns whether `overlap`, and not libgomp, may have given the thread its number in the innermost region.
 fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }

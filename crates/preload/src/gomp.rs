@@ -31,8 +31,8 @@ use crate::overlap::{self, Inner, cancelling};
 use crate::real_symbols::{Library, Work, library, resolve};
 use crate::throttle;
 
-/// What each thread of a team needs to begin its share of a region. These data are on one cache line, because each thread has to fetch them from the
-/// first thread.
+/// The data that each thread of a team needs to begin its share of a region (its call of the region's function). They are on one cache line, because
+/// each thread has to fetch them from the first thread.
 #[repr(C, align(64))]
 struct Region<'a> {
     /// The first word of the program's data, which GOMP_parallel_reductions reads.
@@ -42,11 +42,11 @@ struct Region<'a> {
     library: &'static Library,
     /// Number of the phase that begins with the region. (A phase begins with a region, and after each barrier within it.)
     phases: u64,
-    /// Slot of the thread that began the region.
+    /// Slot (entry in the shared memory) of the thread that began the region.
     first: Option<&'static Slot>,
     /// The team of `overlap` for this region, if `overlap` runs the region's tasks.
     tasks: Option<&'static Team>,
-    /// The group for tasks that take part in the region's reductions; its fields are written before the region's other threads run.
+    /// The task group of the region's reductions, if tasks take part in them. Its fields are written before the region's other threads run.
     group: Option<&'a Group>,
     returned: Returned,
 }
@@ -54,7 +54,7 @@ struct Region<'a> {
 // `returned`, which all threads write, begins on a new cache line; the fields before it are only read.
 const _: () = assert!(offset_of!(Region<'_>, returned) == 64);
 
-/// Number of threads that have returned from their share; on a cache line of its own, because all threads write it.
+/// Number of threads that have returned from the region's function; on a cache line of its own, because all threads write it.
 #[repr(align(64))]
 struct Returned(AtomicU32);
 
@@ -82,7 +82,7 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     }
 }
 
-/// Called when a thread begins its share of a region with several threads for the first time: marks it as a thread of a team.
+/// Marks the calling thread as a thread of a libgomp team. Called once for each thread, when it first works in a region that has several threads.
 #[cold]
 fn enlist(slot: &Slot) {
     slot.role.store(ROLE_TEAM, Ordering::Relaxed);
@@ -92,8 +92,9 @@ fn enlist(slot: &Slot) {
     }
 }
 
-/// Runs a parallel construct. `go` calls libgomp's function, and passes it the function that each thread has to call. If the program has no libgomp,
-/// the calling thread runs the region alone, and `alone` is the result.
+/// Runs a parallel construct: `threads` threads (0: as many as allowed) call `work` with `data`. `go` calls libgomp's function, with the function
+/// that each thread has to call in place of `work`; its result is returned. If the program has no libgomp, the calling thread runs the region alone,
+/// and `alone` is returned.
 #[inline]
 unsafe fn around<R>(
     call: Call,
@@ -116,8 +117,8 @@ unsafe fn around<R>(
     let first = memory::thread_slot();
     throttle::look(library);
     let phases = first.map_or(0, |slot| slot.phases.load(Ordering::Relaxed).wrapping_add(1));
-    // SAFETY: for this call, libgomp reads the data, so the compiler passes at least one word. For the other calls, `data` is meant only for the
-    // program's function: it may be null or any pointer, and is not read here.
+    // SAFETY: for `GOMP_parallel_reductions`, libgomp itself reads the data, so the compiler passes at least one word. For the other calls, `data` is
+    // meant only for the program's function: it may be null or any pointer, and is not read here.
     let first_word = if matches!(call, Call::GOMP_parallel_reductions) { unsafe { *data.cast() } } else { 0 };
     let returned = Returned(AtomicU32::new(0));
     // SAFETY: `inner` lives until the region is over.
@@ -175,8 +176,9 @@ parallel! {
         threads: c_uint, start: c_long, end: c_long, step: c_long, flags: c_uint);
 }
 
-/// Runs a barrier that was called from the address `caller`. `go` calls the real function, and returns its result and whether it waited in a
-/// barrier.
+/// Runs a barrier that was called from the address `caller`, and records in the shared memory when the thread arrives and when it leaves. `go` calls
+/// libgomp's function, and returns its result and whether it waited in a barrier. Returns the function's result, or `alone` if the program has no
+/// libgomp.
 #[inline]
 fn meet<R>(call: Call, caller: usize, alone: R, go: impl FnOnce(*mut c_void) -> (R, bool)) -> R {
     let Some((library, real_fn)) = resolve(call, caller) else { return alone };
@@ -210,8 +212,8 @@ macro_rules! meeting {
                 }
                 meet(Call::$name, caller, $alone, |real_fn| {
                     type RealFn = unsafe extern "C-unwind" fn(*mut c_void) -> $result;
-                    // SAFETY: the real function of this name, called with the program's arguments: it has this type, or it has no argument and
-                    // ignores the one that is passed here.
+                    // SAFETY: `real_fn` is libgomp's function of this name, called with the program's argument. It has this type, or it takes no
+                    // argument and ignores the one that is passed here.
                     let result = unsafe { transmute::<*mut c_void, RealFn>(real_fn)(argument) };
                     let was_in_barrier: fn(&$result) -> bool = $was_in_barrier;
                     let was_in_barrier = was_in_barrier(&result);
@@ -246,7 +248,7 @@ meeting! {
     /// Barrier at the end of sections that may be cancelled.
     GOMP_sections_end_cancel -> bool = false, |_| true,
         ours |all, worker| end(all, Call::GOMP_sections_end_nowait, || worker.barrier_or_cancel());
-    // A null result means that this thread computes the value, and comes to the barrier later (`GOMP_single_copy_end`).
+    // A null result means that this thread runs the body of the `single` construct. It reaches the barrier later, in `GOMP_single_copy_end`.
     /// Barrier at which threads wait for the result of a `single` construct (`copyprivate`).
     GOMP_single_copy_start -> *mut c_void = null_mut(), |result| !result.is_null(), ours |_, _| None;
     /// Barrier of a `single` construct (`copyprivate`) for the thread that has computed the result.

@@ -19,7 +19,7 @@ extern "C" fn at_load() {
 /// Environment variable with the path of our library, set if the program's children must not load it.
 const ALONE: &CStr = c"COX_PRELOAD_ALONE";
 
-/// Returns an environment variable. Only valid while the process has one thread.
+/// Returns the value of the environment variable `name`. Must be called only while the process has one thread.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: the name is a C string. At load no other thread changes the environment, and the values stay at their addresses.
     let value = unsafe { libc::getenv(name.as_ptr()) };

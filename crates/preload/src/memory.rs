@@ -29,7 +29,7 @@ use wire::preload::{
 
 use crate::start;
 
-/// Address of the mapping; null before it exists.
+/// Address at which the memory shared with cox is mapped; null before it exists.
 static BASE: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 static MAKING: AtomicU32 = AtomicU32::new(NOT_YET);
 const NOT_YET: u32 = 0;
@@ -37,7 +37,8 @@ const BEING_MADE: u32 = 1;
 const THERE: u32 = 2;
 const IMPOSSIBLE: u32 = 3;
 
-/// The descriptor that stays open, or a negative value. `KEPT_FILE` is its file, by device and inode number.
+/// The descriptor of the shared memory that stays open, so that cox can open the memory without root privileges; negative if there is none.
+/// `KEPT_FILE` is its file, by device and inode number.
 static KEPT: AtomicI32 = AtomicI32::new(-1);
 static KEPT_FILE: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
@@ -57,7 +58,7 @@ thread_local! {
 }
 const NOWHERE: *const Slot = ptr::without_provenance(1);
 
-/// Returns the header, if the memory exists.
+/// Returns the header of the memory shared with cox, if the memory exists.
 #[inline]
 pub fn page() -> Option<&'static PreloadPage> {
     let base = BASE.load(Ordering::Acquire);
@@ -75,15 +76,15 @@ pub fn orders() -> Option<&'static Orders> {
     (!base.is_null()).then(|| unsafe { &*base.add(ORDERS_AT).cast() })
 }
 
-/// Returns the calling thread's slot. The first call creates the memory and takes a slot. `None` if all slots are taken, or the memory cannot be
-/// created.
+/// Returns the calling thread's slot: its entry in the memory shared with cox. The first call takes a slot, and creates the memory if needed. `None`
+/// if all slots are taken, or if the memory cannot be created.
 #[inline]
 pub fn thread_slot() -> Option<&'static Slot> {
     let slot = SLOT.get();
     if slot.is_null() {
         return take_slot();
     }
-    // SAFETY: neither null nor NOWHERE, so it was taken from the table, which stays mapped.
+    // SAFETY: `slot` is neither null nor NOWHERE, so it points into the table of slots, which stays mapped.
     (slot != NOWHERE).then(|| unsafe { &*slot })
 }
 
@@ -125,7 +126,8 @@ pub fn begin_share(slot: &Slot, phases: u64) {
     let_go(slot);
 }
 
-/// Records that the program uses a feature.
+/// Records in the shared memory that the program uses the feature `what`, one of the bits of [`PreloadPage::seen`], such as
+/// [`TASKS`](wire::preload::TASKS).
 #[inline]
 pub fn note_seen(what: u32) {
     if let Some(page) = page().filter(|page| page.seen.load(Ordering::Relaxed) & what == 0) {
@@ -166,8 +168,8 @@ fn next(given: &AtomicU32) -> u32 {
     if given.load(Ordering::Relaxed) > u32::MAX / 2 { u32::MAX } else { given.fetch_add(1, Ordering::Relaxed) }
 }
 
-/// Returns the memory, which is created if needed. `None` if it cannot be created, or if another thread takes too long to create it; in that case the
-/// next barrier tries again.
+/// Returns the address of the memory shared with cox, and creates the memory if needed. `None` if it cannot be created. Also `None` if another thread
+/// is creating it and takes too long; the calling thread then tries again at its next barrier.
 fn made() -> Option<*mut u8> {
     for _ in 0..PATIENCE {
         match MAKING.compare_exchange(NOT_YET, BEING_MADE, Ordering::Acquire, Ordering::Acquire) {
@@ -262,9 +264,9 @@ fn map(fd: i32) -> Option<*mut u8> {
         return None;
     }
     let base = base.cast::<u8>();
-    // SAFETY: a page of the new mapping.
+    // SAFETY: the range is one page of the new mapping.
     if unsafe { libc::mprotect(base.add(ORDERS_AT).cast(), PAGE, libc::PROT_READ) } != 0 {
-        // SAFETY: the new mapping, which no other code uses yet.
+        // SAFETY: `base` is the new mapping, which no other code uses yet.
         unsafe { libc::munmap(base.cast(), BYTES) };
         return None;
     }
@@ -283,7 +285,8 @@ fn map(fd: i32) -> Option<*mut u8> {
 /// Called at the end of a thread, with the slot that [`take_slot`] set.
 unsafe extern "C" fn thread_ends(slot: *mut c_void) {
     SLOT.set(NOWHERE);
-    // SAFETY: the value is always a slot, and the table is still mapped: a forked child clears the inherited value.
+    // SAFETY: `slot` points into the table of slots, which is still mapped. (A forked child, which unmaps its parent's table, clears the value
+    // inherited from the parent.)
     let slot: &Slot = unsafe { &*slot.cast() };
     if let Some(page) = page().filter(|_| slot.role.load(Ordering::Relaxed) == ROLE_TEAM) {
         page.team_threads.fetch_sub(1, Ordering::Relaxed);
@@ -295,13 +298,14 @@ unsafe extern "C" fn thread_ends(slot: *mut c_void) {
 unsafe extern "C" fn in_child() {
     let base = BASE.swap(ptr::null_mut(), Ordering::Relaxed);
     if !base.is_null() {
-        // SAFETY: the parent's memory, which no other thread of this process uses; this thread clears its pointer now.
+        // SAFETY: `base` is the parent's memory. This process has no other thread that could use it, and this thread's own pointer (`SLOT`) is
+        // cleared below.
         unsafe { libc::munmap(base.cast(), BYTES) };
     }
     let kept = KEPT.swap(-1, Ordering::Relaxed);
     // The program may have closed the descriptor and reused its number.
     if kept >= 0 && file(kept) == Some(KEPT_FILE.each_ref().map(|word| word.load(Ordering::Relaxed))) {
-        // SAFETY: the descriptor of the parent's memory, which this process does not use.
+        // SAFETY: `kept` is the descriptor of the parent's memory, which this process does not use.
         unsafe { libc::close(kept) };
     }
     SLOT.set(ptr::null());

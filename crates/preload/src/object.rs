@@ -22,7 +22,8 @@ impl Object {
 
     /// Returns a new dlopen(3) handle of the object.
     pub fn handle(&self) -> Option<*mut c_void> {
-        // SAFETY: the loader's own name of a loaded object. It is empty for the program itself, which dlopen(3) opens by a null name.
+        // SAFETY: `name` is a C string: the loader's name of a loaded object. It is empty for the program itself, which dlopen(3) opens by a null
+        // name.
         let name = if unsafe { *self.name } == 0 { ptr::null() } else { self.name };
         // SAFETY: RTLD_NOLOAD loads nothing.
         let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };

@@ -23,7 +23,8 @@ const BARRIER: c_int = 1;
 const BARRIER_EXPLICIT: c_int = 3;
 const BARRIER_IMPLEMENTATION: c_int = 4;
 const BARRIER_OF_WORKSHARE: c_int = 8;
-/// Values of ompt_sync_region_t for barriers at the end of a region; OpenMP 5.0 uses the first one for both kinds.
+/// Values of ompt_sync_region_t for barriers at the end of a region. In OpenMP 5.0, the first value also stands for barriers at the end of
+/// worksharing constructs.
 const BARRIER_IMPLICIT: c_int = 2;
 const BARRIER_OF_REGION: c_int = 9;
 /// Values of ompt_task_flag_t.
@@ -56,9 +57,9 @@ type StartTool = unsafe extern "C" fn(c_uint, *const c_char) -> *const Tool;
 /// Only an OpenMP runtime may call this function, with its version as a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char) -> *const Tool {
-    // SAFETY: a C string; the result is the next object's function of this name, or libomp's own, which continues the search.
+    // SAFETY: the name is a C string. The result is another tool's function of this name, or libomp's own, which continues the search for a tool.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"ompt_start_tool".as_ptr()) };
-    // SAFETY: null or a function of this name, which has this type.
+    // SAFETY: `next` is null or a function of this name, which has this type.
     if let Some(next) = unsafe { transmute::<*mut c_void, Option<StartTool>>(next) } {
         // SAFETY: guaranteed by the caller.
         let other = unsafe { next(version, runtime) };
@@ -70,7 +71,8 @@ pub unsafe extern "C" fn ompt_start_tool(version: c_uint, runtime: *const c_char
 }
 
 fn is_set(name: &CStr) -> bool {
-    // SAFETY: a C string. The runtime itself reads the environment at this time, too.
+    // SAFETY: `name` is a C string. No other thread may change the environment during getenv(3). The OpenMP runtime that called us reads the
+    // environment at this time, too, and so relies on the same condition.
     let value = unsafe { libc::getenv(name.as_ptr()) };
     // SAFETY: getenv returns a C string or null.
     !value.is_null() && unsafe { *value } != 0

@@ -37,10 +37,10 @@ pub unsafe extern "C-unwind" fn pthread_barrier_wait(barrier: *mut pthread_barri
 fn real_wait() -> Option<Wait> {
     let mut real_wait = REAL_WAIT.load(Ordering::Relaxed);
     if real_wait.is_null() {
-        // SAFETY: a C string; the result is the next library's function of this name.
+        // SAFETY: the name is a C string. The result is the next library's function of this name.
         real_wait = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_barrier_wait".as_ptr()) }.cast();
         REAL_WAIT.store(real_wait, Ordering::Relaxed);
     }
-    // SAFETY: null or a function of this type, by its name.
+    // SAFETY: `real_wait` is null or the C library's function pthread_barrier_wait, which has this type.
     unsafe { std::mem::transmute::<*mut (), Option<Wait>>(real_wait) }
 }

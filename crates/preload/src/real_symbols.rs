@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::calls::{Call, NAMES};
 use crate::object::object_of;
 
-/// The throttle is not active.
+/// [`Library::throttle`]: the spin throttle, which makes libgomp's waiting threads sleep, is not active.
 pub const IDLE: u32 = 0;
-/// The throttle has a helper thread.
+/// [`Library::throttle`]: the spin throttle has been started, and has a helper thread.
 pub const BEGUN: u32 = 1;
-/// The throttle cannot work in this program.
+/// [`Library::throttle`]: the spin throttle cannot work in this program, so it is not started again.
 pub const IMPOSSIBLE: u32 = 2;
 
 /// An OpenMP library with libgomp's functions.
@@ -61,44 +61,44 @@ impl Library {
         self.number(Call::omp_get_num_threads).max(1)
     }
 
-    /// Returns the result of an OpenMP function without arguments; 0 if it does not exist.
+    /// Calls the OpenMP function `call`, which takes no arguments, and returns its result; 0 if the library has no such function.
     #[inline]
     pub fn number(&self, call: Call) -> c_int {
-        // SAFETY: null or the function of this name; callers pass only functions of this type.
+        // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let number: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: the function may be called anywhere.
         number.map_or(0, |number| unsafe { number() })
     }
 
-    /// Returns the result of an OpenMP function for a level; -1 if it does not exist.
+    /// Calls the OpenMP function `call` with the nesting level `level`, and returns its result; -1 if the library has no such function.
     pub fn number_at(&self, call: Call, level: c_int) -> c_int {
-        // SAFETY: null or the function of this name; callers pass only functions of this type.
+        // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let number: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: the function may be called anywhere.
         number.map_or(-1, |number| unsafe { number(level) })
     }
 
-    /// Calls an OpenMP function that sets an integer, if it exists.
+    /// Calls the OpenMP function `call`, which sets an integer, with `value`. Does nothing if the library has no such function.
     pub fn set(&self, call: Call, value: c_int) {
-        // SAFETY: null or the function of this name; callers pass only functions of this type.
+        // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let set: Option<unsafe extern "C" fn(c_int)> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: the function may be called anywhere.
         set.into_iter().for_each(|set| unsafe { set(value) });
     }
 
-    /// Calls a function of libgomp without arguments and result, if it exists.
+    /// Calls the libgomp function `call`, which has no arguments and no result. Does nothing if the library has no such function.
     #[inline]
     pub fn invoke(&self, call: Call) {
-        // SAFETY: null or the function of this name; callers pass only functions of this type.
+        // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let function: Option<unsafe extern "C-unwind" fn()> = unsafe { std::mem::transmute(self.get(call)) };
         // SAFETY: the program has called a libgomp function that does the same and more, for example `GOMP_loop_end` in the case of
         // `GOMP_loop_end_nowait`.
         function.into_iter().for_each(|function| unsafe { function() });
     }
 
-    /// Returns GOMP_parallel itself, if it exists.
+    /// Returns the library's own GOMP_parallel (not this library's wrapper of it), if it exists.
     pub fn parallel(&self) -> Option<unsafe extern "C-unwind" fn(Work, *mut c_void, c_uint, c_uint)> {
-        // SAFETY: null or the function of this name, which has this type.
+        // SAFETY: `get` returns null or the function GOMP_parallel, which has this type.
         unsafe { std::mem::transmute(self.get(Call::GOMP_parallel)) }
     }
 
@@ -118,12 +118,12 @@ impl Library {
     }
 }
 
-/// Function that each thread of a team runs.
+/// Type of a region's function, which each thread of the team runs.
 pub type Work = unsafe extern "C-unwind" fn(*mut c_void);
 
 /// The OpenMP library in the global scope of the dynamic loader.
 static GLOBAL: Library = Library::new();
-/// The other libraries, once they are known.
+/// OpenMP libraries outside the global scope. An entry is filled at the first call from an object that is linked to that library.
 static OTHERS: [Library; MAX_OTHERS] = [const { Library::new() }; MAX_OTHERS];
 const MAX_OTHERS: usize = 8;
 
@@ -139,7 +139,8 @@ const BEING_DECIDED: u32 = 1;
 const ALL_GLOBAL: u32 = 2;
 const BY_CALLER: u32 = 3;
 
-/// An object that calls libgomp, and the number of its library: 0 for GLOBAL, else its index in OTHERS plus one.
+/// A loaded object (program or library) that calls libgomp, and the number of the OpenMP library to which it is linked: 0 for GLOBAL, else the index
+/// in OTHERS plus one.
 struct Caller {
     /// 0 while this entry is free; written last.
     end: AtomicUsize,
@@ -165,7 +166,8 @@ pub fn is_one_for_all() -> bool {
     SCOPE.load(Ordering::Acquire) == ALL_GLOBAL
 }
 
-/// Returns the library for a call from this address, and its function.
+/// Returns the OpenMP library to which the code at the address `caller` is linked, and this library's function `call`. `None` if there is no such
+/// library or function.
 #[inline]
 pub fn resolve(call: Call, caller: usize) -> Option<(&'static Library, *mut c_void)> {
     let library = library(caller)?;
@@ -224,7 +226,8 @@ fn by_number(number: u32) -> &'static Library {
     }
 }
 
-/// Finds the library of a new caller. The caller holds ENTERING.
+/// Finds the OpenMP library to which the code at the address `caller` is linked, and enters the loaded object that contains this code into CALLERS.
+/// The lock ENTERING must be held.
 fn enter(caller: usize) -> Option<&'static Library> {
     let first = SCOPE.swap(BEING_DECIDED, Ordering::Relaxed) == UNDECIDED;
     // SAFETY: a C string; the result is the next object's function of this name.
@@ -253,7 +256,7 @@ fn enter(caller: usize) -> Option<&'static Library> {
 fn other(handle: *mut c_void) -> Option<u32> {
     // SAFETY: a handle from dlopen, and a C string.
     let barrier = unsafe { libc::dlsym(handle, NAMES[Call::GOMP_barrier as usize].as_ptr()) };
-    // SAFETY: opened by `Object::handle`, not used after this.
+    // SAFETY: `handle` was opened by `Object::handle`, and is not used after this.
     unsafe { libc::dlclose(handle) };
     let library = object_of(barrier as usize)?;
     // The object may be the wrong one: if the calling function made a tail call, the return address is that of an earlier caller, for example in the

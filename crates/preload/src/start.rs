@@ -10,7 +10,8 @@ static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// True if libgomp prints a line for each thread of a new team.
 static SHOWS_TEAMS: AtomicBool = AtomicBool::new(false);
 
-/// Records the values of the environment and the kernel. Called before the program runs.
+/// Records the settings from the environment (`variable` returns the value of a variable), and the number of allowed CPUs. Called before the program
+/// runs.
 pub fn note(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     CPUS.store(allowed_cpus(), Ordering::Relaxed);
     let stack = variable(c"OMP_STACKSIZE").or_else(|| variable(c"GOMP_STACKSIZE"));

@@ -75,12 +75,14 @@ fn give_up(library: &Library) {
     library.throttle.store(IMPOSSIBLE, Ordering::Release);
 }
 
-/// Returns for how long cox has asked for the throttle, in nanoseconds; `None` if the throttle is not needed.
+/// Returns for how much longer cox wants libgomp's spinning throttled, in nanoseconds. `None` if cox does not ask for that (any longer), or if
+/// spinning does no harm now.
 fn time_left_ns() -> Option<u64> {
     let (page, orders) = (memory::page()?, memory::orders()?);
     let cpus_now = orders.cpus_now.load(Ordering::Relaxed);
     let team_threads = page.team_threads.load(Ordering::Relaxed);
-    // libgomp does not spin if a team has more threads than the number of CPUs that libgomp counted at its start.
+    // Spinning does harm only if there are more threads than CPUs now. If there are also more threads than the CPUs that libgomp counted at its
+    // start, libgomp does not spin.
     let spins = team_threads > cpus_now && team_threads <= start::cpus();
     if cpus_now == 0 || cpus_now >= start::cpus() || !spins {
         return None;
@@ -117,7 +119,8 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
         over: AtomicU32::new(0),
     };
     if let Some(parallel) = parallel {
-        // SAFETY: the real function; `hold` lives until all threads of the team have come to its end.
+        // SAFETY: `parallel` is libgomp's GOMP_parallel. It returns when all threads of the team have returned from `hold_up`; `hold` lives longer
+        // than that.
         unsafe { parallel(hold_up, ptr::from_ref(&hold).cast_mut().cast(), team as u32, 0) };
     }
     if hold.was_active.load(Ordering::Relaxed) == 0 {
@@ -130,7 +133,8 @@ extern "C" fn help(library: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Registers the calling thread as a helper, which does no work of the program. Returns the entry; `None` if all entries are taken.
+/// Registers the calling thread in the shared memory as a helper: a thread of this library, which does no work of the program. Returns its entry
+/// there; `None` if all entries are taken.
 fn enlist() -> Option<&'static AtomicU32> {
     // SAFETY: the function takes no arguments and cannot fail.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
@@ -164,8 +168,8 @@ unsafe extern "C-unwind" fn hold_up(hold: *mut c_void) {
     futex::wake(&hold.over, c_int::MAX as u32);
 }
 
-/// If `word`, which lies in the page that cox writes, has the value `value`: sleeps until cox changes it and wakes this thread, or until the timeout.
-/// May also return without a wake-up.
+/// Sleeps while `word`, in the page that cox writes, has the value `value`, but at most `at_most_ns` nanoseconds. cox wakes the thread when it
+/// changes the word. May also return without a wake-up.
 fn sleep_on(word: &AtomicU32, value: u32, at_most_ns: u64) {
     let time = libc::timespec {
         tv_sec: (at_most_ns / 1_000_000_000) as libc::time_t,
