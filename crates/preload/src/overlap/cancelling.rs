@@ -17,11 +17,12 @@ use crate::real_symbols::Library;
 const PARALLEL: c_int = 1;
 const TASKGROUP: c_int = 8;
 
-/// Runs a cancel construct. `does` is the value of its `if` clause; if it is false, the construct is only a cancellation point.
+/// Runs a cancel construct; `which` is the kind of construct that it cancels. `does` is the value of its `if` clause: if it is false, the cancel
+/// construct is only a cancellation point. Returns whether the construct has been cancelled, so that the thread has to leave it.
 pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
     let Some(worker) = worker_in_region() else { return false };
     if which & TASKGROUP != 0 {
-        // SAFETY: the innermost group is valid until it ends.
+        // SAFETY: `group` returns null or the thread's innermost taskgroup, which is valid until it ends.
         let group = if does { unsafe { worker.group().as_ref() } } else { None };
         group.inspect(|group| group.cancel());
         return does || worker.is_cancelled();
@@ -40,12 +41,12 @@ pub extern "C-unwind" fn taskgroup_cancellation_point(_: c_int) -> bool {
     worker_in_region().is_some_and(|worker| worker.is_cancelled())
 }
 
-/// Returns whether the construct is a taskgroup.
+/// Returns whether `which`, gcc's flags for the kind of a cancelled construct, stands for a taskgroup.
 pub fn is_of_taskgroup(which: c_int) -> bool {
     which & TASKGROUP != 0
 }
 
-/// Returns whether constructs can be cancelled in this program.
+/// Returns whether constructs can be cancelled in this program, that is, whether the user has set `OMP_CANCELLATION` to true.
 pub fn is_allowed(library: &Library) -> bool {
     library.number(Call::omp_get_cancellation) != 0
 }

@@ -27,7 +27,7 @@ impl Clauses {
         unsafe { *self.0.add(at) }
     }
 
-    /// Returns the task's accesses.
+    /// Returns the memory accesses that the task's `depend` clauses declare, in the order of the array.
     pub fn accesses(self) -> impl Iterator<Item = Access> + Clone {
         let short = self.word(0);
         let long = short == 0;
@@ -42,7 +42,7 @@ impl Clauses {
                 (address, Kind::In)
             } else {
                 let object = address as *const usize;
-                // SAFETY: a depend object: an address and a kind.
+                // SAFETY: `object` points to a depend object, which consists of an address and a kind.
                 let (address, kind) = unsafe { (*object, *object.add(1)) };
                 let kind = match kind {
                     IN => Kind::In,
@@ -57,7 +57,7 @@ impl Clauses {
     }
 }
 
-/// Passed for a task without dependences.
+/// The accesses of a task without `depend` clauses.
 pub const NONE: Option<std::iter::Empty<Access>> = None;
 
 #[cfg(test)]
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn read(array: &[usize]) -> Vec<Access> {
-        // SAFETY: as long as it says.
+        // SAFETY: each test's array is as long as its first words state.
         unsafe { Clauses::new(array.as_ptr()) }.accesses().collect()
     }
 

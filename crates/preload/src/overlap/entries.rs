@@ -68,7 +68,7 @@ pub unsafe extern "C-unwind" fn task(
         // gcc before version 11 passes neither this argument nor the flag.
         event: (flags & DETACH != 0).then_some(event),
     };
-    // SAFETY: the arguments are as the compiler describes them.
+    // SAFETY: gcc's code has passed these arguments, which describe the task.
     unsafe { make(worker, &new) };
 }
 
@@ -156,14 +156,14 @@ loops! {
     taskloop_ull(c_ulonglong) by unsigned;
 }
 
-/// Returns the number of iterations of a loop whose direction is the sign of its step.
+/// Returns the number of iterations of a loop that counts upwards if `step` is positive, otherwise downwards.
 fn signed(start: c_long, end: c_long, step: c_long, _: c_uint) -> u64 {
     let span = if step > 0 { end.wrapping_sub(start) } else { start.wrapping_sub(end) };
     let runs = if step > 0 { start < end } else { start > end };
     if runs { (span as u64).div_ceil(step.unsigned_abs()) } else { 0 }
 }
 
-/// Returns the number of iterations of a loop whose direction is in its flags.
+/// Returns the number of iterations of a loop that counts upwards if the flag `UP` is set, otherwise downwards.
 fn unsigned(start: c_ulonglong, end: c_ulonglong, step: c_ulonglong, flags: c_uint) -> u64 {
     if flags & UP != 0 {
         if start < end { (end - start).div_ceil(step) } else { 0 }
@@ -202,7 +202,7 @@ impl Loop {
         if reduces && n == 0 {
             // The compiler's code reads the address of the copies of the reduction variables here; 0 means that there are none.
             //
-            // SAFETY: the loop has reductions, so the block exists.
+            // SAFETY: the loop has reductions, so its data contain the address of gcc's block that describes them.
             unsafe { *self.reductions().add(2) = 0 };
             return;
         }
@@ -211,7 +211,7 @@ impl Loop {
             unsafe { worker.begin_group(&group) };
         }
         if reduces {
-            // SAFETY: the loop has reductions, so the block exists.
+            // SAFETY: the loop has reductions, so its data contain the address of gcc's block that describes them.
             unsafe { taskgroup_reduction_register(self.reductions()) };
         }
         let sizes = divide(n, division);
@@ -226,10 +226,12 @@ impl Loop {
                 step,
                 sizes,
             };
-            // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of the iterations that a task runs.
+            // SAFETY: gcc's code has passed these arguments for the taskloop. Its data begin with two words for the bounds of the iterations that a
+            // task runs.
             unsafe { worker.make_parts(&parts) };
         } else {
-            // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of the iterations that a task runs.
+            // SAFETY: gcc's code has passed these arguments for the taskloop. Its data begin with two words for the bounds of the iterations that a
+            // task runs.
             unsafe { self.make_each(worker, start, step, sizes) };
         }
         if grouped {
@@ -256,14 +258,15 @@ impl Loop {
                     accesses: NONE,
                     event: None,
                 };
-                // SAFETY: the arguments are as the compiler describes them; the data begin with the bounds of the task's iterations.
+                // SAFETY: gcc's code has passed these arguments for the taskloop. Its data begin with two words for the bounds of the task's
+                // iterations.
                 unsafe { make(worker, &new) };
                 first = end;
             }
         }
     }
 
-    /// Returns the block of the loop's reductions, whose address follows the two bounds.
+    /// Returns gcc's block of words that describes the loop's reductions. Its address is the third word of the loop's data, after the two bounds.
     ///
     /// # Safety
     /// The loop has reductions.
@@ -273,7 +276,7 @@ impl Loop {
     }
 }
 
-/// Begins reductions in the present taskgroup.
+/// Begins reductions in the current taskgroup. `data` is gcc's block of words that describes the reduction variables.
 pub unsafe extern "C-unwind" fn taskgroup_reduction_register(data: *mut usize) {
     let Some(worker) = worker_in_region() else { return };
     // SAFETY: the innermost group is valid until it ends.
@@ -373,7 +376,7 @@ unsafe fn depend_on(depend: *const usize, at_once: bool) {
     unsafe { make(worker, &new) };
 }
 
-/// Lets another task run first.
+/// Lets another task run on this thread before the current task continues.
 pub extern "C-unwind" fn taskyield() {
     worker_in_region().into_iter().for_each(Worker::give_way);
 }
@@ -383,7 +386,7 @@ pub extern "C-unwind" fn taskgroup_start() {
     begin_group(Group::new);
 }
 
-/// Begins a group that [`taskgroup_end`] ends.
+/// Begins a task group, which `new` makes from the address of the enclosing group. [`taskgroup_end`] ends it.
 pub fn begin_group(new: unsafe fn(*const Group) -> Group) {
     if let Some(worker) = worker_in_region() {
         // SAFETY: the enclosing group lives longer.
@@ -399,7 +402,7 @@ pub extern "C-unwind" fn taskgroup_end() {
     let group = worker.group().cast_mut();
     worker.end_group();
     if !group.is_null() {
-        // SAFETY: created by `taskgroup_start`: groups end in the reverse order, and all tasks of this one have ended.
+        // SAFETY: `begin_group` created this group, because groups end in the reverse order of their beginning. All tasks of the group have ended.
         drop(unsafe { Box::from_raw(group) });
     }
 }

@@ -43,12 +43,13 @@ pub fn are_of(team: &Team, library: &'static Library) {
     team.made_by(ptr::from_ref(library).cast_mut().cast());
 }
 
-/// Calls a function that sets a variable, with its arguments; there are at most two.
+/// Calls libgomp's function that sets a control variable, with the program's arguments (at most two). If the calling task is ours, the task's own
+/// control variables are updated.
 ///
 /// # Safety
 /// As for the function that was passed to [`set_real_fn`](super::set_real_fn).
 pub unsafe extern "C" fn set(first: usize, second: usize) {
-    // SAFETY: set by the dispatch function for this call. A function ignores arguments beyond its own.
+    // SAFETY: the dispatch function has set `real_fn` for this call. If that function has only one parameter, it ignores the second argument.
     let real_fn: unsafe extern "C" fn(usize, usize) = unsafe { transmute(real_fn()) };
     // SAFETY: guaranteed by the caller.
     let call = || unsafe { real_fn(first, second) };
@@ -67,7 +68,7 @@ pub fn note_device(library: &Library) {
 }
 
 fn library(runtime: *mut c_void) -> Option<&'static Library> {
-    // SAFETY: null, or the address that `are_of` has stored: every `Library` is a static.
+    // SAFETY: `runtime` is null, or the address that `are_of` has stored: that of a `Library`, which is a static.
     unsafe { runtime.cast::<Library>().as_ref() }
 }
 

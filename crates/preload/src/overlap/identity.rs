@@ -28,7 +28,7 @@ pub extern "C" fn thread_num_anywhere() -> c_int {
     }
 }
 
-/// Returns the recorded regions that enclose the thread's region, the outermost first.
+/// Returns the regions that enclose the thread's innermost region, the outermost first, as far as this library has recorded them.
 pub fn around(worker: &Worker) -> &[Level] {
     worker.nesting().map(|nesting| &nesting.levels[..]).unwrap_or_default()
 }
@@ -75,14 +75,14 @@ pub fn ancestor_of(worker: &Worker, at: c_int, ask: impl FnOnce(c_int) -> c_int)
         Err(_) => -1,
         Ok(0) => 0,
         Ok(at) if at <= around.len() => around[at - 1].number() as c_int,
-        // The level of the team whose tasks `overlap` runs.
+        // `at` is the nesting level of the thread's own region, whose tasks `overlap` runs.
         Ok(at) if at == around.len() + 1 && worker.team().is_some() => worker.thread_number().unwrap_or(0) as c_int,
         Ok(_) if !worker.is_helper() => ask(at - hidden(worker)),
         Ok(_) => -1,
     }
 }
 
-/// Returns how many of the regions unknown to libgomp have more than one thread.
+/// Returns how many of the enclosing regions that libgomp does not know on this thread ([`hidden`]) have more than one thread.
 fn hidden_active(worker: &Worker) -> c_int {
     let around = around(worker);
     let hidden = around.iter().take(hidden(worker) as usize).filter(|level| level.size > 1).count() as c_int;
@@ -92,7 +92,7 @@ fn hidden_active(worker: &Worker) -> c_int {
 
 /// Calls libgomp's own version of the OpenMP function that the program has called.
 fn ask_libgomp() -> c_int {
-    // SAFETY: `dispatch` names a function of this type.
+    // SAFETY: the libgomp function that `dispatch` has set for this call has this type.
     let real_fn: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(real_fn()) };
     // SAFETY: the function may be called anywhere.
     real_fn.map_or(0, |real_fn| unsafe { real_fn() })
@@ -127,7 +127,7 @@ pub extern "C" fn active_level() -> c_int {
     worker_anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_helper() { 0 } else { ask_libgomp() })
 }
 
-/// Returns whether more active regions may be nested inside the enclosing ones. libgomp is asked for the limit.
+/// Returns whether a nested region that begins now may have more than one thread. libgomp is asked for the maximum number of such nested regions.
 pub extern "C" fn nested() -> c_int {
     let levels = ask_libgomp();
     let active = worker_anywhere().map_or(0, |worker| {

@@ -25,7 +25,7 @@ pub struct NestLock {
     owner: AtomicUsize,
 }
 
-/// Returns the value of [`NestLock::owner`] that stands for the present task.
+/// Returns the id of the task that runs on this thread, as stored in [`NestLock::owner`] while the task owns a lock.
 fn me() -> usize {
     worker_in_region().map_or(0, tasks::worker::Worker::present)
 }
@@ -37,7 +37,8 @@ fn me() -> usize {
 /// `lock` is the program's lock.
 unsafe fn take(lock: *mut NestLock, take_simple: impl FnOnce(*mut c_int) -> bool) -> c_int {
     let me = me();
-    // SAFETY: guaranteed by the caller. Other threads may write the owner at the same time, but never the present task.
+    // SAFETY: the caller guarantees that `lock` is valid. Other threads may store an owner at the same time, but none of them ever stores the id of
+    // the task that runs here. So the comparison below is right, whichever value it loads.
     let owner = unsafe { &(*lock).owner };
     if owner.load(Ordering::Relaxed) != me {
         // SAFETY: guaranteed by the caller.
@@ -46,7 +47,7 @@ unsafe fn take(lock: *mut NestLock, take_simple: impl FnOnce(*mut c_int) -> bool
         }
         owner.store(me, Ordering::Relaxed);
     }
-    // SAFETY: this task owns the lock.
+    // SAFETY: this task owns the lock, so no other thread accesses the count.
     unsafe {
         (*lock).count += 1;
         (*lock).count

@@ -159,24 +159,24 @@ pub unsafe fn team(
     Some(unsafe { teams::take(library, threads, has_none, inner) })
 }
 
-/// Records that the region of this function is over, and releases its team.
+/// Called when a region is over: records whether the region's function `work` had tasks this time, and releases the region's `team`.
 pub fn put_back(team: &'static Team, work: Work) {
     region_end::note(work, team.has_tasks());
     team.release();
 }
 
-/// Returns the task group for a region with the given block of reductions. libgomp also creates a task group for these reductions, but that group
-/// does not contain our tasks.
+/// Returns a new task group for a region with reductions; `reductions` is gcc's block of words that describes them. libgomp also creates a task group
+/// for these reductions, but that group does not contain our tasks.
 pub fn group(reductions: *mut usize) -> Group {
-    // SAFETY: there is no enclosing group.
+    // SAFETY: the null pointer stands for no enclosing group.
     let group = unsafe { Group::new(ptr::null()) };
     group.kept.set(reductions);
     group.is_for_members.set(true);
     group
 }
 
-/// Runs a thread's share of a region. If the region has a `team` and more than one thread, `overlap` runs its tasks. If tasks take part in the
-/// region's reductions, `group` is the task group of all threads for these reductions.
+/// Runs `work`, the calling thread's part of a region of `size` threads. If the region has a `team` and more than one thread, `overlap` runs its
+/// tasks. If tasks take part in the region's reductions, `group` is the task group of all threads for these reductions.
 #[inline]
 pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Library, size: c_int, work: impl FnOnce()) {
     if !is_wanted() {

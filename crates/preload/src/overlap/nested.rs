@@ -19,7 +19,8 @@ use super::wanted::is_wanted;
 use crate::calls::Call;
 use crate::real_symbols::Library;
 
-/// Numbers of threads by nesting level, for regions that do not request a number, if the user gives several (`OMP_NUM_THREADS=4,2`).
+/// The number of threads for each nesting level, if the user gives several (`OMP_NUM_THREADS=4,2`). It applies to regions that do not request a
+/// number.
 static BY_LEVEL: OnceLock<Vec<c_int>> = OnceLock::new();
 
 /// Reads the settings; called before the program runs.
@@ -29,9 +30,9 @@ pub fn at_load(variable: impl Fn(&'static CStr) -> Option<&'static [u8]>) {
     numbers.filter(|numbers: &Vec<c_int>| numbers.len() > 1).into_iter().for_each(|numbers| _ = BY_LEVEL.set(numbers));
 }
 
-/// Called when a thread begins its share of a region; `around` are the enclosing regions. Corrects the number of threads for inner regions in one
-/// case: OMP_NUM_THREADS has a number for each nesting level, and libgomp does not know all enclosing regions on this thread. libgomp has then set
-/// the number of another level.
+/// Called when a thread begins to work in a region; `around` are the enclosing regions. Corrects the number of threads for inner regions in one case:
+/// OMP_NUM_THREADS has a number for each nesting level, and libgomp does not know all enclosing regions on this thread. libgomp has then set the
+/// number of another level.
 #[inline]
 pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     if let (Some(around), Some(by_level)) = (around.filter(|around| around.hidden > 0), BY_LEVEL.get()) {
@@ -112,7 +113,8 @@ impl Inner {
     }
 }
 
-/// Records, for an outermost region that is about to begin, the thread limit and the region's team in the league.
+/// Records in `team`, for an outermost region that is about to begin: the thread limit, the number of the team in its league, and the number of teams
+/// in the league.
 pub fn begin_outermost(library: &Library, team: &Team) {
     let common = &team.common;
     let [number, size] = &common.league;

@@ -57,7 +57,7 @@ impl Block {
     }
 
     fn next(self) -> Option<Block> {
-        // SAFETY: the block contains the address of the next one.
+        // SAFETY: the word `NEXT` of a block is null or the address of the next block of its list.
         unsafe { Block::new(self.get(NEXT) as *mut usize) }
     }
 
@@ -109,7 +109,7 @@ impl Block {
     pub fn unregister(self) {
         let mut block = Some(self);
         while let Some(this) = block {
-            // SAFETY: allocated by `register`.
+            // SAFETY: `register` allocated the copies, and stored their address in this word.
             unsafe { libc::free(this.get(COPIES) as *mut c_void) };
             block = this.next().filter(|next| next.get(FIRST) == 0);
         }
@@ -160,30 +160,30 @@ mod tests {
         let mut outer = block(&[(1000, 0), (2000, 8)], 64, 0);
         let mut second = block(&[(3000, 16)], 128, 0);
         let mut first = block(&[(4000, 0)], 64, second.as_mut_ptr() as usize);
-        // SAFETY: they live to the end of this test.
+        // SAFETY: the blocks live to the end of this test.
         let (outer, inner) = unsafe { (Block::new(outer.as_mut_ptr()), Block::new(first.as_mut_ptr())) };
         let (outer, inner) = (outer.unwrap(), inner.unwrap());
         assert!(outer.register(ptr::null_mut(), 3, false) && inner.register(outer.0, 3, true));
         let at = |block: Block, thread, offset| block.get(COPIES) + thread * block.get(BYTES) + offset;
         let second = inner.next().unwrap();
-        // The inner ones by place, the outer ones by number.
+        // The task uses copy 2 in blocks that are registered by place, and copy 1 in blocks that are registered by thread number.
         let whose = |by_place| if by_place { 2 } else { 1 };
         assert_eq!(inner.find(4000, whose), Some((at(inner, 2, 0), 4000)));
         assert_eq!(inner.find(3000, whose), Some((at(second, 2, 16), 3000)));
         assert_eq!(inner.find(2000, whose), Some((at(outer, 1, 8), 2000)));
-        // Somebody's copy stands for the variable.
+        // The address of any thread's copy is accepted in place of the variable's own address.
         assert_eq!(inner.find(at(outer, 2, 8), whose), Some((at(outer, 1, 8), 2000)));
         assert_eq!((inner.find(5000, whose), outer.find(4000, whose)), (None, None));
         assert_eq!(second.get(END) - second.get(COPIES), 3 * 128);
         assert_eq!(inner.get(COPIES) % 64, 0);
-        // libgomp leaves an address there.
+        // In blocks that libgomp registers, the word `FIRST` is an address.
         let mut others = [1, 64, 0, usize::MAX, 0, 0x7000, 0, 1000, 0, 0];
-        // SAFETY: a block of one variable.
+        // SAFETY: the array is a valid block with one variable.
         let others = unsafe { Block::new(others.as_mut_ptr()) };
         assert_eq!((inner.is_ours(), others.map(Block::is_ours)), (true, Some(false)));
         assert!(others.unwrap().find(1000, whose).is_some_and(|(copy, _)| copy == 2 * 64), "by place");
         inner.unregister();
-        // The outer ones are still there.
+        // `unregister` has not freed the copies of the outer block.
         assert!(outer.find(1000, whose).is_some());
         outer.unregister();
     }

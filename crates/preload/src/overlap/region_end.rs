@@ -51,7 +51,7 @@ pub fn has_never_had_tasks(work: Work) -> bool {
     place.load(Ordering::Relaxed) == without
 }
 
-/// Records a finished region of this function.
+/// Called when a region of the function `work` is over: records that the function has run, and whether it has ever had tasks.
 pub fn note(work: Work, had_tasks: bool) {
     let (place, without) = place(work);
     let known = place.load(Ordering::Relaxed);
@@ -68,9 +68,9 @@ mod tests {
 
     unsafe extern "C-unwind" fn one(_: *mut std::ffi::c_void) {}
 
-    /// Functions of these addresses; nobody calls them.
+    /// Returns a function pointer to `address`; it is never called.
     fn function(address: usize) -> Work {
-        // SAFETY: not null, and as large as a function's address.
+        // SAFETY: `address` is not null, and a `usize` has the size of a function pointer.
         unsafe { std::mem::transmute::<usize, Work>(address) }
     }
 

@@ -38,7 +38,8 @@ static BELL_IS_FREE: Condvar = Condvar::new();
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// For each doorbell: the time of BPF's latest ring that a standby has noticed, nanoseconds.
+/// For each doorbell: when BPF rang it the last time that a standby (a thread that is woken by its doorbell) has noticed, nanoseconds on
+/// CLOCK_MONOTONIC.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
 /// Signal mask of the thread that called [`begin`]. The standbys use the same mask.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();
@@ -127,7 +128,7 @@ fn make() {
     }
 }
 
-/// Creates a thread with the attributes of libgomp's threads, except that it blocks all signals at first.
+/// Creates a thread that calls `work` with `argument`. It has the attributes of libgomp's threads, but blocks all signals at first.
 fn create(work: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) -> Result<(), c_int> {
     let mut attributes = thread::gomp_attributes();
     let created = thread::start(Some(&attributes), work, argument);
@@ -293,7 +294,7 @@ pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
 
 fn take_bell() -> Bell {
     let free = hold().pop();
-    // The thread that wakes this one is about to run tasks, so it should keep its CPU.
+    // The thread that will wake this one is about to run tasks. With `wake_behind`, this one does not preempt it when it wakes up.
     free.unwrap_or_else(|| slices::wake_behind(wait_for_bell))
 }
 

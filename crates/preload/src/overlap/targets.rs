@@ -48,9 +48,9 @@ pub unsafe extern "C-unwind" fn target(
     let real_fn: Target = unsafe { transmute(real_fn()) };
     // Copied before the construct waits for its dependences, because the copies must have the values that the variables have now.
     //
-    // SAFETY: the arguments are the compiler's three arrays.
+    // SAFETY: gcc's code has passed three arrays of `count` elements.
     let copies = (!depend.is_null()).then(|| unsafe { copy_firstprivate(count, addresses, sizes, kinds) });
-    // SAFETY: the arguments are the compiler's.
+    // SAFETY: gcc's code has passed these arguments for the target construct.
     unsafe {
         wait_for(depend);
         aside(|| real_fn(device, work, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null(), arguments));
@@ -70,7 +70,7 @@ pub unsafe extern "C-unwind" fn mapping(
 ) {
     // SAFETY: libgomp's function, set by the dispatch function for this call.
     let real_fn: Mapping = unsafe { transmute(real_fn()) };
-    // SAFETY: the arguments are the compiler's.
+    // SAFETY: gcc's code has passed these arguments for the target construct.
     unsafe {
         wait_for(depend);
         real_fn(device, count, addresses, sizes, kinds, flags & !NOWAIT, ptr::null());

@@ -13,7 +13,8 @@ use super::current;
 /// Thread-specific key, whose destructor drops a thread's worker when the thread ends.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Creates the key; called before any worker exists. Returns whether workers can be created.
+/// Creates the thread-specific key that drops workers; called before any worker exists. Returns whether that succeeded; without the key, no workers
+/// can be created.
 pub fn at_load() -> bool {
     let mut key = 0;
     // SAFETY: the pointer to the key is valid, and the function accepts the values set below.
@@ -22,7 +23,7 @@ pub fn at_load() -> bool {
     is_made
 }
 
-/// Returns the calling thread's worker, which is created if needed. `None` if there are too many threads.
+/// Returns the calling thread's worker (the data that it needs to run tasks), and creates it if needed. `None` if there are too many threads.
 pub fn worker() -> Option<&'static Worker> {
     worker_in(|new| Some(Box::new(new)))
 }
@@ -45,6 +46,6 @@ fn worker_in(room: impl FnOnce(Worker) -> Option<Box<Worker>>) -> Option<&'stati
 
 unsafe extern "C" fn thread_ends(worker: *mut c_void) {
     current::set(ptr::null());
-    // SAFETY: created above, and its thread is ending.
+    // SAFETY: `worker_in` created this worker, and the thread to which it belongs is ending.
     drop(unsafe { Box::from_raw(worker.cast::<Worker>()) });
 }

@@ -25,7 +25,8 @@ struct Begun {
     last: Block,
 }
 
-/// Returns the blocks that describe the construct's reductions, of which `block` is the first; `None` if it has no reductions.
+/// Returns the first and the last block of the list that describes the construct's reductions. `block` is the first one; if it is null, the construct
+/// has no reductions, and the result is `None`.
 fn begin(block: *mut usize) -> Option<Begun> {
     // SAFETY: the compiler's code passes a valid block, or null.
     let last = unsafe { Block::new(block) }?.last();
@@ -82,8 +83,9 @@ worksharing! {
 
 /// Ends a construct with reductions in which tasks take part.
 pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
-    // libgomp's function for this call is read before the barrier: tasks that run in the barrier may begin such constructs in inner regions, and
-    // overwrite the variable that holds its address.
+    // `real_fn` reads a thread-local variable: libgomp's function for the program's present call. It is read before the barrier, because this thread
+    // may run tasks in the barrier. If such a task calls another interposed function, for example to begin a loop of a nested region, the variable is
+    // overwritten.
     let real_fn = real_fn();
     taskgroup_end();
     worker_in_region().into_iter().for_each(Worker::barrier);
