@@ -37,15 +37,16 @@ pub(crate) const QUEUES: [Delay; 3] = [Delay::Sibling, Delay::Squeezed, Delay::U
 pub struct Blame {
     /// Waiting for a thread with more work, including the run-queue waits that spinning for that thread caused.
     pub imbalance_ns: f64,
-    /// Waiting for other threads, as far as it is explained neither by unequal work nor by a delay.
+    /// Waiting for other threads that neither unequal work nor a delay explains.
     pub rest_ns: f64,
     pub(crate) direct_ns: BTreeMap<Delay, f64>,
     pub(crate) induced_ns: BTreeMap<Delay, f64>,
 }
 
 impl Blame {
-    /// Unequal work explains a part of the waiting. Returns whether most of the rest is explained by queueing, that is, by waits for a CPU that
-    /// another tracked thread held. If not, the queueing is incidental, and the threads wait for another reason: see the convoy rule.
+    /// Returns whether queueing explains at least as much of the waiting for other threads as stays unexplained ([`rest_ns`](Blame::rest_ns)).
+    /// Queueing means waiting for a CPU that another tracked thread held. If the result is false, the threads wait for another reason: see the convoy
+    /// rule.
     pub fn queues_explain(&self) -> bool {
         QUEUES.into_iter().map(|delay| self.induced_ns(delay)).sum::<f64>() >= self.rest_ns
     }

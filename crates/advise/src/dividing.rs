@@ -1,15 +1,15 @@
 //! Divides the waiting for other threads by cause, so that no thread-second is counted twice.
 //!
 //! Threads wait for one another for three reasons, and an account can tell them apart:
-//!  1. **Unequal work.** If each worker thread had worked as long as the busiest one, the threads would not have waited `Σ (largest work − own
-//!     work)`: this much is load imbalance.
+//!  1. **Unequal work.** The load imbalance is `Σ (largest work − own work)` over the worker threads. If each of them had worked as long as the
+//!     busiest one, they would not have waited for this time.
 //!  2. **A delayed thread.** A thread that waits for a CPU, a disk or a page makes the others wait in turn. One thread-second of delay can make each
 //!     of the `n − 1` others wait at most one second.
 //!  3. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
 //!
-//! Waiting for a CPU that another tracked thread (a *sibling*) holds has two possible causes: the sibling worked (oversubscription), or it spun. If
-//! it spun for a busier thread, the wait counts as imbalance. The verdict on a program is therefore imbalance, and not oversubscription, whether its
-//! threads wait by spinning or by sleeping.
+//! Waiting for a CPU that another tracked thread (a *sibling*) holds has two possible causes: the sibling worked (oversubscription), or it spun while
+//! it waited for a busier thread. In the second case, the wait counts as imbalance. So the verdict on a program with unequal work is imbalance if its
+//! threads wait asleep, and also if they spin and thereby hold CPUs that others wait for.
 
 use std::collections::BTreeMap;
 
@@ -42,15 +42,16 @@ pub(crate) fn divide(evidence: &Evidence) -> Blame {
     }
 }
 
-/// Returns the thread time spent waiting for CPUs that other tracked threads held, and the part of it that other programs caused.
+/// Returns the thread time spent waiting for CPUs that other tracked threads held, in two parts: the part that the program itself caused with its
+/// number of threads, and the part that other programs caused by using its CPUs.
 ///
-/// If n threads want C CPUs, n − C threads queue; if other programs leave only L of the CPUs, n − L threads queue. If there is a CPU for each thread,
-/// a queue forms only while another program has one of the CPUs.
+/// The model: n threads on C CPUs leave n − C threads in run queues. If other programs use O of these CPUs, n − C + O threads queue. So the program
+/// caused `(n − C) / (n − C + O)` of the waiting, or none of it if n ≤ C. Other programs caused the rest.
 fn queue(evidence: &Evidence) -> (f64, f64) {
     let (behind, sums) = (&evidence.behind, &evidence.sums);
     let waited = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
-    // Each nanosecond of waiting counts only once: for a CPU that cox or another program held, for an idle CPU, or for a CPU that a tracked thread
-    // held.
+    // Each wait for a CPU has one of four causes: cox, another program or a tracked thread held the CPU, or it was idle. The waits behind tracked
+    // threads are limited to what the other three causes leave of all waiting, so that no nanosecond counts twice.
     let elsewhere_ns = [behind.cox_ns, behind.others_ns, behind.idle_ns];
     let left = elsewhere_ns.into_iter().fold(waited, u64::saturating_sub);
     let queued = behind.siblings_ns.min(left) as f64;
@@ -93,9 +94,9 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
     delays
 }
 
-/// Returns how long other threads waited because of each delay. `waiting` is divided among the delays in proportion to their lengths, up to a limit:
-/// a delay of one second can make each other thread wait for at most one second. For delays in which threads queue for CPUs that tracked threads
-/// hold, the limit can be lower: threads that sleep at a barrier sleep only until the queued threads have run (see [`sleep_per_queue`]).
+/// Returns for each delay how long other threads waited because of it: `min(waiting × length ÷ Σ lengths, length × limit)`. The limit is n − 1,
+/// because a delay of one second can make each of the n − 1 other worker threads wait for at most one second. For queueing behind tracked threads,
+/// the limit can be lower: threads that sleep at a barrier sleep only until the queued threads have run (see [`sleep_per_queue`]).
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
     // If threads queue while CPUs are idle, they were on the wrong CPU for a moment only, and do not hold up other threads for long.

@@ -19,8 +19,8 @@ pub(crate) struct Elsewhere {
 /// all the time.
 const LEAST_ROOM: f64 = 0.01;
 
-/// Returns the used and the free CPUs, if threads waited for CPUs that threads of the same program held, while an affinity mask kept them off free
-/// CPUs.
+/// Returns the CPUs that the program used, and the free CPUs that an affinity mask kept it from using. `None` if its threads hardly queued for one
+/// another's CPUs, or if no such CPUs were free.
 pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
     let queued =
         if evidence.sees.preemptors { evidence.behind.siblings_ns } else { evidence.sums.waiting_for_cpu_ns() };
@@ -32,8 +32,8 @@ pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
     (used + free >= WORTH_FACTOR * used).then_some(elsewhere)
 }
 
-/// Returns how many of `cpus` other programs left free on average; may be fractional. If the backend does not see other programs, all of `cpus` count
-/// as free.
+/// Returns the number of `cpus` minus the average number of them that other programs used. May be fractional, and is at least [`LEAST_ROOM`]. If the
+/// backend does not see other programs, they count as using none.
 pub(crate) fn room(evidence: &Evidence, cpus: &[u32]) -> f64 {
     let others = |number: &u32| {
         let account = evidence.account.cpus.iter().find(|cpu| cpu.cpu == *number);

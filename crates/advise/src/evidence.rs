@@ -91,8 +91,9 @@ impl<'a> Evidence<'a> {
         self.work_bound_on(self.cpus)
     }
 
-    /// Returns the forecast `alone`, limited to what the present load allows: a step that changes neither other programs nor the quota cannot give
-    /// the program the CPU time that other programs and the quota take from it.
+    /// Converts `alone`, a forecast for CPUs without other programs, into a forecast for the present load. A step that changes neither other programs
+    /// nor the quota cannot give the program the CPU time that these take from it, so the forecast is limited to the work bound on the CPUs that are
+    /// left.
     pub fn beside_others(&self, alone: Expected) -> Expected {
         alone.within(self.work_bound_on(self.cpus_left()))
     }
@@ -109,8 +110,9 @@ impl<'a> Evidence<'a> {
         self.largest_work_ns().max(self.floor.chain_ns)
     }
 
-    /// Returns whether waits of `loss_ns` thread time may have delayed the program. They did not if other threads worked during all of that time. The
-    /// result does not say whether the waits can be removed.
+    /// Returns whether waits of `loss_ns` thread time may have delayed the program: whether a run without them could be faster, limited only by the
+    /// program's work. False, for example, if other threads kept the CPUs busy with work during the waits. The result does not say whether the waits
+    /// can be removed.
     pub fn held_up(&self, loss_ns: f64) -> bool {
         let bound = self.wall_ns / self.largest_work_ns().max(self.ideal_ns(self.cpus)).max(1.0);
         Expected::of_delay(self.wall_ns, loss_ns, self.workers.len() as f64, bound).is_worth_trying()
@@ -145,12 +147,13 @@ impl<'a> Evidence<'a> {
         Expected::of_delay(self.wall_ns, loss_ns, self.workers.len() as f64, self.thread_bound())
     }
 
-    /// Returns how many of the program's CPUs other programs used on average. May be fractional.
+    /// Returns the average number of CPUs that other programs used, out of the CPUs that the program may use. May be fractional.
     pub fn cpus_of_others(&self) -> f64 {
         self.over_cpus(|cpu| cpu.busy_others_ns) as f64 / self.account.window_ns.max(1) as f64
     }
 
-    /// Returns how many CPUs other programs and the quota left to the program on average; at least as many as the program used. May be fractional.
+    /// Returns the average number of CPUs that were available to the program: the CPUs that it may use minus those that other programs used, or its
+    /// quota if that is smaller. It is at least the number that the program used. May be fractional.
     pub fn cpus_left(&self) -> f64 {
         let beside = self.cpus - self.cpus_of_others();
         let granted = self.facts.quota().map_or(beside, |quota| beside.min(quota));

@@ -45,18 +45,18 @@ impl Expected {
         Expected::new(low, bound, bound)
     }
 
-    /// Returns the forecast that a step reaches between `low` and `high` times `bound`; factors are at least 1.
+    /// Returns a forecast from `low` × `bound` to `high` × `bound`, with the upper bound `bound`. All of these are speed-up factors and at least 1.
     pub fn part_of(bound: f64, low: f64, high: f64) -> Expected {
         Expected::new(bound * low, bound * high, bound)
     }
 
-    /// Returns the forecast for a step that saves between `sure` × `saved_ns` and `saved_ns` of wall time.
+    /// Returns the forecast for a step that shortens a run of `wall_ns` by at least `sure` × `saved_ns` and at most `saved_ns`.
     pub fn saving(wall_ns: f64, saved_ns: f64, sure: f64) -> Expected {
         let bound = faster(wall_ns, saved_ns);
         Expected::new(faster(wall_ns, saved_ns * sure), bound, bound)
     }
 
-    /// Returns the same forecast with a smaller `bound`; the ratio of the low end to the bound stays the same.
+    /// Returns this forecast limited to `bound`. If `bound` is below the forecast's own bound, the low end is reduced in the same proportion.
     pub fn within(self, bound: f64) -> Expected {
         if bound >= self.bound {
             return self;

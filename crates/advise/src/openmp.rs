@@ -11,8 +11,8 @@ use crate::verdict::{Kind, NextStep};
 /// barriers and to load imbalance.
 const ONE_PER_CPU: f64 = 0.85;
 
-/// With passive waiting, the kernel decides which thread runs, and programs reach a speed-up between these two parts of the upper bound. The low end
-/// is for a number of threads that is not a multiple of the number of CPUs.
+/// With OMP_WAIT_POLICY=passive, programs reach a speed-up between these two fractions of the upper bound; they do not reach the bound, because the
+/// kernel then decides which thread runs. The lower fraction is for a number of threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
 /// Returns whether the program uses OpenMP: its runtime was mapped or was seen spinning. Environment variables prove nothing, because shells and
@@ -22,7 +22,7 @@ pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
     seen || evidence.facts.openmp_runtime.is_some()
 }
 
-/// Returns the step to run as many threads as `cpus`; `None` if the forecast shows no gain.
+/// Returns the next step "run with as many threads as `cpus`" for a verdict of kind `kind`; `None` if the forecast shows no gain.
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
     // If the work is unequal, it stays unequal among fewer threads, so less of the bound is reached. `ONE_PER_CPU` already allows for a little
     // inequality.
@@ -30,8 +30,8 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = evidence.work_bound_on(cpus);
     // With unequal work, fewer threads can lose about as much time as they gain. Then this step is not proposed, because the work must be balanced
-    // first. The CPU time that other programs took is not part of the gain; otherwise, a small load of other programs would make this step the first
-    // one.
+    // first. The gain is computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make this step come
+    // first.
     let here = bound.min(evidence.work_bound_on(evidence.cpus_left()));
     if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;

@@ -41,8 +41,8 @@ fn doubled_ranks(pooled: &[f64]) -> Vec<usize> {
     pooled.iter().map(rank).collect()
 }
 
-/// For two groups of given sizes: the cumulative distribution of the number of pairwise differences (a value of one
-/// group minus a value of the other) that are below the true difference.
+/// The pairwise differences of two groups are all values of one group minus all values of the other. Some of them are
+/// below the true difference. This is the probability distribution of their number, for two groups of given sizes.
 #[derive(Clone, Debug)]
 pub struct Reach {
     /// Element n: the probability that at most n of the differences are below the true difference.
@@ -66,10 +66,10 @@ impl Reach {
         Reach { at_most: cumulated.collect() }
     }
 
-    /// Returns how many of the smallest pairwise differences a confidence interval leaves out, and how many of the
-    /// largest: the same number. `missed` is the largest allowed probability that the interval does not contain the
-    /// true difference. Returns `None` if even the interval from the smallest to the largest difference is not sure
-    /// enough.
+    /// Returns the number r such that the confidence interval goes from the r-th smallest to the r-th largest pairwise
+    /// difference. `missed` is the largest allowed probability that the interval does not contain the true difference.
+    /// Returns `None` if even the interval from the smallest to the largest difference misses it with a higher
+    /// probability.
     pub fn left_out(&self, missed: f64) -> Option<usize> {
         let within = |chance: &&f64| 2.0 * **chance <= missed * (1.0 + 1e-9);
         // The test rejects the counts 0..=n. The number of these counts, n + 1, is also the first count that it does

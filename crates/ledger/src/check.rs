@@ -54,7 +54,8 @@ const LATE_BACKEND: Backend = Backend::Proc;
 /// Largest difference between the times that two CPUs read at the same moment.
 const SKEW_NS: u64 = 100_000;
 
-/// The threads' run time compared with the available CPU time. It cannot be larger, because a CPU runs one thread at a time.
+/// The threads' run time, compared with the CPU time that the machine offered. The run time cannot be larger, because a CPU runs one thread at a
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
     /// Σ run over all threads of all programs.

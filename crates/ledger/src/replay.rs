@@ -1,4 +1,4 @@
-//! Scheduler events → clocks, for backends that do not keep clocks in the kernel.
+//! Scheduler events → clocks (the threads' time accounts), for backends that do not keep clocks in the kernel.
 //!
 //! 1. [`Replay::push`] takes events in any order and holds them back.
 //! 2. [`Replay::advance`] states that all events before a given time have been pushed. The buffered events before that time are applied in order of
@@ -114,7 +114,7 @@ pub struct Replay {
     lives: u32,
     /// How long 1, 2, 3, … threads ran at the same time.
     levels: Levels,
-    /// What threads did since the last call of `take_stretches`, if wanted.
+    /// The stretches (intervals in which a thread had one state) since the last call of `take_stretches`; `None` if they are not wanted.
     stretches: Option<Vec<Stretch>>,
     /// Histograms of interval lengths, if wanted.
     latencies: Option<Kept>,
@@ -126,7 +126,8 @@ impl Replay {
         Replay::default()
     }
 
-    /// Creates a replay without events that also keeps what each thread does until it is [taken](Replay::take_stretches).
+    /// Creates a replay without events that also keeps each thread's stretches (intervals in one state) until they are
+    /// [taken](Replay::take_stretches).
     pub fn with_stretches() -> Replay {
         Replay { stretches: Some(Vec::new()), ..Replay::default() }
     }
@@ -142,8 +143,8 @@ impl Replay {
         self.latencies.as_ref().map_or(Vec::new(), Kept::counts)
     }
 
-    /// Returns what threads did since the last call: each thread's stretches in order, without gaps from its creation on. A stretch is returned after
-    /// it has ended.
+    /// Returns the stretches (intervals in which a thread had one state) that ended since the last call. Those of one thread are in order of time,
+    /// and leave no gap from the thread's creation on.
     pub fn take_stretches(&mut self) -> Vec<Stretch> {
         self.stretches.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -163,9 +164,9 @@ impl Replay {
         self.sort_buffer.give_back(due);
     }
 
-    /// Returns how many threads ran at the same time, and for how long, from the events applied so far. If an event shows that a thread's
-    /// run time since its switch-in is unknown, this time is subtracted again: from the time for the present number of running threads, although
-    /// another number may have run then.
+    /// Returns for how long 1, 2, 3, … threads ran at the same time, from the events applied so far. If an event shows that a thread's run time since
+    /// its switch-in is in fact unknown, this time is subtracted again. It is subtracted from the time for the number of threads that run now,
+    /// although another number may have run then.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
@@ -341,7 +342,7 @@ impl Replay {
         let Some(thread) = self.present.get_mut(&tid) else { return };
         let Some(cpu) = thread.on else { return };
         self.cpus.give(cpu, thread.clock.since_ns);
-        // An exiting thread has its CPU until its last switch.
+        // A thread that has exited still counts as running: it has its CPU until its last switch-out.
         if thread.state() != State::Run {
             thread.on = None;
             self.cpus.gone(cpu, tid);
@@ -461,7 +462,8 @@ impl Replay {
     }
 }
 
-/// Appends what a thread did between two states of its clock, if stretches are wanted.
+/// Appends the stretches (intervals in one state) that ended when the thread's clock changed from `before` to its present values, if stretches are
+/// wanted.
 fn tell(stretches: &mut Option<Vec<Stretch>>, before: &Before, thread: &Thread) {
     if let Some(stretches) = stretches {
         stretches.extend(before.stretches(&thread.clock, thread.life));

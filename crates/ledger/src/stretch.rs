@@ -1,7 +1,7 @@
 //! What a thread did in an interval, for diagrams and traces.
 //!
-//! A stretch is the time that one transition of a thread's clock booked. It is computed from the clock before and after the transition, so the sums
-//! of the stretches always equal the times in the clock.
+//! A stretch is an interval in which a thread had one state. When an event changes the state, the stretch that ends is computed from the thread's
+//! clock (its time account) before and after the event. So the sums of the stretches always equal the times in the clock.
 
 use wire::cells::Levels;
 use wire::{Cause, Clock, State};
@@ -53,7 +53,8 @@ impl Stretch {
     }
 }
 
-/// The values of a clock before a transition. They are needed to compute the transition's stretches.
+/// Fields of a thread's clock (its time account) as they were before an event changed the thread's state. Compared with the clock after the event,
+/// they give the intervals in one state (stretches) that the event ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
     since_ns: u64,
@@ -78,8 +79,9 @@ impl Before {
         }
     }
 
-    /// Updates `levels`, which count how many threads ran at the same time, if the thread left or got a CPU. If the event shows that the thread's
-    /// state since its previous event is unknown, this time is removed from `levels`.
+    /// Updates `levels`, the times for which 1, 2, 3, … threads ran at the same time, if the event took the thread off a CPU or put it on one.
+    /// `after` is the thread's clock after the event. If this clock shows that the thread's state since its previous event is unknown, the thread is not
+    /// counted as running in that time.
     pub(crate) fn count(&self, after: &Clock, levels: &mut Levels) {
         if self.state == State::Run {
             levels.leave(if after.unknown_ns > self.unknown_ns { self.since_ns } else { after.since_ns });
@@ -89,7 +91,8 @@ impl Before {
         }
     }
 
-    /// Returns the stretches of the transition that changed the clock to `after`: none, one, or a block followed by its wake delay.
+    /// Returns the stretches (intervals in one state) that ended when the clock changed to `after`: none, one, or a block followed by its wake delay.
+    /// `life` is the thread's number in the replay.
     pub(crate) fn stretches(&self, after: &Clock, life: u32) -> impl Iterator<Item = Stretch> {
         let (from_ns, until_ns) = (self.since_ns, after.since_ns);
         let delay_ns = after.wake_delay_ns - self.wake_delay_ns;

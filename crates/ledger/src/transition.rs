@@ -1,4 +1,4 @@
-//! How one scheduler event changes one thread's clock: the rules of `wire/include/cox/clock.h` in Rust.
+//! How one scheduler event changes one thread's clock (its time account): the rules of `wire/include/cox/clock.h` in Rust.
 //!
 //! The C version runs inside BPF, the Rust version on the event path. `tests/native_clock.rs` applies random and impossible sequences of events to
 //! both, and requires equal clocks after every step.
@@ -30,13 +30,13 @@ use wire::{CPU_SLOTS, Cause, Clock, Interval, Migration, State};
 
 use crate::latency::Closed;
 
-/// Starts a fresh clock at the thread's creation. This is not a transition: the caller passes a new clock, because a clock that already holds time
-/// belongs to an earlier thread with the same id.
+/// Starts a new clock (a thread's time account) at the thread's creation. The caller passes an empty clock: a clock that already has times belongs to
+/// an earlier thread with the same id.
 pub fn born(clock: &mut Clock, t_ns: u64) {
     start(clock, t_ns, State::Born);
 }
 
-/// Starts a fresh clock for a thread that already existed when it was first seen. Its state is unknown until its next switch.
+/// Starts a new clock (a thread's time account) for a thread that already existed when it was first seen. Its state is unknown until its next switch.
 pub fn enrolled(clock: &mut Clock, t_ns: u64) {
     start(clock, t_ns, State::Unseen);
     clock.flags |= ENROLLED_ALIVE;
@@ -219,7 +219,7 @@ pub fn switch_out(
     closed
 }
 
-/// Applies a migration to `cpu` of a known kind.
+/// Records that the thread was moved to `cpu`, and counts the migration under its kind.
 pub fn moved(clock: &mut Clock, cpu: u16, kind: Migration) {
     let count = &mut clock.migrations[kind as usize];
     *count = count.wrapping_add(1);

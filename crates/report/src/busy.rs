@@ -8,7 +8,7 @@ use ledger::Program;
 use crate::json::Document;
 use crate::round::{percent, permille};
 
-/// If more bars than this would be needed, each bar stands for a range of numbers of CPUs between powers of two.
+/// Maximum number of bars with one number of CPUs each. If there are more numbers, the bars stand for 0, 1, 2–3, 4–7, 8–15, … CPUs.
 const MOST_NUMBERS: usize = 9;
 
 /// A bar: the wall time in which a certain number of CPUs was busy.

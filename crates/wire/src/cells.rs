@@ -34,8 +34,8 @@ pub fn since_ns(later: u64, earlier: u64) -> u64 {
     if since > SUM / 2 { 0 } else { since }
 }
 
-/// Tolerance of the time in a level word (see `cells.h`), nanoseconds. The words are read while CPUs go on switching, so such a time can be wrong by
-/// the time that the reading takes.
+/// Largest error, ns, of a time computed from a level word (a sum of the time for which more than k CPUs were busy, see `cells.h`). CPUs go on
+/// switching while the words are read, so the time can be wrong by as long as the reading takes.
 const LEVEL_SLACK_NS: i64 = 100_000_000;
 
 /// The times for which 1, 2, 3, … CPUs were busy: see `cells.h`.
@@ -70,8 +70,8 @@ impl Levels {
         *word = word.wrapping_add(ns);
     }
 
-    /// Returns for each k how long more than k CPUs were busy in a window. Returns `None` if the times are impossible, because the words were read in
-    /// the middle of a change, or because events were lost.
+    /// Element k of the result is the time between `start_ns` and `end_ns` for which more than k CPUs were busy. Returns `None` if the times are
+    /// impossible, because the words were read in the middle of a change, or because events were lost.
     pub fn more_than_ns(&self, start_ns: u64, end_ns: u64) -> Option<Vec<u64>> {
         let window_ns = i64::try_from(end_ns.checked_sub(start_ns)?).ok()?;
         let times = self.words.iter().enumerate().map(|(k, word)| {

@@ -54,21 +54,21 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// Returns the number of programs that get histograms, the first ones. Programs beyond [`BYTES`] get none, except the first program, which always
-    /// has histograms.
+    /// Returns how many of the session's programs get histograms on a machine with `cpus` CPUs. Each program needs one histogram set per CPU, so only
+    /// the first programs get them, as many as fit into [`BYTES`], and at least one.
     #[must_use]
     pub fn programs_with_histograms(self, cpus: u32) -> u32 {
         let most = (PLACES / cpus.max(1)).clamp(1, LAST_PROGRAM);
         self.programs.clamp(1, most)
     }
 
-    /// Returns the number of histograms of programs: one for each program and CPU.
+    /// Returns the number of histogram sets of programs: one for each CPU and each program that has histograms.
     #[must_use]
     pub fn shared(self, cpus: u32) -> u32 {
         self.programs_with_histograms(cpus) * cpus
     }
 
-    /// Returns the number of histograms of threads.
+    /// Returns how many threads can have histograms of their own: [`PLACES`] if threads get them in this session, otherwise 0.
     #[must_use]
     pub fn places(self) -> u32 {
         if self.threads { PLACES } else { 0 }

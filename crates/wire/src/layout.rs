@@ -47,7 +47,7 @@ pub enum Cause {
     FileLock,
     /// Anything else.
     Other,
-    /// The backend cannot see causes.
+    /// Unknown: the backend cannot see why threads block.
     Unspecified,
 }
 

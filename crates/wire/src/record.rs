@@ -75,7 +75,7 @@ pub struct SampleSite {
     pub tgid: u32,
     /// Number of samples.
     pub samples: u64,
-    /// Number of these samples that hit the kernel, in a call from this place.
+    /// How many of `samples` were taken in the kernel, during a system call that this function made.
     pub in_kernel: u64,
     /// File name of the mapping, without its folder; `[unknown]` if the process was gone before it could be read.
     pub module: String,
@@ -177,7 +177,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns for each k how long more than k CPUs were busy with tracked threads; `None` if that is not known.
+    /// Element k of the result is the time for which more than k CPUs were busy with tracked threads; `None` if these times are not known.
     pub fn busy_more_than_ns(&self) -> Option<Vec<u64>> {
         let kept = Levels { busy: self.tracked.busy as usize, words: self.cpus.iter().map(|cpu| cpu.level).collect() };
         let levels = if self.cpus.is_empty() { &self.levels } else { &kept };

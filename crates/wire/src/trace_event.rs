@@ -10,7 +10,8 @@ use crate::{Cause, Migration, State, Waiting};
 /// on a CPU with a higher number is treated as damaged data. The limit matters because traces and charts reserve room for each CPU up to the
 /// highest. It applies to recordings of perf, which records all CPUs; the limit for BPF is [`MAX_CPUS`](crate::MAX_CPUS).
 pub const MOST_CPUS: u32 = 8192;
-/// The latest time that readers of files accept: half of the range, 290 years. Many functions add two times, and the sum must not overflow.
+/// Latest time, ns, that readers of files accept: half of the range of a `u64` (290 years), because many functions add two times, and the sum must
+/// not overflow.
 pub const LATEST_NS: u64 = u64::MAX / 2;
 
 /// A trace event, as BPF writes it and as files store it. [`TraceEvent::what`] decodes it.

@@ -157,7 +157,7 @@ pub struct KernelPage {
     pub thread_blocks: [AtomicU32; TABLE],
 }
 
-/// The request that a process sends to get its pages.
+/// The request that a process sends to cox to get its program page and its kernel page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 #[allow(missing_docs)]

@@ -42,7 +42,7 @@ pub struct Window {
 pub struct Trial {
     /// Number of CPUs that the run had.
     pub cpus: u64,
-    /// Largest number of threads that wanted to run in a window.
+    /// Number of threads that wanted to run (ran, or waited for a CPU): the largest of all windows.
     pub threads: u64,
     /// The windows, in order.
     pub windows: Vec<Window>,
@@ -73,21 +73,22 @@ const MOST_OTHERS: f64 = 0.9;
 /// run shows neither.
 const FLOOR: f64 = 0.03;
 
-/// Likely loss at barriers with as many threads as CPUs, as a factor: at each barrier, the threads still wait for the last thread to arrive.
+/// Likely factor by which barriers lengthen a run with as many threads as CPUs: at each barrier, the threads wait for the last thread to arrive.
 const MEETING: f64 = 1.03;
 
-/// Largest loss at barriers with as many threads as CPUs, as a factor, if the work is equal.
+/// Largest factor by which barriers lengthen a run with as many threads as CPUs, if the work is equal.
 const MEETING_AT_MOST: f64 = 1.12;
 
 /// Shortest run for a forecast. In a shorter run, even the number of threads is unreliable: in each measurement window, some thread may already have
 /// ended.
 const LEAST_NS: u64 = 250_000_000;
 
-/// A passive waiting policy makes a difference if at least this part of the samples is in spin loops of the runtime. With more threads than CPUs,
-/// GCC's runtime tests only 100 times before it sleeps.
+/// A passive waiting policy makes a difference if at least this part of the samples is in spin loops of the runtime. A smaller part is normal: with
+/// more threads than CPUs, GCC's runtime spins for only 100 tests before it sleeps, whatever the policy.
 pub(super) const SPINS: f64 = 0.15;
 
-/// Highest efficiency that forecasts assume for passive waiting. It is below 1 because the kernel then decides which thread runs, and not the packer.
+/// Highest efficiency (useful part of the CPUs' time) that forecasts assume for passive waiting. It is below 1 because the kernel, and not the
+/// packer, then decides which thread runs.
 const ASLEEP_LOSES: f64 = 0.95;
 
 /// Computes the forecast for each way to run the program ([`Way`]).
@@ -182,7 +183,8 @@ impl Sums {
     fn times(&self, efficiency: Estimate) -> [f64; 3] {
         let relative = 2.0 * efficiency.relative().hypot(self.work_error) + FLOOR;
         let oversubscribed_ns = self.work_ns / (self.cpus * efficiency.value);
-        // The efficiency is in the denominator, so its error has more effect on the slow side.
+        // The time is work ÷ (CPUs × efficiency). With an efficiency that is 10 % lower it is 11 % longer; with one that is 10 % higher it is only
+        // 9 % shorter. So the range is wider on the slow side.
         let slower = if relative < 0.9 { 1.0 / (1.0 - relative) } else { 10.0 };
         [1.0 / (1.0 + relative), 1.0, slower].map(|factor| self.alone_ns + oversubscribed_ns * factor)
     }
@@ -197,7 +199,8 @@ impl Sums {
         if packer.value < self.kernel.value * trial.worth {
             return unpacked("tried, but the gain is too small");
         }
-        // During the first observation, the kernel still places the threads, so this time is spent at the kernel's efficiency.
+        // At the start of a run, the packer only observes, and the kernel places the threads. `lost_ns` is the time that the kernel's lower
+        // efficiency costs during this first observation.
         let [_, kernel_ns, _] = self.times(self.kernel);
         let look_ns = (trial.first_look_ns as f64).min(kernel_ns - self.alone_ns);
         let lost_ns = look_ns * (1.0 - self.kernel.value / packer.value);

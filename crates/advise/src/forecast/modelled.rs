@@ -65,8 +65,9 @@ pub struct Simulated {
     pub as_it_ran: f64,
 }
 
-/// Possible lengths of phases (the work between two barriers) of threads that wait by spinning. In the shortest phases, the loss depends mostly on
-/// the kernel's tick; in the longest ones, waiting hardly matters.
+/// Phase lengths that are simulated if threads wait by spinning, because the account does not show the real length. A phase is a thread's work
+/// between two barriers. The shortest phases lose time mostly because of the kernel's tick; in the longest ones, threads spend hardly any time
+/// waiting.
 pub const POSSIBLE_NS: [u64; 11] =
     [20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 4_000_000, 8_000_000, 16_000_000, 40_000_000];
 
@@ -132,7 +133,8 @@ impl Sketch {
         };
         let phases_ns = match waits {
             Waits::Loops => POSSIBLE_NS.to_vec(),
-            // The last thread to arrive at a barrier does not sleep; all others do.
+            // At each barrier, n − 1 of the n threads sleep: all but the last one to arrive. So the number of barriers is
+            // `sleeps × n ÷ (n − 1)`, where `sleeps` is the average number of sleeps of a thread.
             Waits::Asleep | Waits::Both => {
                 let meetings = sleeps * threads as f64 / (threads - 1) as f64;
                 vec![((mean_work_ns / meetings) as u64).max(1_000)]

@@ -137,8 +137,8 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
 /// findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // Waits for child processes are explained by the children's own accounts. So the share is computed from the threads' lifetimes without these
-    // waits, except in the rule that detects these waits.
+    // The finding depends on the share `blocked time ÷ (lifetimes − waits for child processes)`. Waits for child processes are left out, because the
+    // children's own accounts explain them. Only the rule that detects these waits divides by the whole lifetimes.
     let workers = if evidence.workers.is_empty() { &evidence.sums } else { &evidence.worker_sums };
     let for_members = if kind == Kind::ChildWait { 0 } else { workers.blocked_by[Cause::ChildWait] };
     let of_workers = workers.blocked_by.of(causes);

@@ -86,7 +86,8 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { kind: Kind::CpuHog, back_ns, confidence, sentences: vec![main] })
 }
 
-/// Returns what to do. The forecast is for all other programs together, so the step names as many as cause most of the waiting.
+/// Returns what to do. The step names so many of the other programs that together they cause most of the waiting, because the forecast is for
+/// stopping all of them.
 fn remedy(evidence: &Evidence, preemptors: &[&Preemptor]) -> String {
     let is_kernel = |comm: &str| KERNEL_THREADS.iter().any(|kernel| comm.starts_with(kernel));
     let Some(comm) = preemptors.first().map(|preemptor| preemptor.comm.as_str()) else { return String::new() };
@@ -121,7 +122,8 @@ fn called(comm: &str) -> &str {
     if comm == ANOTHER_USERS_NAME { OTHER_USERS } else { comm }
 }
 
-/// Returns the names of the largest preemptors that can be stopped, and the pronoun for them.
+/// Returns the names of the largest preemptors, for a sentence, and the pronoun for them ("it" or "them"). Preemptors for which `stays` returns true
+/// cannot be stopped, and are left out.
 fn names(preemptors: &[&Preemptor], stays: impl Fn(&str) -> bool) -> (String, &'static str) {
     let all = preemptors.iter().fold(0u64, |sum, preemptor| sum.saturating_add(preemptor.wait_ns));
     let mut named: Vec<&str> = Vec::new();

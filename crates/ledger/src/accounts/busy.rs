@@ -13,8 +13,8 @@ use crate::summary::threads_of;
 const SLACK_NS: u64 = 10_000_000;
 const SLACK_PARTS: u64 = 100;
 
-/// Returns the time with 0, 1, 2, … CPUs busy. The times sum to the program's wall time, or to more if threads still run after the program's first
-/// process has ended. `None` if the times are not known.
+/// Returns for 0, 1, 2, … the time, ns, in which that number of CPUs was busy with the program. The times sum to the program's wall time, or to more
+/// if threads still run after the program's first process has ended. `None` if the times are not known.
 pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> {
     let more_than_ns = record.busy_more_than_ns()?;
     let busy_ns = more_than_ns.iter().copied().fold(0, u64::saturating_add);

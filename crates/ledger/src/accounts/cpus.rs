@@ -33,7 +33,8 @@ fn allows(tracked: &TrackedThreads, class: usize, number: u32) -> bool {
     class == 0 || word >> (number % 64) & 1 == 1
 }
 
-/// Returns the sum of the presence cells (see the module's header) of waiting tracked threads that are allowed on the CPU: nanoseconds, modulo 2^44.
+/// Returns the time up to `t_ns` in which tracked threads that may use this CPU waited for a CPU: the sum of their presence cells (see the module's
+/// header), ns, modulo 2^44.
 fn waiting_ns(number: u32, cpu: &Cpu, tracked: &TrackedThreads, t_ns: u64) -> u64 {
     let classes = (0..MASK_CLASSES).filter(|class| allows(tracked, *class, number));
     let waiting = classes.map(|class| cells::presence_ns(tracked.waiting[class].cell, t_ns));

@@ -51,8 +51,8 @@ impl Given {
         Some(sum.latencies(&self.sees))
     }
 
-    /// Returns the quantiles of each program. The histograms that are still in `all` belong to threads whose clocks the record does not contain; they
-    /// are added to the first program.
+    /// Returns the quantiles of each program. The histograms of all threads that have an account were moved from `all` to their programs before. What
+    /// is left in `all` belongs to threads without an account, and is added to the first program.
     pub(super) fn programs(mut self) -> Vec<Latencies> {
         if let Some(first) = self.programs.first_mut() {
             self.all.values().for_each(|stray| first.add(stray));

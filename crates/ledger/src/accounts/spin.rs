@@ -60,8 +60,8 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_
     }
 }
 
-/// Returns the functions with the most samples. A function's run time is a sum over threads: each thread adds its run time × its samples in the
-/// function ÷ all its samples. Samples of a thread without an account add to the number of samples, but not to the run time.
+/// Returns the functions with the most samples. A function's run time is `Σ run time × samples in the function ÷ all samples`, over the threads.
+/// Samples of a thread without an account count as samples, but add no run time.
 pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) -> Vec<HotFunction> {
     let samples = by_thread(sample_sites);
     let mut places: BTreeMap<(&str, Option<&str>, Option<Waiting>), HotFunction> = BTreeMap::new();

@@ -18,7 +18,7 @@ pub trait Kind: Copy + PartialEq + 'static {
     const ALL: &'static [Self];
     /// Whether kinds with the amount 0 are written to the JSON.
     const ZEROS: bool;
-    /// The kind to which a reader of reports adds amounts whose names this version does not know; `None` if such amounts are dropped.
+    /// The kind that gets amounts whose names this version of cox does not know, when a report is read; `None` if such amounts are dropped.
     const UNKNOWN: Option<Self>;
 
     /// Returns the kind's key in the JSON.

@@ -72,10 +72,10 @@ impl Activity {
     }
 }
 
-/// What a row's threads did in a column.
+/// What the threads of one row did in one column of a timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
-    /// Thread time by [`Activity`].
+    /// Time in each [`Activity`] in ns, summed over the row's threads.
     pub ns: [u64; ACTIVITIES],
     /// Number of switch-outs, without the last one of each thread.
     pub switches: u64,
@@ -84,7 +84,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns the thread time of one activity.
+    /// Returns the time, ns, that the row's threads spent in `activity`, summed over the threads.
     #[must_use]
     pub fn of(&self, activity: Activity) -> u64 {
         self.ns[activity as usize]
@@ -180,7 +180,7 @@ impl Timeline {
         self.row_of.get(&tid).copied().unwrap_or(self.rows.len() - 1)
     }
 
-    /// Adds a stretch.
+    /// Adds a stretch (an interval in which a thread had one state), divided at the borders of columns.
     pub fn stretch(&mut self, stretch: &Stretch) {
         let row = self.row(stretch.tid);
         let activity = Activity::of(stretch.doing) as usize;

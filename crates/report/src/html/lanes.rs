@@ -18,7 +18,8 @@ const COLOURS: usize = 7;
 /// If there are more CPUs than this, a column (a time interval of one CPU) shows only the thread that had the CPU longest, and not all threads.
 const DIVIDED: usize = 32;
 
-/// What had a CPU. Two things that have the same colour are not distinguished. The variants are in the order in which they are stacked in a column.
+/// The holder of a CPU, as far as colours show it: holders with the same colour have the same value. The variants are in the order in which they are
+/// stacked in a column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     /// One of the threads that ran longest: they have colours of their own.
@@ -41,7 +42,7 @@ impl Who {
     }
 }
 
-/// Returns the threads that had CPUs longest. Threads without a row of their own are never among them.
+/// Returns the rows of the threads that ran longest, at most [`COLOURS`]. Threads without a row of their own are never among them.
 fn most_run(view: &View) -> Vec<usize> {
     let mut ran: HashMap<usize, u64> = HashMap::new();
     for (holder, ns) in view.timeline.lanes.values().flat_map(|lane| &lane.cells).flatten() {

@@ -78,7 +78,8 @@ fn signal_name(code: i32) -> Option<&'static str> {
     }
 }
 
-/// Returns as many words of a command as fit, at least the program's file name; `None` if not even that fits.
+/// Shortens a command to `room` columns: keeps as many words as fit and ends with `cut` in place of the others. `None` if not even the program's file
+/// name fits.
 fn command(words: &[String], room: usize, cut: &str) -> Option<String> {
     let (program, arguments) = words.split_first()?;
     let whole = words.join(" ");

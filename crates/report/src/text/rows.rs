@@ -25,8 +25,8 @@ impl Row {
     }
 }
 
-/// Returns the thread time that is lost: all but work, unknown time, and waits that the program intends. All blocked time is in `blocked_by`; if the
-/// cause of a block is not known, its time is in the entry for unknown causes.
+/// Returns the thread time that is lost: all but work, unknown time, and waits that the program intends. `blocked_by` contains all blocked
+/// time, because blocks of unknown cause have an entry there, too.
 pub(crate) fn lost_ns(thread: &Thread) -> u64 {
     let blocked = thread.blocked_by.total().saturating_sub(thread.blocked_by.of(&INTENDED));
     [thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns].into_iter().fold(blocked, u64::saturating_add)

@@ -80,7 +80,7 @@ fn in_use(document: &Document, sums: &Sums, wall_ns: u64) -> String {
     }
 }
 
-/// A class as it is printed.
+/// One printed line on thread time: a group of thread states (a class), such as waiting for a CPU, and its part of all thread time.
 pub(crate) struct Share {
     /// What the threads did.
     pub label: String,
@@ -92,7 +92,7 @@ pub(crate) struct Share {
     pub more: Vec<String>,
 }
 
-/// A part of a class.
+/// A thread state inside a printed line (class), with its part of all thread time.
 pub(crate) struct SharePart {
     /// The thread state.
     pub state: State,
@@ -126,8 +126,7 @@ impl Share {
     }
 }
 
-/// Returns the classes that are printed, in their order. Classes that would be printed as 0.0 % are left out, which does not change the printed
-/// sum.
+/// Returns the printed lines on thread time (classes), in their order. Lines with 0.0 % are left out, which does not change the printed sum.
 pub(crate) fn shares(document: &Document, sums: &Sums) -> Vec<Share> {
     let mut classes = classes(document, sums);
     fold_small_causes(&mut classes, sums);
@@ -195,7 +194,7 @@ fn where_spun(document: &Document) -> String {
     })
 }
 
-/// Merges causes that are smaller than a printed tenth of a percent into one line.
+/// Merges the lines of causes of blocking that would be printed as 0.0 % into the line of other causes.
 fn fold_small_causes(classes: &mut Vec<Class>, sums: &Sums) {
     // Only labels that begin with "blocked" are merged: "slept" and "waited for …" keep their lines.
     let is_small = |class: &Class| class.label.starts_with("blocked") && sums.share(class.ns) < 0.0005;

@@ -38,9 +38,9 @@
 #endif
 
 /*
- * Counts an interval that an event has ended, and that lasted `ns` nanoseconds; called when the clock adds the interval to its sums. The file that
- * includes this header defines the function. It is not called for unknown time, nor for a block that began before cox tracked the thread, nor for an
- * interval that is still open at the end of the observation.
+ * Called when an event ends an interval of the clock's thread, in order to count its length: `interval` is an enum cox_interval, `ns` the length in
+ * nanoseconds. Each file that includes this header defines the function. It is not called for unknown time, for a block that began before cox
+ * tracked the thread, or for an interval that is still open at the end of the observation.
  */
 COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns);
 
@@ -67,7 +67,7 @@ COX_INLINE __u64 cox_clock_woken_at(const struct cox_clock *c, __u64 now)
 	if (wake >= c->since_ns)
 		return wake < now ? wake : now;
 	if (wake != 0 && wake >= c->in_ns)
-		return c->since_ns; /* early */
+		return c->since_ns; /* woken before the switch-out: blocked for 0 ns */
 	return now;
 }
 
@@ -119,7 +119,7 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 		c->blocked_ns[cause] += wake - c->since_ns;
 		c->wake_delay_ns += now - wake;
 		c->wakeups++;
-		/* A block that began before cox tracked the thread has an unknown length. */
+		/* If no voluntary switch was counted, the block began before cox tracked the thread: its length is unknown. */
 		if (c->switches_voluntary)
 			cox_interval_closed(c, COX_INTERVAL_BLOCKED, wake - c->since_ns);
 		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, now - wake);

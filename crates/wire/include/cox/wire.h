@@ -53,7 +53,7 @@ enum cox_cause {
 	COX_STOPPED,
 	COX_FILE_LOCK,
 	COX_OTHER,
-	COX_UNSPECIFIED, /* the backend cannot see causes */
+	COX_UNSPECIFIED, /* the backend cannot see why threads block */
 	COX_CAUSES,
 	/* Only in the table that maps system calls to causes: the cause depends on the type of the file descriptor. */
 	COX_BY_FD = 0xff,
@@ -97,7 +97,7 @@ struct cox_clock {
 	__u8 state;	/* enum cox_state */
 	__u8 cause;	/* enum cox_cause of the present block, or COX_BY_FD until it is resolved */
 	__u8 yielded;	/* the present preempt wait began in sched_yield */
-	__u8 counted;	/* 1 + mask class while the thread is counted as waiting, else 0 (see cells.h) */
+	__u8 counted;	/* while the thread is counted as waiting: 1 + the class of its affinity mask; otherwise 0 */
 	__u16 cpu;	/* the CPU where the thread runs, or last ran or was queued */
 	__u16 slot;	/* index of `cpu` in cpu_id; COX_CPU_SLOTS if there was no room */
 	__u64 run_ns;
@@ -190,8 +190,8 @@ struct cox_cpu {
 	__u64 time_ns[COX_CPU_KINDS];
 	__u64 idle_wait_ns;    /* part of idle: a tracked thread that is allowed on this CPU waited for a CPU */
 	__u64 idle_blocked_ns; /* part of idle: no such thread waited, but some tracked threads were off CPU */
-	__u64 wait_mark;       /* the waiting integral when the thread that now has the CPU was switched in */
-	__u64 cell_mark;       /* raw `waiting` word at that time */
+	__u64 wait_mark;       /* time waited here (see `waiting`) up to the switch-in of the thread that has the CPU */
+	__u64 cell_mark;       /* the word `waiting` itself at that time */
 	__u64 idle_wait_mark;
 	__u64 idle_off_mark;
 	__u64 took_idle_ns;  /* thread time for which tracked threads waited here while the CPU was idle */
