@@ -94,7 +94,7 @@ impl Advice {
             }
             Basis::Measured => format!(
                 "  how long {threads} on {on} would take, measured in {} of one run of {}:",
-                counted(now.windows, "window"),
+                counted(now.windows, "time window"),
                 seconds(now.elapsed_ns)
             ),
         }
@@ -183,7 +183,7 @@ mod tests {
         let expected = [
             "cox: ./app · 16 threads on CPUs 0-11 · measured",
             "",
-            "  how long 16 threads on 12 CPUs would take, measured in 40 windows of one run of 14.20 s:",
+            "  how long 16 threads on 12 CPUs would take, measured in 40 time windows of one run of 14.20 s:",
             "    bound                                          12.80 s",
             "    12 threads                0.97 of the bound    13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
             "    packing (cox pack)        0.93 of the bound    13.80 s ± 0.30 s",

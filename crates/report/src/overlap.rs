@@ -21,7 +21,7 @@ ledger::figures! {
         standbys: u64, sum;
         /// Number of tasks that standbys ran.
         tasks: u64, sum;
-        /// Number of times that a thread of the runtime (one of the program's own, or a standby) blocked.
+        /// How often threads that run the program's tasks (its own threads, and standbys) blocked.
         blocks: u64, sum;
         /// Number of times that cox or the program rang the doorbell of a standby (woke this parked thread). With `perf` and `leader`, each wake-up
         /// by the kernel counts as a ring.
