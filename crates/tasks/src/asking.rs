@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::task::Work;
 
-/// Addresses of the task functions that have asked for their thread's number. If the table is full, all functions count as asking.
+/// Addresses of the task functions that have asked for their thread's number. If the table is full, all other functions count as asking, too.
 static ASKERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
 
 /// Returns whether tasks of this function are known to ask for the number of the thread on which they run.

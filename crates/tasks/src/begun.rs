@@ -33,8 +33,8 @@ impl Taker {
     pub fn has_begun(self, generation: &AtomicU32) -> bool {
         match self {
             Taker::Helper => false,
-            // Acquire, and loaded after the task was taken: if the creator had passed the barrier before it made the task, this load sees
-            // the number of the next barrier.
+            // This load is Acquire, and comes after the task was taken. So if the creator passed the barrier before it made the task,
+            // the load returns the number of the next barrier.
             Taker::Member(barrier) => barrier.is_none_or(|barrier| generation.load(Ordering::Acquire) == barrier),
         }
     }

@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn functions_that_share_a_place_are_told_apart() {
         let table = Blocking::new();
-        // SAFETY: never called.
+        // SAFETY: the test never calls these functions.
         let made = |address: usize| unsafe { std::mem::transmute::<usize, Work>(address) };
         let first = made(0x40_1000);
         let other =

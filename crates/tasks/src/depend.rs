@@ -32,7 +32,7 @@ pub enum Access {
 }
 
 struct Entry<H> {
-    /// 0 marks a free entry: no program can depend on this address.
+    /// The address in a `depend` clause. 0: the entry is free; no program has an object at the address 0.
     address: usize,
     kind: Kind,
     /// True if the tasks in `last` (the latest tasks with this address) wait for the task that accessed all memory (`everything`). Then

@@ -196,7 +196,7 @@ mod tests {
                     let mut stolen = 0;
                     while !over.load(Ordering::Acquire) || deque.len() > 0 {
                         if let Stolen::Task(task) = deque.steal_if(|_| true) {
-                            // SAFETY: points into `taken`, which outlives the threads.
+                            // SAFETY: `task` points into `taken`, which outlives the threads.
                             unsafe { (*task).fetch_add(1, Ordering::Relaxed) };
                             stolen += 1;
                         }
@@ -210,7 +210,7 @@ mod tests {
                 task.fetch_add(1, Ordering::Relaxed);
             }
             if number % 3 == 0 {
-                // SAFETY: points into `taken`, which outlives the threads.
+                // SAFETY: `task` points into `taken`, which outlives the threads.
                 deque.pop().into_iter().for_each(|task| unsafe { _ = (*task).fetch_add(1, Ordering::Relaxed) });
             }
         }
@@ -257,7 +257,7 @@ mod model {
             thieves.into_iter().for_each(|thief| thief.join().unwrap());
             assert_eq!(deque.len(), 0);
             for task in tasks {
-                // SAFETY: made above, and all other threads have ended.
+                // SAFETY: the task was made above by `Box::into_raw`, and all other threads have ended.
                 let task = unsafe { Box::from_raw(task) };
                 assert_eq!(task.load(Ordering::Relaxed), 1);
             }

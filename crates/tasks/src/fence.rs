@@ -8,7 +8,7 @@
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-/// Whether [`heavy`] makes the CPUs of the other threads execute a fence.
+/// Whether [`heavy`] makes the CPUs of the other threads execute a fence, by membarrier(2).
 #[cfg(not(loom))]
 static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
 

@@ -4,8 +4,8 @@ use crate::event::{Event, Fulfilled};
 use crate::park::bed;
 use crate::task::Task;
 
-/// Fulfils an event, on any thread. Does nothing if the event was fulfilled before or its task was cancelled, even if the task's memory has
-/// another event by now.
+/// Fulfils an event, on any thread. Does nothing if the event was fulfilled before, or if its task was cancelled. The memory may then be
+/// another task's, whose event is not changed.
 ///
 /// # Safety
 /// `event` is a handle from [`make`](crate::worker::Worker::make).

@@ -15,8 +15,8 @@ pub struct Group {
     cancelled: AtomicU32,
     /// True if the group is not a `taskgroup` construct of the program. Cancelling such a group cancels the group around it.
     is_implied: bool,
-    /// The group around this one. A task is a member of the innermost group only, because the outer group's end comes after the inner
-    /// group's.
+    /// The group around this one. A task is counted in the innermost group only. That is enough, because the outer group ends after the inner
+    /// one.
     pub(crate) around: *const Group,
     /// True if the group's tasks use data that each member of the team sets up when it begins the group's construct. Only members that have
     /// begun the construct may run such tasks; see `begun`. Inner groups inherit the value. Written by the same thread as

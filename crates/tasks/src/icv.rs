@@ -90,8 +90,8 @@ impl Worker {
         }
     }
 
-    /// Returns the control variables with which the region began. A task has these values if its own pointer to values is null. Requires
-    /// that the current task's pointer is null or that `base` is set.
+    /// Returns the control variables with which the region began. A task has these values if its own pointer to values is null. If `base` is
+    /// not set, reads them from the runtime; then the current task's pointer must be null, because the runtime has the current task's values.
     fn base(&self) -> Option<Values> {
         if self.icvs.base.is_null() {
             self.icvs.base.set(self.read_icvs()?);
@@ -131,7 +131,7 @@ impl Worker {
     #[inline]
     pub(crate) fn enter_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
-            // SAFETY: null, or the interrupted task, which is alive: it ran on this thread until now.
+            // SAFETY: `around` is null, or points to the interrupted task, which is alive: it ran on this thread until now.
             self.change_icvs(unsafe { around.as_ref() }, Some(task));
         }
     }
@@ -141,7 +141,7 @@ impl Worker {
     #[inline]
     pub(crate) fn leave_icvs(&self, task: &Task, around: *const Task) {
         if do_tasks_differ() {
-            // SAFETY: null, or the interrupted task, which is alive: it continues on this thread.
+            // SAFETY: `around` is null, or points to the interrupted task, which is alive: it continues on this thread.
             self.change_icvs(Some(task), unsafe { around.as_ref() });
             task.icvs.clear();
         }

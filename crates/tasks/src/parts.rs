@@ -31,8 +31,8 @@ const UNSEEN_NS: u64 = 4000;
 /// Largest number of a loop's parts that a thread runs between two splits of its range.
 const MOST_UNSEEN: u64 = 256;
 
-/// Number of times between two splits that a thread checks whether other threads want work. A check loads a few words that other threads
-/// write.
+/// Between two splits of its range of parts, a thread checks about this many times whether other threads want work. A check loads a few
+/// words that other threads write.
 const QUESTIONS: u64 = 16;
 
 /// Sequence number that the next loop which is divided into parts will get.

@@ -24,7 +24,7 @@ const SLAB: usize = 32;
 /// Largest number of free blocks that a thread keeps, per class.
 const KEPT: u32 = 256;
 
-/// Chains of free blocks that belong to no thread, by class.
+/// Chains of free blocks that belong to no thread, one list for each size class.
 static SPARE: Mutex<[Chains; 2]> = Mutex::new([const { Chains(Vec::new()) }; 2]);
 
 pub(crate) struct Chains(Vec<Chain>);

@@ -133,7 +133,7 @@ impl Team {
         });
     }
 
-    /// Puts a task that the calling thread has taken, but must not run, into the members' queue.
+    /// Puts a task that the calling thread has taken, but must not run, into the queue that only members of the team search.
     #[cold]
     pub(crate) fn put_for_members(&self, task: NonNull<Task>) {
         self.queues.members_only.with(|queue| {

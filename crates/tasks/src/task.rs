@@ -264,7 +264,7 @@ impl Task {
             // SAFETY: the edge lies in an allocation of its own, or in the memory of a task that cannot begin before its count is
             // decremented here.
             if unsafe { this.as_ref().by_itself.get() } {
-                // SAFETY: made by `Edge::by_itself`, and no other thread knows it.
+                // SAFETY: `Edge::by_itself` has made the edge, and no other thread knows it.
                 drop(unsafe { Box::from_raw(edge) });
             }
             // SAFETY: the task cannot begin, and so cannot end, before its count is decremented here.

@@ -247,7 +247,7 @@ impl Team {
 
     /// Returns the regions that enclose the team's region. Only threads of the region may call this, and helpers while they run its tasks.
     pub fn around(&self) -> Option<&Nesting<Team>> {
-        // SAFETY: valid until the region is over, and the calling thread leaves the region before that.
+        // SAFETY: the pointer is null, or valid until the region is over. The calling thread leaves the region before that.
         unsafe { self.around.load(Ordering::Acquire).as_ref() }
     }
 

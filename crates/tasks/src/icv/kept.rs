@@ -48,7 +48,7 @@ pub(crate) fn do_tasks_differ() -> bool {
     TASKS_DIFFER.load(Ordering::Relaxed)
 }
 
-/// Notes that tasks will have different values. Must be called before the first such task is published.
+/// Records that tasks of one region will have different control variables. Must be called before the first such task is published.
 pub(crate) fn tasks_will_differ() {
     TASKS_DIFFER.store(true, Ordering::Relaxed);
 }

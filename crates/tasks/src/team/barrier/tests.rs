@@ -64,7 +64,7 @@ impl Member {
         self.region.write(self.number);
     }
 
-    /// Checks that the other member has written its word. Loom fails if that happened without happens-before.
+    /// Checks that the other member has written its word. Loom fails if no happens-before orders that write before this read.
     fn expect_others_word(&self) {
         assert_eq!(self.region.read(1 - self.number), 1, "the other member has not arrived");
     }
@@ -199,7 +199,7 @@ fn next_region_begins(team: &Team) {
     assert!(team.arrive(team.slot(1)).1);
 }
 
-/// The region's end may be a barrier, or not.
+/// Checks both kinds of region ends: with a barrier (`lets_go` is false) and without.
 #[test]
 fn a_cancelled_region_releases_members() {
     for lets_go in [false, true] {
