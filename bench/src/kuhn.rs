@@ -1,6 +1,6 @@
-//! What the scheduler costs two programs, mandelbrot (computes, with load imbalance) and triad (moves memory), each alone and both at the same time,
-//! for each number of threads, OMP_WAIT_POLICY and pinning. This repeats the experiment of Kuhn's study (2022) and adds two things: more threads than
-//! CPUs, and the interference of two programs.
+//! What the scheduler costs two programs: mandelbrot (computes, with load imbalance) and triad (moves memory). Each of them runs alone, and both run
+//! at the same time, for each number of threads, OMP_WAIT_POLICY and pinning. This repeats the experiment of Kuhn's study (2022) and adds two things:
+//! more threads than CPUs, and the interference of two programs.
 
 use std::process::{Command, Stdio};
 

@@ -28,7 +28,7 @@ pub fn most_anonymous(command: &mut Command) -> io::Result<(ExitStatus, u64)> {
     }
 }
 
-/// Returns the size in a line such as `RssAnon:      4 kB`.
+/// Returns the size in bytes from the line `RssAnon:      4 kB` of /proc/PID/status.
 fn anonymous_bytes(status: &str) -> Option<u64> {
     let size = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?.strip_suffix("kB")?;
     Some(size.trim().parse::<u64>().ok()? << 10)

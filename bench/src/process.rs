@@ -88,11 +88,11 @@ fn ends_until(process: &OwnedFd, until_ns: u64, stop: impl Fn() -> bool) -> io::
 
 fn reap(child: Child) -> io::Result<(ExitStatus, u64)> {
     let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which all zeros are valid.
+    // SAFETY: `rusage` has only integer fields, for which all zeros are valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     loop {
-        // SAFETY: both pointers are to live variables of the right types. The child has not been
-        // waited for, since `child` is owned here and only dropped afterwards.
+        // SAFETY: both pointers are to live variables of the right types. No other code has waited for the child process: `child` is owned here and
+        // only dropped afterwards.
         let reaped = unsafe { libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage) };
         if reaped >= 0 {
             break;

@@ -92,10 +92,10 @@ pub struct Measured {
     pub median_ns: f64,
     /// First and third quartile of the values.
     pub quartiles_ns: (f64, f64),
-    /// Median of measurement ÷ mean of the plain measurements just before and after it; absent for the plain measurements themselves.
+    /// Median of `measurement ÷ mean of the plain measurements just before and after it`; absent for the plain measurements themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Estimate>,
-    /// Median of measurement − mean of the plain measurements just before and after it; absent for the plain measurements themselves.
+    /// Median of `measurement − mean of the plain measurements just before and after it`; absent for the plain measurements themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_ns: Option<Estimate>,
     /// All values in order of time.
@@ -112,7 +112,7 @@ pub struct Column {
 }
 
 impl Figure {
-    /// Summarises `rounds`. They contain the treatments of those columns that could be measured, in the order of `columns`.
+    /// Makes a figure from `rounds`. They contain only those treatments of `columns` that could be measured, in the same order.
     pub fn new(name: &'static str, shown: Shown, columns: &[Column], rounds: Rounds<f64>) -> Figure {
         let plain = Measured::new(rounds.plain.clone(), None);
         let mut rows = vec![Row { with: "plain", measured: Some(plain), impossible: None }];

@@ -1,8 +1,9 @@
-//! Interleaved measurement: the treatments that are compared take turns, so that a slow drift of the machine affects all of them alike.
+//! Interleaved measurement: the treatments (ways to run a program) that are compared take turns, so that a slow drift of the machine affects all of
+//! them alike.
 //!
-//! With treatments A, B and C a round is `plain B plain A plain C plain`, in an order that changes from round to round. The last plain measurement of
-//! a round is the first of the next. So each treatment is measured once per round between two plain measurements ([`Bracket`]), and follows each
-//! other treatment equally often.
+//! A *plain* measurement is one without a treatment. With treatments A, B and C, a round is for example `plain B plain A plain C plain`; the order
+//! changes from round to round. The last plain measurement of a round is also the first one of the next round. So each treatment is measured once per
+//! round, between two plain measurements ([`Bracket`]). On average, it comes after each of the other treatments equally often.
 
 use anyhow::Result;
 use random::Random;

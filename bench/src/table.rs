@@ -10,7 +10,7 @@ use crate::stats::Estimate;
 /// Headings of the columns after the first, which names the figure and its treatments.
 const COLUMNS: [&str; 4] = ["median", "quartiles", "ratio to plain (95 %)", "added (95 %)"];
 
-/// Returns a case as text, at most 100 columns wide unless a reason is longer.
+/// Returns a case as text, at most 100 columns wide. Only the reason why a treatment was not measured can be longer.
 pub fn case(case: &Case) -> String {
     let mut text = format!("{} - {}\n", case.name, case.about);
     if !case.figures.is_empty() {

@@ -292,7 +292,7 @@ impl Row {
         Times { predicted: self.predicted_ns(), measured }
     }
 
-    /// Returns the median of predicted ÷ measured − 1 over the rounds.
+    /// Returns `m − 1`, where `m` is the median of `predicted time ÷ measured time` over the rounds.
     fn error(&self) -> f64 {
         self.median(|round| round.predicted_ns / round.measured_ns) - 1.0
     }

@@ -15,8 +15,7 @@ impl Counter {
         if file.metadata()?.len() < size_of::<u64>() as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the counter file is too short"));
         }
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours; the
-        // kernel checks the descriptor.
+        // SAFETY: this new mapping, at an address of the kernel's choice, touches no memory of ours; the kernel checks the descriptor.
         let address = unsafe {
             libc::mmap(std::ptr::null_mut(), size_of::<u64>(), libc::PROT_READ, libc::MAP_SHARED, file.as_raw_fd(), 0)
         };
@@ -28,15 +27,15 @@ impl Counter {
 
     /// Returns the present count.
     pub fn get(&self) -> u64 {
-        // SAFETY: mapped in `map`, page-aligned, eight bytes long, unmapped only by drop. The other
-        // process stores it atomically.
+        // SAFETY: the counter was mapped in `map`, is page-aligned and eight bytes long, and is unmapped only by `drop`. The other process writes it
+        // atomically.
         unsafe { self.0.as_ref() }.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Counter {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `map`; no reference to it outlives a call of `get`.
+        // SAFETY: this is exactly the mapping that `map` made; no reference to it outlives a call of `get`.
         unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<u64>()) };
     }
 }

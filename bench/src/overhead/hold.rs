@@ -115,7 +115,7 @@ pub fn hold(options: &Options) -> Result<u8> {
 /// Registers the first thread of a process with the BPF programs for overlap, as the process itself would do.
 fn count(given: Given, pid: u32) -> Result<Counted> {
     let both = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping of a whole page, at an address of the kernel's choice, which is never unmapped; its words are atomics.
+    // SAFETY: the new mapping is a whole page, at an address of the kernel's choice, and is never unmapped; its words are atomics.
     let program_page = unsafe {
         let page = mmap(std::ptr::null_mut(), size_of::<ProgramPage>(), both, MapFlags::SHARED, &given.program_page, 0);
         &*page.context("cannot map the process's page")?.cast::<ProgramPage>()
@@ -170,7 +170,7 @@ impl Holder {
     pub fn end(mut self) -> Result<()> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
-        // The kernel detaches programs after RCU grace periods, and the last one may still be in progress now.
+        // The kernel detaches BPF programs only after RCU grace periods. Wait, because the last of these may still be in progress.
         std::thread::sleep(Duration::from_millis(2));
         ensure!(status.success(), "cox's BPF programs did not observe both ping-pong processes");
         Ok(())

@@ -99,7 +99,7 @@ impl CaseName {
 /// Measures the cases and prints the results.
 ///
 /// # Errors
-/// When the programs are not found, or the results cannot be written. A case that fails is part of the result.
+/// When the programs are not found, or the results cannot be written. If a case fails, no error is returned: the results say why it was not measured.
 pub fn overhead(options: &Options, interrupt: &Interrupt) -> Result<Experiment> {
     let cases = if options.cases.is_empty() { &ALL[..] } else { &options.cases };
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();
@@ -154,7 +154,7 @@ impl TraceCase {
 /// Measures what keeping a trace costs the traced program, and how long it takes to read perf's recordings.
 ///
 /// # Errors
-/// When the programs are not found, or the results cannot be written. A case that fails is part of the result.
+/// When the programs are not found, or the results cannot be written. If a case fails, no error is returned: the results say why it was not measured.
 pub fn trace(options: &Tracing, interrupt: &Interrupt) -> Result<Experiment> {
     let cases = if options.cases.is_empty() { &ALL_OF_TRACE[..] } else { &options.cases };
     let names: Vec<&'static str> = cases.iter().map(|case| case.name()).collect();

@@ -56,7 +56,7 @@ impl Recording {
     /// Ends and deletes the recording. Returns its size in bytes.
     pub fn end(mut self) -> Result<u64> {
         self.tell("stop")?;
-        // perf's exit code is that of the `sleep` that it killed.
+        // Ignore perf's exit code: it is that of the `sleep` that perf killed.
         self.perf.wait().context("cannot wait for perf")?;
         let data = self.folder.path().join("perf.data");
         Ok(data.metadata().context("perf wrote no perf.data")?.len())

@@ -21,13 +21,13 @@ use crate::verdict::{Outcome, Verdict, at_most};
 
 const ROUNDS: usize = 30;
 
-/// Limit for the time that observing adds to a round trip while overlap or packing is active: added time with this build ÷ added time with the build
-/// that `--beside` names.
+/// Limit for `time that observing adds with this build ÷ time that it adds with the build that --beside names`, per round trip, while overlap or
+/// packing is active.
 const SHARE_LIMIT: f64 = 0.75;
-/// Limit for the time to load the BPF programs: time with this build ÷ time with the build that `--beside` names.
+/// Limit for `time to load the BPF programs with this build ÷ the same time with the build that --beside names`.
 const LOAD_LIMIT: f64 = 1.2;
-/// Limit for the time that observing adds to a round trip without overlap and packing: added time with this build ÷ added time with the build that
-/// `--beside` names.
+/// Limit for `time that observing adds with this build ÷ time that it adds with the build that --beside names`, per round trip, without overlap and
+/// packing.
 const ALONE_LIMIT: f64 = 1.0;
 
 /// Parts of cox's BPF programs that are loaded at the same time, and the names of their two table rows: one for this build, one for the build that
@@ -102,8 +102,8 @@ pub fn measure(bench: &Bench<'_>, beside: Option<&Path>) -> Result<Case> {
     })
 }
 
-/// Returns, for each round, the time that one pair of [`PAIRS`] adds to a round trip: with overlap (or packing) alone in `before` and `after`, and
-/// with overlap (or packing) and the observer in `treated`. The difference is what observing adds.
+/// Returns, for each round, the time that one pair of [`PAIRS`] adds to a round trip: `before` and `after` with overlap (or packing) alone, `treated`
+/// with overlap (or packing) and the observer. The difference is what observing adds. `build`: 0 for this build, 1 for the other one.
 fn additions(wall: &Figure, (_, alone, both): &(&str, usize, usize), build: usize) -> Option<Vec<Bracket<f64>>> {
     let of = |held: usize| wall.brackets(LOADED_PARTS[held].names[build]);
     let pair = of(*alone)?.iter().zip(of(*both)?);

@@ -1,4 +1,5 @@
-//! What each of PALM's three parts contributes: runs without progress, without locality, without period control.
+//! Ablation of the PALM paper's rules: runs by the whole rules, and without each of their three parts (progress, locality, period control). The
+//! slow-down without a part shows what the part contributes.
 
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ const PARTS: [&str; 3] = ["progress", "locality", "period"];
 /// Time limit of a run, as a multiple of the time that a run with all parts of PALM takes.
 const LIMIT: f64 = 20.0;
 
-/// The results of one benchmark kernel with one set of PALM's parts.
+/// The results of one benchmark kernel that is packed by the PALM paper's rules, with all of their parts or without one of them.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     kernel: &'static str,

@@ -1,7 +1,8 @@
 //! Packing after the start: two threads run OpenMP regions of 200 us and are moved to one CPU while they run.
 //!
 //! libgomp counts the CPUs once, at its start. If the program is packed later, its threads continue to spin for milliseconds at the end of each
-//! region. Therefore, cox tells the preload library inside the program that it is packed, and the preload library stops the spinning.
+//! region. Therefore, cox tells the preload library inside the program on how many CPUs the program is packed, and the preload library stops the
+//! spinning.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use crate::verdict::Verdict;
 
 /// File name of the preload library, in the same folder as cox.
 const PRELOAD: &str = "libcox_preload.so";
-/// Target: a region of a program that is packed later takes at most this many times as long as one of a program that is packed from the start.
+/// Target: largest permitted `time of a region if cox attaches to the running program ÷ time of a region if cox starts the program`.
 const TARGET: f64 = 1.3;
 const REGION_US: f64 = 200.0;
 const THREADS: usize = 2;
@@ -34,7 +35,7 @@ const WARM: Duration = Duration::from_millis(300);
 /// Time limit for steps that normally take milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A way to move the program to one CPU.
+/// A way to move the program to one CPU: at its start, or while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum How {
@@ -89,7 +90,7 @@ struct Row {
     how: How,
     /// Time of an OpenMP region, us.
     region_us: Series,
-    /// Time of an OpenMP region ÷ its time if the program is packed from the start, by round.
+    /// Time of an OpenMP region ÷ time of a region if `cox pack` starts the program, by round.
     to_from_start: Series,
 }
 

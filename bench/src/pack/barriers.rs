@@ -124,9 +124,9 @@ impl Line {
         format!("{} {} {} ms", self.ratio, self.wait.word(), self.phase_us as f64 / 1000.0)
     }
 
-    /// Returns the length of a run under ideal conditions, s. Most runs take 4 s, so that cox's first quarter of a second, in which it only
-    /// observes, hardly changes the result. Runs of threads that spin in short phases are shorter, because cox then observes for less time and
-    /// taskset takes up to 13 times as long.
+    /// Returns how long a run takes under ideal conditions, s. Most runs take 4 s, so that cox's first quarter of a second, in which it only
+    /// observes, hardly changes the result. If threads spin in short phases, runs are shorter: cox then observes for less time, and with taskset such
+    /// runs take up to 13 times as long.
     pub fn ideal_s(&self, scale: f64) -> f64 {
         let usual = match (self.wait, self.phase_us) {
             (Wait::Futex | Wait::SpinFutex | Wait::Yield, _) => 4.0,
@@ -185,12 +185,12 @@ pub struct Measured {
     /// The line.
     #[serde(flatten)]
     pub line: Line,
-    /// Ideal time (that of a run in which no thread waits), measured on these CPUs ÷ the same time, computed from the speed of one CPU on an
-    /// otherwise idle machine.
+    /// `measured ideal time ÷ computed ideal time`. Ideal is the time of a run in which no thread waits. It is measured on these CPUs, and computed
+    /// from the speed of one CPU on an otherwise idle machine.
     pub ideal_to_one_cpu: Series,
-    /// Elapsed ÷ ideal with taskset.
+    /// Elapsed time with taskset ÷ ideal time.
     pub taskset: Series,
-    /// Elapsed ÷ ideal with cox.
+    /// Elapsed time with cox ÷ ideal time.
     pub cox: Series,
     /// Elapsed time with cox ÷ elapsed time with taskset, by round.
     pub ratio: Series,
@@ -239,8 +239,8 @@ pub fn expected_s(lines: &[Line], rounds: usize, scale: f64) -> f64 {
     lines.iter().map(|line| line.expected_s(scale)).sum::<f64>() * rounds as f64
 }
 
-/// Measures the ideal time of a run: one thread runs on each CPU, so no thread waits. Returns the measured time ÷ the time computed from the speed
-/// of one CPU on an otherwise idle machine.
+/// Measures the ideal time of a run: one thread runs on each CPU, so no thread waits. Returns `measured ideal time ÷ computed ideal time`; the latter
+/// is computed from the speed of one CPU on an otherwise idle machine.
 fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     let ratio = Ratio { threads: line.ratio.cpus, ..line.ratio };
     let phase_us = (line.ideal_s(field.scale) * IDEAL_PART * 1e6) as u64;
@@ -249,10 +249,11 @@ fn ideal_once(field: &Field<'_>, line: &Line) -> Result<f64> {
     Ok(output::barriers_elapsed_s(&run.output)? / (phase_us as f64 / 1e6))
 }
 
-/// Results of one run: elapsed ÷ ideal, cox's CPU time in percent of one CPU, and whether the run was cut short.
+/// Results of one run: elapsed time ÷ ideal time, cox's CPU time in percent of one CPU, and whether the run was ended at the time limit.
 pub type Once = (f64, f64, bool);
 
-/// Runs the workload of this table row once. In the returned elapsed ÷ ideal, the ideal time is computed from the speed of one CPU, not measured.
+/// Runs the workload of this table row once. In the returned `elapsed time ÷ ideal time`, the ideal time is computed from the speed of one CPU, not
+/// measured.
 pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<Once> {
     let program = field.program("barriers", &line.arguments(field.scale, field.iterations_per_us))?;
     let ideal_s = line.rounds(field.scale) as f64 * line.phase_us as f64 / 1e6 * line.ratio.ideal();
@@ -263,8 +264,8 @@ pub fn run_once(field: &Field<'_>, line: &Line, confined: &Confined) -> Result<O
     Ok((elapsed_s / ideal_s, own, run.cut_short))
 }
 
-/// Measures the treatments and the ideal time in the same rounds. Returns two results. The first has the runs of each treatment, with elapsed ÷
-/// measured ideal time. The second is the measured ideal time ÷ the ideal time that is computed from the speed of one CPU.
+/// Measures the treatments and the ideal time in the same rounds. Returns the runs of each treatment, with `elapsed time ÷ measured ideal time`. Also
+/// returns `measured ideal time ÷ ideal time that is computed from the speed of one CPU`.
 fn against_ideal(
     field: &Field<'_>,
     line: &Line,
@@ -277,7 +278,7 @@ fn against_ideal(
     })?;
     let ideals = all.pop().unwrap_or_default();
     let ideal = Series::of(ideals.into_iter().map(|(ideal, ..)| ideal).collect());
-    // Divide by the median of the ideal times of all rounds, because the ideal time of a single round is as noisy as the value that is divided by it.
+    // Divide by the median over all rounds. The ideal time of a single round is as noisy as the elapsed time that is divided by it.
     all.iter_mut().flatten().for_each(|(slowdown, ..)| *slowdown /= ideal.estimate.median);
     Ok((all, ideal))
 }
@@ -323,7 +324,8 @@ pub fn measure(field: &Field<'_>, part: &str, lines: &[Line], rounds: usize) -> 
     Ok(Found { measured, failed })
 }
 
-/// Measures the control: what waiting costs if no thread waits for a CPU. Returns elapsed ÷ ideal of two threads with a CPU each.
+/// Measures the control: two threads on two CPUs, so that no thread waits for a CPU. Returns elapsed time ÷ ideal time. The difference from 1 is the
+/// cost of the barriers alone.
 fn control(field: &Field<'_>, rounds: usize) -> Result<Series> {
     let line = line(2, Wait::Spin, 1_000, Target::NoWorse, 0.0);
     let (all, _) = against_ideal(field, &line, &[Confined::Taskset], rounds)?;

@@ -18,10 +18,10 @@ pub struct Kernel {
     /// True if the target for this benchmark kernel is only that packing does not make it slower. The threads of such a kernel synchronise only at
     /// the end, or have short phases and sleep while they wait.
     pub wants_no_harm: bool,
-    /// How the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end.
+    /// How the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end of the run.
     pub wait: Option<Wait>,
-    /// Parts of PALM, such as `progress`. For each of them, the PALM paper shows this benchmark kernel without the part (slide 25 of the
-    /// paper's presentation).
+    /// Parts of the PALM paper's rules, such as `progress`. In its ablation, the paper shows this benchmark kernel without each of these parts (slide
+    /// 25 of the paper's presentation).
     pub parts: &'static [&'static str],
 }
 

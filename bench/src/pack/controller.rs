@@ -1,4 +1,4 @@
-//! CPU time of the controller (cox itself) for phases of 5 ms or longer.
+//! Measures the CPU time of cox itself while it packs a program with 5 ms or more of work between two barriers.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -23,7 +23,7 @@ struct Row {
     phase_us: u64,
     /// CPU time of cox, in percent of one CPU.
     controller_percent: Series,
-    /// Elapsed ÷ ideal.
+    /// Elapsed time ÷ ideal time, which is computed from the speed of one CPU.
     slowdown: Series,
 }
 

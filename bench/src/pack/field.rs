@@ -144,7 +144,8 @@ impl<'a> Field<'a> {
         Some(self.cox.with_file_name(name)).filter(|file| file.is_file())
     }
 
-    /// Returns a command of taskset or cox, without the program to run: the caller appends it.
+    /// Returns a command of taskset or cox that confines a program to the first `cpus` allowed CPUs. The caller appends the program. cox writes its
+    /// JSON report into the file `report`.
     ///
     /// # Errors
     /// When fewer than `cpus` CPUs are allowed.

@@ -109,7 +109,7 @@ impl Job {
         Sample::of(&field.run(self.ratio.cpus, confined, &program, limit)?)
     }
 
-    /// Runs the benchmark kernel as `with` says: with fewer threads, for example. `best_ms` is the fixed period with which it was fastest.
+    /// Runs the benchmark kernel in the way `with`. For `StaticBest`, `best_ms` is the scheduling period to use, ms; the other ways ignore it.
     pub fn run_with(&self, field: &Field<'_>, with: With, best_ms: f64, limit: Duration) -> Result<Sample> {
         let (threads, confined) = match with {
             With::Taskset => (self.ratio.threads, Confined::Taskset),
@@ -122,7 +122,7 @@ impl Job {
     }
 }
 
-/// Returns the options for `cox pack` with a fixed scheduling period; packing is always active.
+/// Returns `cox pack` with a fixed scheduling period of `period_ms`. Because of `--always`, cox rotates the threads even if nothing is gained by it.
 fn fixed(period_ms: f64) -> Confined {
     Confined::packed(&format!("--always --period {period_ms}ms"))
 }

@@ -43,7 +43,7 @@ pub fn median_at_least(estimate: &Estimate, target: f64) -> Outcome {
     decided(!estimate.median.is_nan(), estimate.median >= target)
 }
 
-/// Returns whether this ratio of a time to the time with taskset counts as no worse than taskset.
+/// Returns whether `ratio` (elapsed time ÷ elapsed time with taskset) counts as no worse than taskset: its interval begins at [`NO_WORSE`] or below.
 pub fn no_worse(ratio: &Estimate) -> Outcome {
     match ratio.interval {
         Some((low, _)) => decided(true, low <= NO_WORSE),

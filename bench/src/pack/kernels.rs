@@ -46,7 +46,7 @@ pub struct Row {
     pub cpu_s: Series,
     /// Elapsed time ÷ elapsed time with taskset, by round.
     pub to_taskset: Series,
-    /// Elapsed time with fewer threads ÷ elapsed time with this treatment, by round: 1 means that the CPUs are fully used.
+    /// `elapsed time with as many threads as CPUs ÷ elapsed time with this treatment`, by round. 1 means that the CPUs are fully used.
     pub efficiency: Series,
     /// Number of runs that were ended at the time limit: their times are lower bounds.
     pub cut_short: usize,
@@ -88,12 +88,13 @@ impl Table {
         self.rows.iter().find(|row| row.with == with)
     }
 
-    /// Returns the median time of a treatment ÷ the median time with fewer threads.
+    /// Returns how many times as long the benchmark kernel takes in the way `with` (for example with taskset) as with only one thread per CPU. This
+    /// is 1 ÷ the median efficiency. `None`: not measured.
     pub fn slowdown(&self, with: With) -> Option<f64> {
         Some(1.0 / self.row(with)?.efficiency.estimate.median)
     }
 
-    /// Returns how the benchmark kernel's threads wait in the simulator.
+    /// Returns how the benchmark kernel's threads wait in the simulator; `None`: they synchronise only at the end of the run.
     pub fn wait(&self) -> Option<Wait> {
         self.kind.wait
     }
@@ -127,7 +128,7 @@ impl Table {
     }
 }
 
-/// Measures one benchmark kernel at one ratio of threads to CPUs.
+/// Measures one benchmark kernel at one ratio of threads to CPUs, in each of the ways `with`.
 pub fn measure(field: &Field<'_>, job: &Job, with: &[With], rounds: usize) -> Result<Table> {
     let reduced = job.run_with(field, With::FewerThreads, 0.0, FIRST_LIMIT)?;
     let ours = job.run_with(field, With::Ours, 0.0, FIRST_LIMIT)?;

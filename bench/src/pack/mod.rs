@@ -35,7 +35,7 @@ use crate::interrupt::Interrupt;
 use crate::json::Header;
 use crate::verdict::Outcome;
 
-/// Default ratios for this machine.
+/// Default ratios of threads to CPUs.
 const RATIOS: &str = "3/2,5/2,7/2,4/2";
 
 /// Measure what packing gains, compared with taskset and with fewer threads.
@@ -170,8 +170,7 @@ impl Options {
         self.ratio.first().copied().unwrap_or(simulated::RATIO)
     }
 
-    /// Returns whether other parts of the experiment measure the *live* figures (those of real runs on this machine) that the simulator is compared
-    /// with.
+    /// Returns whether other parts of the experiment measure all figures of real runs with which the part `simulated` compares the simulator.
     fn has_live_side(&self) -> bool {
         let parts = self.parts();
         parts.contains(&PartName::Barriers)
@@ -198,7 +197,8 @@ impl Options {
 /// Measures all parts and prints the results.
 ///
 /// # Errors
-/// When cox cannot pack here, or the results cannot be written. A part that fails is part of the result.
+/// When cox cannot pack here, or the results cannot be written. If a part of the experiment fails, no error is returned: the report says why the part
+/// was not measured.
 pub fn pack(options: &Options, interrupt: &Interrupt) -> Result<Report> {
     let parts = options.parts();
     let expected_s: f64 = parts.iter().map(|part| options.expected_s(*part)).sum();

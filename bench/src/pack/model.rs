@@ -11,7 +11,8 @@ use super::kernels::Table;
 use super::palm::Parts;
 use super::ratio::Ratio;
 
-/// Relative jitter of the work: kernels share work equally, but caches and memory make the threads slightly unequal.
+/// Relative random variation of a simulated thread's work. The benchmark kernels share the work equally, but caches and memory make the threads
+/// slightly unequal.
 const JITTER: f64 = 0.05;
 /// If a benchmark kernel's threads synchronise only at the end, the model divides their work into this many pieces.
 const PIECES: f64 = 100.0;
@@ -59,7 +60,7 @@ impl Cpus {
     }
 }
 
-/// CPU work between two barriers, ns.
+/// CPU work of the threads between two barriers, ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Work {
     /// Work of each thread, if the program runs with all its threads. With fewer threads, the same total work is divided among these.
@@ -125,7 +126,8 @@ impl Model {
         Program { threads, rounds: self.rounds, work_ns, jitter: self.jitter, wait: self.wait }
     }
 
-    /// Simulates the program.
+    /// Simulates one run of the program on `cpus`, with `costs` for switches, ticks and moves of threads. `how` is the way to run it, for example
+    /// packed.
     pub fn run(&self, cpus: &Cpus, how: How, costs: Costs) -> Simulated {
         let threads = if how == How::FewerThreads { cpus.capacities.len() } else { cpus.threads };
         let program = self.program(cpus, threads);
@@ -184,8 +186,9 @@ impl Simulated {
     }
 }
 
-/// Returns the cost of a tick (the work of the controller at the end of a CPU's scheduling period), ns. It is computed from the controller's CPU
-/// times with two different periods, in percent of one CPU. The difference of these times contains only the cost that depends on the number of ticks.
+/// Returns the cost of a tick (the work of the controller at the end of a CPU's scheduling period), ns: `(t0 - t1) ÷ (n0 - n1)`. Here, t is the
+/// controller's CPU time per second, and n is the number of ticks per second on `cpus` CPUs, with each of two scheduling periods. Costs that do not
+/// depend on the number of ticks cancel out. `own_percent` is the controller's CPU time with each period, in percent of one CPU.
 pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)) -> f64 {
     let ticks_per_s = |period_ns: u64| cpus as f64 * 1e9 / period_ns as f64;
     let own_ns_per_s = |percent: f64| percent / 100.0 * 1e9;
@@ -193,8 +196,9 @@ pub fn tick_cost_ns(cpus: usize, periods_ns: (u64, u64), own_percent: (f64, f64)
         / (ticks_per_s(periods_ns.0) - ticks_per_s(periods_ns.1))
 }
 
-/// Returns the tick cost to set in the simulator, ns, so that the simulator's total cost per tick equals the measured one. Both totals include the
-/// moves of threads that a tick orders.
+/// Returns the tick cost to set in the simulator, ns: `default_ns + live_ns - simulated_ns`, from 1 to 200 us. `live_ns` is the total cost of a tick
+/// in real runs, including the moves of threads that the tick orders. `simulated_ns` is the same in a simulation with tick cost `default_ns`. With
+/// the returned cost, the two totals are equal.
 pub fn fitted_tick_ns(default_ns: u64, live_ns: f64, simulated_ns: f64) -> u64 {
     (default_ns as f64 + live_ns - simulated_ns).clamp(1_000.0, 200_000.0) as u64
 }

@@ -57,7 +57,7 @@ struct Row {
     cox_s: Series,
     /// Wall time of the program with cox ÷ its wall time with taskset, by round.
     program_ratio: Series,
-    /// Wall time of the whole command, including cox's start and end, ÷ wall time of the command with taskset, by round.
+    /// Wall time of the whole command with cox (including cox's start and end) ÷ wall time of the whole command with taskset, by round.
     command_ratio: Series,
     /// True if all runs wrote the same output, byte by byte.
     same_output: bool,
@@ -152,7 +152,7 @@ fn write_words(path: &Path, bytes: usize) -> std::io::Result<()> {
     let mut file = BufWriter::new(fs::File::create(path)?);
     let mut written = 0;
     while written < bytes {
-        // The smaller of two random ranks makes some words frequent.
+        // Take the smaller of two random indices, so that words at small indices are more frequent than others.
         let word = &vocabulary[random.below(vocabulary.len()).min(random.below(vocabulary.len()))];
         let end = if random.below(12) == 0 { '\n' } else { ' ' };
         write!(file, "{word}{end}")?;
@@ -178,7 +178,7 @@ fn run_once(field: &Field<'_>, ratio: Ratio, ready: &Ready, confined: &Confined)
 
 fn measure(field: &Field<'_>, name: &'static str, ratio: Ratio, ready: &Ready, rounds: usize) -> Result<Row> {
     let treatments = [Confined::Taskset, Confined::packed("")];
-    // A warm-up run, which is not measured: it reads the program and its data from disk.
+    // Warm up: this run is not measured, but it reads the program and its data from disk. Its output is what the other runs must write.
     let (.., expected) = run_once(field, ratio, ready, &treatments[0])?;
     let all = in_turns(2, rounds, |treatment| {
         let (program_s, command_s, output) = run_once(field, ratio, ready, &treatments[treatment])?;

@@ -38,8 +38,8 @@ impl Default for Parts {
 }
 
 impl Parts {
-    /// Returns settings with which cox packs all the time (`always`). The scheduling period is adapted by doubling and halving it, as in the paper;
-    /// if period control is left out, the period is fixed.
+    /// Returns settings with which cox rotates the threads all the time (`always`). The scheduling period is adapted by doubling and halving it, as
+    /// in the paper; if period control is left out, the period is fixed.
     pub fn settings(self) -> Settings {
         let arrange: fn(Vec<u64>) -> Box<dyn Arrange> = match (self.progress, self.locality) {
             (true, true) => |capacities| Palm::boxed(true, true, capacities),
@@ -67,8 +67,8 @@ pub struct Palm {
     parts: Parts,
     capacities: Vec<u64>,
     threads: Vec<Thread>,
-    /// If progress is left out, threads take turns at being assigned to a CPU first. Index (among the living threads) of the thread that was first
-    /// most recently.
+    /// Used if progress is left out: the threads then take turns at being assigned to a CPU first. Index (among the living threads) of the thread
+    /// that was first most recently.
     first: usize,
     seen: Seen,
 }

@@ -76,8 +76,8 @@ fn lines_here() -> Vec<Line> {
     LINES.iter().copied().filter(|line| line.ratio == RATIO).collect()
 }
 
-/// Returns the expected duration of the part `simulated` of the experiment, s. If `measured` is set, other parts measure the live figures (those of
-/// real runs), so that these take no time here.
+/// Returns the expected duration of the part `simulated` of the experiment, s. `measured`: other parts measure the figures of real runs, so that
+/// these take no time here.
 pub fn expected_s(kernels: &[&Kernel], measured: bool, scale: f64) -> f64 {
     let live = barriers::expected_s(&lines_here(), LIVE_ROUNDS, scale)
         + kernels.len() as f64 * LIVE_ROUNDS as f64 * (5.0 * scale + 0.5);
@@ -195,7 +195,7 @@ fn static_best(run: impl Fn(f64) -> Simulated) -> (f64, Simulated) {
     all.into_iter().reduce(|a, b| if b.1.slowdown < a.1.slowdown { b } else { a }).unwrap_or(all[0])
 }
 
-/// Judges whether all simulated figures of this treatment are within [`NEAR`] of the measured ones.
+/// Returns the verdict whether all simulated figures of the treatment `with` deviate by at most [`NEAR`] from the measured ones.
 fn near(pairs: &[Pair], with: &str) -> Verdict {
     let all: Vec<&Pair> = pairs.iter().filter(|pair| pair.with == with).collect();
     let far: Vec<String> = all

@@ -26,8 +26,8 @@ fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// Returns whether a process is running. A zombie counts as ended. If another program has reused the process number, the leftover file is kept until
-/// a later clean-up.
+/// Returns whether a process is running. A zombie counts as ended. If another program has got the same process ID meanwhile, the folder, control group
+/// or namespace is kept until a later clean-up.
 fn is_alive(process: u32) -> bool {
     Task::process(&Root::live(), process).stat().is_ok_and(|stat| stat.doing() != Doing::Ended)
 }

@@ -48,7 +48,7 @@ const ROWS: [(&str, u32); 16] = [
 ];
 const WAYS: [Way; 4] = [Way::Gomp(1), Way::Omp(1), Way::Off, Way::Bpf];
 
-/// Limit of a row: this many times the cost of the faster peer (libgomp or libomp), plus this many nanoseconds.
+/// Limit of a row, as (factor, constant): `factor × time of the faster peer (libgomp or libomp) + constant`, ns per construct.
 const ROW_LIMIT: (f64, f64) = (1.15, 5.0);
 
 #[derive(Debug, Serialize)]

@@ -49,7 +49,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns the oversubscription: the share of CPU time in which more than one thread was runnable.
+    /// Returns the oversubscription: the mean share of time in which more than one thread of the program was runnable on a CPU, over all `cpus` CPUs.
     pub fn oversubscribed(&self, cpus: u32) -> f64 {
         self.oversubscribed_ns as f64 / (self.elapsed_ns as f64 * f64::from(cpus)).max(1.0)
     }

@@ -79,7 +79,8 @@ const FWI: App = App {
     every: ("--iof", 2.0 * 64.0 * 64.0 * 64.0 * 8.0),
     ..HEAT
 };
-/// A plate whose border is long compared with its area: otherwise the messages would be negligible.
+/// The simulated plate is small, so that its border is long compared with its area. Otherwise the messages, which carry the border, would be
+/// negligible.
 const HEAT_2: App = App {
     name: "heat-2",
     kind: Kind::Ranks,

@@ -35,8 +35,8 @@ impl Cost {
         Ok(Cost { by_work, snapshot_s })
     }
 
-    /// Returns how many times the application must repeat its arithmetic, so that a run needs `work_s` CPU seconds per CPU. They include the work
-    /// that does not depend on the repeats.
+    /// Returns how many times the application must repeat its arithmetic, so that a run needs `work_s` CPU seconds per CPU (including work that does
+    /// not depend on the repeats). Interpolates (or extrapolates) linearly between the measurements.
     fn repeats(&self, work_s: f64) -> u64 {
         let last = self.by_work.len() - 2;
         let at = self.by_work[1..=last].iter().take_while(|(_, cost_s)| *cost_s < work_s).count();

@@ -21,7 +21,7 @@ pub struct Detail {
     pub way: Way,
     #[serde(flatten)]
     pub usage: Usage,
-    /// Share of CPU time in which more than one thread was runnable.
+    /// Share of time in which more than one thread of the program was runnable (running or queued) on the same CPU; mean over the CPUs.
     pub oversubscribed: f64,
     /// CPU time that a block costs, us: (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run.
     pub cost_us: f64,

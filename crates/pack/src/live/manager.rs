@@ -40,7 +40,7 @@ use crate::trial::{Did, Look, Trial, look_ns};
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
 
 /// The only thread of a process is not bound to a single CPU before it has run this long, ns. OpenMP counts the CPUs of
-/// the affinity mask when the process starts or loads OpenMP, so it would count only one CPU.
+/// the affinity mask when the process starts or loads OpenMP; if the thread were bound then, OpenMP would count one CPU.
 const ALONE_NS: u64 = 1_000_000_000;
 
 type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
@@ -387,8 +387,8 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Hands those new threads over to the policy that it may bind to single CPUs now. The only thread of a process
-    /// waits until it has run for [`ALONE_NS`].
+    /// Gives new threads to the policy, which may then bind them to single CPUs. The only thread of a process is held
+    /// back until it has run for [`ALONE_NS`].
     fn join(&mut self) -> Result<(), super::Error> {
         let table = self.snapshots.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
