@@ -1,10 +1,12 @@
-//! Assigns threads to CPU slots: decides at the end of a slot's period which threads should share its CPU.
+//! Assigns threads to CPU slots (each slot is one CPU of the pack): decides at the end of a slot's scheduling period
+//! which threads should share its CPU.
 //!
 //! The kernel shares a CPU evenly among its runnable threads. So the policy does not choose which thread runs next.
 //! It chooses which threads are co-runners, and changes that from period to period:
 //!
-//! 1. **Progress decides.** Progress is useful CPU time, times the CPU's capacity; time spent spinning does not
-//!    count. The last thread at a barrier delays all others, so all threads should make equal progress.
+//! 1. **Progress decides.** Progress is useful CPU time, times the CPU's capacity; time spent spinning does not count.
+//!    The thread with the least progress is called the least served. The last thread at a barrier delays all others, so
+//!    all threads should make equal progress.
 //! 2. **Each slot decides for itself**, at the end of its own period, together with one other slot: the slot of the
 //!    least served thread among those that could be served better. [`split()`] divides the threads of both slots anew:
 //!    the least served threads get the larger share, and each move has a cost.
@@ -27,8 +29,8 @@
 //! - Count CPU time as progress. A spinning thread then looks as well served as the thread it waits for, so the order
 //!   of threads never changes.
 //! - Decide for all slots at the same time, on one CPU. Each exchange of threads then interrupts another CPU, which
-//!   costs 10 to 20 us on a virtual machine. At a slot's own tick, its thread has just been switched out: CPU time is
-//!   exact, and the code position is known.
+//!   costs 10 to 20 us on a virtual machine. At a slot's own tick (the end of its period), its thread has just been
+//!   switched out: CPU time is exact, and the code position is known.
 //! - Only pull the least served thread to the slot whose period ends. With two or more threads per CPU, the threads
 //!   that are ahead then never get more co-runners than the others. 5 threads on 2 simulated CPUs with spinning phases
 //!   of 10 ms took 1.11 of the ideal time instead of 1.09; 16 threads on 7 fast and 8 slow CPUs, 1.44 instead of 1.11.
@@ -89,10 +91,10 @@ impl Thread {
 pub struct Assignment {
     rules: Rules,
     capacities: Vec<u64>,
-    /// Members of each slot.
+    /// The threads of each slot, which is one CPU of the pack.
     slots: Vec<Vec<Member>>,
     threads: Vec<Thread>,
-    /// When each slot's period ended last, ns.
+    /// When the scheduling period of each slot ended last, ns.
     ticked_ns: Vec<u64>,
     /// Start of the interval, one period long, in which the moves of the whole pack are counted, ns. `moved`: how many
     /// moves in this interval served only to equalise progress.
@@ -103,12 +105,13 @@ pub struct Assignment {
     /// time no longer waits.
     let_go_ns: u64,
     seen: Seen,
-    /// Observations of one slot's threads; kept so that a period allocates no memory.
+    /// Observations of the threads of one slot; kept so that the end of a scheduling period allocates no memory.
     observations: Vec<Observation>,
 }
 
 impl Assignment {
-    /// Makes one slot for each of `capacities` (relative to [`FULL_CAPACITY`]), without threads.
+    /// Makes an assignment for CPUs of these capacities (relative to [`FULL_CAPACITY`]), one slot each, without
+    /// threads.
     #[must_use]
     pub fn new(rules: Rules, capacities: Vec<u64>) -> Assignment {
         let slots = vec![Vec::new(); capacities.len()];
@@ -132,13 +135,14 @@ impl Assignment {
         (0..self.threads.len()).filter(|&member| self.threads[member].place != Place::Gone)
     }
 
-    /// Returns how many threads have a slot.
+    /// Returns how many threads are assigned to a slot.
     fn assigned(&self) -> usize {
         self.slots.iter().map(Vec::len).sum()
     }
 
-    /// Adds `moving` to the number of moves in this period that only equalise progress. Returns true if that number is
-    /// at most [`moves_per_slice`], the number that equal progress needs, or if this limit is 0.
+    /// Adds `moving` to the number of moves in this scheduling period that only equalise progress. Returns true if
+    /// these moves may be made: if the number is at most [`moves_per_slice`], which is what equal progress needs, or if
+    /// that limit is 0.
     fn may_move(&mut self, moving: usize, now_ns: u64) -> bool {
         if now_ns >= self.period_began_ns + self.rules.period_ns {
             (self.period_began_ns, self.moved) = (now_ns, 0);
@@ -158,8 +162,9 @@ impl Assignment {
         Candidate { side, spins, runs, progress_ns, since_ns }
     }
 
-    /// Returns the slot of the least served thread that could be served better than now: a working thread on another
-    /// slot that has runnable co-runners, or whose CPU is slower than that of `here`.
+    /// Returns the slot that `here` should exchange threads with: that of the thread with the least progress, among the
+    /// working threads of other slots that could be served better. These are threads that share their CPU with another
+    /// runnable thread, or whose CPU is slower than that of `here`. `None` if there are none.
     fn partner(&self, here: Slot) -> Option<Slot> {
         let shares = |slot: Slot| self.slots[slot].iter().filter(|&&m| self.threads[m].runnable).nth(1).is_some();
         let mut least: Option<(u64, Slot)> = None;
@@ -173,7 +178,7 @@ impl Assignment {
         least.map(|(_, slot)| slot)
     }
 
-    /// Updates the progress of all threads of a slot.
+    /// Updates the progress and the state of all threads of a slot.
     fn look_at(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense) {
         self.observations.clear();
         for place in 0..self.slots[slot].len() {
@@ -184,7 +189,8 @@ impl Assignment {
         }
     }
 
-    /// Adds the time that a thread has run on a slot since its last observation.
+    /// Updates a thread's progress and state: adds the useful part of the time that it has run on `slot` since its last
+    /// observation.
     fn look(&mut self, member: Member, slot: Slot, observation: &Observation, now_ns: u64) {
         let thread = &mut self.threads[member];
         (thread.runs, thread.runnable) = (observation.doing == Doing::Runs, is_runnable(observation));
@@ -331,7 +337,8 @@ impl Arrange for Assignment {
         }
     }
 
-    /// Assigns the slot with the largest share of a CPU to a thread that joined while threads are rotated.
+    /// Assigns a thread that joined while threads are rotated to the slot where it gets the largest share of a CPU:
+    /// `capacity ÷ (threads there + 1)`.
     fn admit(&mut self, member: Member, now_ns: u64, orders: &mut Vec<Order>) {
         let share = |slot: Slot| self.capacities[slot] as f64 / (self.slots[slot].len() + 1) as f64;
         // If several slots offer the same share, the first of them is taken.
@@ -341,8 +348,8 @@ impl Arrange for Assignment {
         }
     }
 
-    /// Ends a slot's period: takes the threads of this slot and of the slot that has the least served thread, and
-    /// divides them anew between the two slots.
+    /// Ends the scheduling period of a slot: takes the threads of this slot and of the slot that
+    /// [`Assignment::partner`] returns, and divides them anew between the two slots.
     fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.look_at(slot, now_ns, sense);
         let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[slot], now_ns));
@@ -404,7 +411,7 @@ fn is_runnable(observation: &Observation) -> bool {
     matches!(observation.doing, Doing::Runs | Doing::Queued)
 }
 
-/// Returns the reason for which threads change their CPUs.
+/// Returns the reason for which two slots exchange some of `threads`.
 fn why(threads: &[Candidate]) -> Why {
     let mut here = threads.iter().filter(|thread| thread.side == Side::Here).peekable();
     if here.peek().is_none() {

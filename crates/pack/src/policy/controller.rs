@@ -1,11 +1,12 @@
-//! The controller combines the assignment of threads with the mode. The live packer and the simulator call it.
+//! The controller combines two decisions of the policy: which threads share a CPU (`assignment`), and whether to rotate
+//! threads at all (`mode`). The live packer and the simulator call it.
 
 use super::assignment::{Assignment, Rules};
 use super::mode::{Action, Mode, Periods, Window};
 use super::seen::Seen;
 use super::{Arrange, Member, Observation, Order, Sense, Slot};
 
-/// A thread that ran for less than 1/50 of a window counts as not runnable in it.
+/// A thread that ran for at most 1/50 of a measuring window counts as not runnable in it.
 const IDLE_PART: u64 = 50;
 
 /// Settings of the controller.
@@ -14,9 +15,9 @@ pub struct Settings {
     /// Makes the rule that assigns threads to slots, from the capacities of the slots: [`Assignment`], or another rule
     /// that is compared with it.
     pub arrange: fn(Vec<u64>) -> Box<dyn Arrange>,
-    /// How the length of periods is chosen.
+    /// How the length of the scheduling periods is chosen.
     pub periods: Periods,
-    /// True: always rotate, even if nothing is gained.
+    /// True: always rotate the threads, even if the program gains nothing from it.
     pub always: bool,
 }
 
@@ -30,13 +31,13 @@ impl Default for Settings {
 /// Sums over a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// What was observed on the slots.
+    /// What was observed on the pack's CPUs.
     pub seen: Seen,
     /// CPU time of the threads, ns.
     pub run_ns: u64,
     /// How long threads were rotated, ns.
     pub rotating_ns: u64,
-    /// Length of the last period, ns.
+    /// Length of the scheduling periods when threads were last rotated, ns.
     pub period_ns: u64,
 }
 
@@ -58,25 +59,24 @@ pub struct Controller {
     slots: usize,
     arrange: Box<dyn Arrange>,
     mode: Mode,
-    /// True: a slot's period is longer than configured if the policy predicts that no decision is needed earlier. False
-    /// if the user has fixed the length of periods.
+    /// True: a scheduling period on a CPU may last longer than its chosen length, if the policy predicts that no
+    /// decision is needed earlier. False if the user has fixed the length of periods.
     follows: bool,
     action: Action,
     window_ns: u64,
     window_own_ns: u64,
-    /// CPU time of each member at the start of the window, ns.
+    /// CPU time of each thread at the start of the measuring window, by member number, ns.
     run_ns: Vec<u64>,
     blocks: Vec<u32>,
     ended: Vec<bool>,
-    /// CPU time that threads used in this window although they are not members now, because they have ended or have not
-    /// joined yet, ns.
+    /// CPU time in this measuring window of threads that have ended, and of threads before they were added, ns.
     ended_ns: u64,
     totals: Totals,
 }
 
 impl Controller {
-    /// Makes a controller for slots of these capacities (relative to
-    /// [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY)). `own_ns` is cox's own CPU time so far.
+    /// Makes a controller for CPUs of these capacities (relative to
+    /// [`FULL_CAPACITY`](super::assignment::FULL_CAPACITY)), one slot each. `own_ns` is cox's own CPU time so far.
     #[must_use]
     pub fn new(settings: Settings, capacities: &[u64], now_ns: u64, own_ns: u64) -> Controller {
         Controller {
@@ -100,13 +100,15 @@ impl Controller {
         (self.window_ns, self.window_own_ns) = (now_ns, own_ns);
     }
 
-    /// Returns what the slots do now: rest, measure or rotate. They rest until the first [`Controller::look`].
+    /// Returns what cox does now: rest, measure or rotate (see [`Action`]). It rests until the first
+    /// [`Controller::look`].
     #[must_use]
     pub fn action(&self) -> Action {
         self.action
     }
 
-    /// Returns the shortest time between two ticks of a slot, ns; `None` if no ticks are wanted.
+    /// Returns the shortest time between two ticks of a CPU (ends of its scheduling periods), ns; `None` while threads
+    /// are not rotated, because no ticks are needed then.
     #[must_use]
     pub fn tick_ns(&self) -> Option<u64> {
         match self.action {
@@ -115,14 +117,16 @@ impl Controller {
         }
     }
 
-    /// Returns the time until the next tick of a slot that has just had one, ns; `None` if no ticks are wanted.
+    /// Returns the time from one tick of a CPU (the end of its scheduling period) to the next one, ns. It is longer
+    /// than [`Controller::tick_ns`] if the policy predicts that no decision is needed earlier. `None` while threads are
+    /// not rotated.
     #[must_use]
     pub fn next_tick_ns(&self, now_ns: u64) -> Option<u64> {
         let calm_ns = if self.follows { self.arrange.calm_ns(now_ns) } else { 0 };
         self.tick_ns().map(|period_ns| period_ns.max(calm_ns))
     }
 
-    /// Adds a thread and returns its number. Members are numbered in the order in which they join.
+    /// Adds a thread and returns its number. Threads are numbered in the order in which they are added.
     pub fn join(&mut self, observation: &Observation, now_ns: u64, orders: &mut Vec<Order>) -> Member {
         let member = self.arrange.join(observation);
         self.run_ns.push(observation.run_ns);
@@ -146,7 +150,8 @@ impl Controller {
         self.arrange.leave(member);
     }
 
-    /// Handles a slot's tick: the end of its period.
+    /// Called at a tick of a CPU, the end of its scheduling period. While threads are rotated, lets the policy decide
+    /// which threads `slot` and other slots have next, and adds the changes to `orders`.
     pub fn tick(&mut self, slot: Slot, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) {
         if self.is_rotating() {
             self.arrange.end_period(slot, now_ns, sense, orders);
@@ -162,8 +167,8 @@ impl Controller {
         seen.yielding += yielding;
     }
 
-    /// If a window is over, chooses the next action (rest, measure or rotate). Must be called every 10 to 20 ms.
-    /// Returns true if the action changed.
+    /// If the present measuring window is over, chooses the next action (rest, measure or rotate). Must be called every
+    /// 10 to 20 ms. Returns true if the action changed.
     pub fn look(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         if now_ns >= self.mode.until_ns() {
             let window = self.close_window(now_ns, own_ns, sense);
@@ -172,8 +177,8 @@ impl Controller {
         self.take_up(self.mode.action(), now_ns, sense, orders)
     }
 
-    /// Starts the action `is` on all slots. It need not be the action that the mode has chosen. Returns true if the
-    /// action changed.
+    /// Starts the action `is` (rest, measure or rotate) on all CPUs of the pack, whatever action the mode has chosen:
+    /// in a trial, the trial chooses it. Returns true if the action changed.
     pub fn take_up(&mut self, is: Action, now_ns: u64, sense: &impl Sense, orders: &mut Vec<Order>) -> bool {
         let was = self.action;
         if was == is {
@@ -200,7 +205,7 @@ impl Controller {
         self.action = Action::Rest;
     }
 
-    /// Returns the number of slots.
+    /// Returns the number of slots, which is the number of CPUs in the pack.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.slots
@@ -212,7 +217,8 @@ impl Controller {
         self.totals
     }
 
-    /// Returns the efficiency without rotation, and with it.
+    /// Returns the program's efficiency without rotation, and with it; `None` if it is not known (see
+    /// [`Mode::efficiencies`]).
     #[must_use]
     pub fn efficiencies(&self) -> (Option<f64>, Option<f64>) {
         self.mode.efficiencies()
@@ -222,7 +228,7 @@ impl Controller {
         matches!(self.action, Action::Rotate { .. })
     }
 
-    /// Returns what was observed since the last window was closed, and begins a new window.
+    /// Ends the present measuring window and begins a new one. Returns what was observed in the window that has ended.
     pub fn close_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));

@@ -2,9 +2,10 @@
 //!
 //! Packing must do no harm. So rotation is tried, and kept only while it is worth it:
 //!
-//! 1. **Measure**: the kernel places the threads, and samples show what they do. *Efficiency* is useful CPU time
-//!    (work without spinning) divided by the CPU time of all slots. Rotation is tried only if more threads are
-//!    runnable than there are slots, and efficiency leaves something to gain; else the mode rests.
+//! 1. **Measure**: the kernel places the threads, and samples show what they do. *Efficiency* is useful CPU time (work
+//!    without spinning) divided by the time of all CPUs of the pack. Rotation is tried only if more threads are
+//!    runnable than there are CPUs, and efficiency leaves something to gain. Otherwise cox *rests*: it takes no samples
+//!    for some time, and then measures again.
 //! 2. **Rotate** with periods of 0.5 ms, and measure efficiency the same way. While the controller uses a CPU, no
 //!    thread of the program runs there, so the controller's CPU time already lowers the measured efficiency. Half of
 //!    that time is subtracted in addition, because the controller's interrupts also slow the threads.
@@ -13,11 +14,12 @@
 //!    change. If nearly all time is spent spinning, periods are much too long and the window shows only noise; then
 //!    periods become short immediately. In long phases the controller should take at most 2 % of the CPUs' time. Some
 //!    efficiency is given up for that, but not so much that rotation is no longer worth it.
-//! 4. **Back out** if even the best period does not gain 5 % over the kernel. The mode rests, and the next rest is
+//! 4. **Back out** if even the best period does not gain 5 % over the kernel. Then cox rests, and the next rest will be
 //!    twice as long.
-//! 5. **Spread** threads whose number is a multiple of the number of slots. The kernel may leave three threads on one
-//!    CPU and one on the other for a long time, and then the measured efficiency is not what the kernel can reach.
-//!    The threads are rotated for one window, which leaves them evenly spread, and measured again.
+//! 5. **Spread** threads whose number is a multiple of the number of CPUs. The kernel may leave three threads on one
+//!    CPU and one on the other for a long time, and then the measured efficiency is not what the kernel can reach. So
+//!    the threads are rotated for one measuring window, which leaves them evenly spread, and efficiency without
+//!    rotation is measured again.
 //! 6. **Verify**: measure again from time to time, because the program may behave differently now.
 //!
 //! *Alternative that was rejected:* decide only from how the program waits (spinning, blocking, or not at all).
@@ -30,33 +32,33 @@ use self::search::{Gave, Search, mixed};
 pub use self::search::{PERIODS_NS, Periods};
 use super::seen::Seen;
 
-/// The shortest window, ns; shorter ones are too noisy.
+/// Minimum length of a measuring window, ns: in shorter windows the efficiency would be too noisy.
 const WINDOW_NS: u64 = 80_000_000;
 
-/// Time between two samples of a slot while measuring: `LOOK_NS` if threads spin or might spin, `LOOK_SELDOM_NS` if
-/// the samples so far show no spinning. In the second case efficiency is calculated without samples, and they are only
-/// needed to notice when a thread begins to spin. A sample takes up to 26 us on a virtual machine. If threads often
-/// wait for each other, a sample delays all of them.
+/// Time between two samples of a CPU while cox measures, ns: `LOOK_NS` if threads spin or might spin, `LOOK_SELDOM_NS`
+/// if the samples so far show no spinning. In the second case efficiency is calculated without samples, and they are
+/// only needed to notice when a thread begins to spin. A sample takes up to 26 us on a virtual machine. If threads
+/// often wait for each other, a sample delays all of them.
 const LOOK_NS: u64 = 1_000_000;
 const LOOK_SELDOM_NS: u64 = 4_000_000;
 
-/// How long the kernel needs to spread threads again after rotation ends: some of its ticks.
+/// Time that the kernel needs to spread the threads over the CPUs again after rotation ends, ns: some of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
 
-/// If spinning takes more than 1 - `NO_DOUBT` of the slots' time, cox does not wait for the end of the settling time
-/// ([`SETTLE_NS`]): the gain is then beyond doubt, and the program should not suffer up to 13 times slower barriers
-/// only to make the figure exact.
+/// If spinning takes more than `1 - NO_DOUBT` (25 %) of the CPUs' time, cox begins to rotate before the end of the
+/// settling time ([`SETTLE_NS`]). The gain is then beyond doubt. A longer measurement would only make its figure more
+/// exact, and meanwhile the program's barriers could be up to 13 times slower.
 const NO_DOUBT: f64 = 0.75;
 
 /// Used instead of [`NO_DOUBT`] in the first half of the settling time ([`SETTLE_NS`]): rotation then begins early only
-/// if spinning takes more than 40 % of the slots' time.
+/// if spinning takes more than 40 % of the CPUs' time.
 const NO_DOUBT_SOON: f64 = 0.6;
 
-/// How long efficiency is measured after the settling time: 160 samples per slot if threads spin, which gives a
-/// standard error of 3 % with two slots.
+/// How long efficiency is measured after the settling time, ns: 160 samples per CPU if threads spin, which gives a
+/// standard error of 3 % with two CPUs.
 const MEASURE_NS: u64 = 160_000_000;
 
-/// The shortest window while threads are rotated, in periods.
+/// Minimum length of a measuring window while threads are rotated, in scheduling periods.
 const WINDOW_PERIODS: u64 = 40;
 
 /// How long a program is observed before its first rotation, unless the gain is beyond doubt.
@@ -65,86 +67,87 @@ pub const FIRST_LOOK_NS: u64 = SETTLE_NS + MEASURE_NS;
 /// If the efficiency without rotation is above this, rotation cannot gain enough to be worth its cost.
 const GOOD_ENOUGH: f64 = 0.97;
 
-/// The gain that rotation must reach to be kept; it is larger than the measurement errors of the two efficiencies that
-/// are compared, without and with rotation.
+/// Rotation is kept if efficiency with it is at least this factor times efficiency without it. The margin is larger
+/// than the measurement errors of these two efficiencies.
 pub const WORTH: f64 = 1.05;
 
-/// If rotation gains more than this over the kernel, it is certainly worth its cost. Then efficiency without rotation
-/// is measured again later than usual.
+/// If efficiency with rotation is more than this factor times efficiency without it, rotation is certainly worth its
+/// cost. Then efficiency without rotation is measured again later than usual.
 const CLEARLY: f64 = 1.2;
 
-/// The lowest cost of rotation, as a fraction of the slots' time: each period of 2 ms costs 30 to 40 us.
+/// The lowest cost of rotation, as a fraction of the CPUs' time: each period of 2 ms costs 30 to 40 us.
 const LEAST_COST: f64 = 0.02;
 
-/// What the controller costs threads beyond its own CPU time, as a fraction of that time: a tick of 13 us cost the
-/// interrupted thread 20 us on a virtual machine.
+/// What the controller costs threads beyond its own CPU time, as a fraction of that time: a tick (cox's ticker thread
+/// takes the CPU and decides) of 13 us cost the interrupted thread 20 us on a virtual machine.
 const INTERRUPTS: f64 = 0.5;
 
-/// If fewer samples than this fraction are spinning, the threads count as not spinning.
+/// If at most this fraction of the samples finds a thread spinning, the program's threads count as not spinning.
 const SPINS: f64 = 0.02;
 
-/// Threads that wait asleep are only rotated if they run at least this long between two sleeps. Threads with shorter
-/// bursts lose more than they gain, because their masks keep idle CPUs from pulling them: 3 threads on 2 CPUs took
-/// 1.43 of the ideal time instead of 1.38 with phases of 0.2 ms, the same with 1 ms, and 1.10 instead of 1.25 with 10
-/// ms.
+/// Threads that sleep while they wait are only rotated if they run at least this long between two sleeps, ns. Threads
+/// that run for a shorter time lose more than they gain: while they are bound to single CPUs, idle CPUs cannot pull
+/// them. 3 threads on 2 CPUs took 1.43 of the ideal time with rotation and 1.38 without it, if phases (times between
+/// two barriers) lasted 0.2 ms. The times were equal with phases of 1 ms; with 10 ms they were 1.10 with rotation and
+/// 1.25 without it.
 const LONG_BURST_NS: u64 = 2_000_000;
 
 /// A phase (the time from one barrier to the next) of at least this length counts as long, ns. In long phases, cox
 /// prefers periods with which the controller takes little CPU time: with two CPUs, less than 5 % of one CPU.
 const LONG_PHASE_NS: u64 = 5_000_000;
 
-/// Threads that block less often than this in a window do not wait for each other.
+/// If threads block less often than this on average in a measuring window, they count as not waiting for each other.
 const SELDOM: u64 = 3;
 
-/// Length of the first and of the longest rest ([`Action::Rest`]), ns. A rest lasts until the next measurement. The
-/// first one is short, because a program often begins with one thread that prepares the others' work, and the first
-/// measurement is then not representative. Each further rest is twice as long, because measuring slows threads that
-/// often wait for each other by about 3 %.
+/// Length of the first and of the longest rest ([`Action::Rest`]: cox neither rotates threads nor takes samples), ns.
+/// After a rest, cox measures again. The first rest is short, because a program often begins with one thread that
+/// prepares the others' work, and the first measurement is then not representative. Each further rest is twice as long,
+/// because measuring slows threads that often wait for each other by about 3 %.
 const REST_NS: (u64, u64) = (500_000_000, 16_000_000_000);
 
 /// The first and the longest time between two verifications, ns. A verification measures efficiency without rotation
 /// again, because the program may behave differently now.
 const VERIFY_NS: (u64, u64) = (10_000_000_000, 120_000_000_000);
 
-/// What cox does on all slots now: nothing (rest), measure, or rotate threads.
+/// What cox does now: nothing (rest), measure, or rotate threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The kernel places the threads, and nothing is sampled.
     Rest,
-    /// The kernel places the threads, and each slot is sampled at this interval. Slots have no ticks meanwhile: at each
-    /// tick the kernel would choose a thread anew, and the measured efficiency would be better than it is without
-    /// packing.
+    /// The kernel places the threads, and cox samples each CPU at this interval. cox's ticker threads, which end
+    /// scheduling periods, do not run meanwhile: each time one runs, the kernel chooses a thread anew, so the measured
+    /// efficiency would be better than it is without packing.
     Measure {
-        /// Time between two samples of a slot, ns.
+        /// Time between two samples of a CPU, ns.
         look_ns: u64,
     },
-    /// Threads are rotated with this period.
+    /// Threads are rotated: cox may change their CPUs at the end of each scheduling period.
     Rotate {
-        /// Length of the period, ns.
+        /// Length of the scheduling periods, ns.
         period_ns: u64,
     },
 }
 
-/// What was observed in a window.
+/// What was observed in a measuring window: the time between two decisions on what cox does (rest, measure or rotate).
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Sums of the observations on the slots.
+    /// Sums of the observations on the pack's CPUs.
     pub seen: Seen,
     /// CPU time of the program's threads, ns.
     pub run_ns: u64,
     /// How often these threads blocked.
     pub blocks: u64,
-    /// Time of all slots: number of slots × length of the window, ns.
+    /// Time of all CPUs of the pack: number of CPUs × length of the window, ns.
     pub slots_ns: u64,
     /// CPU time of the controller, ns.
     pub own_ns: u64,
-    /// Threads that were runnable.
+    /// Number of threads that ran for more than 1/50 of the window; the others count as not runnable.
     pub active: usize,
     /// Length of a phase, ns; `None` unless the last phases were about equally long.
     pub phase_ns: Option<u64>,
 }
 
-/// How a program's threads wait for each other, as far as a window shows.
+/// How a program's threads wait for each other, judged from one measuring window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The threads spin.
@@ -156,7 +159,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns how the program's threads waited in a window.
+    /// Returns how the program's threads waited in `window`, on `slots` CPUs.
     #[must_use]
     pub fn of(window: &Window, slots: usize) -> Kind {
         if window.active <= slots {
@@ -164,7 +167,7 @@ impl Kind {
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
             Kind::Spinning
         } else if efficiency(window) > GOOD_ENOUGH || window.blocks < window.active as u64 * SELDOM {
-            // Either the threads used nearly all CPU time of the slots, or they hardly blocked, and other programs used
+            // Either the threads used nearly all CPU time of the pack, or they hardly blocked, and other programs used
             // the rest. In both cases, the threads did not wait for each other.
             Kind::Free
         } else {
@@ -199,9 +202,10 @@ pub struct Mode {
     starting: bool,
     /// Efficiency without rotation at the last measurement.
     without: Option<f64>,
-    /// True while threads are rotated for one window in order to spread them evenly.
+    /// True while threads are rotated for one measuring window only to spread them evenly over the CPUs.
     spreading: bool,
-    /// True if, since the last rest, threads were rotated for one window in order to spread them evenly.
+    /// True if cox has already rotated the threads for one measuring window, only to spread them evenly over the CPUs.
+    /// Reset when cox rests ([`Action::Rest`]), so that this happens once between two rests.
     spread: bool,
     rotated_windows: u32,
     verify_at_ns: u64,
@@ -243,7 +247,7 @@ impl Mode {
         self.action
     }
 
-    /// Returns when the present window ends, ns.
+    /// Returns when the present measuring window ends, ns.
     #[must_use]
     pub fn until_ns(&self) -> u64 {
         self.until_ns
@@ -256,7 +260,8 @@ impl Mode {
         (self.without.filter(|_| self.settled), self.search.efficiency())
     }
 
-    /// Ends a window and decides what comes next.
+    /// Called at the end of a measuring window. Chooses the next action (rest, measure or rotate) from what was
+    /// observed in `window` on `slots` CPUs.
     pub fn decide(&mut self, now_ns: u64, slots: usize, window: &Window) {
         let efficiency = efficiency(window);
         match self.action {
@@ -300,8 +305,9 @@ impl Mode {
         }
     }
 
-    /// Returns whether rotation can gain enough over the efficiency `without` rotation, judging by what is known so
-    /// far.
+    /// Returns whether rotation can be worth it: `e ≥ without × WORTH`. Here `without` is the efficiency without
+    /// rotation, and `e` the best recent efficiency with rotation. If `e` is not known, it is assumed to be `1 -
+    /// LEAST_COST`.
     fn may_win(&self, without: f64) -> bool {
         self.search.best_lately().unwrap_or(1.0 - LEAST_COST) >= without * WORTH
     }
@@ -341,7 +347,8 @@ impl Mode {
             return self.rest(now_ns);
         }
         if self.rotated_windows == 4 {
-            // Rotation is worth it here: the next rest is a short one again.
+            // Each rest (a pause in which cox neither rotates nor measures) is twice as long as the one before.
+            // Rotation has proved to be worth it here, so the next rest has the shortest length again.
             self.rest_ns = REST_NS.0;
             self.starting = false;
         }
@@ -379,8 +386,9 @@ impl Mode {
     }
 }
 
-/// Returns the time between samples that suits what `window` shows, ns. If few threads were runnable, the program may
-/// only be starting, so samples stay frequent.
+/// Returns the time between two samples of a CPU, ns: long if `window` shows more runnable threads than CPUs (`slots`)
+/// and hardly any spinning, else short. If few threads were runnable, the program may only be starting, so samples stay
+/// frequent.
 fn look_ns(window: &Window, slots: usize) -> u64 {
     let asleep = window.active > slots && Kind::of(window, slots) != Kind::Spinning;
     if asleep { LOOK_SELDOM_NS } else { LOOK_NS }
@@ -394,7 +402,7 @@ fn efficiency(window: &Window) -> f64 {
     (useful_ns / window.slots_ns as f64).max(0.0)
 }
 
-/// Returns the fraction of the slots' time that was spent spinning.
+/// Returns the fraction of the CPUs' time (of the whole pack) that was spent spinning.
 fn spun(window: &Window) -> f64 {
     window.run_ns as f64 * spinning(window) / window.slots_ns.max(1) as f64
 }

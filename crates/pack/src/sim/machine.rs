@@ -1,4 +1,4 @@
-//! The simulated machine: CPUs, events, and the policy's orders.
+//! The simulated machine: its CPUs and events. It also carries out the policy's orders (changes of affinity masks).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,14 +16,15 @@ use crate::trial::{Did, Look, Seen, Trial, look_ns};
 const KERNEL_TICK_NS: u64 = 4_000_000;
 /// Time of one sched_yield(2) that finds no other thread, with the loop around it, ns.
 const YIELD_NS: u64 = 700;
-/// Time between two checks of the controller whether a window is over, ns.
+/// Time between two calls of the controller, which then checks whether its measuring window is over, ns.
 const LOOK_NS: u64 = 10_000_000;
 /// CPU time that actions cost, ns. The defaults were measured on a virtual machine with 2 CPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct Costs {
     /// Cost of a switch from one thread to another.
     pub switch_ns: u64,
-    /// Cost of a tick of the controller: the timer, two switches and the decision.
+    /// Cost of a tick of the controller, which ends a scheduling period on a CPU: the timer, two switches and the
+    /// decision.
     pub tick_ns: u64,
     /// Cost of the system calls of one order (a new affinity mask for a thread).
     pub order_ns: u64,
@@ -49,9 +50,9 @@ impl Costs {
 pub enum Packing {
     /// The kernel places the threads anywhere in the pack, as with taskset.
     Kernel,
-    /// Each thread stays on one CPU; threads are spread evenly.
+    /// Each thread is bound to one CPU all the time; threads are spread evenly.
     Pinned,
-    /// The policy.
+    /// cox's policy: it may bind threads to CPUs and rotate them.
     Policy(Settings),
     /// The kernel and the policy place the threads in turn, to compare the two.
     Trial(Settings),
@@ -66,7 +67,7 @@ pub struct Outcome {
     pub run_ns: Vec<u64>,
     /// CPU time of the controller, ns.
     pub own_ns: u64,
-    /// Sums that the policy kept: observations, CPU time, and how long threads were rotated.
+    /// Sums that the policy kept: its observations, the threads' CPU time, and how long they were rotated.
     pub totals: Totals,
     /// The longest time for which a runnable thread did not run, ns.
     pub longest_wait_ns: u64,
@@ -82,9 +83,9 @@ enum Event {
     Act { cpu: usize, version: u64 },
     /// A tick of the kernel.
     Tick { cpu: usize },
-    /// A tick of a slot: the end of its period.
+    /// A tick of the controller: a scheduling period ends on the CPU of `slot`.
     Slot { slot: Slot, version: u64 },
-    /// The controller checks whether a window is over.
+    /// The controller checks whether its measuring window is over.
     Look,
     /// All CPUs are sampled.
     Sample { version: u64 },
@@ -271,8 +272,8 @@ impl<'p> Machine<'p> {
         let refilled_ns = thread.refill_ns.min(ran_ns);
         thread.refill_ns -= refilled_ns;
         match &mut thread.act {
-            // The work done is rounded down, and `arm` rounds the time that the work takes up. So no work is left when
-            // the event that `arm` has scheduled comes.
+            // The work done is rounded down, and `arm` rounds the time up that it schedules for the work. So no work is
+            // left when the event that `arm` has scheduled comes.
             Act::Work(left) => *left = left.saturating_sub((ran_ns - refilled_ns) * cpu.capacity / FULL_CAPACITY),
             Act::Spin(Some(left)) => *left = left.saturating_sub(ran_ns),
             _ => {}
@@ -321,7 +322,7 @@ impl<'p> Machine<'p> {
         self.arm(number);
     }
 
-    /// Stores what the sensors see of a thread that is switched out.
+    /// Stores what cox observes of a thread when it is switched out: whether it was spinning, and the time.
     fn switch_out(&mut self, thread: usize) {
         let thread = &mut self.threads[thread];
         thread.seen_spinning = thread.act.is_spinning();
@@ -521,7 +522,7 @@ impl<'p> Machine<'p> {
     fn slot_tick(&mut self, slot: Slot, controller: &mut Controller, orders: &mut Vec<Order>) {
         let version = self.slot_version;
         self.charge(slot);
-        // The ticker takes the CPU, so the thread that ran is switched out.
+        // cox's ticker thread, which ends the scheduling period, takes the CPU. So the thread that ran is switched out.
         if let Some(current) = self.cpus[slot].current.take() {
             self.switch_out(current);
         }
@@ -535,7 +536,7 @@ impl<'p> Machine<'p> {
         self.choose(slot);
     }
 
-    /// Charges the controller for `ns` of a CPU's time.
+    /// Lets the controller use a CPU for `ns`: no thread runs there meanwhile.
     fn spend(&mut self, number: usize, ns: u64) {
         self.charge(number);
         self.outcome.own_ns += ns;

@@ -6,8 +6,8 @@
 //!
 //! The simulator models what decides the gain of packing: threads that wait by spinning, by yielding, asleep, or first
 //! spinning and then asleep; a scheduler with ticks, which owes time to threads that had less than their share; idle
-//! CPUs that pull threads; the cost of switches, of the controller's ticks and orders, and of moving a thread to
-//! another cache. It does not model memory bandwidth, interrupts and other programs.
+//! CPUs that pull threads; the cost of switches, of cox's decisions and changes of affinity masks, and of moving a
+//! thread to another cache. It does not model memory bandwidth, interrupts and other programs.
 
 pub mod machine;
 pub mod program;

@@ -70,8 +70,8 @@ impl Queue {
     pub fn pick(&self, entities: &[Entity]) -> Option<usize> {
         let now = self.virtual_time(entities);
         let owed = self.members.iter().copied().filter(|&member| entities[member].vruntime <= now);
-        // Because of rounding, it can happen that no thread is owed time. Then take the thread with the least virtual
-        // run time.
+        // The first choice is the earliest deadline among the threads that are owed time. Because of rounding, there
+        // may be no such thread. Then the thread with the least virtual run time is chosen.
         owed.min_by_key(|&member| (entities[member].deadline, member))
             .or_else(|| self.members.iter().copied().min_by_key(|&member| (entities[member].vruntime, member)))
     }

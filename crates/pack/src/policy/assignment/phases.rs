@@ -1,11 +1,11 @@
 //! Predicts when threads will meet at the next barrier. A *phase* is the time from one barrier to the next.
 //!
-//! All threads should arrive at the same time, so periods must be short only towards the end of a phase. An imbalance
-//! that arises earlier can still be corrected in the time left. So a period may be as long as a fixed part of the time
-//! left ([`Phases::calm_ns`]), and periods become shorter as the barrier comes nearer. 3 threads on 2 simulated CPUs
-//! with spinning phases of 10 ms take 1.05 of the ideal time this way, and the controller uses 3 % of a CPU. With fixed
-//! periods of 0.25 ms they take 1.09, and the controller uses 13 %
-//! (`cox pack simulate --threads 3 --ncpus 2 --work-us 10000`, without and with `--always --period 0.25ms`).
+//! All threads should arrive at the same time, so scheduling periods must be short only towards the end of a phase. An
+//! imbalance that arises earlier can still be corrected in the time left. So a period may be as long as a fixed part of
+//! the time left ([`Phases::calm_ns`]), and periods become shorter as the barrier comes nearer. 3 threads on 2
+//! simulated CPUs with spinning phases of 10 ms take 1.05 of the ideal time this way, and the controller uses 3 % of a
+//! CPU. With fixed periods of 0.25 ms they take 1.09, and the controller uses 13 % (`cox pack simulate --threads 3
+//! --ncpus 2 --work-us 10000`, without and with `--always --period 0.25ms`).
 //!
 //! If the last phases were not about equally long, nothing is predicted, and periods keep their configured length.
 
@@ -15,14 +15,15 @@ const KEPT: usize = 4;
 /// Maximum ratio of the longest to the shortest of the last [`KEPT`] phases, if a prediction is made from them.
 const ALIKE: f64 = 1.5;
 
-/// A period may be at most this fraction of the time left until the next barrier, divided by the number of periods in
-/// which all threads take a turn on the CPUs with the most threads. Found by trial in the simulator with 3, 4, 5 and 7
-/// threads on 2 CPUs and phases of 3 to 30 ms. From 0.4 to 0.6, the length of phases changes by 1 % at most, and the
-/// number of ticks falls by a fifth. With 0.8, three threads lose 2 % with phases of 10 ms.
+/// The longest scheduling period is `PART × t ÷ n`. `t` is the predicted time until the next barrier, and `n` is the
+/// number of periods until each thread has run for one period on one of the CPUs with the most threads. Found by trial
+/// in the simulator with 3, 4, 5 and 7 threads on 2 CPUs and phases of 3 to 30 ms. From 0.4 to 0.6, the length of
+/// phases changes by 1 % at most, and the number of periods falls by a fifth. With 0.8, three threads lose 2 % with
+/// phases of 10 ms.
 const PART: f64 = 0.6;
 
-/// The longest period that a prediction can give, ns. It is limited because the program may behave differently before
-/// the period ends.
+/// The longest scheduling period that a prediction can give, ns. It is limited because the program may behave
+/// differently before the period ends.
 const LONGEST_NS: u64 = 8_000_000;
 
 /// History of the times at which threads passed a barrier.
@@ -74,9 +75,10 @@ impl Phases {
         alike.then_some(shortest_ns)
     }
 
-    /// Returns how long a slot can go without a decision from now on, ns; 0 if unknown. All threads take turns on the
-    /// CPUs with the most threads: `periods` is the number of periods until each thread has run for one period on such
-    /// a CPU.
+    /// Returns for how long, from now on, a CPU can keep its threads without a new decision, ns: [`PART`] × time until
+    /// the next barrier ÷ `periods`, at most [`LONGEST_NS`]; 0 if no barrier can be predicted. All threads take turns
+    /// on the CPUs with the most threads: `periods` is the number of scheduling periods until each thread has run for
+    /// one period on such a CPU.
     pub fn calm_ns(&self, now_ns: u64, periods: f64) -> u64 {
         let (Some(met_ns), Some(length_ns)) = (self.met_ns, self.length_ns()) else { return 0 };
         let left_ns = (met_ns + length_ns).saturating_sub(now_ns);

@@ -1,22 +1,25 @@
 //! Divides the runnable threads of two CPUs between these CPUs.
 //!
 //! The kernel shares a CPU evenly among its `n` runnable threads, so on a CPU of capacity `c` each gets `c / n`. The
-//! only choice is which threads are co-runners. The choice follows from one measure of a division, its *worth*:
+//! only choice is which threads are co-runners. Each division of the threads between the two CPUs is rated by its
+//! *worth*, the weighted CPU time of one scheduling period less the cost of moves, in ns. The division with the largest
+//! worth is chosen:
 //!
-//! - Time for a working thread is worth more the further the thread is behind, because the last thread at a barrier
-//!   delays all others: for a thread that is one period behind, time counts twice.
-//! - Time for a spinning thread is worth nothing.
+//! - CPU time of a working thread has the weight `1 + b ÷ period`, where `b` is how far the thread's progress is behind
+//!   that of the most advanced thread. A thread that is behind counts more, because the last thread at a barrier delays
+//!   all others.
+//! - CPU time of a spinning thread has the weight 0.
 //! - Each move of a thread to the other CPU costs a fixed time.
 //!
-//! As a result, the least served threads get the CPU with fewer threads. Spinning threads are gathered on one CPU and
-//! leave the other one to working threads. Threads take turns on slow CPUs. No thread moves for a gain below the cost
-//! of a move.
+//! As a result, the threads with the least progress get the CPU with fewer threads. Spinning threads are gathered on
+//! one CPU and leave the other one to working threads. Threads take turns on slow CPUs. No thread moves for a gain
+//! below the cost of a move.
 //!
-//! Exception: with two working threads and one spinning thread, all working threads count the same. The working thread
-//! that shares a CPU with the spinning thread is owed time by the kernel, which therefore runs it first. If this thread
-//! were moved to the other CPU, where it is alone, it could not get this time back. 3 threads on 2 simulated CPUs with
-//! spinning phases of 1 ms take 1.18 of the ideal time with this exception and 1.21 without it. With more co-runners,
-//! weighting by progress is better.
+//! Exception: with two working threads and one spinning thread, both working threads have the weight 1. The working
+//! thread that shares a CPU with the spinning thread is owed time by the kernel, which therefore runs it first. If this
+//! thread were moved to the other CPU, where it is alone, it could not get this time back. 3 threads on 2 simulated
+//! CPUs with spinning phases of 1 ms take 1.18 of the ideal time with this exception and 1.21 without it. With more
+//! co-runners, weighting by progress is better.
 //!
 //! Only some divisions are tried: one CPU gets the `k` least served working threads, for each `k`, and spinning
 //! threads either stay where they are or all go to the other CPU. For `n` threads these are `4 (n + 1)` divisions.
@@ -60,7 +63,8 @@ pub struct Candidate {
 /// Parameters of the assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// Length of a slot's period, which is how long a division lasts, ns.
+    /// Length of the scheduling period, ns: after threads have been divided between two CPUs, they stay there for this
+    /// time, until the next decision.
     pub period_ns: u64,
     /// Time that a thread loses when it changes its CPU, ns.
     pub move_ns: u64,
@@ -80,11 +84,12 @@ impl Default for Rules {
 pub struct Terms {
     /// Capacities of [`Side::Here`] and [`Side::There`].
     pub capacity: [u64; 2],
-    /// Length of the period, and costs of moves.
+    /// Length of the scheduling period, and costs of moves.
     pub rules: Rules,
 }
 
-/// Returns the best CPU for each thread, in the order of `threads`; `None` if the present division is the best.
+/// Returns the better of the two CPUs for each thread, in the order of `threads`; `None` if no other division is better
+/// than the present one.
 #[must_use]
 pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
     let scene = Scene::new(terms, threads);
@@ -94,7 +99,8 @@ pub fn split(terms: Terms, threads: &[Candidate]) -> Option<Vec<Side>> {
     });
     let best = plans.reduce(|best, plan| if plan.worth > best.worth { plan } else { best })?;
     let now = scene.worth_now();
-    // The two worths are summed in different orders, so the gain must exceed the rounding error.
+    // The worths of the two divisions (see the module header) are summed in different orders, so the gain must exceed
+    // the rounding error.
     (best.worth > now + now.abs() * 1e-9).then(|| scene.sides(&best))
 }
 
@@ -114,7 +120,8 @@ struct Plan {
 struct Scene<'t> {
     terms: Terms,
     threads: &'t [Candidate],
-    /// Worth of one nanosecond of CPU time for each thread.
+    /// Weight of each thread's CPU time in the worth of a division: 0 for a spinning thread, at least 1 for a working
+    /// one.
     weights: Vec<f64>,
 }
 
@@ -133,14 +140,14 @@ impl<'t> Scene<'t> {
         Scene { terms, threads, weights: threads.iter().map(weight).collect() }
     }
 
-    /// Returns the cost of moving a thread, ns.
+    /// Returns the cost of moving thread number `place` to the other CPU, ns.
     fn cost(&self, place: usize) -> u64 {
         self.terms.rules.move_ns + if self.threads[place].runs { self.terms.rules.stop_ns } else { 0 }
     }
 
-    /// Returns the working threads in the order in which they should get the CPU `first`: least served first. If a
-    /// thread would have to move there, the cost of the move counts as time that it has already been served. Of equals,
-    /// the thread that has been on its CPU longest comes first.
+    /// Returns the working threads in the order in which they should get the CPU `first`: those with the least progress
+    /// first. If a thread would have to move there, the cost of the move is added to its progress. Of equals, the
+    /// thread that has been on its CPU longest comes first.
     fn order(&self, first: Side) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.threads.len()).filter(|&place| !self.threads[place].spins).collect();
         order.sort_by_key(|&place| {
@@ -150,8 +157,8 @@ impl<'t> Scene<'t> {
         order
     }
 
-    /// Tries all numbers of working threads for the CPU `first`, taken from the beginning of `order`. Returns the
-    /// division that is worth most. `gathered`: all spinning threads go to the other CPU.
+    /// Compares all divisions that give the first `count` working threads of `order` to the CPU `first`, for each
+    /// `count`. Returns the one with the largest worth. `gathered`: all spinning threads go to the other CPU.
     fn best(&self, first: Side, gathered: bool, order: &[usize]) -> Plan {
         let spinners = |side: Side| self.threads.iter().filter(|t| t.spins && t.side == side).count();
         let (here, there) = (spinners(first), spinners(first.other()));
@@ -190,8 +197,9 @@ impl<'t> Scene<'t> {
         worth(Side::Here) + worth(Side::There)
     }
 
-    /// Returns how much one period of a CPU is worth if `sharing` threads share the CPU and their weights add up to
-    /// `useful`.
+    /// Returns the weighted CPU time of one scheduling period on the CPU `side`, ns: `period × c × useful ÷ sharing`.
+    /// `c` is this CPU's capacity relative to the faster of the two CPUs, `sharing` the number of its threads, and
+    /// `useful` the sum of their weights.
     fn time(&self, side: Side, sharing: usize, useful: f64) -> f64 {
         let [here, there] = self.terms.capacity;
         let capacity = self.terms.capacity[side as usize] as f64 / here.max(there).max(1) as f64;

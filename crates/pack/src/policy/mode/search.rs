@@ -1,66 +1,70 @@
-//! Searches for the best period while threads are rotated.
+//! Searches for the best length of the scheduling periods while threads are rotated.
 
-/// The periods that are tried, ns.
+/// The scheduling periods that are tried, ns.
 pub const PERIODS_NS: [u64; 7] = [62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000, 4_000_000];
 
-/// Index of the first period: within a factor of four of the optimum for phases from 0.2 to 50 ms.
+/// Index in [`PERIODS_NS`] of the scheduling period that is tried first. If phases (times between two barriers) last
+/// 0.2 to 50 ms, it is within a factor of four of the optimum.
 pub(super) const FIRST_PERIOD: usize = 3;
 
 /// Index of the first and shortest period of the search in the PALM paper: 0.125 ms.
 const PALM_FIRST_PERIOD: usize = 1;
 
-/// A period counts as better than another one if its result is better by at least this factor; smaller differences are
-/// noise.
+/// A period counts as better than another one if its result (see [`Gave::worth`]) is larger by more than this factor;
+/// smaller differences are noise.
 const BETTER: f64 = 1.01;
 
-/// If useful time is less than this fraction of one CPU, and more than half of all time is spent spinning, no thread is
-/// considered to be working. The usual cause is that all other threads wait for one thread, which does not get a CPU
-/// because periods are too long. The efficiency of such a window is so small that it is mostly noise.
+/// If the threads together work less than this fraction of one CPU's time, and spin for more than half of all CPUs'
+/// time, no thread is considered to be working. The usual cause is that all other threads wait for one thread, which
+/// does not get a CPU because scheduling periods are too long. The efficiency of such a window is so small that it is
+/// mostly noise.
 const SOMEBODY_WORKS: f64 = 0.5;
 
-/// In long phases, rotation should cost at most this fraction of the slots' time. The cost is the controller's CPU time
-/// plus the cost of its interrupts. At this limit, the controller itself takes 2 % of the slots' time: with two CPUs,
-/// 4 % of one CPU.
+/// If phases (times between two barriers) are long, rotation should cost at most this fraction of the CPUs' time. The
+/// cost is the controller's CPU time plus half of it for its interrupts. At this limit, the controller itself takes 2 %
+/// of the CPUs' time: with two CPUs, 4 % of one CPU.
 const DEAR: f64 = 0.030;
 
-/// How much efficiency cox gives up in long phases so that rotation costs at most the fraction [`DEAR`] of the slots'
-/// time.
+/// If phases (times between two barriers) are long, a scheduling period whose cost is at most [`DEAR`] gets this bonus
+/// on its efficiency. So about this much efficiency is given up for a period that costs little.
 const SPARED: f64 = 0.05;
 
-/// Factor by which the cost of rotation (the controller's CPU time and interrupts) grows in long phases if the period
-/// is halved. It is less than 2, because periods become short only towards the end of a phase. Found by trial in the
-/// simulator.
+/// Factor by which the cost of rotation (the controller's CPU time and interrupts) grows if the scheduling period is
+/// halved and phases are long. It is less than 2, because periods become short only towards the end of a phase. Found
+/// by trial in the simulator.
 const HALVED_COSTS: f64 = 1.5;
 
-/// After this many windows the efficiency of a period is outdated: the program may have changed.
+/// After this many measuring windows the efficiency of a period is outdated: the program may have changed.
 const STALE_WINDOWS: u32 = 24;
 
-/// A rest makes all results older by this many windows, so a period that failed is tried again after the fifth rest in
-/// a row.
+/// A rest ([`Action::Rest`](super::Action::Rest): cox neither rotates threads nor measures) makes all results older by
+/// this many measuring windows. So a period that failed is tried again after the fifth rest in a row: `5 × 6 >`
+/// [`STALE_WINDOWS`].
 const REST_WINDOWS: u32 = 6;
 
 /// How the length of periods is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Periods {
-    /// The best period is searched for.
+    /// cox searches for the scheduling period with the best efficiency.
     Adapted,
-    /// The rule of the PALM paper: 0.125 ms at first; doubled after each window that was better than the one before,
-    /// else halved.
+    /// The rule of the PALM paper: 0.125 ms at first; doubled after each measuring window with a better efficiency than
+    /// the one before, else halved.
     Doubled,
     /// All periods have this length, ns.
     Fixed(u64),
 }
 
-/// The result of a window in which threads were rotated with one period.
+/// The result of a measuring window in which threads were rotated with one scheduling period.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Gave {
-    /// Useful time as a fraction of the slots' time.
+    /// The program's useful CPU time (without spinning, and less the cost of cox's interrupts) ÷ time of all CPUs of
+    /// the pack.
     pub(super) efficiency: f64,
-    /// CPU time of the controller plus the cost of its interrupts, as a fraction of the slots' time.
+    /// CPU time of the controller plus the cost of its interrupts, as a fraction of the CPUs' time.
     pub(super) cost: f64,
-    /// The fraction of the slots' time that was spent spinning.
+    /// The fraction of the CPUs' time that was spent spinning.
     pub(super) spun: f64,
-    /// Number of slots.
+    /// Number of CPUs of the pack.
     pub(super) slots: usize,
     /// True if the program's phases (the times between two barriers) are so long that cheap periods are preferred.
     pub(super) long_phases: bool,
@@ -71,8 +75,8 @@ impl Gave {
         self.spun > 0.5 && self.efficiency * (self.slots as f64) < SOMEBODY_WORKS
     }
 
-    /// Returns the efficiency, plus a bonus if phases are long, the cost of the period is at most [`DEAR`], and the
-    /// efficiency is at least `needed`.
+    /// Returns the figure by which periods are compared: the efficiency, plus [`SPARED`] if phases are long, the cost
+    /// of the period is at most [`DEAR`], and the efficiency is at least `needed`.
     fn worth(&self, needed: f64) -> f64 {
         let spares = self.long_phases && self.cost <= DEAR && self.efficiency >= needed;
         self.efficiency + if spares { SPARED } else { 0.0 }
@@ -98,12 +102,12 @@ pub(super) struct Search {
     periods: Periods,
     tried: [Tried; PERIODS_NS.len()],
     period: usize,
-    /// Number of consecutive windows in which no thread worked.
+    /// Number of consecutive measuring windows in which no thread worked.
     stalled: u32,
     /// True if the last window showed that the scheduling period is much longer than the program's phases (the times
     /// between two barriers).
     too_long: bool,
-    /// Efficiency in the last window, and in the one before.
+    /// Efficiency in the last measuring window, and in the one before.
     last: (f64, f64),
 }
 
@@ -139,7 +143,7 @@ impl Search {
         self.tried.iter().filter(|tried| tried.is_known()).map(|tried| tried.gave.efficiency).reduce(f64::max)
     }
 
-    /// Stores the result of a window (an interval of observation) in which threads were rotated with the period in use.
+    /// Stores the result of a measuring window in which threads were rotated with the period in use.
     pub(super) fn note(&mut self, gave: Gave) {
         self.age(1);
         self.stalled = if self.periods == Periods::Adapted && gave.nobody_works() { self.stalled + 1 } else { 0 };
@@ -163,7 +167,7 @@ impl Search {
         self.too_long
     }
 
-    /// Notes that the mode has rested: all results become older.
+    /// Called when cox begins to rest (neither rotates nor measures): makes all results older by [`REST_WINDOWS`].
     pub(super) fn rested(&mut self) {
         self.age(REST_WINDOWS);
     }
@@ -174,7 +178,8 @@ impl Search {
         }
     }
 
-    /// Chooses the next period. Periods whose efficiency is below `needed` are not used for long.
+    /// Chooses the next scheduling period. A period whose efficiency is below `needed` is not preferred for its low
+    /// cost (see `worth`).
     pub(super) fn next(&mut self, needed: f64) {
         self.period = match self.periods {
             Periods::Adapted if self.is_too_long() => {
@@ -211,9 +216,10 @@ impl Search {
 
     /// Returns whether `period`, the next shorter or longer one, could be better than the period in use.
     ///
-    /// Measurements and simulations show: if phases are longer than periods, half the period means half the time spent
-    /// spinning, and at most twice the cost. To miss no good period, the estimate is optimistic: a shorter period saves
-    /// 75 % of the spinning instead of 50 %, and a longer period adds 50 % of it instead of 100 %.
+    /// Measurements and simulations show: if phases are longer than periods, half the period means half the time `s`
+    /// spent spinning, and at most twice the cost `c`. To miss no good period, the estimate is optimistic. A shorter
+    /// period changes efficiency by `0.75 s - c`, instead of `0.5 s - c`. A longer one changes it by `0.5 c - 0.5 s`,
+    /// instead of `0.5 c - s`.
     fn may_be_better(&self, period: usize, needed: f64) -> bool {
         let gave = self.tried[self.period].gave;
         let Gave { efficiency, cost, spun, .. } = gave;
@@ -227,7 +233,8 @@ impl Search {
     }
 }
 
-/// Mixes an old and a new efficiency, mostly the old: a single window is noisy, and programs change.
+/// Returns `0.7 × before + 0.3 × now`, two efficiencies or costs. The old value weighs more, because a single measuring
+/// window is noisy; the new one counts, because programs change.
 pub(super) fn mixed(before: f64, now: f64) -> f64 {
     before * 0.7 + now * 0.3
 }
