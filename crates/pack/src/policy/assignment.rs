@@ -348,8 +348,8 @@ impl Arrange for Assignment {
         }
     }
 
-    /// Ends the scheduling period of a slot: takes the threads of this slot and of the slot that
-    /// [`Assignment::partner`] returns, and divides them anew between the two slots.
+    /// Ends the scheduling period of a slot: takes the threads of this slot and of the slot with the least served
+    /// thread (see `partner`), and divides them anew between the two slots.
     fn end_period(&mut self, slot: Slot, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.look_at(slot, now_ns, sense);
         let since_ns = now_ns.saturating_sub(std::mem::replace(&mut self.ticked_ns[slot], now_ns));

@@ -306,8 +306,7 @@ impl Mode {
     }
 
     /// Returns whether rotation can be worth it: `e ≥ without × WORTH`. Here `without` is the efficiency without
-    /// rotation, and `e` the best recent efficiency with rotation. If `e` is not known, it is assumed to be `1 -
-    /// LEAST_COST`.
+    /// rotation, and `e` the best recent efficiency with rotation; if `e` is unknown, `1 - LEAST_COST` is assumed.
     fn may_win(&self, without: f64) -> bool {
         self.search.best_lately().unwrap_or(1.0 - LEAST_COST) >= without * WORTH
     }

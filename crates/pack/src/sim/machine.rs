@@ -536,7 +536,7 @@ impl<'p> Machine<'p> {
         self.choose(slot);
     }
 
-    /// Lets the controller use a CPU for `ns`: no thread runs there meanwhile.
+    /// Lets the controller use a CPU for `ns`: no thread runs there meanwhile, and the time counts as the controller's.
     fn spend(&mut self, number: usize, ns: u64) {
         self.charge(number);
         self.outcome.own_ns += ns;

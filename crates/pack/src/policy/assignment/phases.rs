@@ -4,8 +4,8 @@
 //! imbalance that arises earlier can still be corrected in the time left. So a period may be as long as a fixed part of
 //! the time left ([`Phases::calm_ns`]), and periods become shorter as the barrier comes nearer. 3 threads on 2
 //! simulated CPUs with spinning phases of 10 ms take 1.05 of the ideal time this way, and the controller uses 3 % of a
-//! CPU. With fixed periods of 0.25 ms they take 1.09, and the controller uses 13 % (`cox pack simulate --threads 3
-//! --ncpus 2 --work-us 10000`, without and with `--always --period 0.25ms`).
+//! CPU. With fixed periods of 0.25 ms they take 1.09, and the controller uses 13 %
+//! (`cox pack simulate --threads 3 --ncpus 2 --work-us 10000`, without and with `--always --period 0.25ms`).
 //!
 //! If the last phases were not about equally long, nothing is predicted, and periods keep their configured length.
 
@@ -75,10 +75,10 @@ impl Phases {
         alike.then_some(shortest_ns)
     }
 
-    /// Returns for how long, from now on, a CPU can keep its threads without a new decision, ns: [`PART`] × time until
-    /// the next barrier ÷ `periods`, at most [`LONGEST_NS`]; 0 if no barrier can be predicted. All threads take turns
-    /// on the CPUs with the most threads: `periods` is the number of scheduling periods until each thread has run for
-    /// one period on such a CPU.
+    /// Returns for how long, from now on, a CPU can keep its threads without a new decision, ns: `PART` × time until
+    /// the next barrier ÷ `periods`, at most `LONGEST_NS`; 0 if no barrier can be predicted. All threads take turns on
+    /// the CPUs with the most threads: `periods` is the number of scheduling periods until each thread has run for one
+    /// period on such a CPU.
     pub fn calm_ns(&self, now_ns: u64, periods: f64) -> u64 {
         let (Some(met_ns), Some(length_ns)) = (self.met_ns, self.length_ns()) else { return 0 };
         let left_ns = (met_ns + length_ns).saturating_sub(now_ns);
