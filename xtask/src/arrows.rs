@@ -35,10 +35,10 @@ pub enum Fault {
     BadRow {
         /// The crate whose row in the plan is wrong.
         room: String,
-        /// The crate that the row must not allow.
+        /// The crate that the row permits as a dependency, although the layers forbid it.
         to: String,
     },
-    /// A crate depends on a crate that its row does not allow.
+    /// A crate depends on a crate that its row in the plan does not permit.
     Arrow {
         /// The dependent crate.
         from: String,

@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Converts an answer to an exit code: 0 if the answer is good, 1 if it is not, 2 if there was an error and no answer.
+/// Converts the result of a check to an exit code: 0 if the check passed, 1 if it failed, 2 if it could not be made because of an error.
 fn told(verb: &str, answer: Result<bool>) -> ExitCode {
     match answer {
         Ok(good) => ExitCode::from(u8::from(!good)),

@@ -49,7 +49,8 @@ pub fn helper() -> Option<PathBuf> {
 /// An observation by eBPF in the helper process.
 pub struct RemoteObserver {
     helper: Helper,
-    /// Final time accounts (clocks) of threads that have ended. The helper sent them when cox asked for new data (ticks).
+    /// Final time accounts (clocks) of threads that have ended. The helper sends them in its answers to cox's periodic requests for new data
+    /// (`Request::Tick`).
     finals: Vec<Clock>,
     latencies_of_threads: bool,
 }

@@ -36,8 +36,8 @@ const IGNORED: [i32; 9] = [
 
 /// Removes every environment variable. Must be the first call in main, before any code can read a variable.
 pub fn forget_the_environment() {
-    // SAFETY: called before anything else in main: there is only one thread, and no pointer into the environment
-    // exists.
+    // SAFETY: main calls this function before anything else, so there is only one thread, and no pointer into the
+    // environment exists.
     unsafe { libc::clearenv() };
 }
 
@@ -59,7 +59,7 @@ pub fn socket() -> Result<OwnedFd, String> {
 }
 
 fn close_all_but_the_standard_ones() -> io::Result<()> {
-    // SAFETY: called at the start of main, when no object owns a descriptor above the standard ones yet.
+    // SAFETY: main calls this function at its start, when no object owns a descriptor above the standard ones yet.
     let failed = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

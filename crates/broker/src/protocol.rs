@@ -219,9 +219,9 @@ pub struct PairRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Pod, Zeroable)]
 #[repr(C)]
 pub struct Summary {
-    /// Start of the window, nanoseconds.
+    /// Start of the observed time on CLOCK_MONOTONIC, nanoseconds.
     pub start_ns: u64,
-    /// End of the window, nanoseconds.
+    /// End of the observed time on CLOCK_MONOTONIC, nanoseconds.
     pub end_ns: u64,
     /// Sampling period, nanoseconds; 0 if no samples were taken.
     pub sample_period_ns: u64,
@@ -235,7 +235,7 @@ pub struct Summary {
     pub latencies_of_programs: u64,
     /// Losses.
     pub losses: Losses,
-    /// Sum of the time accounts (clocks) of threads for which the table had no room.
+    /// Sum of the time accounts (clocks) of threads that ended while the ring buffer for such accounts was full.
     pub unlisted: Clock,
 }
 
@@ -250,7 +250,7 @@ pub enum Reply<'b> {
     Refused(Why, &'b str),
     /// A ring buffer fills, so cox should send a tick.
     Ready,
-    /// Carries the descriptors of the maps of a table.
+    /// Carries the descriptors of the maps of the table of thread snapshots.
     Maps,
     /// Carries the descriptors of a process's pages and doorbells. Later requests refer to the process by this number.
     Given(u32),

@@ -186,8 +186,8 @@ impl Dialogue {
             (Dialogue::Observing { source, cpu_before_ns }, Request::Snapshot) => {
                 let mut intake = Intake::default();
                 let record = source.snapshot(&mut intake)?;
-                // The record contains the time accounts of ended threads. Discard the other copies, so that they are
-                // sent only once.
+                // The record already contains the time accounts of ended threads. Discard the observer's own copies, so
+                // that each account is sent only once.
                 source.take_finals();
                 send_record(record, intake, *cpu_before_ns, send)?;
             }

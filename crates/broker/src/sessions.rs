@@ -31,7 +31,7 @@ const PREFIX: &str = "coxswain-observe/";
 /// How long to retry while other sessions are being started.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A slot among the user's sessions. Dropping it releases the slot.
+/// A session that counts towards its user's limits, until this value is dropped.
 #[derive(Debug)]
 pub struct Session {
     _socket: OwnedFd,
@@ -45,7 +45,7 @@ struct Listed {
 }
 
 impl Session {
-    /// Takes a slot for a session that uses `mib` MiB.
+    /// Registers a session of user `uid` that uses `mib` MiB of kernel memory.
     ///
     /// # Errors
     /// Names the limit that is reached, or the reason why sessions cannot be counted.

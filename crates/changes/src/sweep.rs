@@ -1,9 +1,9 @@
-//! Restores threads that the session has never seen, or not yet. They have inherited a value that the session had set
-//! for the thread that created them.
+//! Restores threads that have inherited a changed value from their creator, and that the session itself has not
+//! changed, because it did not know them.
 //!
-//! The journal says, for each process, which values its new threads may inherit. Once the session's own changes are
-//! restored, no thread can inherit such a value from a thread that the session has changed. So each thread that still
-//! has such a value has inherited it from the session.
+//! The journal says, for each process, which values of the session its new threads may inherit. The sweep begins after
+//! the threads that the session itself has changed are restored, so that no further thread inherits a value from them.
+//! A thread that has one of these values now counts as having inherited it, and is restored.
 
 use std::collections::BTreeSet;
 
@@ -27,8 +27,8 @@ pub fn sweep(knob_io: &dyn KnobIo, births: &[&Change], known: &BTreeSet<Knob>, u
     for leader in leaders {
         let of_process: Vec<&Change> =
             births.iter().copied().filter(|births| births.knob.thread() == Some(leader)).collect();
-        // Each thread is checked only once: no session sets these values any more, and a thread id is not reused as
-        // soon as that.
+        // Each thread is checked only once: no session sets these values any more, and the kernel does not reuse a
+        // thread id within the short time of a sweep.
         let mut seen = BTreeSet::new();
         for _ in 0..LOOKS {
             match look(knob_io, leader, &of_process, known, &mut seen, undone) {

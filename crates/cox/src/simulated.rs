@@ -22,7 +22,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Returns the ideal time in ns, which no schedule can beat: all work on all CPUs, with no thread on two CPUs at the same time.
+    /// Returns the ideal time in ns, which no schedule can beat: the larger one of all work ÷ the speed of all CPUs, and the work of one thread ÷ the
+    /// speed of the fastest CPU, because a thread runs on one CPU at a time.
     pub fn ideal_ns(&self) -> f64 {
         let work_ns = self.program.work_ns as f64 * self.program.rounds as f64;
         let full = FULL_CAPACITY as f64;
@@ -31,7 +32,8 @@ impl Scenario {
         (work_ns * self.program.threads as f64 / all).max(work_ns / fastest)
     }
 
-    /// Returns the least slowdown, relative to the ideal time, if no thread ever changes its CPU. For equal CPUs it is `ceil(N/C) * C/N`.
+    /// Returns the least possible run time if no thread ever changes its CPU, divided by the ideal time. For N threads on C equal CPUs it is
+    /// `ceil(N/C) * C/N`.
     pub fn static_slowdown(&self) -> f64 {
         let work_ns = self.program.work_ns as f64 * self.program.rounds as f64;
         let counts = counts(&self.capacities, self.program.threads);

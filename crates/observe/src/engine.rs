@@ -126,7 +126,7 @@ impl Observing {
         self.recorder.iter_mut().for_each(|recorder| recorder.take(&mut self.intake.trace_events));
     }
 
-    /// Adds to `record` what was computed from events and samples. The threads' times are added by the caller.
+    /// Adds to `record` what this engine has computed from events and samples, except the times of threads, which the caller adds.
     fn add_to(&mut self, record: &mut Record) {
         if record.backend != Backend::Bpf {
             record.latencies = self.replay.latencies();

@@ -112,7 +112,7 @@ pub enum Kind {
     Comm {
         /// Process of the thread.
         pid: u32,
-        /// The named thread.
+        /// The thread to which perf's record gives the name.
         tid: u32,
         /// Name of the thread.
         comm: Comm,

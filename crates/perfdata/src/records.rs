@@ -24,13 +24,14 @@ const AUXTRACE: u32 = 71;
 pub(crate) const MOST_TRACING_DATA: u64 = 64 << 20;
 /// Record type: a sample.
 const SAMPLE: u32 = 9;
-/// Maximum number of decompressed bytes for each compressed byte. [`FREE_UNPACKED`] bytes are allowed in addition. A
-/// recording of two processes that only wake each other has a ratio of 17. The limit bounds the reading time; memory
-/// use does not depend on it.
+/// The decompressed records may have at most `MOST_UNPACKED × compressed bytes + FREE_UNPACKED` bytes. A recording of
+/// two processes that only wake each other has a ratio of 17. The limit bounds the reading time; memory use does not
+/// depend on it.
 const MOST_UNPACKED: u64 = 256;
-/// Maximum number of bytes of a sample that count towards the limit. A sample may contain a copy of the stack of up to
-/// 64 KB (`--call-graph dwarf`). It differs little from the copy in the sample before, so compression can make it
-/// thousands of times smaller. But the time differs in each sample and takes at least one compressed byte.
+/// Maximum number of bytes of a sample that count as decompressed bytes, which [`MOST_UNPACKED`] limits. A sample may
+/// contain a copy of the stack of up to 64 KB (`--call-graph dwarf`). It differs little from the copy in the sample
+/// before, so compression can make it thousands of times smaller. But the time differs in each sample and takes at
+/// least one compressed byte.
 const COUNTED_OF_SAMPLE: usize = 256;
 const FREE_UNPACKED: u64 = 64 << 20;
 /// Size of the buffer that one decompression step fills, bytes.

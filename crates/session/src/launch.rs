@@ -84,7 +84,7 @@ impl Child {
             // The child must not hold the write end; otherwise it would never read end of file.
             drop(gate);
             let mut byte = 0u8;
-            // SAFETY: plain system calls on an open descriptor and a byte of ours; _exit does not return.
+            // SAFETY: the block makes only system calls, on an open descriptor and on `byte`; `_exit` does not return.
             unsafe {
                 if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                     libc::_exit(125);
@@ -235,7 +235,7 @@ fn child_signal() -> libc::sighandler_t {
 /// Runs in the child: sends the errno and exits.
 fn fail(status: &OwnedFd, errno: i32) -> ! {
     let bytes = errno.to_ne_bytes();
-    // SAFETY: plain system calls on an open descriptor; _exit does not return.
+    // SAFETY: the block makes only system calls, on an open descriptor and on `bytes`; `_exit` does not return.
     unsafe {
         libc::write(status.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
         libc::_exit(127)
@@ -245,7 +245,8 @@ fn fail(status: &OwnedFd, errno: i32) -> ! {
 /// Runs in the child: restores the signal dispositions and streams, and execs. Returns the errno.
 fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::sighandler_t) -> i32 {
     let Words { candidates, argv, envp, has_no_input } = words;
-    // SAFETY: async-signal-safe calls with valid pointers; argv and envp end with null pointers.
+    // SAFETY: the block makes only async-signal-safe calls, with valid pointers; `argv` and `envp` end with null
+    // pointers.
     unsafe {
         sigpipe::restore();
         if child_signal == libc::SIG_IGN {

@@ -267,7 +267,8 @@ impl Ticking<'_> {
     }
 }
 
-/// Returns the [`LaunchError`] in an error, which has its own exit code; `None` if the error has another cause.
+/// Returns the [`LaunchError`] that is the cause of `error`; `None` if it has another cause. cox ends with a special exit code
+/// ([`LaunchError::exit_code`]) if a program could not be started.
 #[must_use]
 pub fn launch_error(error: &anyhow::Error) -> Option<&LaunchError> {
     error.downcast_ref()

@@ -53,12 +53,12 @@ impl Signals {
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const wanted, &raw mut original);
         }
-        // SAFETY: a valid set; the kernel returns a new descriptor or -1.
+        // SAFETY: `wanted` is a valid set; the kernel returns a new descriptor or -1.
         let fd = unsafe { libc::signalfd(-1, &raw const wanted, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
         if fd < 0 {
             return Err(io::Error::last_os_error()).context("signalfd");
         }
-        // SAFETY: a descriptor that the kernel has just given us.
+        // SAFETY: the kernel has just returned `fd`, so no other value owns it.
         Ok(Signals { fd: unsafe { OwnedFd::from_raw_fd(fd) }, original })
     }
 
@@ -71,7 +71,7 @@ impl Signals {
     pub fn read(&self) -> Result<Vec<Received>> {
         let mut received = Vec::new();
         loop {
-            // SAFETY: plain data, filled by the kernel below.
+            // SAFETY: `signalfd_siginfo` is plain data, for which all zeros are valid; the kernel fills it below.
             let mut info: libc::signalfd_siginfo = unsafe { std::mem::zeroed() };
             // SAFETY: `info` is valid for a write of its size.
             let n = unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut info).cast(), size_of_val(&info)) };

@@ -161,8 +161,8 @@ pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Ver
     match Library::of(module) {
         Some(Library::Gomp) if waits => Some(Waiting::OpenMp),
         // The runtime waits in one long template function (kmp_wait_release.h): it tests the flag for which it waits, yields, searches for tasks, and
-        // sleeps. Besides it, only the runtime's locks pause. It uses two short functions, which have no names in a stripped library: the flag test
-        // and the clock function that the flag test calls.
+        // sleeps. Apart from this function, only the runtime's locks execute the `pause` instruction. The function calls the test of the flag, which
+        // calls a clock function. Both are short, and have no names in a stripped library.
         Some(Library::Kmp) if waits || gives_way || (!named && loops.looks_only) => Some(Waiting::OpenMp),
         // MPI progress is spread over many short functions, which have no names in distributions' builds. Functions without names whose loops move
         // data are left out: they do work, because they pack, copy or reduce data.

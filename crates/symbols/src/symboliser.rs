@@ -11,8 +11,8 @@ use crate::modules::ModuleId;
 use crate::processes::Processes;
 use crate::reader::{Meaning, Reader};
 
-/// Maximum number of distinct places (process, thread, generation, address, system call); they take 40 MB. A program has some thousands of hot
-/// addresses per thread.
+/// Maximum number of distinct places (process, thread, generation of its mapped code, address, system call); they take 40 MB. A program has some
+/// thousands of hot addresses per thread.
 const MAX_PLACES: usize = 1 << 20;
 
 /// Maximum number of processes. The maps of a process take about 1 KB.
@@ -33,7 +33,7 @@ struct Place {
     ip: u64,
 }
 
-/// The number of samples at one place: a distinct combination of process, thread, generation, address and system call.
+/// The number of samples at one place: a distinct combination of process, thread, generation of the process's mapped code, address and system call.
 struct Counted {
     samples: u64,
     /// Number of the place, in the order in which places were first seen.

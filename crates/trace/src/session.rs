@@ -32,15 +32,14 @@ const LEVEL: i32 = 3;
 const PACKET: u64 = 256 << 20;
 /// Maximum size of a decompressed head, bytes.
 const HEAD: u64 = 256 << 20;
-/// Maximum number of decompressed bytes for each compressed byte of a head; [`HEAD_FREE`] bytes are allowed in
-/// addition. A head with 3,000 processes of the same program has a ratio of 20.
+/// A decompressed head may have at most `HEAD_FROM_BYTE × compressed bytes + HEAD_FREE` bytes. A head with 3,000 processes of the same program has a
+/// ratio of 20.
 const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
-/// Maximum number of trace events for each compressed byte. [`EVENTS_FREE`] trace events, as many as are held in
-/// memory, are allowed in addition. The time differs in each trace event, so a compressed event takes more than one
-/// bit; in a recording of two processes that only wake each other, it takes 1.4 bytes. Because of the limit, the
-/// temporary files are at most 192 times as large as the recording. With a coarse clock, many events may have the same
-/// time, and a block may be compressed further than the limit allows; the writer then pads the block.
+/// A recording may have at most `EVENTS_FROM_BYTE × compressed bytes + EVENTS_FREE` trace events; `EVENTS_FREE` is as many as are held in memory. The
+/// time differs in each trace event, so a compressed event takes more than one bit; in a recording of two processes that only wake each other, it
+/// takes 1.4 bytes. Because of the limit, the temporary files are at most 192 times as large as the recording. With a coarse clock, many events may
+/// have the same time, and a block may be compressed further than the limit allows; the writer then pads the block.
 const EVENTS_FROM_BYTE: u64 = 8;
 const EVENTS_FREE: u64 = 1 << 20;
 

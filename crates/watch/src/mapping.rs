@@ -13,15 +13,16 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to no thread. Its users read words that others write as atomics, or copy them by volatile reads.
+// SAFETY: a mapping may be used and unmapped in any thread. Other processes may write to it at any time, so its users read it only through atomics or
+// by volatile copies.
 unsafe impl Send for Mapping {}
-// SAFETY: shared memory, which its users read as atomics or copy by volatile reads, in any thread.
+// SAFETY: several threads may read the mapped memory at the same time, because they read it only through atomics or by volatile copies.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `bytes` of a file.
     pub(crate) fn new(file: impl AsFd, bytes: usize, access: ProtFlags, flags: MapFlags) -> io::Result<Mapping> {
-        // SAFETY: a new mapping, at an address of the kernel's choice.
+        // SAFETY: the kernel chooses a free address, so the new mapping replaces no memory that is in use.
         let begin = unsafe { mmap(ptr::null_mut(), bytes, access, flags, file, 0) }?;
         let begin = NonNull::new(begin.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Mapping { begin, bytes })
@@ -41,7 +42,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `new` made; no reference into it outlives this value. The result is ignored: the kernel does not refuse to unmap
+        // SAFETY: `new` made this mapping, and no reference into it outlives this value. The result is ignored: the kernel does not refuse to unmap
         // such a mapping, and nothing could be done if it did.
         let _ = unsafe { munmap(self.begin.as_ptr().cast(), self.bytes) };
     }

@@ -41,13 +41,13 @@ impl WatchError {
     }
 }
 
-/// What has arrived since the last tick.
+/// What an observer has received since its last tick: scheduler events, samples and trace events.
 #[derive(Debug, Default)]
 pub struct Intake {
     /// Scheduler events, from backends that do not keep clocks (accounts of thread time) themselves. Events are in order of time for
     /// each CPU, but not across CPUs.
     pub events: Vec<Event>,
-    /// User instruction pointers.
+    /// Samples of tracked threads: each has the instruction in user code at which the thread ran.
     pub samples: Vec<Sample>,
     /// Trace events, if a trace is wanted. They are in order of time for each CPU, but not across CPUs.
     pub trace_events: Vec<TraceEvent>,
@@ -84,7 +84,7 @@ pub trait Observer {
     /// Returns a file descriptor that becomes readable when `tick` should be called early.
     fn readiness(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Moves what has arrived into `intake`.
+    /// Appends to `intake` the events and samples that have arrived since the last call.
     fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError>;
 
     /// Returns the tracked threads that are alive now, as (tgid, tid, name).

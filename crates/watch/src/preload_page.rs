@@ -131,13 +131,14 @@ impl Page {
         (self.words().given.load(Ordering::Acquire) as usize).min(SLOTS)
     }
 
-    /// Returns what the slot with this number, below [`Page::given`], says about its thread; `None` while the slot is being assigned.
+    /// Returns the barrier state of the thread to which the library has assigned slot `number`, a number below [`Page::given`]. Returns `None` while
+    /// the library is still assigning the slot.
     #[must_use]
     pub fn slot(&self, number: usize) -> Option<BarrierState> {
         if number >= SLOTS {
             return None;
         }
-        // SAFETY: within the mapping, which lives as long as self.
+        // SAFETY: the reference points into the mapping, which lives as long as self.
         let slot = unsafe { &*self.memory.at::<Slot>(SLOTS_AT + number * size_of::<Slot>()) };
         let tid = slot.tid.load(Ordering::Acquire);
         let at_work = self.words().seen.load(Ordering::Relaxed) & TASKS != 0;
@@ -190,7 +191,7 @@ impl Page {
     }
 
     fn orders(&self) -> &Orders {
-        // SAFETY: within the mapping, which lives as long as self.
+        // SAFETY: the reference points into the mapping, which lives as long as self.
         unsafe { &*self.memory.at(ORDERS_AT) }
     }
 }

@@ -15,8 +15,9 @@ use machine::hypervisor::is_guest;
 const ON_METAL_NS: u64 = 1_003_009;
 const IN_GUEST_NS: u64 = 5_003_009;
 
-/// Length of a turn, the time for which one period is kept. It is less than the 100 ms between two ticks of a session, so that each tick begins a
-/// turn. 20 samples in a guest cover the whole cycle of a program whose period differs from the sampling period by 1/20.
+/// Minimum time, ns, for which one sampling period is kept (a turn). It is less than the 100 ms between two ticks of a session, so that each tick
+/// begins a turn. In a guest, a turn has about 20 samples. They cover the whole cycle of a program whose own period differs from the sampling period
+/// by 1/20.
 pub(crate) const TURN_NS: u64 = 90_000_000;
 
 /// Returns the mean time between samples on this machine, nanoseconds.
@@ -24,8 +25,9 @@ pub fn period_ns() -> u64 {
     if is_guest(&Root::live()) { IN_GUEST_NS } else { ON_METAL_NS }
 }
 
-/// Returns the sampling period of turn number `turn`; for turn 0 the mean. During a turn, about 100 ms, the period is constant. Multiples of the
-/// golden ratio, modulo 1, fill the range evenly from the first turns on (a Weyl sequence), where random numbers would clump.
+/// Returns the sampling period for turn number `turn` (a turn is about 100 ms, in which the period is constant): `mean_ns × (3/4 + x/2)`, where `x =
+/// (1/2 + turn × golden ratio) mod 1`. For turn 0 this is the mean. The values of `x` (a Weyl sequence) fill the range evenly from the first turns
+/// on; random numbers would clump.
 #[must_use]
 pub fn period_of_turn_ns(mean_ns: u64, turn: u32) -> u64 {
     /// (√5 − 1) / 2, as a fraction of 2^32.

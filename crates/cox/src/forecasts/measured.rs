@@ -16,8 +16,8 @@ use session::Ended;
 pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Facts) -> Result<Advice, Refusal> {
     let seen = tested.summary.trial.clone().unwrap_or_default();
     let cpus = tested.cpus.len();
-    // `others` is the share of the CPUs' time in which neither the program nor cox ran, but other
-    // programs did. `there_ns` is the CPUs' time.
+    // `others` = the time that programs other than this one and cox ran on the CPUs ÷ `there_ns`, the whole time of the
+    // CPUs.
     let there_ns = (tested.summary.wall_ns * cpus as u64).max(1);
     let others = tested.summary.others_ns.map(|others_ns| others_ns as f64 / there_ns as f64);
     let trial = Trial { others: others.unwrap_or(0.0), ..trial(&seen, cpus, tested.openmp, facts) };

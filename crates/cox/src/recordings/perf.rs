@@ -26,7 +26,8 @@ pub struct Making {
     replay: Replay,
     /// Keeps the trace events, if they are wanted.
     sorter: Option<Sorter<TraceEvent>>,
-    /// Times of the first and last scheduler event. Other events, which perf still records after the last scheduler event, do not extend the window.
+    /// Times of the first and last scheduler event. The observed time lies between the two: other events, which perf still records after the last
+    /// scheduler event, do not extend it.
     window_ns: Option<(u64, u64)>,
     played: u64,
 }
@@ -56,7 +57,7 @@ impl Making {
         self.played += 1;
         let is_played = self.played.is_multiple_of(PLAYED_AT_ONCE);
         if is_played {
-            // Events after the last scheduler event are outside the window.
+            // Times after the last scheduler event are not observed, so they are not added to the account.
             self.replay.advance(self.window_ns.map_or(0, |(_, last_ns)| last_ns));
         }
         kept.map(|()| is_played)

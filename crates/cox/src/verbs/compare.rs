@@ -59,8 +59,8 @@ fn compared(options: &cli::Compare, groups: &[(String, Vec<Run>)]) -> Result<u8>
     text.and(json).and(html).and(csv).and(csv_runs).map(|()| 0)
 }
 
-/// Makes a table of applications × settings. Figures of different applications cannot be compared, so each application is compared separately: its
-/// settings with its first setting.
+/// Makes a table of applications × settings. Figures of different applications cannot be compared, so each setting is compared with the first setting
+/// of the same application.
 fn tabled(options: &cli::Compare, figure: &str, groups: &[(String, Vec<Run>)]) -> Result<u8> {
     let heat = Heat::new(figure, groups).map_err(anyhow::Error::msg)?;
     let svg = Output::wanted(options.svg.as_deref())?;

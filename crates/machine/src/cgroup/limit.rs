@@ -20,13 +20,13 @@ pub struct CpuQuota {
 }
 
 impl CpuQuota {
-    /// Returns the quota divided by the period: the number of CPUs that it is worth.
+    /// Returns `quota_us ÷ period_us`: how many CPUs the quota allows to use all the time.
     #[must_use]
     pub fn cpus(&self) -> f64 {
         self.quota_us as f64 / self.period_us as f64
     }
 
-    /// Compares the ratios of quota to period, without rounding.
+    /// Returns whether this quota allows fewer CPUs than `other`. Compares the ratios quota ÷ period without rounding.
     fn is_tighter_than(&self, other: &Self) -> bool {
         u128::from(self.quota_us) * u128::from(other.period_us)
             < u128::from(other.quota_us) * u128::from(self.period_us)

@@ -44,7 +44,8 @@ pub(super) fn bpf_record(facts: &Facts) -> Available {
     Available::yes("tp_btf, task storage, ring buffer")
 }
 
-/// BPF maps count against the memory cgroup since Linux 5.11, and against RLIMIT_MEMLOCK before.
+/// Judges whether this user may lock enough memory for BPF maps. The maps count against the memory cgroup since Linux 5.11, and against
+/// RLIMIT_MEMLOCK before.
 pub(super) fn bpf_memory(facts: &Facts) -> Available {
     if facts.release.is_at_least(5, 11) {
         return Available::yes("since Linux 5.11, eBPF maps count towards the memory cgroup: no limit to raise");
@@ -65,7 +66,7 @@ pub(super) fn bpf_memory(facts: &Facts) -> Available {
     )
 }
 
-/// Since Linux 4.17, a switch record tells whether the thread was preempted.
+/// Judges whether perf can record switches. Since Linux 4.17, a switch record tells whether the thread was preempted.
 pub(super) fn perf_switches(facts: &Facts) -> Available {
     if !facts.release.is_at_least(4, 17) {
         return Available::no(
@@ -201,7 +202,7 @@ pub(super) fn nohz_full(facts: &Facts) -> Available {
     }
 }
 
-/// sched_ext is part of the kernel since Linux 6.12.
+/// Judges whether sched_ext can be used. It is part of the kernel since Linux 6.12.
 pub(super) fn sched_ext(facts: &Facts) -> Available {
     let Some(state) = &facts.sched_ext_state else {
         let without = "packing uses affinity masks instead of sched_ext";
@@ -255,7 +256,7 @@ pub(super) fn cgroups(facts: &Facts) -> Available {
     }
 }
 
-/// /proc/pressure exists since Linux 4.20, unless it was switched off at boot.
+/// Judges whether pressure stall information can be read. /proc/pressure exists since Linux 4.20, unless it was switched off at boot.
 pub(super) fn psi(facts: &Facts) -> Available {
     if facts.psi {
         return Available::yes("/proc/pressure");

@@ -69,8 +69,8 @@ pub fn rehearse(launch: &Launch, mask: libc::sigset_t) -> Result<Rehearsed> {
     // SAFETY: cox is single-threaded here, and the child only makes async-signal-safe calls until it execs or exits.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: plain system calls. The parent is checked because cox may have died before the prctl; then no signal
-        // would end the child.
+        // SAFETY: the block makes only system calls. The parent is checked because cox may have died before the prctl;
+        // then no signal would end the child.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             if libc::getppid() != cox {
@@ -131,7 +131,7 @@ fn follow(pid: Pid) -> Result<End> {
 fn tell(pid: Pid, request: libc::c_uint, data: i32) -> bool {
     // The kernel reads both arguments as full registers.
     let (address, data) = (ptr::null_mut::<c_void>(), data as usize as *mut c_void);
-    // SAFETY: a child of ours that is stopped; neither argument is followed as a pointer.
+    // SAFETY: `pid` is a stopped child of this process, and the kernel follows neither argument as a pointer.
     unsafe { libc::ptrace(request, pid.as_raw_nonzero().get(), address, data) == 0 }
 }
 

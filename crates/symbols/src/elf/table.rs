@@ -83,7 +83,7 @@ impl Table {
             .collect();
     }
 
-    /// Returns the name as in the file, without a version (`name@@VERSION`).
+    /// Returns the symbol's name as the file has it (not demangled), but without a version suffix such as `@@GLIBC_2.34`.
     pub fn name(&self, symbol: &Symbol) -> String {
         let name = &self.text[symbol.name.0 as usize..][..symbol.name.1 as usize];
         let end = name.iter().skip(1).position(|&byte| byte == b'@').map_or(name.len(), |at| at + 1);

@@ -56,13 +56,13 @@ pub struct TrackEventDefaults {
 /// A part of a recording. cox defines this message; Perfetto does not know it.
 #[derive(Clone, PartialEq, Message)]
 pub struct Part {
-    /// Everything but the trace events, as JSON compressed with zstd. Only in the first part.
+    /// Everything but the trace events, as JSON compressed with zstd. Set only in the first `Part` of the file.
     #[prost(bytes = "vec", optional, tag = "1")]
     pub head: Option<Vec<u8>>,
     /// Trace events in columns, compressed with zstd.
     #[prost(bytes = "vec", optional, tag = "2")]
     pub trace_events: Option<Vec<u8>>,
-    /// Number of trace events in the recording. Only in the last part.
+    /// Number of trace events in the recording. Set only in the last `Part` of the file.
     #[prost(uint64, optional, tag = "3")]
     pub count: Option<u64>,
 }

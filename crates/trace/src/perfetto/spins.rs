@@ -1,5 +1,5 @@
-//! Derives intervals of spinning from samples. A sample tells whether the thread worked, or why it waited. A series of
-//! samples that tell the same counts as an interval, from the first sample to the last.
+//! Derives intervals of spinning from samples. Each sample tells whether the thread worked, or why it waited. Consecutive samples of a thread that
+//! agree in this form a series. A series counts as an interval, from its first sample to its last.
 //!
 //! A stretch is an interval in which a thread has one state. A stretch is reported when it ends, after the samples in
 //! it. Until then, the series in the stretch are kept in memory; a series takes the space of one sample.
@@ -29,7 +29,7 @@ pub struct Spin {
     pub waiting: Waiting,
 }
 
-/// Consecutive samples of a thread that tell the same: the thread worked, or it waited for the same reason.
+/// Consecutive samples of a thread that agree: in all of them the thread worked, or in all of them it waited for the same reason.
 struct Series {
     first_ns: u64,
     last_ns: u64,
@@ -37,8 +37,8 @@ struct Series {
     waiting: Option<Waiting>,
 }
 
-/// Samples, by thread id, that lie in an interval of running that has not been reported yet. Consecutive samples of a thread that tell the same are
-/// kept as one series.
+/// The samples, by thread id, that lie in an interval of running that has not been reported yet. They are kept as series: consecutive samples in
+/// which the thread worked, or waited for the same reason.
 #[derive(Default)]
 pub struct Spins {
     series: HashMap<u32, VecDeque<Series>>,
@@ -60,8 +60,8 @@ impl Spins {
         }
     }
 
-    /// Returns the intervals of spinning within an interval in which a thread ran. Calls for one thread must be in
-    /// order of time, because each call drops the earlier series.
+    /// Returns the intervals of spinning between `from_ns` and `until_ns`, an interval in which thread `tid` ran. Drops the thread's samples up to
+    /// `until_ns`, so calls for one thread must be in order of time.
     pub fn within(&mut self, tid: u32, from_ns: u64, until_ns: u64) -> Vec<Spin> {
         let Some(all) = self.series.get_mut(&tid) else { return Vec::new() };
         let mut spins = Vec::new();

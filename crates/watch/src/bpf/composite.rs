@@ -20,12 +20,13 @@ struct Expected {
     taken: Vec<Part>,
 }
 
-/// Keeps valid what a session has announced by [`expect`]. Dropping this value withdraws the announcement; programs that are already loaded stay
+/// The announcement that a session has made by [`expect`]. Dropping this value withdraws the announcement; programs that are already loaded stay
 /// loaded.
 #[must_use]
 pub struct Expectation(());
 
-/// Announces which parts of the BPF object this session will request. The announcement is valid until the returned value is dropped.
+/// Announces to this module which parts of the BPF object the session will request. The first request for one of them then loads all of them
+/// together, in one object. The announcement is valid until the returned value is dropped.
 pub fn expect(parts: Parts) -> Expectation {
     *expected() = Some(Expected { parts, loaded: None, taken: Vec::new() });
     Expectation(())

@@ -96,7 +96,7 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// The members of a struct that are kept; `None`: all of them.
+/// The names of those members of a struct that the excerpt keeps; `None`: it keeps all members.
 type Members = Option<&'static [&'static str]>;
 
 struct Writer<'a> {

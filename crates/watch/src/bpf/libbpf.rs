@@ -21,7 +21,7 @@ pub fn unavailable(why: String) -> WatchError {
     WatchError::Unavailable { what: CANNOT.into(), why }
 }
 
-/// Returns the kernel's refusal, with the most informative line of libbpf's messages.
+/// Returns the error for a kernel that has refused the programs: the kernel's `error`, and the most informative line of libbpf's messages.
 pub(crate) fn refused(error: &libbpf_rs::Error, said: &Libbpf) -> WatchError {
     let detail = said.last_words().map_or(String::new(), |words| format!(" ({words})"));
     unavailable(format!("{error}{detail}"))

@@ -82,7 +82,7 @@ impl BpfObserver {
         let samples = gathered(&mut builder, &of_samples).map_err(unreadable)?;
         let trace_events = gathered(&mut builder, &of_trace_events).map_err(unreadable)?;
         let rings = builder.build().map_err(unreadable)?;
-        // Taken before attaching, so that no CPU has more time than the window.
+        // The start is read before the programs are attached, so that no CPU's account contains more time than the observation lasted.
         let start_ns = arch::monotonic_ns();
         programs.attach(Part::Clocks)?;
         laps::done(Lap::Attaching);
@@ -129,7 +129,7 @@ impl BpfObserver {
         }
     }
 
-    /// Returns the final clocks that have arrived since the last call; `finish` returns only the others.
+    /// Returns the final clocks (accounts of ended threads) that have arrived since the last call. `finish` does not return these clocks again.
     pub fn take_finals(&mut self) -> Vec<Clock> {
         self.finals.take()
     }
@@ -143,7 +143,8 @@ impl BpfObserver {
         self.rings.consume().map_err(unreadable)
     }
 
-    /// Reads the present state of CPUs and counts and the histograms of interval lengths, and adds the `living` threads.
+    /// Returns a record with the accounts of CPUs, the counters for all tracked threads, the histograms of interval lengths, and `living`, the clocks
+    /// of living threads. The caller adds the threads that have ended.
     fn read_now(&self, living: Vec<Living>) -> Result<Record, WatchError> {
         let mut record = Record::new(Backend::Bpf, self.start_ns, self.start_ns);
         record.living = living;
@@ -156,7 +157,7 @@ impl BpfObserver {
                 break;
             }
         }
-        // Threads go on meanwhile, so the histograms are read as soon after the clocks as possible.
+        // The threads continue to run, so the histograms are read as soon after the clocks as possible.
         let settings = self.programs.settings()?;
         record.latencies = maps::latencies(&self.programs)?;
         record.latencies_of_programs = settings.latencies.programs_with_histograms(settings.cpu_limit);
@@ -164,7 +165,8 @@ impl BpfObserver {
         Ok(record)
     }
 
-    /// Adds what is read after the living threads. The final clocks include those of threads that have died since the living threads were read.
+    /// Adds to `record` what is read after the living threads: `finals` (the final clocks of ended threads), preemptors, wake-ups and losses. If a
+    /// thread has died since the living threads were read, its clock is replaced by its final clock.
     fn complete(&self, record: &mut Record, finals: Vec<Clock>, lost: &TrackedThreads) -> Result<(), WatchError> {
         let dead: HashSet<(u32, u64)> = finals.iter().map(|c| (c.tid, c.born_ns)).collect();
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
@@ -179,7 +181,8 @@ impl BpfObserver {
         Ok(())
     }
 
-    /// Reads the living threads, and repeats that until the number of tracked threads that have not died agrees with the walk.
+    /// Reads the clocks of living threads by a walk over all tasks. Repeats the walk until it finds as many threads as the kernel's count of tracked
+    /// threads that have not died, or until `LAST_SWITCHES` is over.
     fn settled_living(&mut self) -> Result<Vec<Living>, WatchError> {
         let deadline = arch::monotonic_ns() + LAST_SWITCHES.as_nanos() as u64;
         loop {
@@ -259,7 +262,8 @@ impl Observer for BpfObserver {
         self.programs.detach(Part::Clocks);
         self.tick(intake)?;
         laps::done(Lap::Detaching);
-        // Read after detaching, so that all trace events that were lost before are in both the count and the gaps.
+        // The counts of losses are read after detaching, and the gaps (events that report lost trace events) after that. So each trace event that was
+        // lost before is in both.
         let lost = self.programs.tracked();
         intake
             .trace_events
@@ -279,7 +283,8 @@ fn cost_of_switches(cpus: &[wire::Cpu]) -> Option<u64> {
     timed_ns.checked_mul(events).and_then(|product| product.checked_div(timed))
 }
 
-/// Adds a ring to a reader. Returns the list into which its records will be read. A record of another size cannot come from our own programs.
+/// Adds `ring` to `reader`. Returns the list to which the reader will append the ring's records. Records that are too short for a `T` are dropped:
+/// our own programs write none.
 pub(crate) fn gathered<'m, T: AnyBitPattern>(
     reader: &mut RingBufferBuilder<'m, 'static>,
     ring: &'m dyn MapCore,
@@ -293,7 +298,7 @@ pub(crate) fn gathered<'m, T: AnyBitPattern>(
     Ok(records)
 }
 
-/// Returns the key of the enrolment map for a whole process; a number without the high bit means one thread.
+/// Returns the key that stands for a whole process in the enrolment map: the process id with bit 32 set. A key without this bit is a thread id.
 pub(crate) fn process_key(pid: u32) -> u64 {
     1 << 32 | u64::from(pid)
 }

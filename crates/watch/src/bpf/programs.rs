@@ -157,7 +157,8 @@ impl Programs {
     }
 
     /// Makes a part (clocks, snapshots or overlap) track all tasks that `keys` name: a BPF iterator walks over all tasks and enrols these. Returns
-    /// how many times the walks found a task that may be tracked. `more` is a further number that the part stores for these tasks.
+    /// how many times the walks found a task that may be tracked. `more` is stored with these tasks: for clocks, flags of the new clock; for overlap,
+    /// the number of the process.
     pub(crate) fn enrol(&self, part: Part, keys: &[u64], more: u32) -> Result<u32, WatchError> {
         let _alone = lock(&self.0.walking);
         let map = self.map("enrol")?;
@@ -190,33 +191,33 @@ impl Programs {
 
     /// Returns the counter of the requested tasks that the present enrolment has found, in its walks over all tasks.
     fn found(&self) -> &AtomicU32 {
-        // SAFETY: an aligned word in a mapping that lives as long as self; the programs write it while a walk runs.
+        // SAFETY: `found` is an aligned word in a mapping that lives as long as self; the programs write it while a walk runs.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).found) }
     }
 
     /// Returns a word that the BPF programs read: all process numbers that overlap uses are below its value. While it is 0, no thread is counted.
     pub(crate) fn processes(&self) -> &AtomicU32 {
-        // SAFETY: an aligned word in a mapping that lives as long as self; the programs only read it.
+        // SAFETY: `processes` is an aligned word in a mapping that lives as long as self; the programs only read it.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
     }
 
     /// Returns the flag that is set when the process with this number has closed its connection, so that its standby threads are no longer woken;
     /// `None` if there is no such number.
     pub(crate) fn over(&self, process: u32) -> Option<&AtomicU8> {
-        // SAFETY: an array of atomics in a mapping that lives as long as self; a reference is made only to one of its elements.
+        // SAFETY: `over` is an array of atomics in a mapping that lives as long as self; the caller gets a reference to one element.
         let over = unsafe { &(*(&raw const (*self.0.state.as_ptr()).over).cast::<[AtomicU8; PROCESSES]>()) };
         over.get(process as usize)
     }
 
     /// Returns the flag by which the packer tells the programs not to change the snapshots any longer.
     pub(crate) fn snapshots_over(&self) -> &AtomicBool {
-        // SAFETY: a byte in a mapping that lives as long as self; its only values are 0 and 1.
+        // SAFETY: `snapshots_over` is a byte in a mapping that lives as long as self; its only values are 0 and 1.
         unsafe { AtomicBool::from_ptr((&raw mut (*self.0.state.as_ptr()).snapshots_over).cast::<bool>()) }
     }
 
     /// Sets the CPUs on which the CPU time of other programs is counted.
     pub(crate) fn count_others_on(&self, cpus: &[u32]) {
-        // SAFETY: an array of aligned words in a mapping that lives as long as self; the programs only read it.
+        // SAFETY: `pack_cpus` is an array of aligned words in a mapping that lives as long as self; the programs only read it.
         let words = unsafe { &*(&raw const (*self.0.state.as_ptr()).pack_cpus).cast::<[AtomicU64; PACK_WORDS]>() };
         for cpu in cpus {
             if let Some(word) = words.get(*cpu as usize / 64) {
@@ -286,7 +287,8 @@ fn configure(open: &mut OpenObject, parts: &Parts, excerpt: Option<&Excerpt>) ->
     let namespace = own_namespace()?;
     let mut map = open.maps_mut().find(|map| map.name() == "sense.rodata").ok_or_else(none)?;
     let bytes = map.initial_value_mut().filter(|bytes| is_whole::<types::rodata>(bytes.len())).ok_or_else(none)?;
-    // SAFETY: the section's bytes, which begin at a page boundary; the skeleton has their types, and the object's initial values are valid.
+    // SAFETY: `bytes` is the section of constants, which begins at a page boundary. The skeleton's type describes this section, and the object's
+    // initial values are valid for the type.
     let config = unsafe { &mut *bytes.as_mut_ptr().cast::<types::rodata>() };
     config.has_clocks = parts.clocks.is_some();
     config.has_snapshots = parts.snapshots.is_some();
@@ -371,7 +373,7 @@ fn is_whole<T>(bytes: usize) -> bool {
 fn variables(object: &Object) -> Option<NonNull<types::bss>> {
     let map = object.maps().find(|map| map.name() == "sense.bss")?;
     let mut bytes: libbpf_sys::size_t = 0;
-    // SAFETY: a map of a loaded object; libbpf returns the address of its mapping, which exists as long as the object.
+    // SAFETY: `map` belongs to a loaded object; libbpf returns the address of the map's mapping, which exists as long as the object.
     let state = unsafe { libbpf_sys::bpf_map__initial_value(map.as_libbpf_object().as_ptr(), &raw mut bytes) };
     NonNull::new(state.cast::<types::bss>()).filter(|_| is_whole::<types::bss>(bytes as usize))
 }

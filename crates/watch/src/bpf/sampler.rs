@@ -60,7 +60,8 @@ impl Sampler {
         for clock in &self.clocks {
             // The kernel expects the period's address, although the binding's parameter looks like a value.
             let at = (&raw const period_ns) as u64;
-            // SAFETY: a perf event that the link keeps open, and an address that the kernel only reads during the call.
+            // SAFETY: `clock.event` is a perf event that the link keeps open. The kernel reads from the address only during the call, and does not
+            // write to it.
             unsafe { perf_event_open_sys::ioctls::PERIOD(clock.event, at) };
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn open(mut attr: perf_event_attr, tid: Option<u32>, cpu: u32) -> io:
 
 /// Makes `event` write into the ring of `owner`, an event on the same CPU.
 pub(super) fn redirect(event: &OwnedFd, owner: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: both are open perf events.
+    // SAFETY: `event` and `owner` are open perf events.
     checked(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd()) })
 }
 

@@ -64,7 +64,7 @@ pub struct PerfObserver {
     events: Vec<OwnedFd>,
     rounds: Rounds<parse::Record>,
     roster: Roster,
-    /// Samples and events for the next tick.
+    /// Samples and events that the next tick will pass on.
     ready: Intake,
     seen: u64,
     losses: Losses,

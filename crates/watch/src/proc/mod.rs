@@ -100,7 +100,8 @@ impl ProcObserver {
         self.rest_after(Duration::from_nanos(monotonic_ns().saturating_sub(begin_ns)))
     }
 
-    /// Sets the timer to a pause that depends on the duration of the poll. Setting the timer also makes it unreadable.
+    /// Sets the timer to the pause after a poll: `PAUSE_PER_POLL` × the duration of the poll, but between `SHORTEST_PAUSE` and `LONGEST_PAUSE`. This
+    /// also makes the timer's descriptor unreadable until the pause is over.
     fn rest_after(&self, poll: Duration) -> Result<(), WatchError> {
         let pause = poll.saturating_mul(PAUSE_PER_POLL).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
         let pause =

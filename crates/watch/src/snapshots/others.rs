@@ -48,7 +48,7 @@ struct Process {
 }
 
 impl Before {
-    /// Reads the present CPU times.
+    /// Reads the present CPU times of all processes. `cpus` are the CPUs about which [`others`](Before::others) will be asked.
     #[must_use]
     pub fn read(cpus: &[u32]) -> Before {
         Before::of(Root::live(), cpus)

@@ -34,7 +34,7 @@ pub const STAY_OPEN: usize = 128;
 /// together.
 const COUNT_NS: u64 = 4_000_000;
 
-/// Sentinel: stands for the row number of a thread that got no row, because the table was full.
+/// Used in place of a row number for a thread that got no row, because the table was full.
 const NOWHERE: usize = usize::MAX;
 
 /// The known threads, and the root of the /proc in which they are found.
@@ -87,7 +87,8 @@ struct Row {
 }
 
 impl Polled {
-    /// Makes an empty table.
+    /// Makes an empty table. With `follow_children`, child processes of tracked processes are tracked. The CPU time of other programs on `cpus` is
+    /// counted from now on.
     ///
     /// # Errors
     /// `Unavailable` if the kernel does not provide what is needed.
@@ -113,7 +114,8 @@ impl Polled {
             if self.living.contains_key(&id) {
                 continue;
             }
-            // `kin` finds the creator by the thread's name. Names may change later, so it is called only once per thread.
+            // `kin` guesses the creator from the thread's name. The name may change later, so `kin` is called only once per thread, when the thread
+            // is found.
             let number = self.rows.give(&self.root, id, self.tree.kin(id)).unwrap_or(NOWHERE);
             self.living.insert(id, number);
         }

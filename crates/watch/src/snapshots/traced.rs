@@ -18,7 +18,7 @@ use crate::mapping::Mapping;
 use crate::observer::WatchError;
 use crate::sampling;
 
-/// The programs that write the table. Dropping this value detaches and frees them; the table keeps its last state.
+/// The BPF programs that write the table of thread snapshots. Dropping this value detaches and frees them; the table keeps its last state.
 pub struct Traced {
     // Field order is drop order: links and readers before the programs and maps they belong to.
     sampler: Option<Sampler>,
@@ -26,7 +26,7 @@ pub struct Traced {
     samples: Rc<RefCell<Vec<Sample>>>,
     samplings: u32,
     table: Arc<Mapped>,
-    /// The table's two maps.
+    /// The table's two maps: the snapshots, and the counts of threads.
     maps: [OwnedFd; 2],
     programs: Programs,
 }
@@ -140,13 +140,13 @@ impl Mapped {
 
 impl Table for Mapped {
     fn given(&self) -> usize {
-        // SAFETY: the first word of the counts, in a mapping that lives as long as self; BPF increments it.
+        // SAFETY: `given` is the first word of the counts, in a mapping that lives as long as self; BPF increments it.
         let given = unsafe { AtomicU32::from_ptr(self.counts.at(0)) };
         (given.load(Ordering::Acquire) as usize).min(PLACES)
     }
 
     fn without_place(&self) -> u32 {
-        // SAFETY: the second word of the counts, in a mapping that lives as long as self.
+        // SAFETY: the address is that of the second word of the counts, in a mapping that lives as long as self.
         unsafe { self.counts.at::<u32>(size_of::<u32>()).read_volatile() }
     }
 
@@ -161,7 +161,7 @@ impl Table for Mapped {
         // preempted in the middle, this function gives up: the caller's previous snapshot is better than waiting.
         for _ in 0..100 {
             let before = turn.load(Ordering::Acquire);
-            // SAFETY: within the mapping, which lives as long as self; a torn copy is discarded.
+            // SAFETY: `snapshot` points into the mapping, which lives as long as self. A copy that BPF changed meanwhile is discarded below.
             let copy = unsafe { snapshot.read_volatile() };
             fence(Ordering::Acquire);
             if before % 2 == 0 && turn.load(Ordering::Relaxed) == before {
@@ -177,7 +177,7 @@ impl Table for Mapped {
 /// without privilege. (A map that is read-only from the start, BPF_F_RDONLY, cannot be mapped at all.)
 fn freeze(maps: &[OwnedFd]) -> Result<(), WatchError> {
     for map in maps {
-        // SAFETY: a system call on an open descriptor.
+        // SAFETY: `map` is an open descriptor, and the call accesses no memory of this process.
         if unsafe { libbpf_sys::bpf_map_freeze(map.as_raw_fd()) } != 0 {
             return Err(WatchError::system(
                 "freezing the maps of the thread snapshots",

@@ -31,14 +31,16 @@ impl Pages {
     /// Returns the program page, which the process writes.
     #[must_use]
     pub fn program_page(&self) -> &ProgramPage {
-        // SAFETY: mapped until this value is dropped; every word is an atomic, for which all bit patterns are valid.
+        // SAFETY: the page is mapped until this value is dropped; every word is an atomic, for which all bit patterns
+        // are valid.
         unsafe { &*self.program_page.at(0) }
     }
 
     /// Returns the kernel page.
     #[must_use]
     pub fn kernel_page(&self) -> &KernelPage {
-        // SAFETY: mapped until this value is dropped; every word that is read is an atomic. The padding is never read.
+        // SAFETY: the page is mapped until this value is dropped; every word that is read is an atomic. The padding is
+        // never read.
         unsafe { &*self.kernel_page.at(0) }
     }
 }

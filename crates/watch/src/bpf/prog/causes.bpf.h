@@ -18,12 +18,12 @@ COX_INLINE u8 cause_of_block(struct task_struct *task, struct cox_clock *c)
 		return COX_STOPPED;
 	iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	if (task->flags & (PF_IO_WORKER | PF_KTHREAD))
-		return iowait ? COX_DISK : COX_OTHER; /* no user registers */
+		return iowait ? COX_DISK : COX_OTHER; /* kernel and io_uring threads have no user registers */
 	call = user_call_of(task);
 	if (call.nr < 0)
-		return COX_PAGE_FAULT; /* the fault's read, or the lock on the address space */
+		return COX_PAGE_FAULT; /* the thread waits until the page is read, or for the lock on the address space */
 	if (cox_other_numbers(&task->thread_info))
-		return iowait ? COX_DISK : COX_OTHER; /* another numbering of system calls */
+		return iowait ? COX_DISK : COX_OTHER; /* a 32-bit call: system calls have other numbers */
 	if (call.nr >= 512)
 		return COX_OTHER;
 	if (iowait && call.nr != nr_io_uring_enter)
@@ -84,8 +84,9 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 
 /*
  * Called when a thread's blocked time ends. If its cause depends on a descriptor (COX_BY_FD), sets the cause from the type of the descriptor's file.
- * At this point the length of the blocked time is known, and the thread is still in the system call. Only for a short time is the cause from the last
- * look-up used again (FD_REUSE_NS): if the descriptor number belongs to another file by then, microseconds get a wrong cause, but never a long wait.
+ * At this point the length of the blocked time is known, and the thread is still in the system call. A blocked time of at most FD_REUSE_NS may get
+ * the cause of the last look-up. If the descriptor number belongs to another file by then, some microseconds get a wrong cause, but never a long
+ * wait.
  */
 COX_INLINE void resolve_cause(struct task_struct *p, struct cox_clock *c, u64 t)
 {

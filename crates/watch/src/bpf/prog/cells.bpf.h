@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counts of waiting threads: the cells (cox/cells.h) that tracked threads enter when they become runnable off a CPU, and leave when they are
- * switched in.
+ * Counts of waiting threads. Each count is in a cell (cox/cells.h): a 64-bit word that holds a count of threads and an integral of this count over
+ * time. A tracked thread is counted from the time when it becomes runnable off a CPU until it is switched in.
  *
- * - cpus[c].waiting, thread time: tells which threads held the CPU for which tracked threads waited.
- * - tracked.waiting[class] or cpus[c].pinned, presence: tells whether this CPU was idle while a tracked thread that was allowed here waited. Threads
- *   are distinguished by affinity mask: class 0 may run anywhere, a thread bound to one CPU is counted on that CPU, and other masks get a class
- *   each.
- * - tracked.off, presence: tracked threads off CPU, to distinguish idle time in which no tracked thread is off CPU.
- * - cpus[k].level, a level: more than k CPUs are busy with tracked threads. tracked.busy is the present number of these CPUs.
+ * - cpus[c].waiting has the waiting time summed over threads (thread time). It tells how much waiting is charged to each thread that held CPU c.
+ * - tracked.waiting[class] and cpus[c].pinned have the time in which at least one thread waited (presence). They tell whether this CPU was idle while
+ *   a tracked thread that may run here waited. The class depends on the affinity mask: threads of class 0 may run anywhere, a thread bound to one CPU
+ *   is counted in `pinned` of that CPU, and each other mask has a class of its own.
+ * - tracked.off has the time in which at least one tracked thread was off CPU (presence). It distinguishes idle time in which no tracked thread was
+ *   off CPU.
+ * - cpus[k].level has the time in which more than k CPUs were busy with tracked threads (a level). tracked.busy is the present number of busy CPUs.
  */
 #ifndef COX_CELLS_BPF_H
 #define COX_CELLS_BPF_H
@@ -112,9 +113,9 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 }
 
 /*
- * Updates the number of CPUs that run tracked threads. This CPU stopped running a tracked thread at the time `ended`, and started running one at the
- * time `began`; 0 means that it did not. Not called if one tracked thread follows another. The end is counted first, so that the count never exceeds
- * the number of CPUs.
+ * Updates the number of CPUs that run tracked threads. `ended` is the time at which this CPU stopped running a tracked thread, and `began` the time
+ * at which it started running one; 0 if it did not stop or start. Not called if both times are equal: one tracked thread directly follows another, so
+ * the number does not change. `ended` is counted before `began`, so that the number never exceeds the number of CPUs.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {

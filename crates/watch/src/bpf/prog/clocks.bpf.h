@@ -151,7 +151,7 @@ COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c
 	if (!c || to >= COX_MAX_CPUS)
 		return;
 	if (c->flags & COX_LAUNCHED) {
-		c->cpu = to; /* before its account begins */
+		c->cpu = to; /* the account has not begun, so this is not counted as a migration */
 		return;
 	}
 	allowed = mask_word((u64)p, c->cpu >> 6) >> (c->cpu & 63) & 1;
@@ -392,8 +392,8 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			wait_ends(in, was_on, t, t);
 		} else {
 			/*
-			 * No wait of `in` was counted, because `in` was woken while it left its CPU, or its waking was not traced. The wait is
-			 * charged to the thread that ran here last.
+			 * `in` was not counted as waiting, because it was woken while it left its CPU, or its waking was not traced. So its wait is
+			 * charged here, to the thread that ran on this CPU last.
 			 */
 			waited = in->wake_delay_ns - before;
 			if (waited && !out)

@@ -58,7 +58,7 @@ COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 
 	cpu->since_ns = t;
 }
 
-/* Charges the untracked thread that is about to leave this CPU with the time for which tracked threads waited. */
+/* Charges `wait_ns`, for which tracked threads waited for this CPU, to the untracked thread that is about to leave it. */
 COX_RARE int charge_stranger(u64 wait_ns)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
@@ -81,7 +81,10 @@ COX_RARE int charge_stranger(u64 wait_ns)
 	return 0;
 }
 
-/* Returns the thread time, in ns, for which tracked threads waited on this CPU since the last switch. It is charged to the thread that ran. */
+/*
+ * Returns how long tracked threads have waited for this CPU since its last switch, summed over these threads, in ns. The caller charges this time to
+ * the thread that ran.
+ */
 COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 {
 	u64 now = cox_cell_thread_time(cpu->waiting, t);
@@ -93,7 +96,7 @@ COX_INLINE u64 waited_since_switch(struct cox_cpu *cpu, u64 t)
 	return waited;
 }
 
-/* Called at the first event that shows what a CPU runs. */
+/* Begins the account of a CPU, at the first event that shows what the CPU runs: `kind`. */
 COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {
 	cpu->since_ns = t;
@@ -101,7 +104,10 @@ COX_INLINE void cpu_first_seen(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 	cpu->wait_mark = cox_cell_thread_time(cpu->waiting, t);
 }
 
-/* Charges `waited`, the time for which tracked threads waited, to the untracked thread that leaves the CPU now, or to idle time. */
+/*
+ * Charges `waited`, for which tracked threads waited for this CPU, to the untracked thread that leaves the CPU now. If the CPU was idle, charges it
+ * to idle time.
+ */
 COX_INLINE void charge_outgoing(struct cox_cpu *cpu, u64 waited)
 {
 	if (cpu->kind == COX_CPU_IDLE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counts the lengths of intervals in histograms, for quantiles. An interval is counted when the clock books its time.
+ * Counts the lengths of intervals in histograms, for quantiles. An interval is counted when its length is added to the thread's clock (account of
+ * time).
  *
  * With `--latency`, the first threads get a place, that is, histograms of their own, which count their intervals. All other intervals are counted in
  * histograms that belong to the thread's program and to the CPU. Only one CPU at a time writes to a histogram, because a thread switches on one CPU

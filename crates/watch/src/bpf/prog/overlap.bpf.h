@@ -21,8 +21,8 @@
 u32 processes;
 
 /*
- * Maximum number of queues, plus one per process, that a CPU searches for tasks when it goes idle. The context switch waits for this search. The
- * limit is needed because each process itself says how many queues it has, and a user without privilege may have several sessions of 128 processes.
+ * Limit of the search for tasks when a CPU goes idle: processes searched + queues searched. The context switch waits for this search. The limit is
+ * needed because each process itself says how many queues it has, and a user without privilege may have several sessions of 128 processes.
  */
 #define LOOKS_AT_MOST 1024
 
