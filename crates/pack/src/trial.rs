@@ -103,7 +103,8 @@ pub struct Trial {
     until_ns: u64,
     counts: Counts,
     may_gain: bool,
-    /// Number of samples of work, and number of windows, since the kernel last began to place the threads.
+    /// Since the kernel last began to place the threads: the number of samples in which a thread worked, and the number
+    /// of measuring windows.
     placed: (u64, u32),
     seen: Seen,
 }

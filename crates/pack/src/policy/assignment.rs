@@ -7,8 +7,8 @@
 //! 1. **Progress decides.** Progress is useful CPU time, times the CPU's capacity; time spent spinning does not count.
 //!    The thread with the least progress is called the least served. The last thread at a barrier delays all others, so
 //!    all threads should make equal progress.
-//! 2. **Each slot decides for itself**, at the end of its own period, together with one other slot: the slot of the
-//!    least served thread among those that could be served better. [`split()`] divides the threads of both slots anew:
+//! 2. **Each slot decides for itself**, at the end of its own period, together with one other slot: that of the least
+//!    served thread, among the threads that could be served better. [`split()`] divides the threads of both slots anew:
 //!    the least served threads get the larger share, and each move has a cost.
 //! 3. **A spinning thread has arrived at the barrier.** It has done all its work of this phase, so its progress is
 //!    raised to that of the most advanced working thread. Only its own next run can show whether it still waits, and
@@ -39,8 +39,8 @@
 //! - Send working threads to CPUs whose threads yield. If such a CPU has a thread that was released from a barrier but
 //!   has not run since, this thread still looks as if it waited. 3 threads on 2 simulated CPUs with phases of 1 ms took
 //!   1.32 of the ideal time instead of 1.13.
-//! - Observe a thread only at the tick of its own slot. If a thread is moved to another slot before each such tick, the
-//!   policy never observes that the thread runs or works again, and moves it for ever.
+//! - Observe a thread only when the period of its own slot ends. If a thread is moved to another slot before each such
+//!   time, the policy never observes that the thread runs or works again, and moves it for ever.
 
 pub mod phases;
 pub mod split;
@@ -65,7 +65,7 @@ enum Place {
 #[derive(Clone, Debug)]
 struct Thread {
     place: Place,
-    /// Progress so far, in ns of a CPU of full capacity.
+    /// Progress so far: useful CPU time (without spinning), in ns of a CPU of full capacity.
     progress_ns: u64,
     run_ns: u64,
     /// `spins`, `yields`, `blocks`, `runs` and `runnable`: the thread's state at its last observation (see
@@ -96,8 +96,8 @@ pub struct Assignment {
     threads: Vec<Thread>,
     /// When the scheduling period of each slot ended last, ns.
     ticked_ns: Vec<u64>,
-    /// Start of the interval, one period long, in which the moves of the whole pack are counted, ns. `moved`: how many
-    /// moves in this interval served only to equalise progress.
+    /// Start of the interval, one scheduling period long, in which the moves of the whole pack are counted, ns.
+    /// `moved`: how many moves in this interval served only to equalise progress.
     period_began_ns: u64,
     moved: usize,
     phases: Phases,
@@ -299,8 +299,8 @@ impl Arrange for Assignment {
         self.put(member, Place::Gone);
     }
 
-    /// Begins rotation: spreads the threads over the slots according to their capacities. Threads with adjacent
-    /// numbers stay together.
+    /// Begins rotation: spreads the threads over the slots (the CPUs of the pack) according to their capacities.
+    /// Threads with adjacent numbers stay together.
     fn begin(&mut self, now_ns: u64, sense: &dyn Sense, orders: &mut Vec<Order>) {
         self.ticked_ns.fill(now_ns);
         self.phases = Phases::default();

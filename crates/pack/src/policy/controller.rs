@@ -12,8 +12,8 @@ const IDLE_PART: u64 = 50;
 /// Settings of the controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Makes the rule that assigns threads to slots, from the capacities of the slots: [`Assignment`], or another rule
-    /// that is compared with it.
+    /// Makes the rule that assigns threads to slots (the CPUs of the pack), from the capacities of the slots:
+    /// [`Assignment`], or another rule that is compared with it.
     pub arrange: fn(Vec<u64>) -> Box<dyn Arrange>,
     /// How the length of the scheduling periods is chosen.
     pub periods: Periods,
@@ -211,7 +211,7 @@ impl Controller {
         self.slots
     }
 
-    /// Returns the sums over all windows (intervals of observation) that have ended in this session.
+    /// Returns the sums over all measuring windows that have ended in this session.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals

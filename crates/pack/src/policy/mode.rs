@@ -9,11 +9,11 @@
 //! 2. **Rotate** with periods of 0.5 ms, and measure efficiency the same way. While the controller uses a CPU, no
 //!    thread of the program runs there, so the controller's CPU time already lowers the measured efficiency. Half of
 //!    that time is subtracted in addition, because the controller's interrupts also slow the threads.
-//! 3. **Search the period**: periods are doubled and halved to find the best efficiency, except where their cost alone
-//!    shows that they cannot be better. Neighbouring periods are tried again from time to time, because programs
-//!    change. If nearly all time is spent spinning, periods are much too long and the window shows only noise; then
-//!    periods become short immediately. In long phases the controller should take at most 2 % of the CPUs' time. Some
-//!    efficiency is given up for that, but not so much that rotation is no longer worth it.
+//! 3. **Search the period**: scheduling periods are doubled and halved to find the best efficiency, except where their
+//!    cost alone shows that they cannot be better. Neighbouring periods are tried again from time to time, because
+//!    programs change. If nearly all time is spent spinning, periods are much too long and a measuring window shows
+//!    only noise; then periods become short immediately. In long phases the controller should take at most 2 % of the
+//!    CPUs' time. Some efficiency is given up for that, but not so much that rotation is no longer worth it.
 //! 4. **Back out** if even the best period does not gain 5 % over the kernel. Then cox rests, and the next rest will be
 //!    twice as long.
 //! 5. **Spread** threads whose number is a multiple of the number of CPUs. The kernel may leave three threads on one

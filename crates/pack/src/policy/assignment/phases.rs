@@ -39,8 +39,8 @@ pub struct Phases {
 
 impl Phases {
     /// Notes that a thread continues after a barrier. Threads are observed to continue one after the other; the last
-    /// one may wait until its co-runners have used their slices. These later observations belong to the same barrier
-    /// and are ignored.
+    /// one may wait until the other threads on its CPU have used their slices. These later observations belong to the
+    /// same barrier and are ignored.
     pub fn goes_on(&mut self, now_ns: u64) {
         if let Some(met_ns) = self.met_ns {
             let length_ns = now_ns.saturating_sub(met_ns);

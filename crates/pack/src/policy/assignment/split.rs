@@ -54,7 +54,7 @@ pub struct Candidate {
     pub spins: bool,
     /// True if the thread is running now, so that its CPU must be interrupted to move it.
     pub runs: bool,
-    /// Progress, ns.
+    /// Progress: useful CPU time so far (without spinning), in ns of a CPU of full capacity.
     pub progress_ns: u64,
     /// When the thread came to this CPU, ns.
     pub since_ns: u64,

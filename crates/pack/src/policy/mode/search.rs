@@ -104,8 +104,8 @@ pub(super) struct Search {
     period: usize,
     /// Number of consecutive measuring windows in which no thread worked.
     stalled: u32,
-    /// True if the last window showed that the scheduling period is much longer than the program's phases (the times
-    /// between two barriers).
+    /// True if the last measuring window showed that the scheduling period is much longer than the program's phases
+    /// (the times between two barriers).
     too_long: bool,
     /// Efficiency in the last measuring window, and in the one before.
     last: (f64, f64),
@@ -148,8 +148,8 @@ impl Search {
         self.age(1);
         self.stalled = if self.periods == Periods::Adapted && gave.nobody_works() { self.stalled + 1 } else { 0 };
         let tried = &mut self.tried[self.period];
-        // The first window in a row in which no thread works is ignored if the period already has a recent result: the
-        // thread for which all others wait may only have been asleep.
+        // Of consecutive measuring windows in which no thread works, the first is ignored if the period already has a
+        // recent result: the thread for which all others wait may only have been asleep.
         let passes = self.stalled == 1 && tried.is_known();
         self.too_long = self.stalled > 0 && !passes && self.period > 0;
         if passes {
