@@ -31,9 +31,9 @@ pub fn stopwatch(file: &Path, program: &[OsString]) -> Result<u8> {
 /// # Errors
 /// When the file cannot be read, removed or parsed.
 pub fn take(file: &Path) -> Result<Cost> {
-    let text = fs::read(file).with_context(|| format!("cannot read the stopwatch file {}", file.display()))?;
+    let text = fs::read(file).with_context(|| format!("cannot read the program's time from {}", file.display()))?;
     fs::remove_file(file).with_context(|| format!("cannot remove {}", file.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("cannot parse the stopwatch file {}", file.display()))
+    serde_json::from_slice(&text).with_context(|| format!("cannot parse the program's time in {}", file.display()))
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ pub fn part(field: &Field<'_>, kernels: &[&'static Kernel], ratio: Ratio, rounds
     }
     let notes = vec![
         format!(
-            "medians of {rounds} rounds, 95 % intervals; *: the PALM paper, too, shows this benchmark kernel without this part"
+            "medians of {rounds} rounds, 95 % intervals; *: the PALM paper reports this benchmark kernel without this part, too"
         ),
         "'>' marks a lower bound, because runs were ended at the time limit".to_owned(),
     ];

@@ -40,7 +40,8 @@ pub fn expected_s(ratio: Ratio, rounds: usize, scale: f64) -> f64 {
 fn verdict(line: &Line, percent: &Series) -> Verdict {
     let outcome = judge::median_at_most(&percent.estimate, LIMIT_PERCENT);
     let found = text::estimate(&percent.estimate);
-    Verdict { outcome, text: format!("{}: cox uses at most {LIMIT_PERCENT} % of one CPU: {found} %", line.name()) }
+    let text = format!("{}: cox uses at most {LIMIT_PERCENT} % of one CPU (measured: {found} %)", line.name());
+    Verdict { outcome, text }
 }
 
 /// Measures and reports the part `controller` of the experiment.

@@ -24,7 +24,7 @@ pub enum Part {
     Period,
 }
 
-/// Pack a program by the rules of the PALM paper (Park et al. 2021), for comparison; packing is always active.
+/// Pack a program by the rules of the PALM paper (Park et al. 2021), for comparison; threads are rotated all the time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  cox-bench pack palm --cpus 0-1 --without locality -- ./app input")]
 pub struct Options {

@@ -90,13 +90,13 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
     lines.retain(|measured| measured.line.ratio == RATIO);
     tables.retain(|table| table.ratio == RATIO);
     if lines.is_empty() {
-        let found = barriers::measure(field, "simulated (real runs)", &lines_here(), LIVE_ROUNDS)?;
+        let found = barriers::measure(field, "simulated, first real runs to compare", &lines_here(), LIVE_ROUNDS)?;
         failed.extend(found.failed.iter().map(|(line, why)| judge::not_measured(&line.name(), why)));
         lines = found.measured;
     }
     if tables.is_empty() {
         for &kernel in kernels {
-            progress(&format!("simulated: real runs of {}", kernel.name));
+            progress(&format!("simulated: first, real runs of {} for the comparison", kernel.name));
             let with = [With::Taskset, With::FewerThreads, With::Ours];
             let measured =
                 Job::calibrated(field, kernel, RATIO).and_then(|job| kernels::measure(field, &job, &with, LIVE_ROUNDS));
@@ -116,7 +116,9 @@ fn live_figures(field: &Field<'_>, kernels: &[&'static Kernel], live: Live) -> R
 /// it. Returns the simulator's costs, and the measured cost of a tick in ns.
 fn calibrated(field: &Field<'_>) -> Result<(Costs, f64)> {
     let Some(line) = lines_here().into_iter().find(|line| line.name() == "3/2 spin 10 ms") else {
-        anyhow::bail!("the measurement '3/2 spin 10 ms' of the barriers, needed for calibration, does not exist");
+        anyhow::bail!(
+            "the calibration needs the row '3/2 spin 10 ms' of the barriers (3 threads on 2 CPUs that spin, phases of 10 ms), which does not exist"
+        );
     };
     let periods = [FIT_PERIODS_NS.0, FIT_PERIODS_NS.1];
     let confined = |period_ns: u64| Confined::packed(&format!("--always --period {}us", period_ns / 1000));

@@ -27,7 +27,7 @@ impl Laps {
             let mut lines = text.lines().filter_map(|line| line.split_once('\t'));
             let (_, value) = lines
                 .find(|(named, _)| *named == name)
-                .with_context(|| format!("no line '{name}' in the stopwatch file of cox"))?;
+                .with_context(|| format!("no line '{name}' in cox's file with the times of its parts"))?;
             value.parse().with_context(|| format!("'{name}' has an invalid time: '{value}'"))
         };
         Ok(Laps {

@@ -111,7 +111,7 @@ pub fn once(bench: &Bench<'_>, way: &Way, program: &[&str], laps: Option<&mut Ve
         bail!("its output file is missing or empty");
     }
     if let Some(laps) = laps {
-        let text = std::fs::read_to_string(&times).context("cannot read the stopwatch file of cox")?;
+        let text = std::fs::read_to_string(&times).context("cannot read cox's file with the times of its parts")?;
         laps.push(Laps::read(&text, begin_ns, begin_ns + cost.wall_ns)?);
     }
     Ok(cost.wall_ns as f64)

@@ -53,7 +53,7 @@ pub struct Options {
     /// Ratios of work to waiting (default: all; for phases, loops, blocks and path only the ratio for which each was chosen)
     #[arg(long, value_name = "RATIO", value_delimiter = ',', value_parser = RATIOS.map(|ratio| ratio.0))]
     ratios: Vec<String>,
-    /// What two ranks wait for (default: all)
+    /// For two ranks: kinds of waiting to measure (default: all kinds)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = Blocking::NAMES.map(|one| one.0))]
     blocking: Vec<String>,
     /// Runtimes (default: all)

@@ -199,8 +199,8 @@ impl<'h> Holder<'h> {
         self.adopted.remove(&tid);
     }
 
-    /// Finds out why a thread's mask allows CPUs outside the pack. Returns false if the program, or a process
-    /// other than cox, has set the mask: then the mask stays. Returns true if the kernel has changed the mask because CPUs of
+    /// Finds out why a thread's mask allows CPUs outside the pack. Returns false if the program, or a process other
+    /// than cox, has set the mask: then the mask stays. Returns true if the kernel has changed the mask because CPUs of
     /// the pack went offline: then the thread may use all CPUs of the pack again.
     pub fn keeps(&self, managed: &mut ManagedThread) -> bool {
         if !self.session.has(managed.handle.knob()).unwrap_or(false) {
