@@ -32,7 +32,7 @@ pub enum Part {
     Guarding,
     /// Registering the program's threads; for packing, taking control of them.
     Enrolling,
-    /// From the time when cox lets the program's process continue to its exec.
+    /// The program's process, which cox has let continue, calls exec.
     Starting,
     /// The program runs.
     Running,
@@ -65,7 +65,7 @@ pub const PARTS: [(Part, &str); 15] = [
     (Part::Reporting, "account and report"),
 ];
 
-/// Time at which the last part was done, in nanoseconds on CLOCK_MONOTONIC; 0 if the stopwatch is off.
+/// Time of the last call of [`begin`] or [`done`], in nanoseconds on CLOCK_MONOTONIC; 0 if the stopwatch is off.
 static LAST_NS: AtomicU64 = AtomicU64::new(0);
 static TOOK_NS: [AtomicU64; PARTS.len()] = [const { AtomicU64::new(0) }; PARTS.len()];
 
@@ -76,7 +76,7 @@ pub fn begin() -> u64 {
     now_ns
 }
 
-/// Notes that a part is done. If a part occurs twice, its times are added.
+/// Called when cox has finished a part of its run, such as loading BPF programs: adds the time since the previous call to the time of this part.
 pub fn done(part: Part) {
     if LAST_NS.load(Ordering::Relaxed) == 0 {
         return;
@@ -86,7 +86,7 @@ pub fn done(part: Part) {
     TOOK_NS[part as usize].fetch_add(now_ns.saturating_sub(last_ns), Ordering::Relaxed);
 }
 
-/// Returns the name of each part, and the time that it has taken so far, in nanoseconds.
+/// Returns the name of each part of cox's run, such as "attaching", and the time that this part has taken so far, in nanoseconds.
 pub fn taken() -> impl Iterator<Item = (&'static str, u64)> {
     PARTS.into_iter().zip(&TOOK_NS).map(|((_, name), took)| (name, took.load(Ordering::Relaxed)))
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn parts_add_up_to_the_time_between_and_nothing_is_kept_before_the_beginning() {
-        // One test, because the stopwatch is the process's.
+        // One test checks all of this, because a process has only one stopwatch.
         done(Part::Loading);
         assert!(taken().all(|(_, ns)| ns == 0));
         let begin_ns = begin();

@@ -33,7 +33,7 @@ pub enum Backend {
     Off,
 }
 
-/// Variable that tells the preload library how blocked threads are noticed.
+/// Environment variable for the preload library in the program: the address of this session, which decides how blocked threads are noticed, or `off`.
 const VARIABLE: &str = "COX_OVERLAP";
 
 /// The overlap engine.
@@ -54,7 +54,7 @@ pub struct Overlapping {
 pub struct Counted {
     /// How blocked threads were noticed.
     pub noticed: Noticed,
-    /// Whether processes could request doorbells, which wake standby threads.
+    /// Whether processes could ask cox for doorbells, the descriptors through which cox wakes standby threads.
     pub has_doorbells: bool,
     /// Why a better backend was not used; `None` if the best one was used, or if the user had chosen the backend.
     pub passed_over: Option<String>,

@@ -33,7 +33,8 @@ const BACKLOG: i32 = 128;
 /// session.
 pub const REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for which no client is accepted after a failed accept: without free descriptors the next accept would fail immediately.
+/// Time for which no client is accepted after a failed accept(2). If the failure was for lack of free descriptors, the next call would fail
+/// immediately.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Added to a time limit before sleeping, so that the limit has passed at the wake-up.
@@ -141,7 +142,7 @@ fn listening(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The descriptors that end the server when they become ready.
+/// The descriptors that the server polls to find out when to end.
 struct ShutdownFds {
     close: Arc<OwnedFd>,
     /// Hangs up when the process that rings doorbells (wakes standby threads) has ended.
@@ -260,7 +261,7 @@ mod tests {
         let mut room = vec![0; 64];
         let length = match recv(socket, &mut room, RecvFlags::empty()) {
             Ok((length, _)) => length,
-            // It has left something unread.
+            // The server closed the connection without having read everything.
             Err(Errno::CONNRESET) => 0,
             Err(error) => panic!("{error}"),
         };
@@ -277,7 +278,7 @@ mod tests {
     #[test]
     fn a_failed_accept_costs_nothing_and_is_retried() {
         let folder = tempfile::tempdir().unwrap();
-        // It is always ready, and accept(2) fails on it.
+        // An event descriptor in place of a socket: it is always ready, and accept(2) fails on it.
         let broken = Arc::new(eventfd(1, EventfdFlags::CLOEXEC).unwrap());
         let close = Arc::new(eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let (listener, shutdown) = (Arc::clone(&broken), ShutdownFds { close: Arc::clone(&close), lifeline: None });

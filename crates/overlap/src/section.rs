@@ -11,7 +11,7 @@ use crate::sums::Sums;
 
 /// Name of standby threads, which the preload library gives them.
 const STANDBY: &str = "cox-standby";
-/// Name of the preload library's threads of the idle class. Their waiting for a CPU delays no work.
+/// Name of the preload library's threads that run only on idle CPUs (class SCHED_IDLE). Their waiting for a CPU delays no work.
 const SENTINEL: &str = "cox-sentinel";
 
 /// Makes the report's section on overlap. `counted`: the overlap engine's counts of tasks, blocks and wake-ups, and the reasons why there

@@ -1,4 +1,4 @@
-//! Creates the pages of processes, and keeps a list of the processes that have pages.
+//! Creates the pages (memory) that each process of the session shares with cox, and keeps a list of the processes that have pages.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use wire::umt::{How, PROCESSES};
 use crate::memory;
 use crate::sums::Sums;
 
-/// Creates the pages of each process that requests them, and sums up the counts in them.
+/// Creates the pages (memory shared with cox) for each process that requests them, and sums up the counts in them.
 pub struct Source {
     /// Doorbells, with which BPF wakes standby threads. `None` without BPF: then the pages are plain memory, and only the processes themselves write
     /// to them.
@@ -55,7 +55,7 @@ impl Client {
         Client { process, pages, since: Instant::now(), handle: Pidfd::open(pid), hung_up: None }
     }
 
-    /// Returns whether no thread of the process is left.
+    /// Returns whether no thread of the process is left, and BPF has counted the last switches of its threads.
     fn is_gone(&self) -> bool {
         let has_ended = || match &self.handle {
             Ok(handle) => handle.has_ended(),
@@ -104,7 +104,8 @@ impl Source {
         Source { bells, how, clients: Vec::new(), next: 0, past: Sums::default() }
     }
 
-    /// Answers a process's request. Refused requests are counted.
+    /// Answers the request of the process `pid` for pages and doorbells: returns their descriptors, or why the request is refused. Counts refused
+    /// requests.
     pub fn give_or_count(&mut self, pid: u32) -> Result<Given> {
         self.forget_gone();
         self.give(pid).inspect_err(|why| {
@@ -205,12 +206,12 @@ mod tests {
 
     use super::*;
 
-    /// Doorbells with one number, whose first pages cannot be mapped.
+    /// Simulates the kernel side: it has a number for only one process at a time, and the first pages that it gives cannot be mapped.
     #[derive(Default)]
     struct One {
         is_taken: bool,
         is_second: bool,
-        /// Calls about the number.
+        /// The names of the functions that were called about the number.
         calls: Arc<Mutex<Vec<&'static str>>>,
     }
 
@@ -242,7 +243,8 @@ mod tests {
         fn end(&mut self) {}
     }
 
-    /// The number of a process whose pages cannot be mapped is given back, but not while eBPF still counts its threads by it.
+    /// If a process's pages cannot be mapped, its number is freed for another process only when the process has ended: until then, eBPF still counts
+    /// its threads under this number.
     #[test]
     fn a_process_without_pages_keeps_its_number_until_it_has_ended() {
         let mut asks = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
@@ -252,7 +254,7 @@ mod tests {
         assert!(why.contains("mapping a process's pages"), "{why}");
         assert_eq!(*calls.lock().unwrap(), ["over"], "none of its standbys can be rung");
         let since = Instant::now();
-        // Longer than its last switch would take to be counted.
+        // Longer than the time after which the last switch of an ended process has been counted.
         while since.elapsed() < 2 * LAST_SWITCH {
             let why = chain(&source.give_or_count(std::process::id()).unwrap_err());
             assert!(why.contains("too many"), "it lives: {why}");

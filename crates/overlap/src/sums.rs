@@ -16,9 +16,9 @@ ledger::figures! {
     figures of reasons {
         /// Standbys that could not be created because a process already had the maximum number of standbys.
         at_limit: u64, sum;
-        /// Processes without standbys, because the program uses thread-local variables.
+        /// Processes without standbys, because the program uses thread-local variables, of which a standby would see its own copies.
         thread_data: u64, sum;
-        /// Processes without standbys, because their threads are bound to places.
+        /// Processes without standbys, because their OpenMP threads are bound to places (OMP_PLACES).
         bound: u64, sum;
         /// Processes without standbys, because BPF did not report that their first thread blocked. Each process tests this before it
         /// creates standbys.
@@ -29,7 +29,7 @@ ledger::figures! {
         unshared: u64, sum;
         /// Processes whose request for doorbells, which wake standby threads, was refused.
         refused: u64, sum;
-        /// 1 if the process that wakes the standby threads ended before the session did.
+        /// 1 if the process that runs eBPF, and wakes the standby threads, ended before the session did.
         lost: u64, sum;
         /// Processes that have written impossible numbers to their page; none of the numbers in that page is counted.
         impossible: u64, sum;
@@ -53,8 +53,8 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds the counts of one more process, which registered `age` ago. The process can write anything to its page `program`: if one of the numbers
-    /// there is impossible, none of them is counted. BPF's counts, in the page `kernel`, are always counted.
+    /// Returns the sums with the counts of one more process added, which registered `age` ago. The process can write anything to its page `program`:
+    /// if one of the numbers there is impossible, none of them is counted. BPF's counts, in the page `kernel`, are always counted.
     #[must_use]
     pub fn add(mut self, program: &ProgramPage, kernel: &KernelPage, how: How, age: Duration) -> Sums {
         let kernel = OverlapCounts {
@@ -132,8 +132,8 @@ impl Sums {
             && self.error.is_none_or(|error| error <= LAST_ERRNO)
     }
 
-    /// Returns a quantile of the time from the wake-up of a standby by BPF to its first task, in microseconds. `None`: BPF woke no
-    /// standby.
+    /// Returns the quantile `part` (0.5: the median) of the time from the wake-up of a standby by BPF to its first task, in microseconds. `None`: BPF
+    /// woke no standby.
     #[must_use]
     pub fn delay_us(&self, part: f64) -> Option<f64> {
         let all = self.heard.iter().fold(0u64, |all, count| all.saturating_add(*count));
@@ -168,7 +168,7 @@ mod tests {
 
     /// Returns a kernel page of zeros, as the kernel makes it.
     fn kernel_page() -> Box<KernelPage> {
-        // SAFETY: words of which zero is a value.
+        // SAFETY: all fields of the page are integers, for which zero is a valid value.
         unsafe { Box::new_zeroed().assume_init() }
     }
 

@@ -1,4 +1,5 @@
-//! Doorbells. Each doorbell consists of a ring buffer that BPF rings, and an event descriptor (eventfd) that the program's own threads ring.
+//! Doorbells, on which standbys sleep: threads that run tasks while other threads are blocked. Each doorbell consists of a ring buffer that BPF
+//! rings, and an event descriptor (eventfd) that the program's own threads ring.
 //!
 //! Each standby has a doorbell of its own, because a ring buffer wakes all threads that wait for it.
 
@@ -20,7 +21,7 @@ static EVENTS: [AtomicI32; BELLS] = [const { AtomicI32::new(-1) }; BELLS];
 
 static LOST: OnceLock<fn()> = OnceLock::new();
 
-/// How a sleep ended.
+/// Why a standby's sleep at its doorbell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// The doorbell was rung.
@@ -40,7 +41,7 @@ pub struct Bell {
     event: OwnedFd,
 }
 
-/// The ring buffer that BPF rings.
+/// A doorbell's BPF ring buffer. When BPF writes to it (rings), the kernel wakes the standby that sleeps there.
 #[derive(Debug)]
 struct Ring {
     fd: OwnedFd,
@@ -107,7 +108,7 @@ impl Bell {
     /// everything before. If BPF counted an event before it rang, the count is visible after the call that consumes this ring.
     pub fn hush(&self) -> bool {
         let Some(ring) = &self.ring else { return false };
-        // SAFETY: mapped by `new`, and never unmapped.
+        // SAFETY: both pointers lead to mappings that `new` made, and that are never unmapped.
         let (read, written) = unsafe { (ring.read.as_ref(), ring.written.as_ref()) };
         let mut had_rung = false;
         loop {
@@ -151,8 +152,8 @@ pub(crate) fn ring(bell: u32) {
 pub(crate) fn write(event: RawFd) {
     let one = 1u64;
     let _errno = Errno::keep();
-    // SAFETY: eight bytes. If the program has closed the descriptor and opened a file of its own under that high number, the write goes to that file;
-    // that is the program's own doing.
+    // SAFETY: the kernel reads the eight bytes of `one`. If the program has closed the descriptor and opened a file of its own under that high
+    // number, the write goes to that file; that is the program's own doing.
     let is_lost =
         unsafe { libc::write(event, (&raw const one).cast(), 8) < 0 && *libc::__errno_location() != libc::EAGAIN };
     if is_lost && let Some(lost) = LOST.get() {

@@ -58,7 +58,7 @@ pub fn connect(path: &[u8], nonce: [u8; 16]) -> io::Result<Session> {
     // With BPF the kernel alone writes this page, and the descriptor allows only reading.
     let access = if how == How::Bpf { libc::PROT_READ } else { both };
     let kernel_mapping = map(&kernel_fd, 0, size_of::<KernelPage>(), access).ok_or_else(unmapped)?;
-    // SAFETY: mappings of this size and alignment, never unmapped, whose words are atomics.
+    // SAFETY: both mappings have the size and alignment of these types, and are never unmapped. All words of the types are atomics.
     let (program_page, kernel_page) =
         unsafe { (program_mapping.cast::<ProgramPage>().as_ref(), kernel_mapping.cast::<KernelPage>().as_ref()) };
     // If the threads' logs wake standbys, only one standby watches the logs. With two, standby A takes a thread's CPU in order to look for work. The
@@ -121,7 +121,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
     let got = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
     let why = io::Error::last_os_error();
     let mut descriptors = Vec::new();
-    // SAFETY: the message was just filled in by the kernel.
+    // SAFETY: the kernel has just filled in `message`.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     while !header.is_null() {
         // SAFETY: `header` is within the message.

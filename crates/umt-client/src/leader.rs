@@ -14,7 +14,7 @@ use crate::{bell, records};
 /// Period at which the leader scans for a free CPU and a ready task, milliseconds: the same as in the paper (A. Roca et al.).
 const SCAN_MS: i32 = 1;
 
-/// Runs the leader until the session is over.
+/// Makes the calling thread the leader, which wakes standbys when other threads leave their CPUs. Returns when the session is over.
 pub fn lead() {
     while is_live() {
         let why = wait_set::sleep(SCAN_MS);

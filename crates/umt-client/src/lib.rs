@@ -84,8 +84,8 @@ pub fn forked() {
     end();
 }
 
-/// Stops using the pages that this process shares with the session. Call this if the session does not count, or no longer counts, this process's
-/// threads. Returns whether the pages were in use until now.
+/// Stops using the pages that this process shares with the session, and wakes the sentinels so that they end. Call this if the session does not
+/// count, or no longer counts, this process's threads. Returns whether the pages were in use until now.
 pub fn end() -> bool {
     let was_live = shared::end();
     sentinel::wake_all();
@@ -106,8 +106,8 @@ pub fn has_put() {
     }
 }
 
-/// Returns whether a CPU and a standby are available for one more task. Reads without a fence, so the answer is only a hint: it is meant for
-/// callers that could create more tasks.
+/// Returns whether a CPU is free for one more task, and a standby is parked (sleeps) that could run it. Reads without a fence, so the answer is only
+/// a hint: it is meant for callers that could create more tasks.
 #[inline]
 #[must_use]
 pub fn wants_more() -> bool {
@@ -124,7 +124,7 @@ pub fn wants_more() -> bool {
     })
 }
 
-/// Calls `sleep` (usually [`futex::wait`]) because the thread has no work. The kernel does not wake a standby when this sleep begins.
+/// Calls `sleep` (usually [`futex::wait`]), in which a thread without work waits for some. The kernel does not wake a standby when this sleep begins.
 pub fn rest(sleep: impl FnOnce()) {
     if how() == How::Records && is_live() { rest::rest(sleep) } else { sleep() }
 }

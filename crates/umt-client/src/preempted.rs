@@ -17,7 +17,7 @@ pub(crate) fn was_preempted() -> bool {
     was
 }
 
-/// Returns the last answer of [`was_preempted`].
+/// Returns again what [`was_preempted`] returned when the calling thread last called it.
 pub(crate) fn gave_way() -> bool {
     PREEMPTED.get().1
 }

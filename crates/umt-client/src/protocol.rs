@@ -1,6 +1,7 @@
-//! The doorbell protocol without the pages and the kernel. The crate's documentation explains why it loses no task.
+//! The steps of the doorbell protocol, without the shared pages and the kernel, so that a model checker can test them. The crate's documentation
+//! explains why no task is lost.
 
-/// The words that the program and the kernel side both write.
+/// What the steps of the protocol read and write: the words that the program shares with the kernel side.
 pub trait Words {
     /// Returns whether fewer threads are runnable than there are CPUs.
     fn has_free_cpu(&self) -> bool;
@@ -25,8 +26,8 @@ pub fn announce(words: &impl Words) -> Option<u32> {
     if words.has_free_cpu() { take_any(words) } else { None }
 }
 
-/// Called by a thread that has marked itself as resting and is about to sleep. When a resting thread blocks, the kernel does not check the queues,
-/// so the thread checks them here. Returns the doorbell that the caller has to ring, if any.
+/// Called by a thread that has no work and is about to sleep, after it has marked itself as resting. When a resting thread blocks, the kernel does
+/// not check the queues, so the thread checks them here. Returns the doorbell that the caller has to ring, if any.
 pub fn look_before_rest(words: &impl Words) -> Option<u32> {
     words.fence();
     if words.has_ready() { announce(words) } else { None }
@@ -48,7 +49,8 @@ pub fn take_any(words: &impl Words) -> Option<u32> {
     }
 }
 
-/// Parks a standby at `bell`. Returns whether the standby may sleep. If not, there is work for it, although its doorbell was not rung.
+/// Called by a standby (a thread that runs tasks while others are blocked) before it sleeps: marks it as parked at its doorbell, which has the number
+/// `bell`. Returns whether it may sleep. If not, there is work for it, although its doorbell was not rung.
 pub fn settle(words: &impl Words, bell: u32) -> bool {
     words.park(bell);
     // When the standby blocks, the kernel side looks at the task queues as well, after a fence. Looking here first avoids a sleep that would end
@@ -131,7 +133,7 @@ mod model {
             }
         }
 
-        /// Parks a standby at doorbell 0. If it may sleep, it is switched out.
+        /// A standby parks at doorbell 0. If it may sleep, it blocks. Returns whether it may sleep.
         fn parks(&self) -> bool {
             let sleeps = settle(self, 0);
             if sleeps {
@@ -153,8 +155,8 @@ mod model {
             });
             let puts = Arc::clone(&model);
             let puts = spawn(move || puts.put());
-            // Other threads count a resting thread as not runnable, so the model decrements `runnable`. The kernel takes no part, so there is no
-            // fence of the kernel's: only that of `look_before_rest`.
+            // Other threads count a resting thread as not runnable, so the model decrements `runnable`. In contrast to `blocks`, no kernel code with
+            // a fence of its own runs when a thread goes to rest. So the fence in `look_before_rest` has to suffice.
             model.runnable.fetch_sub(1, Ordering::Release);
             model.ring(look_before_rest(&*model));
             puts.join().unwrap();

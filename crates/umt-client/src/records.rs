@@ -171,7 +171,8 @@ pub fn own() -> Option<(u32, RawFd)> {
 pub fn discharge() {
     let Some((place, log)) = OWN.take() else { return };
     cover(place, -1);
-    // After the end of a session the program may have closed the descriptor, and may have a file of its own under this number.
+    // After the end of a session, the descriptor is not closed: the program may have closed it already, and may have a file of its own under this
+    // number.
     if is_live() || !was_ever_live() {
         // SAFETY: opened by `enlist` and used only here. Closing it also removes it from the epoll set.
         unsafe { libc::close(log) };
@@ -179,7 +180,7 @@ pub fn discharge() {
     give_back(place);
 }
 
-/// Forgets all logs in a forked child: they belong to the parent's threads.
+/// Forgets all logs of thread switches in a forked child: they belong to the parent's threads.
 pub(crate) fn forked() {
     ARENA.store(ptr::null_mut(), Ordering::Release);
     USED.store(0, Ordering::Relaxed);
@@ -262,7 +263,7 @@ pub(crate) fn left() -> Option<u64> {
     (has_ready() && (has_free_cpu() || is_left())).then_some(last.since_ns)
 }
 
-/// Returns the states of all tracked threads.
+/// Returns the states of all tracked threads that have a log with a record.
 fn states() -> impl Iterator<Item = ThreadState> {
     (0..USED.load(Ordering::Acquire)).filter_map(state)
 }
@@ -310,7 +311,7 @@ fn switch(place: u32, at: u64) -> Option<Switch> {
         return None;
     }
     let at = place as usize * PLACE + PAGE + at as usize % PAGE;
-    // SAFETY: within the arena, whose places are mapped to zeros or to a ring; aligned, as all records are.
+    // SAFETY: the address is within the arena, whose places are mapped to zeros or to a ring. It is aligned, as all records are.
     let record = unsafe { arena.add(at).cast::<Record>().read_volatile() };
     if record.kind != abi::PERF_RECORD_SWITCH || u64::from(record.bytes) != RECORD {
         return None;
@@ -333,7 +334,7 @@ fn written(place: u32) -> u64 {
         return 0;
     }
     let at = place as usize * PLACE + std::mem::offset_of!(perf_event_mmap_page, data_head);
-    // SAFETY: within the arena, aligned, and written by the kernel in one store.
+    // SAFETY: the word is within the arena and aligned, and the kernel writes it in one store.
     unsafe { arena.add(at).cast::<AtomicU64>().as_ref() }.map_or(0, |head| head.load(Ordering::Acquire))
 }
 
@@ -358,10 +359,11 @@ fn open() -> io::Result<OwnedFd> {
     unsafe { owned(perf_event_open(&raw mut attr, 0, -1, -1, abi::PERF_FLAG_FD_CLOEXEC.into())) }
 }
 
-/// Maps a log's ring into a place, or zeros if `log` is negative. Returns whether the mapping succeeded.
+/// Maps the ring of a log, whose perf event is `log`, into the place number `place` of the arena. If `log` is negative, maps zeros there. Returns
+/// whether the mapping succeeded.
 fn cover(place: u32, log: RawFd) -> bool {
     let kind = if log < 0 { libc::MAP_PRIVATE | libc::MAP_ANONYMOUS } else { libc::MAP_SHARED };
-    // SAFETY: within the arena, which only this module uses.
+    // SAFETY: the replaced mapping is within the arena, which only this module uses.
     unsafe {
         let at = ARENA.load(Ordering::Acquire).add(place as usize * PLACE);
         libc::mmap(at.cast(), PLACE, libc::PROT_READ, kind | libc::MAP_FIXED, log, 0) != libc::MAP_FAILED

@@ -8,8 +8,8 @@ use crate::records::Resting;
 use crate::shared::{kernel_page, program_page};
 use crate::wait_set;
 
-/// Calls `sleep` because the thread has no work. Meanwhile the thread counts as neither running nor blocked, and the kernel does not wake a standby
-/// when the sleep begins.
+/// Calls `sleep`, in which a thread without work waits for some. Meanwhile the thread counts as neither running nor blocked, and the kernel does not
+/// wake a standby when the sleep begins.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();
     // `resting` marks this thread, so that other threads no longer count it as runnable. Suppose that another thread queues a task, does not see the

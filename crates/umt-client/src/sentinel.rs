@@ -1,8 +1,8 @@
 //! Notices idle CPUs without privileges. Each CPU has one thread of the idle class (SCHED_IDLE), which the kernel runs only if no other thread
 //! wants the CPU.
 //!
-//! 1. A *sentinel* that runs while a queue has a task rings a standby. The kernel regards a CPU that runs only an idle-class thread as idle, so it
-//!    puts the standby there immediately.
+//! 1. A *sentinel* that runs while a queue has a task rings a standby: it wakes this thread, which then runs tasks. The kernel regards a CPU that
+//!    runs only an idle-class thread as idle, so it puts the standby there immediately.
 //! 2. A sentinel that runs and finds no task sleeps. A thread that queues a task while a sentinel sleeps wakes it (`has_put`). Both have a full fence
 //!    between their write and their read. While CPUs are busy, sentinels are runnable but do not run, so none has to be woken.
 //! 3. A standby notices by itself that a thread has unblocked on its CPU: the kernel's count of the standby's preemptions has grown since its last
@@ -44,9 +44,10 @@ pub(crate) fn is_one_idle() -> bool {
     SLEEPING.load(Ordering::Relaxed) != 0
 }
 
-/// Runs a sentinel on the given CPU until the session is over.
+/// Makes the calling thread the sentinel of a CPU: it runs only while the CPU is otherwise idle, and then wakes a standby if a task is queued.
+/// Returns when the session is over.
 pub fn stand(cpu: usize) {
-    // SAFETY: an initialised mask of CPUs, and an initialised struct of the kernel's.
+    // SAFETY: `mask` and `class` are initialised, and the kernel only reads them.
     let bound = unsafe {
         let mut mask: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut mask);
@@ -63,7 +64,8 @@ pub fn stand(cpu: usize) {
     }
 }
 
-/// Rings a standby: this CPU is idle, and there is a task.
+/// Called when this CPU is idle while a task is queued: wakes a standby through its doorbell, so that it runs the task. Then sleeps for as long as
+/// the standby needs to begin.
 fn call() {
     let (Some(kernel_page), program_page) = (kernel_page(), program_page()) else { return };
     if let Some(at) = take_any(&Pages { program_page, kernel_page }) {

@@ -15,7 +15,7 @@ static PROGRAM_PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new((&raw const ALONE).
 static KERNEL_PAGE: AtomicPtr<KernelPage> = AtomicPtr::new(ptr::null_mut());
 /// The program page of the present or last session; null if there never was one.
 static LAST_PAGE: AtomicPtr<ProgramPage> = AtomicPtr::new(ptr::null_mut());
-/// True in a forked child that has replaced its parent's page with one of its own: no session reads that page.
+/// True in a forked child that uses a private program page in place of its parent's shared one. No session reads the private page.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// How blocked threads are noticed: a [`How`].
 static HOW: AtomicU32 = AtomicU32::new(How::Bpf as u32);
@@ -32,7 +32,7 @@ pub fn was_ever_live() -> bool {
 #[inline]
 #[must_use]
 pub fn program_page() -> &'static ProgramPage {
-    // SAFETY: points to a static or to a mapping that is never unmapped.
+    // SAFETY: `PROGRAM_PAGE` points to a static or to a mapping that is never unmapped.
     unsafe { &*PROGRAM_PAGE.load(Ordering::Relaxed) }
 }
 
@@ -40,7 +40,7 @@ pub fn program_page() -> &'static ProgramPage {
 #[inline]
 #[must_use]
 pub fn kernel_page() -> Option<&'static KernelPage> {
-    // SAFETY: null, or a mapping that is never unmapped.
+    // SAFETY: `KERNEL_PAGE` is null, or points to a mapping that is never unmapped.
     unsafe { KERNEL_PAGE.load(Ordering::Relaxed).as_ref() }
 }
 
@@ -104,8 +104,8 @@ pub fn queues(count: u32) -> Option<&'static [Queue]> {
     claim(program_page(), count).filter(|_| is_live())
 }
 
-/// Reserves `count` queue entries of the program page that are still unused. Other processes can write the page, so the stored number of used entries
-/// may have any value.
+/// Reserves `count` queue entries of the program page that are still unused, and returns them; `None` if there are too few. Other processes can write
+/// the page, so the stored number of used entries may have any value.
 fn claim(program_page: &ProgramPage, count: u32) -> Option<&[Queue]> {
     let end = |first: u32| first.checked_add(count).filter(|end| *end as usize <= program_page.queue.len());
     let first = program_page.queues.fetch_update(Ordering::AcqRel, Ordering::Relaxed, end).ok()?;

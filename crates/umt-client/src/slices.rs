@@ -92,18 +92,18 @@ fn change_policy(from: libc::c_int, to: libc::c_int) -> bool {
     change(from, |attributes| attributes.sched_policy = to as u32)
 }
 
-/// Changes the calling thread's scheduling attributes if it has the given policy. Returns whether they were changed.
+/// If the calling thread has the policy `policy`, lets `how` change its scheduling attributes. Returns whether they were changed.
 fn change(policy: libc::c_int, how: impl FnOnce(&mut libc::sched_attr)) -> bool {
     // SAFETY: all zero is a valid value: a thread that is scheduled as usual.
     let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::sched_attr>() as u32;
-    // SAFETY: has room for `size` bytes.
+    // SAFETY: `attributes` has room for `size` bytes.
     let read = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) } == 0;
     if !read || attributes.sched_policy != policy as u32 {
         return false;
     }
     how(&mut attributes);
-    // SAFETY: the attributes that the kernel returned, with the changes of `how`.
+    // SAFETY: `attributes` is what the kernel returned, with the changes of `how`; the kernel only reads it.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) == 0 }
 }
 
@@ -153,8 +153,8 @@ mod tests {
         std::thread::spawn(|| {
             let mut manners = Manners::back().unwrap();
             let mut after_a_block = |written: i64| {
-                // Lowers the count of the last check, as if the thread had written this many blocks since then. A real write might not count, because
-                // the test's folder may be in memory.
+                // Lowers the count of written blocks that was stored at the last check, as if the thread had written `written` blocks since then. The
+                // test does not write a file: its folder may be in memory (tmpfs), where the kernel counts no written blocks.
                 manners.transferred.written -= written;
                 manners.has_blocked();
                 own().0

@@ -25,7 +25,8 @@ const UNDERWAY_NS: libc::c_long = 1_000_000;
 /// True while one of the parked standbys scans for missed events at the short period ([`SCAN_MS`]); the others scan at a period ten times as long.
 static SCANS: AtomicBool = AtomicBool::new(false);
 
-/// Parks at `bell` until there is work for one more thread. The other end of the socket `session` is closed when the session ends.
+/// Parks the calling standby: it sleeps at its doorbell `bell` until there is work for one more thread. Returns why the sleep ended. When the session
+/// ends, the other end of the socket `session` is closed, which also ends the sleep.
 #[must_use]
 pub fn park(bell: &Bell, session: RawFd) -> Woken {
     let (Some(kernel_page), program_page) = (kernel_page(), program_page()) else { return Woken::Over };

@@ -22,12 +22,12 @@ impl Drop for Errno {
     }
 }
 
-/// Maximum number of attempts to leave the CPU.
+/// Maximum number of short sleeps by which [`leave_once`] tries to leave the CPU.
 const LEAVES: u32 = 100;
 
 pub(crate) fn sleep_ns(ns: libc::c_long) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: ns };
-    // SAFETY: a valid time; null: the remaining time is not wanted.
+    // SAFETY: `time` is valid. The null pointer means that the remaining time is not wanted.
     unsafe { libc::nanosleep(&raw const time, ptr::null_mut()) };
 }
 

@@ -31,7 +31,7 @@ pub enum Why {
     Late,
     /// The session is over.
     Over,
-    /// The program has closed the epoll instance, probably together with all other descriptors.
+    /// The program has closed the descriptor of the epoll instance, probably together with all other descriptors.
     Lost,
 }
 
@@ -52,7 +52,8 @@ pub(crate) fn begin(session: RawFd) -> Option<()> {
     Some(())
 }
 
-/// Adds a log to the logs that the epoll instance watches.
+/// Adds a log of thread switches (its perf event) to the epoll instance, so that each switch-out of the thread wakes the standby or leader that
+/// sleeps there.
 pub(crate) fn watch(log: RawFd) {
     add(HERE.load(Ordering::Acquire), log, libc::EPOLLIN | libc::EPOLLET, LOG);
 }
@@ -63,7 +64,7 @@ fn add(here: RawFd, what: RawFd, events: libc::c_int, kind: u64) -> bool {
     unsafe { libc::epoll_ctl(here, libc::EPOLL_CTL_ADD, what, &raw mut event) == 0 }
 }
 
-/// Wakes one thread that sleeps here, or is about to.
+/// Wakes one thread that sleeps in [`sleep`], or is about to.
 pub(crate) fn ring() {
     UNANSWERED.fetch_add(1, Ordering::AcqRel);
     bell::write(CALLS.load(Ordering::Acquire));
@@ -84,7 +85,7 @@ pub(crate) fn sleep(milliseconds: i32) -> Why {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: `event` has space for the one event that the call may write.
     let count = unsafe { libc::epoll_wait(HERE.load(Ordering::Acquire), &raw mut event, 1, milliseconds) };
-    // SAFETY: errno of this thread.
+    // SAFETY: errno belongs to the calling thread.
     let error = unsafe { *libc::__errno_location() };
     match (count, event.u64) {
         (0, _) => Why::Late,

@@ -34,7 +34,7 @@ pub struct Bells {
     cpus: usize,
     /// For each CPU, the counters at the program's last read.
     told: Vec<Cpu>,
-    /// For each CPU, whether its descriptor was requested.
+    /// For each CPU, whether the program has requested a descriptor that covers this CPU.
     polled: Vec<AtomicBool>,
     /// For each doorbell, whether this library itself, and not BPF, has rung it.
     raised: [AtomicBool; BELLS],
@@ -196,14 +196,15 @@ impl Backend for Bells {
     fn leave_to_parent(&self) {}
 }
 
-/// Forgets the session in a child after fork: the session belongs to the parent.
+/// Forgets the session of cox in a child after fork, and closes the child's copies of its descriptors: the session belongs to the parent.
 pub fn forked() {
     // SAFETY: `KEPT` is null, or points to a session that is never freed.
     let kept = unsafe { KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel).as_ref() };
     kept.into_iter().for_each(Bells::close_copies);
 }
 
-/// Returns what was counted since the last call. If several threads call this at the same time, each count is returned to only one of them.
+/// Returns what BPF has counted in `now` (the counters of a CPU) since the last call, and stores the present counters in `told`. If several threads
+/// call this at the same time, each count is returned to only one of them.
 fn advance(told: &AtomicU64, now: &Cpu) -> Moves {
     let mut before = told.load(Ordering::Acquire);
     loop {

@@ -56,7 +56,7 @@ impl Tally {
 }
 
 impl Whereabouts {
-    /// Applies the next record of the thread's log, and counts what it shows.
+    /// Applies the next record of the thread's log, and adds the blocks and unblocks that it shows to `tally`.
     pub fn goes_on(&mut self, switch: Switch, tally: &mut Tally) {
         self.is_ready(switch.cpu, tally);
         if switch.kind == Kind::Blocked {

@@ -223,7 +223,7 @@ impl Monitor {
     }
 }
 
-/// Maps the kernel's errors from opening records to `EPERM` and `ENOTSUP`.
+/// Replaces the various errors of the kernel when it does not open a log of switches by `EPERM` or `ENOTSUP`; other errors stay as they are.
 fn plain(why: io::Error) -> io::Error {
     match why.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => error(libc::EPERM),

@@ -177,7 +177,7 @@ impl Backend for Logs {
         }))
     }
 
-    /// Counts the ready threads by the last record of each.
+    /// Returns the number of registered threads that are ready on this CPU, according to the last record of each thread's log.
     fn ready(&self, cpu: usize) -> u32 {
         let is_there =
             |place: &u32| records::state(*place).is_some_and(|state| state.is_runnable && state.cpu as usize == cpu);
@@ -197,7 +197,7 @@ impl Backend for Logs {
 }
 
 impl State {
-    /// Reads all logs to their ends.
+    /// Reads the new records of all logs, and adds the blocks and unblocks that they show to the counts.
     fn follow_all(&mut self) {
         let State { places, tally, lost, .. } = self;
         for (place, follower) in places.iter_mut().enumerate() {

@@ -43,7 +43,7 @@ pub fn blocked_in(nr: u32) -> BlockedIn {
 mod tests {
     use super::*;
 
-    /// The numbers against the C library's, so that a slip in the table above shows.
+    /// Compares the numbers with those of the C library, to find wrong numbers in the table above.
     #[test]
     fn numbers_are_the_c_librarys() {
         for (nr, want) in [

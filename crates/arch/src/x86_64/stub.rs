@@ -27,7 +27,7 @@ mod tests {
         let guarded = [0xf3, 0x0f, 0x1e, 0xfa, 0xf2, 0xff, 0x25, 0xe5, 0x2f, 0x00, 0x00];
         assert_eq!(import_slot(&guarded, 0x1000), Some(0x1000 + 11 + 0x2fe5));
         assert_eq!(import_slot(&[0xff, 0x25, 0x10, 0, 0, 0], 0x1000), Some(0x1016));
-        // The first stub pushes, and a jump to a register is none of a stub's.
+        // A jump to a register has no slot.
         assert_eq!(import_slot(&[0xff, 0xe0], 0x1000), None);
         assert_eq!(import_slot(&[], 0x1000), None);
     }

@@ -127,7 +127,8 @@ pub extern "C" fn active_level() -> c_int {
     worker_anywhere().map_or(0, |worker| hidden_active(worker) + if worker.is_helper() { 0 } else { ask_libgomp() })
 }
 
-/// Returns whether a nested region that begins now may have more than one thread. libgomp is asked for the maximum number of such nested regions.
+/// Returns whether a nested region that begins now may have more than one thread. libgomp is asked for the maximum number of nested regions with more
+/// than one thread.
 pub extern "C" fn nested() -> c_int {
     let levels = ask_libgomp();
     let active = worker_anywhere().map_or(0, |worker| {

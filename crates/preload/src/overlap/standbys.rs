@@ -294,7 +294,7 @@ pub fn hold() -> MutexGuard<'static, Vec<Bell>> {
 
 fn take_bell() -> Bell {
     let free = hold().pop();
-    // The thread that will wake this one is about to run tasks. With `wake_behind`, this one does not preempt it when it wakes up.
+    // The thread that will wake this one is then about to run tasks. `wake_behind` lets it keep its CPU.
     free.unwrap_or_else(|| slices::wake_behind(wait_for_bell))
 }
 

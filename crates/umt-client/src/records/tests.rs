@@ -24,12 +24,12 @@ fn own_place() -> u32 {
     OWN.get().unwrap().0
 }
 
-/// Counts the outs among the last `records` records of a place: voluntary ones, and preemptions.
+/// Counts the switches out of the CPU among the last `records` records of the log at `place`: voluntary ones, and preemptions.
 fn outs(place: u32, records: u64) -> (u64, u64) {
     let end = written(place);
     let kinds = (1..=records).filter_map(|back| {
         let at = place as usize * PLACE + PAGE + (end - back * RECORD) as usize % PAGE;
-        // SAFETY: within the arena.
+        // SAFETY: the record is within the arena.
         let misc = u32::from(unsafe { ARENA.load(Ordering::Acquire).add(at).cast::<Record>().read_volatile() }.misc);
         let is_out = misc & abi::PERF_RECORD_MISC_SWITCH_OUT != 0;
         is_out.then_some(misc & abi::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT == 0)
@@ -44,7 +44,7 @@ fn logs_say_what_the_kernel_counts() {
         return skip("logs_say_what_the_kernel_counts", Need::Perf, why);
     }
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors, which stay open.
+    // SAFETY: `ends` has room for two descriptors, which stay open.
     assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_SEQPACKET, 0, ends.as_mut_ptr()) }, 0);
     begin().unwrap();
     wait_set::begin(ends[0]).unwrap();
@@ -64,7 +64,7 @@ fn every_switch_is_in_the_log() {
         let (after, end) = (switches(), written(own_place()));
         let (will, other) = (after.0 - before.0, after.1 - before.1);
         assert!(will >= 20);
-        // Each switch is an out, and an in.
+        // Each switch adds two records: one when the thread leaves the CPU, and one when it gets a CPU again.
         assert_eq!((end - at) / RECORD, 2 * (will + other));
         // The ring has only the latest records.
         if will + other < PAGE as u64 / RECORD / 2 {
@@ -88,7 +88,7 @@ fn who_watches_is_woken_at_outs_only() {
         assert!(enlist());
         for _ in 0..OUTS {
             std::thread::sleep(Duration::from_micros(300));
-            // Long enough that a watcher that was woken at the in has gone back to sleep.
+            // Long enough that a watcher, if a switch-in had woken it, has gone back to sleep.
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_micros(300) {
                 std::hint::spin_loop();
@@ -102,7 +102,7 @@ fn who_watches_is_woken_at_outs_only() {
     DONE.store(true, Ordering::Release);
     let wakes = watcher.join().unwrap();
     assert!(records >= 2 * OUTS);
-    // If the watcher were woken at ins too, there would be nearly one wake-up for each record. If the watcher is late, one wake-up covers several
+    // If switch-ins woke the watcher, too, there would be nearly one wake-up for each record. If the watcher is late, one wake-up covers several
     // records.
     assert!(wakes <= records / 2 + 2 && wakes > records / 8, "{wakes} wake-ups, {records} records");
 }
@@ -156,7 +156,7 @@ fn a_blocked_thread_is_not_runnable_and_a_busy_one_is() {
 
 /// Binds the calling thread to the CPU that it is on.
 fn stay_here() {
-    // SAFETY: a mask of CPUs, all zero but for one.
+    // SAFETY: `mask` is an initialised set of CPUs that contains one CPU. The kernel only reads it.
     unsafe {
         let mut mask: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(libc::sched_getcpu() as usize, &mut mask);

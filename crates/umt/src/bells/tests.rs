@@ -10,10 +10,10 @@ const CPUS: usize = 40;
 
 /// Returns a session with no process at its other end, and its kernel page.
 fn bells() -> (Bells, &'static KernelPage) {
-    // SAFETY: makes a descriptor.
+    // SAFETY: the socket was just created, so no other code owns its descriptor.
     let socket = unsafe { OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_DGRAM, 0)) };
     let bells = (0..BELLS as u32).map(|number| Bell::new(number, None).unwrap()).collect();
-    // SAFETY: numbers, which may be zero.
+    // SAFETY: all fields of the page are numbers, for which zero is a valid value.
     let kernel_page: &KernelPage = Box::leak(unsafe { Box::<KernelPage>::new_zeroed().assume_init() });
     (Bells::new(Session { socket, bells, how: How::Bpf }, kernel_page, CPUS), kernel_page)
 }
@@ -34,7 +34,7 @@ impl Bells {
 
 fn is_readable(fd: RawFd) -> bool {
     let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor.
+    // SAFETY: the kernel accesses one `pollfd`, only during the call.
     unsafe { libc::poll(&raw mut wanted, 1, 0) == 1 }
 }
 

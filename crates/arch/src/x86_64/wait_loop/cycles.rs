@@ -50,7 +50,8 @@ pub(super) fn small_cycles(code: &Code, limit: usize) -> Vec<Cycle> {
 
 struct Search<'a> {
     code: &'a Code,
-    /// For each instruction, the number of the last region that contained it. A region is the set of instructions in which loops are searched.
+    /// For each instruction, the number of the last region that contained it. A region is a set of instructions within which the search looks for
+    /// loops.
     member: Vec<u32>,
     /// The number of the current region.
     region: u32,
@@ -108,8 +109,8 @@ impl Search<'_> {
         found
     }
 
-    /// Returns the headers of `component`, which is the current region. If only an indirect jump reaches the component, none is found, and
-    /// its first instruction is taken as the header.
+    /// Returns the headers of `component`, which is the current region: its instructions that can be reached from outside. If only an indirect jump
+    /// leads into the component, none is found, and its first instruction is taken as the header.
     fn headers(&self, component: &[u32]) -> Vec<u32> {
         let entered = |node: u32| node == 0 || self.code.predecessors(node).iter().any(|&from| !self.inside(from));
         let headers: Vec<u32> = component.iter().copied().filter(|&node| entered(node)).collect();

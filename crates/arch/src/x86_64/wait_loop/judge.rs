@@ -6,7 +6,7 @@ use super::state::{FIRST_SLOT, MAX_LOCATIONS, State, Value};
 use super::step::{Effects, Stepper};
 use crate::wait_loop::{CallTarget, Callee, Verdict};
 
-/// Judges `cycle` by the rule in the documentation of the parent module.
+/// Returns whether the loop `cycle` only waits, moves data or works, by the rule in the documentation of the parent module.
 pub(super) fn judge(code: &Code, cycle: &Cycle, callee: &dyn Fn(CallTarget) -> Callee) -> Verdict {
     let mut stepper = Stepper::new(code.frame_pointer, callee);
     let Some((states, round)) = settle(code, cycle, &mut stepper) else { return Verdict::Works };
@@ -116,7 +116,7 @@ struct Carried {
     untouched_slots: u64,
 }
 
-/// The properties of a value, if its origin is traced back through any number of earlier iterations.
+/// The properties of a value, found by tracing its origin back through any number of earlier iterations of the loop.
 struct Expanded {
     polled: bool,
     progresses: bool,
@@ -166,7 +166,7 @@ impl Carried {
     }
 }
 
-/// Returns the numbers of the set bits.
+/// Returns the numbers of the bits that are set in `mask`.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
     (0..MAX_LOCATIONS).filter(move |bit| mask & (1 << bit) != 0)
 }

@@ -20,7 +20,7 @@ pub(super) struct Slot {
     pub displacement: i64,
 }
 
-/// The origin of a value.
+/// What is known about a value: from what it was computed, and how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Value {
     /// Bit set of locations (registers and stack slots). This value was computed from what these locations held at the start of the iteration.
@@ -39,7 +39,7 @@ pub(super) struct Value {
 }
 
 impl Value {
-    /// Returns the value that a location (a register or stack slot) has at the start of an iteration. Its only token is the location itself.
+    /// Returns the value that a location (a register or stack slot) has at the start of an iteration: it depends on this location only.
     pub fn token(location: usize) -> Value {
         Value { tokens: 1 << location, ..Value::default() }
     }

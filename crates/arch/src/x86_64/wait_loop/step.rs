@@ -49,7 +49,7 @@ impl<'a> Stepper<'a> {
         Stepper { info: InstructionInfoFactory::new(), slots: Vec::new(), frame_pointer, callee }
     }
 
-    /// Executes `instruction` on `state`.
+    /// Applies `instruction` to `state` (what is known about registers and stack slots), and returns the instruction's other effects.
     pub fn step(&mut self, instruction: &Instruction, state: &mut State) -> Effects {
         let mut effects = Effects::default();
         if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
@@ -157,8 +157,8 @@ impl<'a> Stepper<'a> {
         effects
     }
 
-    /// Executes a call. The effect of a call is known only if the called function just pauses or gives up the CPU. The registers that the called
-    /// function may change by the System V calling convention become unknown.
+    /// Applies a call instruction to `state` and `effects`. The effect of a call is known only if the called function just pauses or gives up the
+    /// CPU. The registers that the called function may change by the System V calling convention become unknown.
     fn call(&self, instruction: &Instruction, state: &mut State, effects: &mut Effects) {
         match call_target(instruction).map(self.callee) {
             Some(Callee::Relaxes | Callee::Yields) => effects.relaxes = true,
@@ -199,7 +199,7 @@ impl<'a> Stepper<'a> {
         Place::Elsewhere(Value { address_of: None, ..address })
     }
 
-    /// Returns the slot at `base` + `displacement`, if `base` addresses the stack frame.
+    /// Returns the stack slot at address `base + displacement`, if the register `base` holds the stack pointer or frame pointer.
     fn own(&self, base: Register, displacement: i64) -> Option<Slot> {
         match base {
             Register::RSP => Some(Slot { frame: false, displacement }),
@@ -315,7 +315,7 @@ pub(super) fn call_target(instruction: &Instruction) -> Option<CallTarget> {
     }
 }
 
-/// Judges a write to memory outside the stack frame.
+/// Records in `effects` what a write to memory outside the stack frame is: a try of a lock, an atomic update or a plain store.
 ///
 /// A waiting loop may try its lock: by an exchange, a compare-exchange or a bit operation that leaves memory as it is while another thread
 /// holds the lock. An addition (tickets, work counters) advances with every iteration. A compare-exchange whose new or expected value was
@@ -351,7 +351,7 @@ fn offer(instruction: &Instruction, state: &State, effects: &mut Effects) {
     }
 }
 
-/// Returns whether this is a compiler's memory fence, such as `lock or $0,(%rsp)`.
+/// Returns whether the instruction serves only as a memory fence and writes no new value, such as `lock or $0,(%rsp)`.
 fn is_fence(instruction: &Instruction) -> bool {
     instruction.has_lock_prefix()
         && matches!(instruction.mnemonic(), Mnemonic::Or | Mnemonic::Add | Mnemonic::Sub | Mnemonic::Xor)

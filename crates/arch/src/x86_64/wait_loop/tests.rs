@@ -1,4 +1,4 @@
-//! The rule on hand-assembled bytes. Compiled C is in `tests/loops.rs`.
+//! Tests the rule for waiting loops on hand-assembled machine code. `tests/loops.rs` tests it on compiled C.
 
 use super::{CallTarget, Callee, Verdict, WaitLoops};
 
@@ -8,7 +8,7 @@ fn find(bytes: &[u8]) -> WaitLoops {
     WaitLoops::find(bytes, START, &|_| Callee::Other)
 }
 
-/// The verdict on the instruction at offset `at`.
+/// Returns the verdict on the instruction at offset `at` of the machine code.
 fn verdict(bytes: &[u8], at: u64) -> Verdict {
     find(bytes).verdict(START + at)
 }
@@ -95,7 +95,7 @@ fn trying_a_lock_waits_and_taking_tickets_works() {
     assert_eq!(verdict(&[0xf0, 0x0f, 0xba, 0x2f, 0x00, 0x72, 0xf9, 0xc3], 0), Verdict::Waits);
     // xor %eax,%eax; lock cmpxchg %edx,(%rdi); jne 0; ret
     assert_eq!(verdict(&[0x31, 0xc0, 0xf0, 0x0f, 0xb1, 0x17, 0x75, 0xf8, 0xc3], 2), Verdict::Waits);
-    // lock cmpxchg %edx,(%rdi); jne 0: the second try expects what it has read, and succeeds.
+    // lock cmpxchg %edx,(%rdi); jne 0: the second try expects the value that the first one has read, and so succeeds.
     assert_eq!(verdict(&[0xf0, 0x0f, 0xb1, 0x17, 0x75, 0xfa, 0xc3], 0), Verdict::Works);
     // mov $1,%eax; lock xadd %eax,(%rdi); cmp %esi,%eax; jl 0; ret
     let ticket = [0xb8, 1, 0, 0, 0, 0xf0, 0x0f, 0xc1, 0x07, 0x39, 0xf0, 0x7c, 0xf3, 0xc3];
@@ -181,7 +181,7 @@ fn a_short_function_with_pause_waits_as_a_whole() {
     let loops = find(&[0xf3, 0x90, 0xc3]);
     assert!(loops.relaxes_only);
     assert_eq!(loops.verdict(START + 2), Verdict::Waits);
-    // With a call it is something else: pause; call +0; ret
+    // A function that also contains a call does not only pause: pause; call +0; ret
     let other = find(&[0xf3, 0x90, 0xe8, 0, 0, 0, 0, 0xc3]);
     assert!(!other.relaxes_only && other.pauses);
     assert_eq!(other.verdict(START), Verdict::Straight);
@@ -197,7 +197,7 @@ fn long_loops_are_not_judged() {
 
 #[test]
 fn any_bytes_are_survived() {
-    // A xorshift generator as the source of nonsense.
+    // A xorshift generator makes random bytes.
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     for len in 0..600 {
         let bytes: Vec<u8> = (0..len)
@@ -205,7 +205,7 @@ fn any_bytes_are_survived() {
                 seed ^= seed << 13;
                 seed ^= seed >> 7;
                 seed ^= seed << 17;
-                // Every fourth byte a short backward jump, to have loops.
+                // One byte in four is the opcode of a short jump (jne), so that there are loops.
                 if seed & 3 == 0 { 0x75 } else { seed.to_le_bytes()[3] | ((seed & 0x80) as u8) }
             })
             .collect();
