@@ -7,7 +7,7 @@
 //!    more windows follow.
 //! 3. If packing might help, the threads are packed for as many windows, and the period is searched for as in normal
 //!    packing. Otherwise step 2 is repeated.
-//! 4. Back to step 1. The steps 2 and 3 then have twice as many windows, up to eight.
+//! 4. Back to step 1. Steps 2 and 3 then have twice as many windows as before, up to eight each.
 //!
 //! All windows are sampled at the same rate, so the cost and the errors of sampling are the same for both.
 
@@ -23,14 +23,14 @@ use crate::policy::{Order, Sense};
 pub const WINDOW_NS: u64 = 80_000_000;
 /// Minimum length of a measuring window in which the threads are packed, in scheduling periods of the policy.
 const WINDOW_PERIODS: u64 = 40;
-/// Time that the kernel needs to spread the threads over the CPUs again after cox stops rotating them, ns: some of the
-/// kernel's ticks.
+/// Time that the kernel needs to spread the threads over the CPUs again after cox stops rotating them, ns: several of
+/// the kernel's ticks.
 const SETTLE_NS: u64 = 80_000_000;
 /// Number of consecutive windows in which the kernel places the threads. As many windows follow in which they are
 /// packed. First value: in the first round. Second value: the maximum in later rounds.
 const WINDOWS: (u32, u32) = (2, 8);
 /// The threads are packed only after at least this many samples have found a thread working while the kernel placed the
-/// threads. With this number, the standard error is 16 %.
+/// threads, or after [`MOST_WINDOWS`] windows. With this number of samples, the standard error is 16 %.
 const LEAST_WORK: u64 = 40;
 /// Maximum number of windows (6 s) in which the kernel places the threads until [`LEAST_WORK`] samples are collected.
 const MOST_WINDOWS: u32 = 75;
@@ -77,7 +77,8 @@ pub struct Seen {
     pub windows: Vec<measured::Window>,
     /// Largest number of threads that were runnable in one window.
     pub threads: u64,
-    /// Samples in which a thread worked, by thread id. Only windows with more runnable threads than CPUs count.
+    /// For each thread id, the number of samples in which the thread worked. Only windows with more runnable threads
+    /// than CPUs count.
     pub worked: BTreeMap<u32, u64>,
 }
 
@@ -110,7 +111,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Makes a trial that begins with the next [`Trial::look`].
+    /// Makes a trial; it begins with the first call of [`Trial::look`].
     #[must_use]
     pub fn new(periods: Periods) -> Trial {
         Trial {

@@ -42,7 +42,7 @@ const WINDOW_NS: u64 = 80_000_000;
 const LOOK_NS: u64 = 1_000_000;
 const LOOK_SELDOM_NS: u64 = 4_000_000;
 
-/// Time that the kernel needs to spread the threads over the CPUs again after rotation ends, ns: some of its ticks.
+/// Time that the kernel needs to spread the threads over the CPUs again after rotation ends, ns: several of its ticks.
 const SETTLE_NS: u64 = 80_000_000;
 
 /// If spinning takes more than `1 - NO_DOUBT` (25 %) of the CPUs' time, cox begins to rotate before the end of the

@@ -9,7 +9,7 @@
 //!   that of the most advanced thread. A thread that is behind counts more, because the last thread at a barrier delays
 //!   all others.
 //! - CPU time of a spinning thread has the weight 0.
-//! - Each move of a thread to the other CPU costs a fixed time.
+//! - Each move of a thread to the other CPU costs a fixed time, and more if the thread is running.
 //!
 //! As a result, the threads with the least progress get the CPU with fewer threads. Spinning threads are gathered on
 //! one CPU and leave the other one to working threads. Threads take turns on slow CPUs. No thread moves for a gain
