@@ -65,7 +65,7 @@ fn workers<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
         let futex = thread.blocked_by[Cause::Futex];
         futex as f64 >= WORKER_SLEEP * thread.wall_ns as f64 && futex > 0
     };
-    // A thread that joins others is woken about once per thread that it started.
+    // A main thread that only joins the other threads is woken about once per thread that it started.
     let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
     let carries = |thread: &Thread, main: bool| {
         let wall = thread.wall_ns as f64;

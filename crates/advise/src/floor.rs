@@ -32,10 +32,9 @@ pub struct Floor {
     /// Least time in which no thread could continue, because each was in a fixed wait (one that nothing shows how to shorten, such as a timer) or
     /// waited for a thread in a fixed wait.
     pub inactive_ns: f64,
-    /// The fixed waits (such as timers) of one thread, summed: the largest sum among the threads that do much of the work (carrying threads).
+    /// The largest sum of one thread's fixed waits (such as timers), among the threads that do much of the work (carrying threads).
     pub waits_ns: f64,
-    /// The work and the fixed waits (such as timers) of one thread, summed: the largest sum among the threads that do much of the work (carrying
-    /// threads).
+    /// The largest sum of one thread's work and fixed waits (such as timers), among the threads that do much of the work (carrying threads).
     pub chain_ns: f64,
 }
 

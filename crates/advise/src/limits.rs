@@ -94,7 +94,7 @@ fn losses(evidence: &Evidence, limits: &mut Limits) {
     limits.may_judge &= part <= LOSS_TOO_MUCH;
 }
 
-/// Checks for events that cannot all be true, whether or not lost events were reported.
+/// Adds warnings about events that contradict one another, even if no lost events were reported.
 fn contradictions(evidence: &Evidence, limits: &mut Limits) {
     let capacity = Capacity::of(evidence.account, evidence.facts.online_cpus.len());
     if let Some(capacity) = capacity.filter(Capacity::is_exceeded) {

@@ -130,7 +130,7 @@ struct Thread {
     does: Does,
 }
 
-/// Replays trace events; see the module's header.
+/// Computes from trace events how co-run programs shared the CPUs; see the module's header.
 #[derive(Debug)]
 pub struct Player {
     programs: Vec<Program>,
@@ -261,7 +261,7 @@ impl Player {
         let Some(program) = of_parent.or_else(|| self.processes.get(&tgid)).copied() else { return };
         let is_first = tgid == self.programs[program].root_pid && (of_parent.is_none() || parent_tgid == tgid);
         self.processes.insert(tgid, program);
-        // The id is reused, and the end of the previous thread was not seen.
+        // If a thread with this id is still known, its end was not seen, and the kernel has reused the id.
         self.gone(tid, t_ns);
         if is_first {
             self.alive[program] += 1;

@@ -100,7 +100,7 @@ impl Thread {
     }
 }
 
-/// Converts events into clocks; see the module's header.
+/// Converts events into clocks (the threads' time accounts); see the module's header.
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     sort_buffer: SortBuffer,
@@ -357,7 +357,7 @@ impl Replay {
         });
     }
 
-    /// Applies an event to a living thread, and keeps the stretches that end with the event.
+    /// Applies an event to a living thread, and keeps the stretches (intervals in one state) that the event ends.
     fn change(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread) -> Closed) {
         let Some(thread) = self.living(tid, t_ns) else { return };
         let before = Before::of(&thread.clock);

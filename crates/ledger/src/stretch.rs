@@ -80,7 +80,7 @@ impl Before {
     }
 
     /// Updates `levels`, the times for which 1, 2, 3, … threads ran at the same time, if the event took the thread off a CPU or put it on one.
-    /// `after` is the thread's clock after the event. If this clock shows that the thread's state since its previous event is unknown, the thread is not
+    /// `after` is the thread's clock after the event. If it shows that the thread's state since its previous event is unknown, the thread is not
     /// counted as running in that time.
     pub(crate) fn count(&self, after: &Clock, levels: &mut Levels) {
         if self.state == State::Run {

@@ -153,10 +153,10 @@ impl SpinningRuntime {
     }
 }
 
-/// If other programs used more than this part of the CPUs, reports mention them.
+/// If other programs used more than this part of the time of the pack's CPUs, reports mention them.
 pub(crate) const OTHERS: f64 = 0.05;
 
-/// If other programs had more than this part of the CPUs, the figures of a run say little about packing.
+/// If other programs used more than this part of the time of the pack's CPUs, the figures of a run say little about packing.
 const MOST_OTHERS: f64 = 0.3;
 
 /// Shortest run for which the other programs' share is given, nanoseconds.
@@ -169,7 +169,7 @@ pub fn others_share(others_ns: u64, slots_ns: u64, wall_ns: u64) -> Option<f64> 
     (wall_ns >= LEAST_WALL_NS && slots_ns > 0).then(|| (others_ns as f64 / slots_ns as f64).min(1.0))
 }
 
-/// Returns how far figures on packing can be trusted if other programs had this part of the CPUs.
+/// Returns how far figures on packing can be trusted if other programs used the part `others` of the time of the pack's CPUs.
 #[must_use]
 pub fn confidence_beside(others: f64) -> Confidence {
     match others {
@@ -180,7 +180,8 @@ pub fn confidence_beside(others: f64) -> Confidence {
 }
 
 impl PackReport {
-    /// Returns a lower bound on the wall time, however the threads are packed: the time that the pack's CPUs need for the useful work.
+    /// Returns a lower bound on the wall time, however the threads are packed: the useful CPU time `run_ns × (1 − spinning)` ÷ the average number of
+    /// CPUs of the pack, `slots_ns ÷ wall_ns`.
     #[must_use]
     pub fn bound_ns(&self) -> u64 {
         let useful_ns = self.run_ns as f64 * (1.0 - self.spinning.unwrap_or(0.0));

@@ -34,7 +34,7 @@ impl Estimate {
     }
 }
 
-/// Returns one standard error of the part `p`, if it was estimated from `samples` samples.
+/// Returns one standard error of a share `p` that was estimated from `samples` samples.
 pub(super) fn sampling_error(p: f64, samples: u64) -> f64 {
     // Laplace's rule of succession: even if none of a few samples is a hit, the true part may be above 0.
     let n = samples as f64 + 2.0;

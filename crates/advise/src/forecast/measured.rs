@@ -50,7 +50,7 @@ pub struct Trial {
     pub worked: Vec<u64>,
     /// True if an OpenMP runtime is mapped.
     pub openmp: bool,
-    /// True if the environment tells waiting threads to sleep already.
+    /// True if the program's environment already tells waiting threads to sleep (OMP_WAIT_POLICY=passive or the like).
     pub passive_already: bool,
     /// Whether the number of threads can be set: the program uses an OpenMP runtime or was given OMP_NUM_THREADS.
     pub accepts: bool,

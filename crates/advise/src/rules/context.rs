@@ -114,7 +114,7 @@ fn fixed_waits(evidence: &Evidence) -> String {
 /// Even a small load can change which of two losses is the larger one.
 pub(crate) fn beside_load(evidence: &Evidence, kind: Kind, confidence: Confidence) -> (Confidence, Option<Sentence>) {
     let taken = evidence.cpus_of_others() / evidence.cpus;
-    // A thread that sleeps or waits for input would do so on an idle machine, too.
+    // A thread that sleeps or waits for input would do so on an idle machine, too. So the load does not make these headlines less certain.
     let is_wait = matches!(kind, Kind::Sleeping | Kind::WaitingForInput | Kind::ChildWait | Kind::Blocked);
     if taken < WORTH_SHARE || is_wait || (kind == Kind::CpuHog && taken >= CLEAR_LOAD) {
         return (confidence, None);

@@ -24,7 +24,7 @@ use crate::numbers::{about_percent, counted};
 use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
-/// The part of the largest saving that is reached if the lock is held half as long.
+/// Holding the lock for half as long saves at least this part of the largest possible saving.
 const SURE: f64 = 0.5;
 
 /// Detects waiting for other threads that is explained neither by unequal work nor by a delay.
@@ -119,7 +119,7 @@ fn wakes_rotate(evidence: &Evidence) -> bool {
     }
     let all = ended.values().fold(0u64, |sum, ns| sum.saturating_add(*ns));
     let most = ended.values().copied().max().unwrap_or(0);
-    // With two threads, each can only be woken by the other.
+    // Two threads always wake one another in turn, because each can only be woken by the other.
     all > 0 && (evidence.workers.len() == 2 || most as f64 <= ROTATION_SHARE * all as f64)
 }
 

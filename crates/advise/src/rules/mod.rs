@@ -83,7 +83,7 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     let small = findings.into_iter().find_map(|finding| finding.sentences.into_iter().next());
     let mut said = vec![context::nothing(evidence)];
     said.extend(context::shared_cpus(evidence));
-    // A finding that gains nothing needs no next step.
+    // The largest finding is mentioned without its next steps, because their gain is too small.
     said.extend(small.map(|sentence| Sentence { next: Vec::new(), ..sentence }));
     let nothing = Finding { kind: Kind::NothingToGain, back_ns: 0.0, confidence: Confidence::High, sentences: said };
     disturbed(evidence, nothing, limits, Vec::new())

@@ -37,7 +37,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     let spared = evidence.blame.total_ns(Delay::Idle).max(stopped as f64);
     let delay = evidence.without_delay(stopped as f64);
     let could_use = evidence.parallelism(evidence.cpus);
-    // A larger quota does not give back the CPU time that other programs took.
+    // The CPU time that other programs took is left out, because a larger quota does not give it back.
     let could_get = evidence.parallelism((evidence.cpus - evidence.cpus_of_others()).max(evidence.concurrency.running));
     let bound = match facts.quota() {
         Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),

@@ -109,7 +109,7 @@ fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
     }
 }
 
-/// Returns the index of each process's program.
+/// Returns for each process the index, in `programs`, of the program to which it belongs (see the module's header).
 pub(super) fn programs(processes: &[Members], programs: &[ProgramInfo]) -> Vec<usize> {
     if programs.len() < 2 {
         return vec![0; processes.len()];

@@ -77,7 +77,8 @@ fn by_cpu(clock: &Clock) -> RunByCpu {
     kept.chain([(None, clock.elsewhere_run_ns)]).collect()
 }
 
-/// Returns the sum of the clocks for which there was no space, as one nameless thread.
+/// Returns the summed times of the threads whose clocks (time accounts) did not fit into the ring buffer when they ended, as one nameless thread.
+/// `None` if there were none.
 pub(super) fn unlisted(record: &Record) -> Option<Thread> {
     let clock = &record.unlisted;
     let wall_ns = clock.since_ns.saturating_sub(clock.born_ns);

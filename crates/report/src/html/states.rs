@@ -12,7 +12,7 @@ use crate::markup::{Markup, Safe};
 use crate::round::{apportion, percent, permille};
 use crate::state::State;
 
-/// Length of the bar of the longest life, in steps.
+/// Length, in steps, of the bar of the thread that lived longest.
 const STEPS: u64 = 1000;
 
 /// If there are more bars than this, they are thin.

@@ -34,8 +34,8 @@ fn is_wanted(document: &Document) -> bool {
     document.account.sees().latencies_of_threads
 }
 
-/// Returns the names and quantiles of a program, its processes and its threads, except those without quantiles. An entry without quantiles says how
-/// many more processes or threads there are.
+/// Returns the entries of the table: the names and quantiles of a program, its processes and its threads. Those without quantiles are left out. If
+/// there are too many processes or threads to list, an entry with `None` says how many more there are.
 fn listed_of(document: &Document, style: &Style, program: &Program) -> Vec<(String, Option<Latencies>)> {
     let several = document.account.programs.len() > 1;
     let name = if several { program.command.join(" ") } else { "program".to_owned() };

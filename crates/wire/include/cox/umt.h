@@ -52,7 +52,7 @@ struct cox_program_page {
 	__u32 queues;		 /* number of queues in use, from the first one on */
 	__u32 generation;	 /* incremented after each change of `tids` */
 	__u64 allowed[COX_UMT_CPU_WORDS]; /* CPUs that the process may use */
-	__u32 tells;		 /* the events for which bells are rung, in addition to pending tasks */
+	__u32 tells;		 /* the events for which BPF rings doorbells, in addition to pending tasks */
 	__u32 pad0;
 	__u64 pad1[13];
 	__u64 parked;		 /* bit n: a standby is parked at bell n. BPF clears the bit when it rings the bell */

@@ -111,7 +111,7 @@ struct cox_clock {
 	 */
 	__u32 waker_tid;
 	__u32 waker_count;
-	__u32 impossible; /* transitions that cannot follow one another, because events were lost */
+	__u32 impossible; /* events that contradict the state before them, because other events were lost */
 	__u64 waker_blocked_ns;
 
 	__u64 switches_voluntary;
@@ -228,7 +228,7 @@ struct cox_tracked {
 	__u64 lost_members;	/* threads that could not be enrolled because memory ran out */
 	__u64 lost_exited;	/* final clocks that did not fit into the ring; their sums are in `unlisted` */
 	__u64 lost_samples;
-	__u64 lost_wakeups;	/* wake-ups whose pair did not fit into the map */
+	__u64 lost_wakeups;	/* wake-ups whose pair (waker, woken thread) did not fit into the map */
 	__u64 lost_preemptors_ns;	/* thread time spent waiting for untracked threads that did not fit into the map */
 	__u64 lost_classes;	/* waits with a mask beyond COX_MASK_CLASSES, counted as class 0 */
 	__u64 lost_cells;	/* presence updates given up because of contention */
