@@ -322,7 +322,7 @@ pub struct Explain {
 /// killed, `cox changes undo` restores what they left, or the next session does when it begins.
 #[derive(Debug, Subcommand)]
 pub enum Changes {
-    /// List what is changed now, and by which session
+    /// List the settings that sessions have changed and not yet restored, and the session of each
     #[command(
         after_help = "Exit codes:\n  0    no dead session left a change\n  1    a dead session left a change, or a file cannot be read as a journal\n  2    wrong options\n  125  cox failed"
     )]

@@ -147,7 +147,7 @@ impl Built<'_> {
         let text = fs::read(&report).with_context(|| report.display().to_string())?;
         let section = &serde_json::from_slice::<Value>(&text)?["overlap"];
         let number =
-            |name: &str| section[name].as_u64().with_context(|| format!("{} has no figure '{name}'", report.display()));
+            |name: &str| section[name].as_u64().with_context(|| format!("{} has no number '{name}'", report.display()));
         Ok((seen, Overlap { processes: number("processes")?, ran: number("tasks")? }))
     }
 

@@ -41,7 +41,7 @@ pub struct Compare {
     /// Write the table to FILE as an SVG drawing
     #[arg(long, value_name = "FILE", requires = "table")]
     pub svg: Option<PathBuf>,
-    /// Write the comparison to FILE as one page of HTML, with the table of --table ('-': stdout, and no text)
+    /// Write the comparison to FILE as one page of HTML; with --table, the page also contains that table ('-': stdout, and no text)
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -114,7 +114,7 @@ fn page(
         ("blocked", ours.blocked_ns, "asleep: included in Kuhn's context switch, but not a cost of the scheduler"),
         ("idle", idle_ns, "idle CPUs, including time for which perf lost the switch from idle"),
     ];
-    for (whose, rows) in [("Kuhn 2022, by perf sched timehist", &theirs_are[..]), ("cox", &ours_are)] {
+    for (whose, rows) in [("Kuhn 2022, computed from perf sched timehist", &theirs_are[..]), ("cox", &ours_are)] {
         writeln!(page, "\n{whose}:")?;
         for (name, ns, what) in rows {
             writeln!(page, "  {name:<16}{:>9.1} %  {what}", percent(*ns))?;
