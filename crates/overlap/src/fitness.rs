@@ -14,7 +14,7 @@ const GCCS: &str = "GOMP_";
 /// The marks of gcc's runtime in a program's file: a function, and two strings (an environment variable, and the beginning of its
 /// messages).
 const LIBGOMP: Part<'_> = Part { function: "GOMP_parallel", strings: ["GOMP_SPINCOUNT", "\nlibgomp: "] };
-/// LLVM's runtime.
+/// The marks of LLVM's runtime in a program's file, as in [`LIBGOMP`].
 const LIBOMP: Part<'_> = Part { function: CLANGS, strings: ["KMP_BLOCKTIME", "OMP: Hint %1$s\n"] };
 
 /// OpenMP runtimes that provide the GOMP_* entry points, which gcc's code calls: gcc's own, LLVM's, and Intel's build of LLVM's.

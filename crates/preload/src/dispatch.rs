@@ -109,7 +109,7 @@ interposed! {
     /// Ends the reductions of a loop, of sections or of a scope.
     GOMP_workshare_task_reduction_unregister =>
         |called| called.in_our_regions(worksharing::workshare_task_reduction_unregister as Target);
-    /// Runs a target region.
+    /// Runs a target region, on a device or on the calling thread.
     GOMP_target_ext => |called| called.in_our_regions(targets::target as Target);
     /// Copies variables to a device or back.
     GOMP_target_update_ext => |called| called.in_our_regions(targets::mapping as Target);
@@ -130,7 +130,7 @@ interposed! {
     /// Fortran's name of `omp_get_team_size` with eight-byte integers.
     omp_get_team_size_8_ =>
         |called| called.about_levels(identity::team_size_fortran_8 as Target, Call::omp_get_team_size);
-    /// Returns the number of the thread, or of its ancestor, in an enclosing region.
+    /// Returns the thread number that this thread or its ancestor has in an enclosing region.
     omp_get_ancestor_thread_num => |called| called.about_ancestors(identity::ancestor_thread_num as Target);
     /// Fortran's name of `omp_get_ancestor_thread_num`.
     omp_get_ancestor_thread_num_ => |called| called.about_ancestors(identity::ancestor_thread_num_fortran as Target);
@@ -158,7 +158,7 @@ interposed! {
     omp_set_dynamic, omp_set_dynamic_, omp_set_dynamic_8_ => Called::set_icv;
     /// Sets whether nested regions may have more than one thread.
     omp_set_nested, omp_set_nested_, omp_set_nested_8_ => Called::set_icv;
-    /// Sets the largest number of nested active regions.
+    /// Sets the maximum number of nested regions with more than one thread.
     omp_set_max_active_levels, omp_set_max_active_levels_, omp_set_max_active_levels_8_ => Called::set_icv;
     /// Sets how loops with `schedule(runtime)` are divided.
     omp_set_schedule, omp_set_schedule_, omp_set_schedule_8_ => Called::set_icv;
@@ -310,8 +310,9 @@ fn is_numbered(worker: &Worker) -> bool {
     worker.team().is_some() || identity::has_own_levels(worker)
 }
 
-/// Address of the function to which calls of `omp_get_thread_num` go; programs call it in every task. At first this is `first_thread_num`, which
-/// chooses the target anew at each call. As soon as the choice can no longer differ between callers, the chosen target is stored here.
+/// Address to which `omp_get_thread_num` jumps. (This is fast; programs call the function in every task.) At first it is the address of
+/// `first_thread_num`, which chooses the target (the function that answers) anew at each call. As soon as the choice can no longer differ between
+/// callers, the chosen target is stored here.
 static THREAD_NUM: AtomicPtr<c_void> = AtomicPtr::new(first_thread_num as Target);
 
 arch::dispatched_inside!(first_thread_num => thread_num);

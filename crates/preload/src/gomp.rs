@@ -77,7 +77,8 @@ unsafe extern "C-unwind" fn share(region: *mut c_void) {
     let Some(slot) = slot else { return };
     memory::arrive(slot);
     if region.returned.0.fetch_add(1, Ordering::AcqRel) + 1 == team as u32 {
-        // All threads have returned now. The region's memory is valid until this thread, too, has reached libgomp's barrier at the region's end.
+        // All threads have now returned from the region's function. `region` is still valid, because it lives until this thread, too, has reached
+        // libgomp's barrier at the region's end.
         region.first.into_iter().for_each(memory::let_go);
     }
 }

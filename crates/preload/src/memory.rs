@@ -220,7 +220,7 @@ fn make() -> Option<*mut u8> {
     if base.is_some() {
         keep(fd);
     }
-    // SAFETY: our own descriptor, not used after this.
+    // SAFETY: `fd` is our own descriptor, and is not used after this.
     unsafe { libc::close(fd) };
     base
 }
@@ -230,7 +230,8 @@ fn keep(fd: i32) {
     // SAFETY: the function takes no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     let Some(file) = file(fd).filter(|_| !is_root) else { return };
-    // SAFETY: a plain call on our own descriptor. If the number is beyond the program's limit, the call fails, and no descriptor is kept.
+    // SAFETY: the call only duplicates our own descriptor. If the new number is beyond the program's limit, the call fails, and no descriptor is
+    // kept.
     let kept = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, KEPT_FROM) };
     for (word, value) in KEPT_FILE.iter().zip(file) {
         word.store(value, Ordering::Relaxed);
@@ -248,7 +249,7 @@ fn file(fd: i32) -> Option<[u64; 2]> {
 
 fn map(fd: i32) -> Option<*mut u8> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
-    // SAFETY: plain calls on our own descriptor.
+    // SAFETY: the calls take no pointers, and act only on our own descriptor.
     let ready = unsafe {
         libc::ftruncate(fd, BYTES as libc::off_t) == 0
             && libc::fallocate(fd, 0, 0, BYTES as libc::off_t) == 0
@@ -258,7 +259,7 @@ fn map(fd: i32) -> Option<*mut u8> {
         return None;
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping, at an address of the kernel's choice.
+    // SAFETY: the call makes a new mapping, at an address that the kernel chooses.
     let base = unsafe { libc::mmap(ptr::null_mut(), BYTES, access, libc::MAP_SHARED, fd, 0) };
     if base == libc::MAP_FAILED {
         return None;

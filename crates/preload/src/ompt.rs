@@ -81,7 +81,7 @@ fn is_set(name: &CStr) -> bool {
 unsafe extern "C" fn initialize(look_up: LookUp, _: c_int, _: *mut Data) -> c_int {
     // SAFETY: the argument is a C string.
     let set = unsafe { look_up(c"ompt_set_callback".as_ptr()) };
-    // SAFETY: null or the function of this name, which has this type.
+    // SAFETY: `set` is null or the function of this name, which has this type.
     let Some(set) = (unsafe { transmute::<*mut c_void, Option<SetCallback>>(set) }) else { return 0 };
     for (event, callback) in [
         (PARALLEL_BEGIN, parallel_begin as *const c_void),
@@ -109,7 +109,7 @@ unsafe extern "C" fn parallel_begin(
 ) {
     if let Some(slot) = memory::thread_slot() {
         note_seen(LIBOMP);
-        // SAFETY: points to the word that the runtime reserves for the tool in each region.
+        // SAFETY: `region` points to the word that the runtime reserves for the tool in each region.
         unsafe { *region = slot.phases.load(Ordering::Relaxed).wrapping_add(1) };
     }
 }
@@ -126,10 +126,10 @@ unsafe extern "C" fn implicit_task(
         return;
     }
     if threads < 2 {
-        // SAFETY: points to the word that the runtime reserves for the tool in each region; no other thread works in this region.
+        // SAFETY: `region` points to the word that the runtime reserves for the tool in each region; no other thread works in this region.
         unsafe { *region = 0 };
     } else if let Some(slot) = memory::thread_slot() {
-        // SAFETY: points to the word that the runtime reserves for the tool in each region.
+        // SAFETY: `region` points to the word that the runtime reserves for the tool in each region.
         memory::begin_share(slot, unsafe { *region });
     }
 }
@@ -147,7 +147,8 @@ unsafe extern "C" fn sync_region_wait(
     }
     let Some(slot) = memory::thread_slot() else { return };
     match endpoint {
-        // SAFETY: null, or points to the word that the runtime reserves for the tool in each region. The word is 0 if the region has one thread.
+        // SAFETY: `region` is null, or points to the word that the runtime reserves for the tool in each region. The word is 0 if the region has one
+        // thread.
         BEGIN if unsafe { region.as_ref() } != Some(&0) => memory::arrive(slot),
         // Does nothing if the arrival at the barrier was not recorded.
         END if slot.in_barrier.load(Ordering::Relaxed) == 0 => {}

@@ -49,7 +49,7 @@ impl Library {
 
     #[cold]
     fn look_up(&self, call: Call) -> *mut c_void {
-        // SAFETY: a handle from dlopen or RTLD_NEXT, and a C string.
+        // SAFETY: the arguments are a handle from dlopen(3) or RTLD_NEXT, and a C string.
         let found = unsafe { libc::dlsym(self.handle.load(Ordering::Acquire), NAMES[call as usize].as_ptr()) };
         self.calls[call as usize].store(found, Ordering::Relaxed);
         found
@@ -110,7 +110,7 @@ impl Library {
 
     fn begin(&self, handle: *mut c_void) {
         self.handle.store(handle, Ordering::Release);
-        // SAFETY: a handle from dlopen or RTLD_NEXT, and a C string.
+        // SAFETY: the arguments are a handle from dlopen(3) or RTLD_NEXT, and a C string.
         let other = unsafe { libc::dlsym(handle, c"__kmpc_barrier".as_ptr()) };
         let ours = self.get(Call::GOMP_barrier);
         let same = !other.is_null() && object_of(other as usize).is_some_and(|object| object.contains(ours as usize));
@@ -230,7 +230,7 @@ fn by_number(number: u32) -> &'static Library {
 /// The lock ENTERING must be held.
 fn enter(caller: usize) -> Option<&'static Library> {
     let first = SCOPE.swap(BEING_DECIDED, Ordering::Relaxed) == UNDECIDED;
-    // SAFETY: a C string; the result is the next object's function of this name.
+    // SAFETY: the name is a C string. The result is the next loaded object's function of this name.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, NAMES[Call::GOMP_barrier as usize].as_ptr()) };
     let is_global = !next.is_null();
     if is_global && GLOBAL.handle.load(Ordering::Relaxed).is_null() {
@@ -243,7 +243,7 @@ fn enter(caller: usize) -> Option<&'static Library> {
     SCOPE.store(BY_CALLER, Ordering::Release);
     let object = object_of(caller)?;
     let number = if is_global { 0 } else { other(object.handle()?)? };
-    // If the table is full, callers are looked up at each call: slow, but correct.
+    // If the table is full, the libraries of further callers are looked up at each call, which is slow, but correct.
     if let Some(free) = CALLERS.iter().find(|known| known.end.load(Ordering::Relaxed) == 0) {
         free.start.store(object.start, Ordering::Relaxed);
         free.library.store(number, Ordering::Relaxed);
@@ -254,7 +254,7 @@ fn enter(caller: usize) -> Option<&'static Library> {
 
 /// Returns the number of the library to which an object is linked. Closes `handle`, which is a handle of the object.
 fn other(handle: *mut c_void) -> Option<u32> {
-    // SAFETY: a handle from dlopen, and a C string.
+    // SAFETY: the arguments are a handle from dlopen(3), and a C string.
     let barrier = unsafe { libc::dlsym(handle, NAMES[Call::GOMP_barrier as usize].as_ptr()) };
     // SAFETY: `handle` was opened by `Object::handle`, and is not used after this.
     unsafe { libc::dlclose(handle) };

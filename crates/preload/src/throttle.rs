@@ -189,7 +189,7 @@ fn rehearse(threads: usize) -> bool {
     let gate = RwLock::new(());
     let closed = gate.write();
     let argument = ptr::from_ref(&gate).cast_mut().cast();
-    // SAFETY: valid attributes; `gate` lives until all threads are joined.
+    // SAFETY: `attributes` is valid, and `gate` lives until all threads are joined.
     let create = |thread| unsafe { libc::pthread_create(thread, &raw const attributes, pass, argument) } == 0;
     let count = created.iter_mut().map(|thread| create(thread)).take(threads).take_while(|created| *created).count();
     drop(closed);

@@ -168,13 +168,13 @@ pub fn when_lost(lost: fn()) {
 }
 
 pub(crate) fn event() -> Option<OwnedFd> {
-    // SAFETY: only makes a descriptor.
+    // SAFETY: the call takes no pointers; it only makes a descriptor.
     unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }.and_then(out_of_the_way).ok()
 }
 
 /// Maps a part of a descriptor's memory. The mapping is never removed.
 pub(crate) fn map(fd: &OwnedFd, offset: usize, bytes: usize, access: libc::c_int) -> Option<NonNull<u8>> {
-    // SAFETY: a new mapping, at an address of the kernel's choice.
+    // SAFETY: the call makes a new mapping, at an address that the kernel chooses.
     let place = unsafe {
         libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd.as_raw_fd(), offset as libc::off_t)
     };

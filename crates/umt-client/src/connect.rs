@@ -97,7 +97,7 @@ fn dial(path: &[u8]) -> io::Result<OwnedFd> {
     }
     address.sun_family = libc::AF_UNIX as libc::sa_family_t;
     address.sun_path.iter_mut().zip(path).for_each(|(to, from)| *to = *from as libc::c_char);
-    // SAFETY: only makes a descriptor.
+    // SAFETY: the call takes no pointers; it only makes a descriptor.
     let socket = unsafe { owned(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0)) }?;
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
     // SAFETY: the address is valid, and has this length.
@@ -131,7 +131,7 @@ fn receive(socket: &OwnedFd) -> io::Result<(Welcome, Vec<OwnedFd>)> {
             let data = unsafe { libc::CMSG_DATA(header).cast::<libc::c_int>() };
             // SAFETY: the macro only computes a length.
             let count = (bytes - unsafe { libc::CMSG_LEN(0) } as usize) / size_of::<libc::c_int>();
-            // SAFETY: reads `count` descriptors, which this process owns from here on.
+            // SAFETY: the data of the header are `count` descriptors, which this process owns from here on.
             descriptors.extend((0..count).map(|at| unsafe { OwnedFd::from_raw_fd(data.add(at).read_unaligned()) }));
         }
         // SAFETY: `header` is within the message.

@@ -18,7 +18,7 @@ pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     if !known || first < ROOM {
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
-    // SAFETY: only duplicates the descriptor.
+    // SAFETY: the call only duplicates the descriptor.
     unsafe { owned(libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, first as libc::c_int)) }
 }
 
@@ -30,6 +30,6 @@ pub(crate) fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
 /// # Safety
 /// `fd` is the result of a system call that makes a descriptor, and no other code owns this descriptor.
 pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: not negative, so a descriptor that no other code owns, guaranteed by the caller.
+    // SAFETY: `fd` is not negative, so it is a descriptor; the caller guarantees that no other code owns it.
     if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(unsafe { OwnedFd::from_raw_fd(fd) }) }
 }

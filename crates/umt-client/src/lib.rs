@@ -160,7 +160,7 @@ pub fn may_leave() -> bool {
 pub fn is_crowded_after_yielding() -> bool {
     let yields = if how() == How::Bpf { YIELDS } else { 0 };
     (0..yields).all(|_| {
-        // SAFETY: takes no arguments; gives up the CPU for a while.
+        // SAFETY: the call takes no arguments; it gives up the CPU for a while.
         unsafe { libc::sched_yield() };
         is_crowded()
     })

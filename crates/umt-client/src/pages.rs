@@ -57,7 +57,7 @@ pub(crate) fn is_crowded_by(kernel_page: &KernelPage) -> bool {
     if kernel_page.runnable.load(Ordering::Relaxed) <= program_page().cpus.load(Ordering::Relaxed) as i32 {
         return false;
     }
-    // SAFETY: takes no arguments; the C library reads the number from memory.
+    // SAFETY: the call takes no arguments; the C library reads the number from memory.
     let cpu = unsafe { libc::sched_getcpu() };
     kernel_page.cpu.get(cpu as usize).is_some_and(|there| there.moves().ready() > 1)
 }

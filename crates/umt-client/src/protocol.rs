@@ -143,7 +143,8 @@ mod model {
         }
     }
 
-    /// One thread queues a task while another one goes to rest, which frees a CPU: one of the two threads rings the standby.
+    /// One thread queues a task while another one goes to rest (sleeps because it has no work), which frees a CPU: one of the two threads rings the
+    /// standby.
     #[test]
     fn who_goes_to_rest_overlooks_no_task() {
         loom::model(|| {

@@ -63,7 +63,7 @@ struct Record {
     pad: u32,
 }
 
-/// One switch of a thread, as in its log.
+/// One switch of a thread into or out of a CPU, as recorded in the thread's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
     /// The kind of switch.
@@ -89,7 +89,7 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position(u64);
 
-/// The state of a thread at one time, read from the last record of its log.
+/// The state of a tracked thread, as shown by the last record in its log of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadState {
     /// True if the thread runs or waits for a CPU.
@@ -131,7 +131,7 @@ pub fn begin() -> Option<()> {
     if !ARENA.load(Ordering::Acquire).is_null() {
         return Some(());
     }
-    // SAFETY: a new mapping, at an address of the kernel's choice, that is never unmapped.
+    // SAFETY: the call makes a new mapping, at an address that the kernel chooses. It is never unmapped.
     let place = unsafe {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         libc::mmap(ptr::null_mut(), PLACES * PLACE, libc::PROT_READ, kind, -1, 0)
@@ -241,7 +241,7 @@ pub(crate) fn is_crowded() -> bool {
 }
 
 pub(crate) fn is_crowded_now() -> bool {
-    // SAFETY: takes no arguments; the C library reads the number from memory.
+    // SAFETY: the call takes no arguments; the C library reads the number from memory.
     let cpu = unsafe { libc::sched_getcpu() } as u32;
     let (mut all, mut here) = (0, 0);
     states().filter(|state| state.is_runnable).for_each(|state| {

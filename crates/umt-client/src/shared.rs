@@ -75,12 +75,12 @@ pub(crate) fn leave_to_parent() {
 fn become_own(page: *mut libc::c_void) {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: replaces a mapping of this size (`connect`) that only this module knows. All zero is a valid value of its words.
+    // SAFETY: the call replaces a mapping of this size (made in `connect`) that only this module knows. All zero is a valid value of its words.
     let own = unsafe { libc::mmap(page, size_of::<ProgramPage>(), access, kind, -1, 0) };
     if own == libc::MAP_FAILED {
         // Without a page of its own, the child must not continue: it would write to its parent's page.
         let why = b"cox: no memory for a forked child of a program that runs with overlap; the child exits\n";
-        // SAFETY: writes as many bytes as `why` has, and ends the process.
+        // SAFETY: the first call writes as many bytes as `why` has; the second one ends the process.
         unsafe {
             libc::write(2, why.as_ptr().cast(), why.len());
             libc::_exit(libc::EXIT_FAILURE)
@@ -96,9 +96,9 @@ pub(crate) fn end() -> bool {
     was_live
 }
 
-/// Reserves room in the program page for the end positions of `count` task queues, one after another. The room stays reserved, and BPF reads it to
-/// see whether the queues have tasks. Returns `None` if there is no room or no session. The caller can then store the positions elsewhere, where BPF
-/// does not see them.
+/// Reserves consecutive entries in the program page for `count` task queues. An entry contains the positions of a queue's two ends. The entries stay
+/// reserved, and BPF reads them to see whether the queues have tasks. Returns `None` if there is no room or no session. The caller can then store the
+/// positions elsewhere, where BPF does not see them.
 #[must_use]
 pub fn queues(count: u32) -> Option<&'static [Queue]> {
     claim(program_page(), count).filter(|_| is_live())

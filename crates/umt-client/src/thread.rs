@@ -71,6 +71,6 @@ pub fn now_ns() -> u64 {
 }
 
 pub(crate) fn tid() -> u32 {
-    // SAFETY: takes no arguments, and returns a number.
+    // SAFETY: the call takes no arguments, and returns a number.
     unsafe { libc::gettid() as u32 }
 }

@@ -20,10 +20,10 @@ const LOG: u64 = 0;
 const CALL: u64 = 1;
 const SESSION: u64 = 2;
 
-/// Why a sleep has ended.
+/// Why a thread's sleep in [`sleep`] has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A thread has left its CPU.
+    /// A tracked thread has left its CPU, and the kernel has logged this.
     Left,
     /// Another thread of the process has called [`ring`].
     Called,
@@ -37,7 +37,7 @@ pub enum Why {
 
 /// Creates the epoll instance. Returns `None` if no descriptors are left.
 pub(crate) fn begin(session: RawFd) -> Option<()> {
-    // SAFETY: only makes a descriptor.
+    // SAFETY: the call takes no pointers; it only makes a descriptor.
     let here = unsafe { owned(libc::epoll_create1(libc::EPOLL_CLOEXEC)) }.and_then(out_of_the_way).ok()?;
     let calls = bell::event()?;
     // The event descriptor is edge-triggered: a write by `ring` wakes one sleeper, and no sleeper has to read the descriptor. The session's socket
@@ -60,7 +60,7 @@ pub(crate) fn watch(log: RawFd) {
 
 fn add(here: RawFd, what: RawFd, events: libc::c_int, kind: u64) -> bool {
     let mut event = libc::epoll_event { events: events as u32, u64: kind };
-    // SAFETY: an initialised event, which the kernel only reads.
+    // SAFETY: `event` is initialised, and the kernel only reads it.
     unsafe { libc::epoll_ctl(here, libc::EPOLL_CTL_ADD, what, &raw mut event) == 0 }
 }
 
@@ -80,7 +80,7 @@ fn answer() -> bool {
     before.is_ok()
 }
 
-/// Sleeps until an event occurs, or for at most `milliseconds` (-1: without limit).
+/// Sleeps until one of the events in [`Why`] occurs, or for at most `milliseconds` (-1: without limit). Returns which event it was.
 pub(crate) fn sleep(milliseconds: i32) -> Why {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     // SAFETY: `event` has space for the one event that the call may write.

@@ -104,7 +104,8 @@ mod tests {
         prop::collection::vec(act.prop_map(|(blocks, cpu, is_lost)| Act { blocks, cpu, is_lost }), 0..60)
     }
 
-    /// Returns the records that the kernel would write for a thread that does this: out and in alternate.
+    /// Returns the records that the kernel would write for a thread that does `acts`: alternately a switch-out and a switch-in. With each record,
+    /// whether the test loses it.
     fn records(acts: &[Act]) -> Vec<(Switch, bool)> {
         let (mut here, mut all) = (0, Vec::new());
         for act in acts {

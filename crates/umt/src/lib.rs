@@ -36,9 +36,9 @@ pub use backend::{Counts, Of};
 pub struct Tells(u32);
 
 impl Tells {
-    /// A registered thread blocks, or leaves the CPU for another one while it is ready.
+    /// A registered thread blocks, or moves to another CPU while it is ready.
     pub const BLOCKS: Tells = Tells(TELL_BLOCKS);
-    /// A registered thread unblocks, or comes to the CPU.
+    /// A registered thread unblocks, or moves to this CPU while it is ready.
     pub const UNBLOCKS: Tells = Tells(TELL_UNBLOCKS);
     /// A registered thread blocks, and no other registered thread is ready on that CPU. The paper on user-monitored threads (see
     /// the crate's header) mentions such an event as future work.
@@ -119,7 +119,7 @@ impl Monitor {
         };
         let monitor = Box::into_raw(Box::new(Monitor { backend, cpus }));
         if CURRENT.compare_exchange(ptr::null_mut(), monitor, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: made above; no other thread has a pointer to it.
+            // SAFETY: `monitor` was made above, and no other thread has a pointer to it.
             drop(unsafe { Box::from_raw(monitor) });
             return Err(error(libc::EBUSY));
         }

@@ -129,7 +129,8 @@ macro_rules! thread_local_word {
         #[inline]
         fn word() -> usize {
             let word;
-            // SAFETY: reads the calling thread's `cox_preload_word`, which is defined above; each thread has one. Only `set_word` writes it.
+            // SAFETY: the code only reads the calling thread's `cox_preload_word`, which is defined above; each thread has one. Only `set_word`
+            // writes it.
             unsafe {
                 ::std::arch::asm!(
                     "mov {0}, qword ptr [rip + cox_preload_word@GOTTPOFF]",
@@ -143,7 +144,7 @@ macro_rules! thread_local_word {
 
         /// Sets the calling thread's value of the thread-local word.
         fn set_word(word: usize) {
-            // SAFETY: writes only the calling thread's `cox_preload_word`, which is defined above.
+            // SAFETY: the code writes only the calling thread's `cox_preload_word`, which is defined above.
             unsafe {
                 ::std::arch::asm!(
                     "mov {0}, qword ptr [rip + cox_preload_word@GOTTPOFF]",

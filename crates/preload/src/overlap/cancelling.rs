@@ -13,7 +13,7 @@ use super::current::{real_fn, worker_in_region};
 use crate::calls::Call;
 use crate::real_symbols::Library;
 
-/// What is cancelled (gomp-constants.h).
+/// Flags for the kind of construct that is cancelled (gomp-constants.h).
 const PARALLEL: c_int = 1;
 const TASKGROUP: c_int = 8;
 

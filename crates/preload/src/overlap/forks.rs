@@ -24,7 +24,7 @@ struct All {
 
 struct Place(UnsafeCell<Option<All>>);
 
-// SAFETY: accessed only by a thread that holds all the locks.
+// SAFETY: the content is accessed only by a thread that holds all the locks.
 unsafe impl Sync for Place {}
 
 static LOCKS: Place = Place(UnsafeCell::new(None));

@@ -78,7 +78,7 @@ fn read(runtime: *mut c_void) -> Values {
     values.threads = library.number(Call::omp_get_max_threads);
     values.dynamic = library.number(Call::omp_get_dynamic);
     values.levels = library.number(Call::omp_get_max_active_levels);
-    // SAFETY: null, or the function of this name, which has this type.
+    // SAFETY: `get` returns null or the function of this name, which has this type.
     let schedule: Option<unsafe extern "C" fn(*mut c_int, *mut c_int)> =
         unsafe { transmute(library.get(Call::omp_get_schedule)) };
     // SAFETY: both pointers are valid.
@@ -86,7 +86,7 @@ fn read(runtime: *mut c_void) -> Values {
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {
         values.device = library.number(Call::omp_get_default_device);
     }
-    // SAFETY: null, or the function of this name, which has this type; libgomp has it since gcc 10.
+    // SAFETY: `get` returns null (before gcc 10), or the function of this name, which has this type.
     let allocator: Option<unsafe extern "C" fn() -> usize> =
         unsafe { transmute(library.get(Call::omp_get_default_allocator)) };
     // SAFETY: the function takes no arguments.
@@ -99,7 +99,7 @@ fn write(runtime: *mut c_void, values: &Values) {
     library.set(Call::omp_set_num_threads, values.threads);
     library.set(Call::omp_set_dynamic, values.dynamic);
     library.set(Call::omp_set_max_active_levels, values.levels);
-    // SAFETY: null, or the function of this name, which has this type.
+    // SAFETY: `get` returns null or the function of this name, which has this type.
     let schedule: Option<unsafe extern "C" fn(c_int, c_int)> =
         unsafe { transmute(library.get(Call::omp_set_schedule)) };
     if let Some(set) = schedule {
@@ -118,7 +118,7 @@ fn write(runtime: *mut c_void, values: &Values) {
         let device = if first { FIRST_DEVICE.load(Ordering::Relaxed) } else { values.device };
         library.set(Call::omp_set_default_device, device);
     }
-    // SAFETY: null, or the function of this name, which has this type.
+    // SAFETY: `get` returns null or the function of this name, which has this type.
     let allocator: Option<unsafe extern "C" fn(usize)> =
         unsafe { transmute(library.get(Call::omp_set_default_allocator)) };
     // SAFETY: the value was read from libgomp, as the default allocator at that time.

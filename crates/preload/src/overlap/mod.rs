@@ -184,7 +184,8 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     }
     let Some(worker) = worker() else { return work() };
     let around = team.and_then(Team::around);
-    // The only thread of a region runs its tasks immediately, as with libgomp, unless standbys can run other tasks while the thread is blocked.
+    // In a region of one thread, this thread runs tasks immediately when it creates them, as with libgomp. In an outermost region, standbys may be
+    // able to run other tasks while the thread is blocked; then `overlap` runs the tasks.
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
         // libgomp runs the tasks of this region, even if `overlap` runs those of an enclosing one. While they run, the worker must not be in a team

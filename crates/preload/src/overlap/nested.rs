@@ -41,7 +41,7 @@ pub fn begin_share(library: &Library, around: Option<&Nesting>) {
     }
 }
 
-/// A nested region.
+/// What is recorded about a nested region while it runs.
 pub struct Inner {
     /// The enclosing regions.
     pub nesting: Nesting,

@@ -53,7 +53,7 @@ struct Search<'a> {
     /// For each instruction, the number of the last region that contained it. A region is a set of instructions within which the search looks for
     /// loops.
     member: Vec<u32>,
-    /// The number of the current region.
+    /// The number of the region in which the search now looks for loops.
     region: u32,
 }
 

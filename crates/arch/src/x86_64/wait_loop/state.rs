@@ -67,7 +67,7 @@ impl State {
         self.0.get(location).copied().unwrap_or(Value::token(location))
     }
 
-    /// Writes a location.
+    /// Sets what is known about the content of a location (register or stack slot) to `value`.
     pub fn set(&mut self, location: usize, value: Value) {
         for unwritten in self.0.len()..=location {
             self.0.push(Value::token(unwritten));
@@ -75,7 +75,7 @@ impl State {
         self.0[location] = value;
     }
 
-    /// Joins the state of another path into this one. Returns whether that changed anything.
+    /// Merges the state at the end of another path through the code into this one. Returns whether this state changed.
     pub fn join(&mut self, other: &State) -> bool {
         let mut changed = false;
         for location in 0..self.0.len().max(other.0.len()) {

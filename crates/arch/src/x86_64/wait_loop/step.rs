@@ -38,7 +38,7 @@ pub(super) struct Offer {
 /// Steps through the instructions of one loop.
 pub(super) struct Stepper<'a> {
     info: InstructionInfoFactory,
-    /// The slots seen so far; slot n is location FIRST_SLOT + n.
+    /// The stack slots seen so far; slot n is location FIRST_SLOT + n.
     slots: Vec<Slot>,
     frame_pointer: bool,
     callee: &'a dyn Fn(CallTarget) -> Callee,
@@ -73,7 +73,7 @@ impl<'a> Stepper<'a> {
                         || (self.frame_pointer && register.full_register() == Register::RBP))
             });
 
-        // Registers.
+        // Adds the registers that the instruction reads to `inputs`.
         let mut inputs = Value::default();
         if !is_zeroing(instruction) {
             for &(register, access) in &registers {
@@ -89,7 +89,7 @@ impl<'a> Stepper<'a> {
         }
         inputs.address_of = None;
 
-        // Memory read.
+        // Adds what the instruction reads from memory to `inputs`.
         let mut loaded = Value::default();
         let mut slot_loaded = None;
         for used in &memory {
@@ -115,7 +115,7 @@ impl<'a> Stepper<'a> {
         inputs = inputs.union(loaded);
         effects.inputs = inputs;
 
-        // The result.
+        // Computes the value that the instruction writes.
         let kind = Kind::of(instruction);
         let mut result = inputs;
         match kind {
@@ -128,7 +128,7 @@ impl<'a> Stepper<'a> {
         }
         let plain = self.plain_copy(instruction, state, slot_loaded);
 
-        // Memory written.
+        // Records the writes to memory.
         for used in memory.iter().filter(|used| writes(used.access()) && !is_fence(instruction)) {
             match self.place(used, state) {
                 Place::Full => effects.opaque = true,
@@ -137,7 +137,7 @@ impl<'a> Stepper<'a> {
             }
         }
 
-        // Registers written.
+        // Records the writes to registers.
         for &(register, access) in &registers {
             let Some(location) = location(register) else { continue };
             if !writes(access) {
@@ -240,7 +240,7 @@ impl<'a> Stepper<'a> {
 enum Place {
     /// A stack slot; the number is its index among the locations (registers and slots).
     Slot(usize),
-    /// Other memory, by its address.
+    /// Memory outside the stack frame; the value describes its address.
     Elsewhere(Value),
     /// The operand is a further stack slot, but no more slots can be tracked.
     Full,
