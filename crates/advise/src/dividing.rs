@@ -64,8 +64,8 @@ fn queue(evidence: &Evidence) -> (f64, f64) {
     (own, queued - own)
 }
 
-/// Returns the thread time spent in each delay. Waits after a yield are included, because a yielding thread gives its CPU to another tracked thread,
-/// or to a thread that the backend does not see.
+/// Returns the thread time spent in each delay. Waits after sched_yield are included: the thread waits for a CPU that it gave to another tracked
+/// thread, or to a thread that the backend does not see.
 fn delays(evidence: &Evidence, behind_siblings: f64, squeezed: f64) -> BTreeMap<Delay, f64> {
     let sums = &evidence.sums;
     let unseen = if evidence.sees.preemptors { 0 } else { sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns) };
@@ -99,7 +99,8 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 /// the limit can be lower: threads that sleep at a barrier sleep only until the queued threads have run (see [`sleep_per_queue`]).
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
-    // If threads queue while CPUs are idle, they were on the wrong CPU for a moment only, and do not hold up other threads for long.
+    // Queueing makes other threads wait only if the CPUs are busy. If threads queue while CPUs are idle, they are on the wrong CPU, but only for a
+    // moment.
     let busy = evidence.utilisation() >= QUEUE_UTILISATION;
     let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();

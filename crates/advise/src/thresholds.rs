@@ -46,7 +46,7 @@ pub const IMBALANCE_FACTOR: f64 = 1.15;
 /// Work counts as equal if the busiest thread's work divided by the average work is at most this.
 pub const EQUAL_WORK_FACTOR: f64 = 1.5;
 
-/// A convoy leaves CPUs without work: of the CPUs that the program could use, its work keeps at most this part busy. Threads that queue for one lock
+/// A lock convoy is reported only if the program's work kept at most this part of the CPUs busy that it could use. Threads that queue for one lock
 /// run about one at a time, which keeps half of two CPUs busy. The limit is higher because of the short work outside the lock.
 pub const CONVOY_CONCURRENCY: f64 = 0.75;
 

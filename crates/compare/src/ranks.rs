@@ -72,8 +72,8 @@ impl Reach {
     /// probability.
     pub fn left_out(&self, missed: f64) -> Option<usize> {
         let within = |chance: &&f64| 2.0 * **chance <= missed * (1.0 + 1e-9);
-        // The test rejects the counts 0..=n. The number of these counts, n + 1, is also the first count that it does
-        // not reject.
+        // The test rejects a difference if only 0 to n of the pairwise differences are below it: these are n + 1
+        // counts. So the interval begins at the (n + 1)-th smallest difference.
         Some(self.at_most.iter().take_while(within).count()).filter(|out| *out > 0)
     }
 

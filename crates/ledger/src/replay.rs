@@ -332,7 +332,8 @@ impl Replay {
     /// Applies a switch-out or an exit, and records that this thread held its CPU until now.
     fn leaves(&mut self, tid: u32, t_ns: u64, book: impl FnOnce(&mut Thread) -> Closed) {
         if self.present.get(&tid).is_some_and(|thread| thread.state() == State::Run && thread.on.is_none()) {
-            // The thread counts as running since its exit, although its switch-in was not seen. So it is not known on which CPU it ran.
+            // The thread counts as running, but its switch-in was not seen, only its exit. So it is not known on which CPU it ran, and the time since
+            // its last event becomes unknown.
             self.correct(tid, t_ns, |thread| transition::unseen_since(&mut thread.clock, t_ns));
         }
         if let Some(given_ns) = self.overlap_ns(tid) {

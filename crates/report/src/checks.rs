@@ -8,8 +8,8 @@ use ledger::check::{Agreement, Capacity, check};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A relative difference is given only if the kernel's sum is at least this, nanoseconds: 10 ms, ten times the difference that the start and the end
-/// of a short program cause.
+/// A relative difference is given only if the kernel's sum is at least this, nanoseconds: 10 ms. The start and the end of a short program make cox's
+/// sum and the kernel's differ by a tenth of that.
 pub const LEAST_BASE_NS: u64 = 10_000_000;
 
 /// When run delay is compared, [`LEAST_BASE_NS`] is raised by this for each wake-up, nanoseconds. The reason: cox's wake delay begins when the waking

@@ -102,7 +102,8 @@ pub struct LatencyCount {
 }
 
 impl LatencyCount {
-    /// Returns the value of [`LatencyCount::of`] for a thread with histograms of its own. `place` is the number of these histograms.
+    /// Returns the number that identifies a thread as owner of histograms ([`LatencyCount::of`]). `place` is the number of the thread's own
+    /// histograms.
     #[must_use]
     pub const fn of_place(place: u16) -> u32 {
         1 << 16 | place as u32

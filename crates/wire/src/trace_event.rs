@@ -233,14 +233,15 @@ impl TraceEvent {
         TraceEvent { t_ns, tid, other, cpu, kind, detail, more }
     }
 
-    /// Makes a sample whose place in the code is analysed only at the end of the session; until then it is not known whether the thread was
-    /// spinning. [`what`](TraceEvent::what) returns `None` for the sample until it is [`resolved`](TraceEvent::resolved).
+    /// Makes a sample that found thread `tid` running at the code place number `place`. Whether threads spin at this place is determined only at the
+    /// end of the session. Until the sample is [`resolved`](TraceEvent::resolved), [`what`](TraceEvent::what) returns `None` for it.
     #[must_use]
     pub fn sampled(t_ns: u64, tid: u32, place: u32) -> TraceEvent {
         TraceEvent { t_ns, tid, other: place, cpu: 0, kind: SAMPLE, detail: UNRESOLVED, more: 0 }
     }
 
-    /// Returns a sample with the result of the analysis of its place: `waits` has the result for each place. Returns other events unchanged.
+    /// Returns the sample with its result from `waits`. For each code place, by number, `waits` has the reason for spinning there; `None` means that
+    /// threads work there. Other events are returned unchanged.
     #[must_use]
     pub fn resolved(self, waits: &[Option<Waiting>]) -> TraceEvent {
         if self.kind != SAMPLE || self.detail != UNRESOLVED {

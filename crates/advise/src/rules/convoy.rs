@@ -27,7 +27,7 @@ use crate::verdict::{Confidence, Kind, NextStep};
 /// Holding the lock for half as long saves at least this part of the largest possible saving.
 const SURE: f64 = 0.5;
 
-/// Detects waiting for other threads that is explained neither by unequal work nor by a delay.
+/// Detects that threads wait for one another although neither unequal work nor a delay explains it.
 pub(crate) fn convoy(evidence: &Evidence) -> Option<Finding> {
     let rest = evidence.blame.rest_ns;
     let workers = evidence.workers.len();

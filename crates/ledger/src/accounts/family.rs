@@ -97,8 +97,7 @@ pub(super) fn processes(lives: &[Life<'_>]) -> Vec<Members> {
 }
 
 fn members(pid: u32, threads: &[usize], lives: &[Life<'_>]) -> Members {
-    // `parent_tgid` is the process of the thread's creator. For most threads, that is their own process. Only for the main thread, it is the
-    // parent process.
+    // `parent_tgid` is the process of the thread's creator: for the main thread the parent process, for the other threads normally their own process.
     let clocks = || threads.iter().map(|i| &lives[*i].clock);
     let told = clocks().filter(|clock| clock.parent_tgid != 0 && clock.parent_tgid != pid);
     Members {

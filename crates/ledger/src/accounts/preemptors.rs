@@ -73,7 +73,7 @@ pub(super) fn close(record: &Record, lives: &mut [Life<'_>]) -> Open {
     for (number, cpu) in record.cpus.iter().enumerate() {
         let Some((kind, span_ns)) = open_ns(cpu, record.end_ns) else { continue };
         let now_ns = cells::thread_time_ns(cpu.waiting, record.end_ns);
-        // At most, all tracked threads have waited since the CPU's state began. A larger value is wrong, and is limited to that.
+        // Upper limit: all tracked threads waited for this CPU during the whole of its present state. A larger value must be wrong.
         let took_ns = cells::since_ns(now_ns, cpu.wait_mark).min(span_ns.saturating_mul(lives.len() as u64));
         let holder = lives.iter_mut().find(|life| life.on_cpu.map(usize::from) == Some(number));
         match (kind, holder) {

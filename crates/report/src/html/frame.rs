@@ -17,7 +17,7 @@ pub(super) fn open(out: &mut Markup, title: &str, script: Script) {
     let scripts = if script == Script::Needed { "; script-src 'unsafe-inline'" } else { "" };
     out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
     out.push_str("<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n");
-    // The policy forbids the browser to load any resource, even if a name in the report injected markup that asks for one.
+    // The content security policy forbids the browser to load any resource, even if a name in the report injected markup that asks for one.
     writeln!(
         out,
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'{scripts}\">"
