@@ -5,7 +5,7 @@ pub use compare::stats::{Estimate, median, median_estimate};
 use compare::stats::{CONFIDENCE, quantile, sorted};
 use random::Random;
 
-/// Number of bootstrap resamples: with 4,000 the ends of the interval move by about 1 % of its width from seed to seed.
+/// Number of bootstrap resamples. With 4,000, the ends of the interval differ by about 1 % of its width between random seeds.
 const RESAMPLES: usize = 4_000;
 
 /// Returns the quartiles, first and third, interpolated linearly between order statistics.

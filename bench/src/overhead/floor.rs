@@ -22,7 +22,7 @@ pub struct Floor {
 impl Floor {
     /// Loads and attaches the two BPF programs.
     pub fn begin(reads_clock: bool) -> Result<Floor> {
-        // The skeleton borrows its object. One small leak per slice avoids a self-referential struct.
+        // The skeleton borrows its object. Leak the object: this costs little memory per measured slice, and avoids a self-referential struct.
         let object = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = FloorSkelBuilder::default().open(object)?;
         if let Some(settings) = open.maps.rodata_data.as_deref_mut() {

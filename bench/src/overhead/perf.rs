@@ -1,4 +1,4 @@
-//! `perf sched record`, enabled for one slice.
+//! `perf sched record`, enabled for one slice (a short section) of the ping-pong run.
 //!
 //! perf is started and ended for each slice: its events cost a little even while they are disabled, and would slow down the plain slices (those
 //! without an observer). perf starts with its events disabled, and confirms through its control pipe when all of them are enabled.

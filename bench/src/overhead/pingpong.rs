@@ -30,8 +30,8 @@ use crate::verdict::{Outcome, Verdict, at_most, either};
 
 const ROUNDS: usize = 60;
 const SETTLE: Duration = Duration::from_millis(20);
-/// Upper bound for the duration of one slice, including the time to switch its treatment on and off, s. The workload gets the sum over all slices as
-/// its time limit, so it ends by itself if cox-bench is killed.
+/// Upper bound for the duration of one slice (section of the run), including the time to switch its treatment on and off, s. The workload gets the
+/// sum over all slices as its time limit, so it ends by itself if cox-bench is killed.
 pub(super) const SLICE_LIMIT_S: usize = 10;
 
 const RATIO_LIMIT: f64 = 1.10;
@@ -129,7 +129,7 @@ fn beside_perf(figure: &Figure, ours: &str, limit: f64) -> Verdict {
     }
 }
 
-/// The figures of one slice, per round trip.
+/// The figures of one slice (a short section of the run), per round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slice {
     pub(super) wall_ns: f64,

@@ -1,4 +1,5 @@
-//! The treatments of ping-pong slices: the observers that are active during a slice. Each checks at its end that it was really active.
+//! The treatments of ping-pong: the observers that are active during a slice (a short section of the run). Each treatment checks at its end that it
+//! was really active.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Size of the ring buffer of a trace: the default of `cox run`.
 const TRACE_BYTES: u32 = 32 << 20;
 
-/// What is active during a slice.
+/// The observer that is active during a slice (a short section of the ping-pong run).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// Nothing: the control.
@@ -104,7 +105,8 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Loads the observer. This is done for each slice, so that no part of the observer is in the kernel during plain slices.
+    /// Loads the observer. It is loaded for each slice (section of the run) anew, so that no part of it is in the kernel during plain slices, which
+    /// have no observer.
     fn begin(part: Part, players: &[u32], scratch: &Path) -> Result<Observation> {
         let topology = Topology::read(&Root::live())?;
         let limit = topology.possible.last().map_or(1, |last| last + 1);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::stats::{Estimate, median_estimate};
 use crate::verdict::{Outcome, Verdict};
 
-/// Largest ratio of a time to the time with taskset that counts as no worse than taskset.
+/// Largest `elapsed time ÷ elapsed time with taskset` that counts as no worse than taskset.
 pub const NO_WORSE: f64 = 1.02;
 
 /// The values of one treatment, by round.

@@ -112,7 +112,7 @@ impl Model {
         Some(Model { work: Work::PerCpu(elapsed_ns / phases), rounds, wait, jitter: JITTER })
     }
 
-    /// Returns the work of all threads in a phase, ns.
+    /// Returns the work of all threads in a phase (the time between two barriers), ns.
     fn phase_ns(&self, cpus: &Cpus) -> f64 {
         match self.work {
             Work::PerThread(work_ns) => work_ns * cpus.threads as f64,

@@ -264,7 +264,7 @@ impl Truths {
         Ok(self.values(name)?.into_iter().fold(0.0, f64::max))
     }
 
-    /// Returns the time from the first process's first task to the last process's last task, in ns on the monotonic clock.
+    /// Returns the time from the begin of the first task to the end of the last task, over all processes, in ns on the monotonic clock.
     ///
     /// # Errors
     /// When a process did not report its times.

@@ -107,7 +107,7 @@ pub fn clean() {
     leftovers::in_folder(Path::new(NAMES)).iter().for_each(|name| remove(name));
 }
 
-/// Removes a namespace, and its device first: a process that still runs there would keep both alive.
+/// Removes a namespace. Its device is removed first, because a process that still runs in the namespace would keep the device alive, too.
 fn remove(name: &str) {
     let silently = |words: &[&str]| Command::new("ip").args(words).output();
     // Errors are ignored: the namespace may not exist, or the device went away with its peer.

@@ -17,7 +17,7 @@ const SECTOR_BYTES: f64 = 512.0;
 /// Use of CPUs, disk and network between two samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// End of the sample, s since the first one.
+    /// End of the sample: time since the counters were read first, s.
     pub at_s: f64,
     /// Share of all CPUs' time that was not idle, whichever program used it.
     pub cpu: f64,

@@ -26,7 +26,8 @@ pub struct Options {
     common: Common,
 }
 
-/// The backends that must be as quick as an eventfd, and last the leader (one thread that gets all block events), for comparison only.
+/// The backends. The last one, the leader (one thread that gets all block events), is measured for comparison only; the others must be as quick as an
+/// eventfd.
 const WAYS: [Way; 4] = [Way::Bpf, Way::Perf, Way::StandbyIdle, Way::Leader];
 /// Number of times that the thread blocks in each run.
 const COUNT: &str = "500";

@@ -26,7 +26,7 @@ pub struct Detail {
     /// CPU time that a block costs, us: (CPU time of the timed runs − CPU time of their work) ÷ number of blocks in the traced run.
     pub cost_us: f64,
     /// Time from the wake-up of a standby thread to the start of its first task, us: median and 99th percentile. With `perf` and `leader`, the time
-    /// begins earlier: when the other thread blocks. Only with our runtime.
+    /// begins earlier: when the thread blocks for which the standby thread stands in. `None` without a report of cox.
     pub delay_us: Option<(f64, f64)>,
     /// Use of CPUs, disk and network over time.
     #[serde(skip)]

@@ -233,8 +233,8 @@ impl Bench<'_> {
         Cost::new(works.into_iter().zip(least).collect(), snapshot_s)
     }
 
-    /// Measures the work: runs the application with one thread per process, because a single thread does not spin, and returns the CPU seconds per
-    /// CPU. Of two ranks, the busier one counts. Disk and network are not limited. The time includes the kernel's work for transfers and messages.
+    /// Measures the work: the CPU seconds per CPU of a run with one thread per process, because a single thread does not spin. Of two ranks, the
+    /// busier one counts. Disk and network are not limited. The time includes the kernel's work for transfers and messages.
     fn work_s(&self, app: &App, size: &Size) -> Result<f64> {
         let mut line = self.line(app, size)?;
         line.arguments.extend(["--threads".to_owned(), "1".to_owned()]);

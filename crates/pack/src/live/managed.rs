@@ -85,7 +85,7 @@ pub struct Holder<'h> {
 /// Failures of one kind.
 #[derive(Debug, Default)]
 pub struct Failures {
-    /// Their number.
+    /// Number of failures.
     pub count: usize,
     /// The reason for the first failure.
     pub first: Option<String>,
@@ -183,8 +183,8 @@ impl<'h> Holder<'h> {
             .collect())
     }
 
-    /// Enters in `origin` from which thread this thread may have inherited its mask: the entry of its creator, if there
-    /// is one. Also called for threads that ended before cox could manage them, because threads that they created may
+    /// Records from which thread a thread may have inherited its mask: the thread that `origin` names for its creator,
+    /// if any. Also called for threads that ended before cox could manage them, because threads that they created may
     /// have inherited the mask in turn.
     pub fn passed(&mut self, snapshot: &ThreadSnapshot) {
         if let Some(origin) = self.origin.get(&snapshot.creator_tid).copied() {
@@ -252,8 +252,8 @@ impl<'h> Holder<'h> {
         Ok(())
     }
 
-    /// Returns the threads from which a new thread may have inherited its mask: the entry of its creator in `origin`,
-    /// and the first thread of its process.
+    /// Returns the threads from which a new thread may have inherited its mask: the thread that `origin` names for its
+    /// creator, and the first thread of its process.
     fn ancestors(&self, snapshot: &ThreadSnapshot) -> Vec<Thread> {
         if snapshot.creator_tid == 0 {
             return Vec::new();

@@ -45,7 +45,8 @@ const ALONE_NS: u64 = 1_000_000_000;
 
 type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
 
-/// Packs until the session is over. Reports on `ready` that all threads are managed, or why they are not.
+/// Packs the program until the session is over. Reports on `ready` that cox has taken control of all threads, or why it
+/// has not.
 pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
     let root = Root::live();
     let knob_io = changes::LiveKnobIo::new(root.clone());
@@ -340,8 +341,9 @@ impl Manager<'_> {
         new
     }
 
-    /// Adds newly managed threads to the policy's members. Removes members that have ended, that are helpers of the
-    /// preload library, or whose affinity mask was changed by the program or by another process than cox.
+    /// Adds newly managed threads to those that the policy places (its members). Removes members that have ended, that
+    /// are helpers of the preload library, or whose affinity mask was changed by the program or another process (not
+    /// cox).
     fn keep(&mut self, managed: Vec<(usize, ManagedThread)>) -> Result<(), super::Error> {
         let table = self.snapshots.table();
         for (number, managed) in managed {
@@ -363,7 +365,7 @@ impl Manager<'_> {
         let mut smaller = BTreeSet::new();
         self.living.retain_mut(|living| {
             let Some(snapshot) = table.known(living.place) else { return true };
-            // A thread may become known as a helper after it has joined.
+            // The preload library may name a thread as its helper only after the thread was given to the policy.
             let is_helper = living.member.is_some() && self.preload_pages.is_helper(living.tgid, snapshot.tid, 0);
             let has_ended = has_ended(&snapshot);
             let strayed = living.member.map(|member| &mut core.members[member]).filter(|managed| managed.has_strayed());

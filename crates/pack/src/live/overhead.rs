@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 
 /// CPU time of this process without the session's thread.
 pub struct OwnTime {
-    /// The clock of the session's thread; `None` if it has none.
+    /// The CPU-time clock of the session's thread; `None` if the C library could not return it.
     session: Option<libc::clockid_t>,
     session_ns: u64,
     judging_ns: u64,
@@ -42,8 +42,7 @@ impl OwnTime {
         self.charged_ns
     }
 
-    /// Runs `judge` without charging its CPU time. Binaries are read only once for a program, so that time is not a
-    /// cost of rotation.
+    /// Runs `judge`, whose CPU time does not count as a cost of packing: it reads each binary of the program only once.
     pub fn while_judging<T>(&mut self, judge: impl FnOnce() -> T) -> T {
         let before_ns = arch::clock::thread_cpu_ns();
         let judged = judge();

@@ -37,8 +37,8 @@ struct Tally {
     /// found it spinning.
     looks: u64,
     spinning: u64,
-    /// Number of barriers that the most advanced thread of the process had passed when a poll last found that this
-    /// thread had used more CPU time.
+    /// How many barriers the most advanced thread of the process had passed when a poll last found that this thread had
+    /// run.
     latest: u64,
 }
 

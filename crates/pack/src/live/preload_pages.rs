@@ -151,8 +151,8 @@ impl PreloadPages {
         page.is_some_and(|page| page.is_helper(tid, creator_tid))
     }
 
-    /// Does the regular work for each process: opens the page of a new preload library, reads the page's slots of new
-    /// threads, and renews the orders (the number of CPUs of the pack).
+    /// Does the regular work for each process: opens the page of a new preload library, reads the page's entries for
+    /// new threads, and renews the orders (the number of CPUs of the pack).
     pub fn look(&mut self, now_ns: u64, places: &Places) {
         for process in self.processes.values_mut() {
             if now_ns >= process.next_ns {
@@ -281,7 +281,7 @@ fn leave(pid: u32, places: &Places) {
     }
 }
 
-/// Returns whether libgomp's threads spin before they sleep, judging by the environment.
+/// Returns whether libgomp's threads spin before they sleep, according to the process's environment variables.
 fn may_spin(task: &Task) -> bool {
     let environment = task.environment().unwrap_or_default();
     let policy = environment.variable("OMP_WAIT_POLICY");

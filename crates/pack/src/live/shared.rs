@@ -80,7 +80,7 @@ impl Core {
         for order in self.orders.drain(..) {
             let member = &mut self.members[order.member];
             match member.obey(&order) {
-                // If the thread has ended, the manager will notice.
+                // Ignore an order for a thread that has ended: the manager will remove the thread.
                 Ok(()) | Err(changes::Error::Gone(_)) => {}
                 Err(error) => self.failures.add(1, &error),
             }

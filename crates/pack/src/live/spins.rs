@@ -25,7 +25,6 @@ pub struct Spins {
 #[derive(Default)]
 struct Inner {
     /// The kind of waiting loop at each code address, by process and address; `None` if the code there does not wait.
-    /// The address of a yielding thread is the return address of sched_yield(2).
     known: HashMap<(u32, u64), Option<Waiting>>,
     asked: HashSet<(u32, u64)>,
 }

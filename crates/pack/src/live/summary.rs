@@ -29,11 +29,11 @@ pub struct Summary {
     /// Efficiency while threads were rotated, with the scheduling period that was used last: useful CPU time ÷ time of
     /// the pack's CPUs; `None` if it was not measured.
     pub with: Option<f64>,
-    /// CPU time of the controller: all threads of this process except the session's, ns.
+    /// CPU time of packing itself: of all threads of this process except the session's thread, ns.
     pub own_ns: u64,
     /// Threads that have their original mask again.
     pub restored: usize,
-    /// What the preload libraries did, and notes on libgomp's waiting.
+    /// What the preload libraries did, and the processes whose libgomp spins.
     pub preloads: PreloadSummary,
     /// What other programs ran on the pack's CPUs, by name, most CPU time first. Without BPF, only what /proc shows.
     pub others: Others,

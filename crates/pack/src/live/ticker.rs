@@ -18,7 +18,8 @@ pub fn run(shared: &Arc<Shared>, slot: Slot) {
     // Get the real-time priority before moving to the program's CPU. If that fails for lack of privilege, scheduling
     // periods end late, but rotating the threads may still be worth its cost.
     let _ = realtime::become_punctual(realtime::TICKER);
-    // A CPU that has gone offline has no periods to end; a ticker on another CPU would interrupt the wrong thread.
+    // If the CPU has gone offline, end the ticker: this CPU has no periods to end, and on another CPU the ticker would
+    // preempt the wrong thread.
     if realtime::stay_on(shared.sensors.cpus[slot]).is_err() {
         shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
@@ -67,7 +68,8 @@ fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
         if next_ns > now_ns {
             alarm.then(next_ns + period_ns)?;
         } else {
-            // Missed ticks are not made up for: if a tick took as long as a period, nothing else would run.
+            // Skip missed ticks. If the ticker caught up with them, and each tick took as long as a period, nothing
+            // else would run on this CPU.
             alarm.set([now_ns + period_ns / 2, now_ns + period_ns / 2 + period_ns])?;
         }
     }
