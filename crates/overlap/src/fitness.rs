@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_static_runtime_is_named() {
         assert!(why(&["write"], &["libc.so.6"], &[LIBGOMP]).starts_with("libgomp is linked into it statically"));
-        // LLVM's has gcc's functions too.
+        // LLVM's runtime also has gcc's functions, so both marks are found, and LLVM's decides.
         assert!(why(&["write"], &["libc.so.6"], &[LIBGOMP, LIBOMP]).contains("(libomp) is linked into it statically"));
     }
 }

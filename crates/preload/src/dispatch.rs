@@ -213,8 +213,8 @@ impl Called {
         resolve(self.call, self.first).map_or(libc::abort as Target, |(_, real_fn)| real_fn)
     }
 
-    /// Returns the target of a call that ends the reductions of a taskgroup: our function if we have registered them, otherwise libgomp's.
-    /// libgomp may have registered them if the region began within one of our tasks.
+    /// Returns the target of a call that ends task reductions: our function if we have registered them, otherwise libgomp's. libgomp registers the
+    /// reductions of a parallel region itself. If one of our tasks began that region, the task ends them by this call, after the region.
     fn end_reductions(self) -> Target {
         if overlap::worker_in_region().is_some() && entries::has_our_copies(self.first as *mut usize) {
             return entries::taskgroup_reduction_unregister as Target;

@@ -116,8 +116,8 @@ pub fn let_go(slot: &Slot) {
     slot.in_barrier.store(0, Ordering::Release);
 }
 
-/// Called when the thread begins its share of a parallel region. `phases` is the number of the team's phase that begins with the region (a phase
-/// begins with a region, and after each barrier).
+/// Called when the thread begins its share of a parallel region (its call of the region's function). `phases` is the number of the team's phase that
+/// begins with the region (a phase begins with a region, and after each barrier).
 #[inline]
 pub fn begin_share(slot: &Slot, phases: u64) {
     if slot.phases.load(Ordering::Relaxed) < phases {

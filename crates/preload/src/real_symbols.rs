@@ -66,7 +66,7 @@ impl Library {
     pub fn number(&self, call: Call) -> c_int {
         // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let number: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: the function may be called anywhere.
+        // SAFETY: a program may call this OpenMP function at any point.
         number.map_or(0, |number| unsafe { number() })
     }
 
@@ -74,7 +74,7 @@ impl Library {
     pub fn number_at(&self, call: Call, level: c_int) -> c_int {
         // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let number: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: the function may be called anywhere.
+        // SAFETY: a program may call this OpenMP function at any point.
         number.map_or(-1, |number| unsafe { number(level) })
     }
 
@@ -82,7 +82,7 @@ impl Library {
     pub fn set(&self, call: Call, value: c_int) {
         // SAFETY: `get` returns null or the function `call`. Callers name only functions of this type.
         let set: Option<unsafe extern "C" fn(c_int)> = unsafe { std::mem::transmute(self.get(call)) };
-        // SAFETY: the function may be called anywhere.
+        // SAFETY: a program may call this OpenMP function at any point.
         set.into_iter().for_each(|set| unsafe { set(value) });
     }
 

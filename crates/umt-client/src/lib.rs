@@ -124,7 +124,7 @@ pub fn wants_more() -> bool {
     })
 }
 
-/// Calls `sleep` (usually [`futex::wait`]), in which a thread without work waits for some. The kernel does not wake a standby when this sleep begins.
+/// Calls `sleep` (usually [`futex::wait`]), in which the calling thread waits for work. The kernel does not wake a standby when this sleep begins.
 pub fn rest(sleep: impl FnOnce()) {
     if how() == How::Records && is_live() { rest::rest(sleep) } else { sleep() }
 }

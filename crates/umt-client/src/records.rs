@@ -174,7 +174,7 @@ pub fn discharge() {
     // After the end of a session, the descriptor is not closed: the program may have closed it already, and may have a file of its own under this
     // number.
     if is_live() || !was_ever_live() {
-        // SAFETY: opened by `enlist` and used only here. Closing it also removes it from the epoll set.
+        // SAFETY: `enlist` opened this descriptor, and no other code closes it. Closing it also removes it from the epoll set.
         unsafe { libc::close(log) };
     }
     give_back(place);

@@ -8,7 +8,7 @@ use crate::records::Resting;
 use crate::shared::{kernel_page, program_page};
 use crate::wait_set;
 
-/// Calls `sleep`, in which a thread without work waits for some. Meanwhile the thread counts as neither running nor blocked, and the kernel does not
+/// Calls `sleep`, in which the calling thread waits for work. Meanwhile the thread counts as neither running nor blocked, and the kernel does not
 /// wake a standby when the sleep begins.
 pub(crate) fn rest<T>(sleep: impl FnOnce() -> T) -> T {
     let resting = Resting::begin();

@@ -16,7 +16,8 @@ use crate::wait_set::{self, Why};
 
 /// Period at which one of the parked standbys checks whether an event was missed, milliseconds.
 const SCAN_MS: i32 = 100;
-/// As [`SCAN_MS`], but for sessions with records, in which no event reports that an untracked thread has left a CPU.
+/// As [`SCAN_MS`], but for sessions that learn of blocked threads from the kernel's records of switches. It is shorter, because in these sessions no
+/// event reports that an untracked thread has left a CPU.
 const SCAN_BY_RECORDS_MS: i32 = 10;
 
 /// Time within which a standby that was rung begins to work, nanoseconds.

@@ -28,7 +28,7 @@ pub unsafe extern "C-unwind" fn cancel(which: c_int, does: bool) -> bool {
         return does || worker.is_cancelled();
     }
     type RealFn = unsafe extern "C-unwind" fn(c_int, bool) -> bool;
-    // SAFETY: libgomp's function of this name, which has this type.
+    // SAFETY: `real_fn` returns libgomp's GOMP_cancel, which has this type.
     let cancelled = unsafe { transmute::<*mut std::ffi::c_void, RealFn>(real_fn())(which, does) };
     if does && which & PARALLEL != 0 {
         worker.team().inspect(|team| team.cancel());

@@ -107,10 +107,10 @@ fn write(runtime: *mut c_void, values: &Values) {
         if kind & !MONOTONIC == AUTO {
             // Setting an `auto` schedule does not change the chunk size. So the chunk size is set first, with a static schedule.
             //
-            // SAFETY: the function may be called anywhere.
+            // SAFETY: a program may call this OpenMP function at any point.
             unsafe { set(STATIC, chunk) };
         }
-        // SAFETY: the function may be called anywhere.
+        // SAFETY: a program may call this OpenMP function at any point.
         unsafe { set(kind, chunk) };
     }
     if IS_DEVICE_CHOSEN.load(Ordering::Acquire) {

@@ -94,7 +94,7 @@ fn hidden_active(worker: &Worker) -> c_int {
 fn ask_libgomp() -> c_int {
     // SAFETY: the libgomp function that `dispatch` has set for this call has this type.
     let real_fn: Option<unsafe extern "C" fn() -> c_int> = unsafe { std::mem::transmute(real_fn()) };
-    // SAFETY: the function may be called anywhere.
+    // SAFETY: a program may call this OpenMP function at any point.
     real_fn.map_or(0, |real_fn| unsafe { real_fn() })
 }
 
@@ -102,7 +102,7 @@ fn ask_libgomp() -> c_int {
 fn ask_libgomp_at(at: c_int) -> c_int {
     // SAFETY: the libgomp function that `dispatch` has set for this call has this type.
     let real_fn: Option<unsafe extern "C" fn(c_int) -> c_int> = unsafe { std::mem::transmute(real_fn()) };
-    // SAFETY: the function may be called anywhere.
+    // SAFETY: a program may call this OpenMP function at any point.
     real_fn.map_or(-1, |real_fn| unsafe { real_fn(at) })
 }
 

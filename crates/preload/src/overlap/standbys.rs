@@ -38,8 +38,7 @@ static BELL_IS_FREE: Condvar = Condvar::new();
 static SESSION: AtomicI32 = AtomicI32::new(-1);
 static STANDBYS: AtomicU32 = AtomicU32::new(0);
 static DORMANT: AtomicU32 = AtomicU32::new(0);
-/// For each doorbell: when BPF rang it the last time that a standby (a thread that is woken by its doorbell) has noticed, nanoseconds on
-/// CLOCK_MONOTONIC.
+/// For each doorbell: the time of BPF's latest ring after which the woken standby has begun a task, nanoseconds on CLOCK_MONOTONIC.
 static HEARD_NS: [AtomicU64; BELLS] = [const { AtomicU64::new(0) }; BELLS];
 /// Signal mask of the thread that called [`begin`]. The standbys use the same mask.
 static MASK: OnceLock<libc::sigset_t> = OnceLock::new();

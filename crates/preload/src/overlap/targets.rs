@@ -44,7 +44,7 @@ pub unsafe extern "C-unwind" fn target(
     depend: *const usize,
     arguments: *mut *mut c_void,
 ) {
-    // SAFETY: libgomp's function, set by the dispatch function for this call.
+    // SAFETY: `real_fn` returns the libgomp function that the dispatch function has set for this call; it has this type.
     let real_fn: Target = unsafe { transmute(real_fn()) };
     // Copied before the construct waits for its dependences, because the copies must have the values that the variables have now.
     //
@@ -68,7 +68,7 @@ pub unsafe extern "C-unwind" fn mapping(
     flags: c_uint,
     depend: *const usize,
 ) {
-    // SAFETY: libgomp's function, set by the dispatch function for this call.
+    // SAFETY: `real_fn` returns the libgomp function that the dispatch function has set for this call; it has this type.
     let real_fn: Mapping = unsafe { transmute(real_fn()) };
     // SAFETY: gcc's code has passed these arguments for the target construct.
     unsafe {

@@ -53,10 +53,10 @@ macro_rules! worksharing {
         #[allow(clippy::too_many_arguments, reason = "the compiler's")]
         pub unsafe extern "C-unwind" fn $name($($argument: $type),*) $(-> $result)? {
             type RealFn = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
-            // SAFETY: libgomp's function for the construct that begins, whose type is `RealFn`.
+            // SAFETY: `real_fn` returns libgomp's function that begins this construct; its type is `RealFn`.
             let real_fn = unsafe { transmute::<*mut c_void, RealFn>(real_fn()) };
             let begun = begin($block);
-            // SAFETY: called with the program's own arguments.
+            // SAFETY: libgomp's function is called with the program's own arguments.
             let result = unsafe { real_fn($($argument),*) };
             begun.into_iter().for_each(Begun::register);
             result
@@ -90,7 +90,7 @@ pub unsafe extern "C-unwind" fn workshare_task_reduction_unregister(_: bool) {
     taskgroup_end();
     worker_in_region().into_iter().for_each(Worker::barrier);
     type RealFn = unsafe extern "C-unwind" fn(bool);
-    // SAFETY: libgomp's GOMP_workshare_task_reduction_unregister, whose type is `RealFn`. It frees the copies of the reduction variables; no thread
-    // uses them after the barrier above.
+    // SAFETY: `real_fn` is libgomp's GOMP_workshare_task_reduction_unregister, whose type is `RealFn`. It frees the copies of the reduction
+    // variables; no thread uses them after the barrier above.
     unsafe { transmute::<*mut c_void, RealFn>(real_fn)(true) };
 }

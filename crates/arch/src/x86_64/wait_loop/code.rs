@@ -44,7 +44,8 @@ impl Code {
                 }
             })
             .collect();
-        // Padding before an aligned loop would look like another entry to the loop. It has no predecessors, so it is left out.
+        // Padding (nop) before an aligned loop would look like a second entry to the loop. No instruction leads to the padding, so its edge into the
+        // loop is left out.
         let mut reached = vec![false; instructions.len()];
         for (from, edges) in (0u32..).zip(&successors) {
             for to in edges.iter().flatten().filter(|&&to| to != from + 1) {
