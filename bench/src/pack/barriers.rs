@@ -72,7 +72,7 @@ pub enum Target {
 /// One line of the table: a number of threads, a way to wait, a length of phases, and the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Threads and CPUs.
+    /// Number of threads and number of CPUs.
     pub ratio: Ratio,
     /// How the threads wait.
     pub wait: Wait,
@@ -182,7 +182,7 @@ fn arguments(ratio: Ratio, wait: Wait, phase_us: u64, rounds: u64, iterations_pe
 /// The measurements of one line.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured {
-    /// The line.
+    /// The row of the table that was measured.
     #[serde(flatten)]
     pub line: Line,
     /// `measured ideal time ÷ computed ideal time`. Ideal is the time of a run in which no thread waits. It is measured on these CPUs, and computed

@@ -85,7 +85,7 @@ pub struct Job {
     pub kernel: &'static Kernel,
     /// Value of `--steps`.
     pub steps: u64,
-    /// Threads and CPUs.
+    /// Number of threads and number of CPUs.
     pub ratio: Ratio,
 }
 

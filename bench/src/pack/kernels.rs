@@ -38,7 +38,7 @@ const MUCH_FASTER: f64 = 10.0;
 /// The results of one benchmark kernel with one treatment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The treatment.
+    /// The way to run the benchmark kernel (the treatment).
     pub with: With,
     /// Time of the parallel part, s.
     pub elapsed_s: Series,
@@ -68,7 +68,7 @@ impl Row {
 pub struct Table {
     /// Name of the benchmark kernel.
     pub kernel: &'static str,
-    /// Threads and CPUs.
+    /// Number of threads and number of CPUs.
     pub ratio: Ratio,
     /// Amount of work: the value of `--steps`.
     pub steps: u64,

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PackFigures {
-    /// Time from packing the first thread to the end of cox's session.
+    /// Time from packing the first thread to the end of cox's session, ns.
     pub wall_ns: u64,
-    /// CPU time of cox.
+    /// CPU time of cox, ns.
     pub own_ns: u64,
-    /// Time in which cox rotated the threads, so that they took turns on the CPUs.
+    /// Time in which cox rotated the threads, so that they took turns on the CPUs, ns.
     pub rotating_ns: u64,
     /// Number of times that a thread was moved to another CPU.
     pub moves: u64,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::verdict::Verdict;
 
-/// The results of one part.
+/// The results of one part of the experiment.
 #[derive(Debug, Serialize)]
 pub struct Part {
     /// Name on the command line.

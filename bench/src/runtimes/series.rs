@@ -21,9 +21,9 @@ pub struct Sample {
     pub at_s: f64,
     /// Share of all CPUs' time that was not idle, whichever program used it.
     pub cpu: f64,
-    /// Bytes read and written per second.
+    /// Bytes read from the disk and written to it per second.
     pub disk: f64,
-    /// Bytes per second, both directions together.
+    /// Bytes sent and received over the network per second.
     pub network: f64,
 }
 

@@ -52,7 +52,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Returns the disk's number, such as "254:0".
+    /// Returns the disk's device number, such as "254:0".
     #[must_use]
     pub fn device(&self) -> &str {
         &self.device

@@ -35,7 +35,7 @@ impl Way {
         MANUAL.map(Way::Gomp).into_iter().chain(MANUAL.map(Way::Omp)).chain(Way::OURS)
     }
 
-    /// Returns the column heading.
+    /// Returns the runtime's name for column headings; if there is more than one thread per CPU, with their number.
     pub fn name(self) -> String {
         match self.threads_by_cpu() {
             1 => self.runtime().into(),

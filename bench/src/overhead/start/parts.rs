@@ -12,7 +12,7 @@ const EXIT: &str = "exit of cox";
 #[derive(Clone, Debug)]
 pub struct Laps {
     before_ns: u64,
-    /// Times in the order of [`PARTS`].
+    /// Times of the parts that cox itself measured, in the order of [`PARTS`].
     parts_ns: Vec<u64>,
     after_ns: u64,
 }

@@ -23,7 +23,7 @@ pub enum Kind {
 /// One scheduler event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
-    /// Time of the event.
+    /// Time of the event, ns on the monotonic clock.
     pub ns: u64,
     /// The thread that the event is about.
     pub thread: u32,

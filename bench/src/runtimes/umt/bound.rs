@@ -80,9 +80,9 @@ impl Size {
 pub struct Bound {
     /// The bound by the CPUs: CPU seconds per CPU, including the kernel's CPU time for transfers and messages.
     pub work_s: f64,
-    /// Bytes moved ÷ the disk's speed.
+    /// The bound by the disk: bytes read and written ÷ the disk's speed.
     pub disk_s: f64,
-    /// Bytes of frames ÷ the network's speed, in the direction with more bytes.
+    /// The bound by the network: bytes of frames ÷ the network's speed, in the direction with more bytes.
     pub network_s: f64,
 }
 

@@ -31,7 +31,7 @@ pub struct Polls {
 struct Tally {
     /// CPU time at the last poll, ns.
     run_ns: u64,
-    /// CPU time that has been counted already, ns.
+    /// CPU time up to which samples have been counted, ns.
     counted_ns: u64,
     /// Number of polls that found the thread runnable since `counted_ns` was set; `spinning`: how many of these polls
     /// found it spinning.

@@ -51,9 +51,9 @@ impl Places {
 /// Effects of the preload libraries over the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreloadSummary {
-    /// Processes that have used their preload library.
+    /// Number of processes that have used their preload library.
     pub preloaded: u64,
-    /// Processes in which the preload library has throttled the spinning of libgomp. Included in `preloaded`.
+    /// Number of processes in which the preload library has throttled the spinning of libgomp. Included in `preloaded`.
     pub throttled: u64,
     /// Processes whose libgomp spins for milliseconds at each barrier.
     pub wasteful: Vec<Wasteful>,

@@ -32,7 +32,7 @@ pub struct Shared {
 pub struct Core {
     /// The controller, which contains the policy.
     pub controller: Controller,
-    /// Managed threads, by member number.
+    /// The threads that the policy places, by their number in the policy.
     pub members: Vec<ManagedThread>,
     /// Orders of the policy that could not be carried out. Orders for threads that had ended are not counted.
     pub failures: Failures,
@@ -51,7 +51,7 @@ pub struct Sensors {
     pub spins: Spins,
     /// What the program's preload libraries report.
     pub preload_pages: Places,
-    /// The pack's CPUs, by slot.
+    /// The CPUs of the pack; the index of a CPU here is its slot number.
     pub cpus: Vec<u32>,
 }
 

@@ -17,7 +17,7 @@ pub struct Summary {
     pub wall_ns: u64,
     /// Time of all CPUs of the pack: their number times the length of the session, ns.
     pub slots_ns: u64,
-    /// Threads that were packed.
+    /// Number of threads that were packed.
     pub threads: usize,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
@@ -31,7 +31,7 @@ pub struct Summary {
     pub with: Option<f64>,
     /// CPU time of packing itself: of all threads of this process except the session's thread, ns.
     pub own_ns: u64,
-    /// Threads that have their original mask again.
+    /// Number of threads whose original affinity mask was restored, or that had ended.
     pub restored: usize,
     /// What the preload libraries did, and the processes whose libgomp spins.
     pub preloads: PreloadSummary,
