@@ -70,16 +70,16 @@ impl Search<'_> {
         self.member[node as usize] == self.region
     }
 
-    /// Returns the components of `region` that are loops, by Kosaraju's algorithm. First, a depth-first search lists each instruction after all those
-    /// that can be reached from it. Then the list is read backwards: the component of an instruction consists of all instructions that lead to it and
-    /// are in no earlier component.
+    /// Returns the components of `region` that are loops, by Kosaraju's algorithm. First, a depth-first search lists the instructions in the order in
+    /// which it finishes them. Then the list is read backwards: the component of an instruction consists of all instructions that lead to it and are
+    /// in no earlier component.
     fn components(&mut self, region: &[u32]) -> Vec<Vec<u32>> {
         self.enclose(region);
         let local = |node: u32| region.binary_search(&node).unwrap_or_default();
         let mut left = Vec::new();
         let mut seen = vec![false; region.len()];
         for &root in region {
-            // The stack of the search: instructions, with `true` if all instructions that can be reached from this one have been searched.
+            // The stack of the search. The flag of an instruction is true when the search of its successors is finished.
             let mut pending = vec![(root, false)];
             while let Some((node, is_searched)) = pending.pop() {
                 if is_searched {
