@@ -1,7 +1,7 @@
 //! Twelve benchmark kernels on fewer CPUs than threads, as in the table of the PALM paper (Park et al. 2021).
 //!
-//! Every kernel does the same work in five ways: with taskset (the paper's TP), with as many threads as CPUs (TR), with the best fixed period (static
-//! best), by the paper's own rules (palm), and with cox as it is (ours).
+//! Every kernel does the same work in five ways. With all threads: with taskset (the paper's TP), with the best fixed period (static best), by the
+//! paper's own rules (palm), and with cox as it is (ours). With only as many threads as CPUs: fewer threads (TR).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 //! `heat-2` and `fwi-2` are two processes with one CPU each that exchange borders by TCP between two network namespaces. If a runtime does not notice
 //! blocked threads, the two processes must order their messages to avoid a deadlock. `heat-twice` and `fwi-twice` are two independent processes.
 //!
-//! A *point* is one application, what blocks it (disk, network or both), and one ratio of work to waiting. The amount of work, the bytes and the
-//! speeds of disk and network are chosen so that the CPUs, the disk and the network would each need a given time alone. The *bound* of a run is the
-//! longest of these times ([`bound::Bound`]). The *efficiency* of a run is its bound ÷ its measured time.
+//! A *point* is one application, what blocks it (disk, network or both), and one ratio of work to waiting. CPUs, disk and network would each need a
+//! given time alone: the amount of work, the bytes and the speeds of disk and network are chosen accordingly. The *bound* of a run is the longest of
+//! these times ([`bound::Bound`]). The *efficiency* of a run is its bound ÷ its measured time.
 
 mod apps;
 mod blocked;

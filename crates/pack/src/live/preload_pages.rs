@@ -1,9 +1,9 @@
 //! Communication with the preload libraries inside the program.
 //!
-//! A preload library shares a page of memory with cox. The manager searches the maps of the program's processes for
-//! such pages from time to time, because a library creates its page only when threads first meet at a barrier, and exec
-//! removes the page. The page has an entry (a *slot*) for each thread, which says whether the thread waits at a
-//! barrier. cox writes *orders* into the page: the number of CPUs of the pack.
+//! A preload library shares a page of memory with cox. It creates the page only when threads first meet at a barrier,
+//! and exec removes the page. Therefore, the manager searches the maps of the program's processes for such pages from
+//! time to time. The page has an entry (a *slot*) for each thread, which says whether the thread waits at a barrier.
+//! cox writes *orders* into the page: the number of CPUs of the pack.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
