@@ -15,7 +15,7 @@ use crate::client::{self, RemoteDoorbells, RemoteObserver, RemoteSnapshots};
 use crate::protocol::Wanted;
 
 /// Returns whether this process has the capabilities to load eBPF programs. Also true if the capabilities cannot be
-/// read: then the attempt to load the programs shows it.
+/// read: the attempt to load the programs then shows whether they suffice.
 #[must_use]
 pub fn may_itself() -> bool {
     Task::own(&Root::live()).status().map_or(true, |status| {

@@ -24,9 +24,9 @@ use crate::socket::{receive, send_message, send_with};
 
 /// Maximum size of a session's buffer for trace events, bytes.
 pub const MAX_TRACE_BYTES: u32 = 128 << 20;
-/// Memory of an observation, MiB, without the ring buffers for trace events and for the time accounts of ended
-/// threads: tables per thread and per CPU, samples, programs, and histograms of interval lengths up to
-/// [`HISTOGRAMS_BYTES`].
+/// Memory of an observation, MiB: tables per thread and per CPU, samples, programs, and [`HISTOGRAMS_BYTES`] of
+/// histograms of interval lengths. The ring buffers for trace events and for the time accounts of ended threads are not
+/// included.
 const OTHER_MIB: u32 = 24;
 /// Bytes that [`OTHER_MIB`] reserves for histograms of interval lengths: enough for one program on 23 CPUs.
 const HISTOGRAMS_BYTES: u64 = 1 << 20;

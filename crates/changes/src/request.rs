@@ -14,8 +14,8 @@ pub struct ChangeRequest {
     pub knob: Knob,
     /// The values that the engine wants to set.
     pub claim: Claim,
-    /// The threads from which this knob's thread may have inherited a value that a session has set, nearest first: the
-    /// thread that created it, then the first thread of its process (the leader). Empty if the thread existed before
+    /// The threads from which this knob's thread may have inherited a value that a session has set. The thread that
+    /// created it comes first, then the first thread of its process (the leader). Empty if the thread existed before
     /// [`Session::adopt`](crate::Session::adopt) journaled its process.
     ///
     /// The first of these threads whose knob is in a journal decides. If that knob's claim covers the new thread's

@@ -83,12 +83,12 @@ impl<'h> Session<'h> {
     }
 
     /// Writes to the journal that threads of these processes will be changed. Each change request names a knob of a
-    /// process's first thread (its *leader*), and the values (the claim) that the session may give the same knob of any
-    /// thread of the process. Must be called before a thread of the process is taken. Changes nothing: the leader must
-    /// be taken like any other thread.
+    /// process's first thread (its *leader*). Its claim has the values that the session may give this knob of any
+    /// thread of the process. Must be called before [`Session::take`] is called for any thread of the process. Changes
+    /// nothing, not even the leader.
     ///
-    /// Values that later threads inherit are restored too. If the session takes such a thread, the thread gets the
-    /// original of its creator ([`ChangeRequest::heir_of`]); if not, that of the leader.
+    /// Values that later threads inherit are restored too. If the session takes a knob of such a thread, the knob gets
+    /// the original value of the thread's creator ([`ChangeRequest::heir_of`]); if not, that of the leader.
     ///
     /// # Errors
     /// [`Error::Conflict`], also for a claim that differs from an earlier one; [`Error::Held`] and [`Error::OneWay`]
@@ -144,8 +144,8 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Returns whether a taken knob still has a value that the session has set, or that the kernel has set because
-    /// none of the claimed CPUs is available. If false, somebody else has set the knob.
+    /// Returns whether a knob that the session has taken (journaled) still has a value that the session has set, or
+    /// that the kernel has set because none of the claimed CPUs is available. If false, somebody else has set the knob.
     ///
     /// # Errors
     /// [`Error::Untaken`] or [`Error::Gone`].
@@ -154,8 +154,8 @@ impl<'h> Session<'h> {
         Ok(is_ours(self.knob_io, knob, &change.claim, &self.knob_io.read(knob)?))
     }
 
-    /// Returns a handle to set a taken knob of a thread any number of times, from any thread. It stops working when
-    /// the session begins to restore.
+    /// Returns a handle by which any thread can set the knob any number of times. The session must have taken
+    /// (journaled) the knob, which must belong to a thread. It stops working when the session begins to restore.
     ///
     /// # Errors
     /// [`Error::Untaken`] if the knob was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.

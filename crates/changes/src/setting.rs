@@ -12,7 +12,7 @@ pub(crate) struct Terms {
     pub(crate) claim: Claim,
 }
 
-/// A value within a claim, in the form that the kernel takes.
+/// A value that a claim permits, in the form that system calls take.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub(crate) value: Value,

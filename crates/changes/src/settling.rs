@@ -43,7 +43,7 @@ pub(crate) fn settle_one(_lock: &Lock, knob_io: &dyn KnobIo, mine: &Entry, all: 
     undone
 }
 
-/// Returns the message for a journal that was settled but could not be removed.
+/// Returns the message for a journal whose changes were restored, but which could not be removed.
 pub(crate) fn left_behind(path: &Path, error: &io::Error) -> String {
     format!("cannot remove {}: {error}", path.display())
 }

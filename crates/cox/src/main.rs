@@ -1,5 +1,5 @@
-//! `cox`: the command-line program. Each command has a module in `verbs`. If the command runs or observes a program, the module creates the session's
-//! engines (the parts that observe, pack, or run tasks) from the options, runs the session and writes the output.
+//! `cox`: the command-line program. Each command has a module in `verbs`. If the command runs or observes a program, the module makes the session's
+//! engines from the options: the parts that observe, pack, or run tasks. It then runs the session and writes the output.
 
 mod cli;
 mod engines;

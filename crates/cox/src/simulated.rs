@@ -22,8 +22,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Returns the ideal time in ns, which no schedule can beat: the larger one of all work ÷ the speed of all CPUs, and the work of one thread ÷ the
-    /// speed of the fastest CPU, because a thread runs on one CPU at a time.
+    /// Returns the ideal time in ns, which no schedule can beat. It is the larger of two times: all work ÷ the speed of all CPUs; and, because a
+    /// thread runs on one CPU at a time, the work of one thread ÷ the speed of the fastest CPU.
     pub fn ideal_ns(&self) -> f64 {
         let work_ns = self.program.work_ns as f64 * self.program.rounds as f64;
         let full = FULL_CAPACITY as f64;

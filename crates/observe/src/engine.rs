@@ -27,7 +27,7 @@ const MASKS_READ: usize = 64;
 /// Largest time by which events of different CPUs arrive out of order: two ticks of cox's session (100 ms each).
 const REORDER_NS: u64 = 200_000_000;
 
-/// The observing engine.
+/// The engine (a part of a session) that observes the target's threads.
 pub struct Observing {
     asked: Asked,
     /// The loaded backend; `None` before `probe`.

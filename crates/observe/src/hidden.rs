@@ -1,6 +1,6 @@
 //! Programs whose threads perf cannot follow.
 //!
-//! If a process executes a file that its user may not read, or that gives it other rights, the kernel marks the process as not dumpable and
+//! A process may execute a file that its user may not read, or that gives it other rights. The kernel then marks the process as not dumpable, and
 //! removes perf's events from it (`begin_new_exec` in fs/exec.c calls `perf_event_exit_task`). /proc still shows how long its threads ran.
 
 use std::ffi::OsStr;

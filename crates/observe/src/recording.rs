@@ -107,8 +107,8 @@ fn cannot(folder: &Path) -> String {
     format!("cannot keep the trace in '{}'", folder.display())
 }
 
-/// Returns why a thread is blocked; `None` if it is not blocked. The trace does not have this cause yet if it depends on what a file descriptor
-/// refers to (a file, a socket, a pipe): the descriptor is looked up only when the thread runs again or the session ends.
+/// Returns why a thread is blocked; `None` if it is not blocked. The cause may depend on what a file descriptor refers to (a file, a socket, a pipe).
+/// The trace does not have such a cause yet, because the descriptor is looked up only when the thread runs again or the session ends.
 fn open_cause(clock: &Clock) -> Option<Cause> {
     let is_blocked = State::from_wire(clock.state) == State::Blocked;
     Cause::ALL.get(usize::from(clock.cause)).copied().filter(|_| is_blocked)

@@ -29,9 +29,8 @@ use crate::rounds::{Decoded, Rounds};
 pub(crate) const AT_FIRST: usize = 16 << 10;
 /// Number of decoded records in a batch. A batch takes 300 KB.
 const BATCH: usize = 4096;
-/// Maximum number of batches that wait for the caller (5 MB). The queue is long for two reasons: the caller works in
-/// bursts, since each of perf's marks lets it pass on thousands of events; and a sleeping thread takes a while to wake
-/// up.
+/// Maximum number of batches that wait for the caller (5 MB). The queue is long for two reasons. The caller works in bursts, because each of perf's
+/// marks lets it pass on thousands of events. And a sleeping thread takes a while to wake up.
 const UNDER_WAY: usize = 16;
 
 type Batch = Vec<Decoded>;

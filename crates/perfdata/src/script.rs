@@ -4,9 +4,9 @@
 //! records only with `--show-task-events`, and losses only with `--show-lost-events`. It does not show which events
 //! were recorded in interrupts. Times are in microseconds, with `--ns` in nanoseconds.
 //!
-//! Fields have two forms: the kernel's (`comm=a pid=7 prio=120 target_cpu=002`), and for switches and wake-ups the form
-//! of a libtraceevent plugin (`a:7 [120] CPU:002`; `plugin_sched_switch.c`), which perf uses if it is installed. Lines
-//! in neither form are counted.
+//! Fields have the kernel's form (`comm=a pid=7 prio=120 target_cpu=002`). For switches and wake-ups they may have
+//! another one (`a:7 [120] CPU:002`): that of a libtraceevent plugin (`plugin_sched_switch.c`), which perf uses if it
+//! is installed. Lines in neither form are counted.
 
 use std::io::{self, BufRead, Read};
 

@@ -107,9 +107,8 @@ impl Threads {
         lives.get(later.saturating_sub(1))
     }
 
-    /// Converts one perf event, and passes the resulting trace events to `hand_on`. Trace events are in order of time,
-    /// with one exception: if a switch-in was not recorded, its time is calculated at the switch-out, and its trace
-    /// event is passed on only then.
+    /// Converts one perf event, and passes the resulting trace events to `hand_on`. Trace events are in order of time, with one exception: if a
+    /// switch-in was not recorded, its time is calculated at the switch-out. Its trace event is passed on only then.
     pub fn take(&mut self, event: &Event, mut hand_on: impl FnMut(TraceEvent)) {
         let mut cpus = self.cpus;
         self.tell(event, |trace_event| {

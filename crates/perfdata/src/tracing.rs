@@ -1,7 +1,8 @@
 //! The tracepoint formats in a recording. perf copied them from tracefs and wrote them in the form of trace-cmd.
 //!
-//! The order is: magic, version, byte order, size of a long, size of a page; two header texts; the formats of ftrace's
-//! own events; the formats of each subsystem's events; then parts that are not used here. A length precedes each text.
+//! The data begins with magic, version, byte order, size of a long and size of a page. Then come two header texts, the
+//! formats of ftrace's own events, the formats of each subsystem's events, and parts that are not used here. A length
+//! precedes each text.
 
 use crate::bytes::Rest;
 use crate::format::Format;

@@ -74,7 +74,7 @@ struct Section {
     is_plt: bool,
 }
 
-/// An ELF file, with all tables needed to answer for any address in it.
+/// An ELF file, with the tables that are needed to find the function at any address in it.
 pub struct Image {
     file: File,
     /// Whether the file is for the processor type that cox runs on. Only then can its machine code be analysed.

@@ -13,7 +13,7 @@ use crate::modules::ModuleId;
 use crate::processes::Processes;
 use crate::reader::Reader;
 
-/// Decides which code waits.
+/// Decides for addresses in running programs whether the code there waits for other threads.
 pub struct Judge {
     processes: Processes,
     /// The readers of modules; `None` if the module has no file, or one that cannot be read.

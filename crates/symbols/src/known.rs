@@ -143,7 +143,7 @@ impl Library {
     }
 }
 
-/// Returns the reason to wait that a function's name implies.
+/// Returns the reason to wait that a function's name implies; `None` if no function that waits is known by this name.
 pub(crate) fn by_name(name: &str) -> Option<Waiting> {
     let name = name.trim_end_matches("@plt");
     // GCC's clones of a function: `do_wait.isra.0`, `gomp_team_barrier_wait_end.part.0`, `main.cold`.
@@ -154,7 +154,8 @@ pub(crate) fn by_name(name: &str) -> Option<Waiting> {
         .map(|&(_, waiting)| waiting)
 }
 
-/// Returns the reason to wait that the machine code around an instruction implies, by the rules for this module. `named`: the function has a name.
+/// Returns the reason to wait that the machine code around a sampled instruction implies, by the rules for `module`; `None` if the code does not
+/// wait. `loops` are the small loops of its function, and `verdict` is that of the loop around the instruction. `named`: the function has a name.
 pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Verdict) -> Option<Waiting> {
     let waits = verdict == Verdict::Waits;
     let gives_way = loops.pauses || loops.yields;

@@ -1,8 +1,8 @@
 //! Reads, without a system call, what the preload library inside a program reports ([`wire::preload`]).
 //!
-//! The program may be any user's, and may write anything into the memory at any time. So no value is trusted that could do harm: the memory must
-//! be sealed against shrinking (otherwise reading it could fault) and must have its fixed size; numbers are checked before they are used as counts
-//! or indices; and the contents of a slot are only used for a thread of the same process.
+//! The program may be any user's, and may write anything into the memory at any time. So no value is trusted that could do harm. The memory must have
+//! its fixed size, and must be sealed against shrinking; otherwise reading it could fault. Numbers are checked before they are used as counts or
+//! indices. The contents of a slot are only used for a thread of the same process.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

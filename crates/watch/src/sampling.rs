@@ -1,13 +1,13 @@
 //! The period at which user instruction pointers are sampled.
 //!
-//! A sample costs one timer interrupt. On bare metal that is one or two microseconds, so 1 kHz costs 0.1 to 0.2 %. In a guest, programming the
-//! timer and taking its interrupt each exit to the hypervisor: on a KVM guest 16 to 26 us per sample were measured, 2.6 % at 1 kHz (a spinning
-//! thread, slices with and without the event). Guests are therefore sampled at 200 Hz, about 0.5 %.
+//! A sample costs one timer interrupt. On bare metal that is one or two microseconds, so 1 kHz costs 0.1 to 0.2 %. In a guest, programming the timer
+//! and taking its interrupt each exit to the hypervisor. On a KVM guest 16 to 26 us per sample were measured, 2.6 % at 1 kHz (a spinning thread,
+//! slices with and without the event). Guests are therefore sampled at 200 Hz, about 0.5 %.
 //!
-//! With a constant period of 5 ms, samples would fall into step with a program that repeats something every 5 ms, and would always hit the same
-//! part of it (measured with a barrier every 5.0 ms: 40.0 % waiting instead of 45.4 %). So `bpf` changes its period about every 100 ms (a
-//! *turn*), between 3/4 and 5/4 of the mean. `perf` keeps one period, because the period of events that threads have inherited cannot be changed. No
-//! period is a whole fraction or multiple of a timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
+//! With a constant period of 5 ms, samples would fall into step with a program that repeats something every 5 ms, and would always hit the same part
+//! of it. (Measured with a barrier every 5.0 ms: 40.0 % waiting instead of 45.4 %.) So `bpf` changes its period about every 100 ms (a *turn*),
+//! between 3/4 and 5/4 of the mean. `perf` keeps one period, because the period of events that threads have inherited cannot be changed. No period is
+//! a whole fraction or multiple of a timer tick (1, 2.5, 3.3, 4 or 10 ms), so that samples do not fall into step with the tick.
 
 use machine::Root;
 use machine::hypervisor::is_guest;
@@ -25,9 +25,9 @@ pub fn period_ns() -> u64 {
     if is_guest(&Root::live()) { IN_GUEST_NS } else { ON_METAL_NS }
 }
 
-/// Returns the sampling period for turn number `turn` (a turn is about 100 ms, in which the period is constant): `mean_ns × (3/4 + x/2)`, where `x =
-/// (1/2 + turn × golden ratio) mod 1`. For turn 0 this is the mean. The values of `x` (a Weyl sequence) fill the range evenly from the first turns
-/// on; random numbers would clump.
+/// Returns the sampling period for turn number `turn`, an interval of about 100 ms in which the period is constant. The period is `mean_ns × (3/4 +
+/// x/2)`, where `x = (1/2 + turn × golden ratio) mod 1`. For turn 0 this is the mean. The values of `x` (a Weyl sequence) fill the range evenly from
+/// the first turns on; random numbers would clump.
 #[must_use]
 pub fn period_of_turn_ns(mean_ns: u64, turn: u32) -> u64 {
     /// (√5 − 1) / 2, as a fraction of 2^32.

@@ -20,7 +20,7 @@ use slots::Slots;
 const BELL_BYTES: u32 = 4096;
 /// Pages of a ring buffer in addition to its records: the kernel's own data, and the consumer and producer positions.
 const BELL_PAGES_BESIDE: u32 = 3;
-/// Kernel memory for one process of a session, bytes: its pages and its doorbells.
+/// Kernel memory for one process of a session, bytes: its two shared pages and its doorbells (ring buffers).
 pub const PROCESS_BYTES: usize =
     size_of::<ProgramPage>() + size_of::<KernelPage>() + BELLS * (BELL_BYTES * (1 + BELL_PAGES_BESIDE)) as usize;
 /// The action that an error message names if a map cannot be created.
@@ -65,7 +65,7 @@ pub struct Umt {
     slots: Slots,
     /// The highest process number that was ever given out, plus 1.
     given: u32,
-    /// The pages and doorbells for the next process.
+    /// Shared pages and doorbells that are ready for the next process that asks.
     prepared: Option<Given>,
 }
 

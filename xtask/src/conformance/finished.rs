@@ -76,8 +76,8 @@ impl Finished {
         self.aside.contains_key(&0) || cox_failed
     }
 
-    /// Returns whether nothing is left to run for this test, backend and number of threads: either the results include `times` such runs, or they
-    /// contain the reason why the test could not be judged.
+    /// Returns whether nothing is left to run for this test, backend and number of threads. This is so if the results include `times` such runs, or
+    /// the reason why the test could not be judged.
     fn covers(&self, test: &str, backend: &str, threads: u32, times: u32) -> bool {
         let is_aside = self.aside.contains_key(&threads) || self.aside.contains_key(&0);
         let has_run = self.times >= times && self.counts.contains_key(&threads);

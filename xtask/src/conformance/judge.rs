@@ -18,8 +18,8 @@ pub struct Reference {
 pub enum Verdict {
     /// The run ended in the same way as the runs without cox, with the same output.
     Same,
-    /// The run ended in the same way, but its output differs in a way that does not matter: the lines are in another order; or the standard output
-    /// has other lines, and the test does not prescribe it.
+    /// The run ended in the same way, but its output differs in a way that does not matter. Either the lines are in another order, or the standard
+    /// output has other lines and the test does not prescribe it.
     OtherOutput,
     /// The run ended in another way than the runs without cox, or printed other lines.
     Differs,

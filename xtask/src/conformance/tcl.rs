@@ -19,8 +19,8 @@ impl Word {
         }
     }
 
-    /// Returns the content of a Tcl word without braces and quotes, its parts joined by spaces, so that `"-a -b"`, `{ -a -b }` and `{
-    /// "-a -b" }` give the same options.
+    /// Returns the content of a Tcl word without braces and quotes, with its parts joined by spaces. So `"-a -b"`, `{ -a -b }` and `{ "-a -b" }` give
+    /// the same options.
     #[must_use]
     pub fn flat(&self) -> String {
         match self {

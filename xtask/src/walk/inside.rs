@@ -52,8 +52,8 @@ pub fn walk(options: &Options, places: &Places) -> Result<bool> {
         let steps = steps.into_iter().filter(is_wanted);
         for (number, step) in steps.enumerate() {
             let started = Instant::now();
-            // If a command of README.md has failed for root, the later steps are not run, except those of the part `test`: it has its own clone, and
-            // needs nothing that other parts install.
+            // If a command of README.md has failed for root, the later steps are not run. The part `test` is an exception, because it has its own
+            // clone and needs nothing that other parts install.
             let outcome = if lost && part != Part::Test {
                 Outcome::NotWalked
             } else {

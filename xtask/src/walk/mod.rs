@@ -2,7 +2,7 @@
 //!
 //! 1. `root.rs` makes the root file system in target/walk.
 //! 2. `mounts.sh` mounts the file systems that the steps need, in new mount, PID and IPC namespaces. The kernel removes them when the walk ends, even
-//!    if the walk is killed: setpriv(1) makes the kernel kill unshare(1) when its parent ends, and unshare(1) makes the kernel kill the first
+//!    if the walk is killed. For this, setpriv(1) makes the kernel kill unshare(1) when its parent ends. unshare(1) makes the kernel kill the first
 //!    process of the PID namespace when unshare(1) itself ends.
 //! 3. `inside.rs` runs the steps in these namespaces and prints the table.
 //! 4. The root file system is removed from outside of the namespaces, where nothing is mounted below it.

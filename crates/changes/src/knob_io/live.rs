@@ -71,7 +71,7 @@ impl LiveKnobIo {
     }
 
     /// Returns the thread's own folder in /proc. The files in the folder of the process with the same id are slower to
-    /// read: they have sums over all threads of the process, and the kernel must visit each thread.
+    /// read. They have sums over all threads of the process, so the kernel must visit each thread.
     fn task(&self, tid: u32) -> Task {
         Task::thread(&self.root, tid, tid)
     }

@@ -1,5 +1,5 @@
-//! Checks whether a thread's scheduling could be restored. The kernel lets every user lower the priority of a thread,
-//! but to raise it again, the user needs a privilege or a resource limit that allows it (sched(7), "Privileges and
+//! Checks whether a thread's scheduling could be restored. The kernel lets every user lower the priority of a thread.
+//! To raise it again, the user needs a privilege, or a resource limit that allows it (sched(7), "Privileges and
 //! resource limits").
 
 use machine::Root;

@@ -37,7 +37,8 @@ pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Fact
     })
 }
 
-/// Converts the results of the trial for the forecast.
+/// Converts `seen`, what a trial has measured, for the forecast. In a trial, the kernel and the packer place the
+/// threads alternately. `slots` is the number of CPUs.
 pub(super) fn trial(seen: &Seen, slots: usize, openmp: bool, facts: &Facts) -> Trial {
     let given = facts.variable("OMP_NUM_THREADS").is_some();
     Trial {

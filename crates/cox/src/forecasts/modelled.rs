@@ -40,14 +40,15 @@ pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
     })
 }
 
-/// Work of a simulated thread, in ns. In this time, the packer can measure often enough to find its scheduling period.
+/// Work of each simulated thread in a whole simulated run, in ns. It is long enough for the packer to find its
+/// scheduling period.
 const SIMULATED_NS: u64 = 3_000_000_000;
-/// Limit of the number of barriers times threads, so that a simulation takes a second or two.
+/// Limit of `barriers × threads` in one simulation, so that it takes a second or two.
 const MOST_MEETINGS: u64 = 60_000;
 /// Assumed time, in ns, for which a runtime spins before it sleeps.
 const SPINS_NS: u64 = 350_000;
 
-/// Simulates the program of `sketch` with phases of length `phase_ns`.
+/// Simulates the program that `sketch` describes. Each thread has about `phase_ns` of work between two barriers.
 pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
     // If threads never meet, every second of a simulation is like the others, so less work is simulated.
     let work_ns = if sketch.waits == Waits::Never { phase_ns.min(SIMULATED_NS) } else { phase_ns };

@@ -2,9 +2,10 @@
 //! threads.
 //!
 //! Switches and wakings are written in the form of the kernel's own events (ftrace bundles per CPU, in columns),
-//! because viewers derive thread states from them. cox adds what the kernel does not record: the cause of a block, as
-//! the kernel function in `sched_blocked_reason`; the states of each thread with causes, as slices on its track;
-//! counters of CPUs in use, of waiting threads and of blocked threads; and marks where trace events were lost.
+//! because viewers derive thread states from them. cox adds what the kernel does not record. The cause of a block is
+//! written as the kernel function in `sched_blocked_reason`, and the states of each thread, with causes, as slices on
+//! its track. There are counters of CPUs in use, of waiting threads and of blocked threads. Marks show where trace
+//! events were lost.
 //!
 //! Times are on CLOCK_BOOTTIME, the default clock of a trace.
 

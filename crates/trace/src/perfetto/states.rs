@@ -1,6 +1,6 @@
-//! The states of each thread, as slices on its track: `running`, `runnable (preempted)`, `blocked (disk)`, … Viewers
-//! derive states from switches, but they do not distinguish cox's causes, nor a wait after a wake-up from a wait after
-//! a preemption. The `running` slices contain the spinning that samples saw ([`spins`](super::spins)).
+//! The states of each thread, as slices on its track: `running`, `runnable (preempted)`, `blocked (disk)`, … Viewers derive states from switches. But
+//! they show neither cox's causes, nor whether a thread waits after a wake-up or after a preemption. The `running` slices contain the spinning that
+//! samples saw ([`spins`](super::spins)).
 //!
 //! Each slice takes two packets: its start and its end. Packets are small, because each thread has a packet sequence of
 //! its own: the thread's track is the default of the sequence, names are defined once, and times are differences. The

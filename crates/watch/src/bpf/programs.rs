@@ -201,7 +201,7 @@ impl Programs {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.state.as_ptr()).processes) }
     }
 
-    /// Returns the flag that is set when the process with this number has closed its connection, so that its standby threads are no longer woken;
+    /// Returns the flag that is set when process number `process` has closed its connection; its standby threads are then no longer woken. Returns
     /// `None` if there is no such number.
     pub(crate) fn over(&self, process: u32) -> Option<&AtomicU8> {
         // SAFETY: `over` is an array of atomics in a mapping that lives as long as self; the caller gets a reference to one element.

@@ -57,18 +57,19 @@ fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
     attr
 }
 
-/// Opens `attr` on thread `tid` (0: the calling thread) while that thread is on `cpu`. `None`: on all threads.
+/// Opens a perf event with the attributes `attr`. It is active while thread `tid` (0: the calling thread) is on `cpu`; if `tid` is `None`, for all
+/// threads on `cpu`.
 pub(crate) fn open(mut attr: perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
     let (Ok(tid), Ok(cpu)) = (tid.map_or(Ok(-1), i32::try_from), i32::try_from(cpu)) else {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     };
     let flags = abi::PERF_FLAG_FD_CLOEXEC;
-    // SAFETY: `attr` is initialised and outlives the call; a software event that writes to no user memory.
+    // SAFETY: `attr` is initialised and outlives the call. A software event writes to no user memory.
     let fd = unsafe { perf_event_open(&mut attr, tid, cpu, -1, flags.into()) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a new descriptor that no other code owns.
+    // SAFETY: `fd` is a new descriptor that no other code owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -80,7 +81,7 @@ pub(super) fn redirect(event: &OwnedFd, owner: BorrowedFd<'_>) -> io::Result<()>
 
 /// Stops an event and all events that other threads inherited from it.
 pub(super) fn stop(event: &OwnedFd) -> io::Result<()> {
-    // SAFETY: an open perf event; the argument 0 means this event only, not its group.
+    // SAFETY: `event` is an open perf event; the argument 0 means this event only, not its group.
     checked(unsafe { ioctls::DISABLE(event.as_raw_fd(), 0) })
 }
 

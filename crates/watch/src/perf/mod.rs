@@ -12,9 +12,9 @@
 //! 3. A tick empties the rings and sorts the records by time (`rounds`), and `roster` turns them into events. The rings ask for a tick when they
 //!    are half full.
 //!
-//! Cost, as CPU time of the program, measured on two CPUs: 42 % of each round trip of a pipe ping-pong within one CPU, the worst case (four
-//! records per round trip); and for each thread that is created and joined, 10 µs times the number of CPUs. A program that does one of these all
-//! the time should be observed by BPF.
+//! Cost, as CPU time of the program, measured on two CPUs. The worst case is a pipe ping-pong within one CPU, with four records per round trip: 42 %
+//! of each round trip. Each thread that is created and joined costs 10 µs × the number of CPUs. A program that switches or creates threads all the
+//! time should be observed by BPF.
 
 pub(crate) mod event;
 mod parse;

@@ -1,7 +1,7 @@
 //! Parses the bytes of a perf ring into records. Pure; malformed bytes are rejected.
 //!
-//! The layouts are those of linux/perf_event.h, for events opened as in [`super::event`]: every record ends with `{u32 pid, tid; u64 time; u32
-//! cpu, reserved}` (sample_id_all with TID, TIME, CPU), and a sample is `{u64 ip; u32 pid, tid; u64 time; u32 cpu, reserved}`.
+//! The layouts are those of linux/perf_event.h, for events opened as in [`super::event`]. Every record except a sample ends with `{u32 pid, tid; u64
+//! time; u32 cpu, reserved}` (sample_id_all with TID, TIME, CPU). A sample is `{u64 ip; u32 pid, tid; u64 time; u32 cpu, reserved}`.
 
 use perf_event_open_sys::bindings as abi;
 use wire::layout::comm_text;
@@ -14,9 +14,9 @@ const STAMP_BYTES: usize = 24;
 /// One record. Ids are those of cox's PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Record {
-    /// Switched in.
+    /// A thread is switched in.
     In { at: Stamp },
-    /// Switched out.
+    /// A thread is switched out. `preempted`: it is still runnable.
     Out { at: Stamp, preempted: bool },
     /// Thread `tid` of process `pid` was created by a thread of process `ppid`.
     Fork { t_ns: u64, pid: u32, tid: u32, ppid: u32, ptid: u32 },
@@ -24,7 +24,7 @@ pub(super) enum Record {
     Exit { t_ns: u64, tid: u32 },
     /// A thread has a new name.
     Comm { at: Stamp, pid: u32, tid: u32, comm: String, exec: bool },
-    /// A user instruction pointer.
+    /// A sample: the address of the instruction in user code that the thread was executing.
     Sample { at: Stamp, ip: u64 },
     /// The number of records that found no room in the ring.
     Lost { records: u64 },

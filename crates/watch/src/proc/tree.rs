@@ -34,7 +34,7 @@ struct Process {
     /// threads in the first list existed before.
     listed_ns: Option<u64>,
     threads: BTreeMap<u32, Thread>,
-    /// Threads that were seen dead and are accounted, but are still listed: zombies.
+    /// Zombies: threads that were found dead and whose accounts are complete, but that /proc still lists.
     zombies: BTreeSet<u32>,
 }
 

@@ -84,8 +84,8 @@ pub trait ThreadSnapshots {
     fn table(&self) -> Arc<dyn Table>;
 
     /// Returns the CPU time of other programs on the CPUs that the packed threads share, by name, in descending order of CPU time. Without BPF
-    /// programs in this process the result is an upper limit: if some thread of a process last ran on one of these CPUs, the whole CPU time of the
-    /// process is counted, on whatever CPUs it ran.
+    /// programs in this process the result is an upper limit. If some thread of a process last ran on one of these CPUs, the process's CPU time on
+    /// all CPUs is counted.
     fn others(&self) -> Others;
 }
 

@@ -1,5 +1,5 @@
-//! The CPU time of other programs on some CPUs, as an upper limit from /proc: it has each process's CPU time, and the CPU on which each of its
-//! threads ran last.
+//! The CPU time of other programs on some CPUs, as an upper limit. /proc has each process's CPU time, not divided by CPU, and the CPU on which each
+//! thread ran last.
 
 use std::collections::{BTreeMap, BTreeSet};
 

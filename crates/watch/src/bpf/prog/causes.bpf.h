@@ -77,8 +77,8 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 }
 
 /*
- * Nanoseconds. If a thread was blocked for at most this time, and in the same system call on the same descriptor number as at the last look-up, the
- * descriptor's file is not looked up again: the cause found by the last look-up is used.
+ * Nanoseconds. If a thread was blocked for at most this time, the file of the descriptor is not looked up again if system call and descriptor number
+ * are those of the last look-up. The cause that the last look-up found is then used.
  */
 #define FD_REUSE_NS 20000
 

@@ -5,8 +5,8 @@
  *
  * - cpus[c].waiting has the waiting time summed over threads (thread time). It tells how much waiting is charged to each thread that held CPU c.
  * - tracked.waiting[class] and cpus[c].pinned have the time in which at least one thread waited (presence). They tell whether this CPU was idle while
- *   a tracked thread that may run here waited. The class depends on the affinity mask: threads of class 0 may run anywhere, a thread bound to one CPU
- *   is counted in `pinned` of that CPU, and each other mask has a class of its own.
+ *   a tracked thread that may run here waited. The class depends on the affinity mask: class 0 stands for all CPUs, and each mask with several but
+ *   not all CPUs has a class of its own. A thread bound to one CPU is counted in `pinned` of that CPU.
  * - tracked.off has the time in which at least one tracked thread was off CPU (presence). It distinguishes idle time in which no tracked thread was
  *   off CPU.
  * - cpus[k].level has the time in which more than k CPUs were busy with tracked threads (a level). tracked.busy is the present number of busy CPUs.

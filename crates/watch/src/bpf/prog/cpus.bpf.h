@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Accounts of CPUs: whether each CPU is idle, runs a tracked thread or another one; whether tracked threads waited or were blocked while it was
- * idle; and which threads kept tracked threads waiting.
+ * Accounts of CPUs: how long each CPU was idle, ran a tracked thread, or ran another thread; for how much of its idle time tracked threads waited or
+ * were blocked. Also which threads kept tracked threads waiting.
  */
 #ifndef COX_CPUS_BPF_H
 #define COX_CPUS_BPF_H
@@ -30,8 +30,8 @@ COX_RARE u64 waiting_allowed_here(struct cox_cpu *cpu, u32 number, u64 t)
 
 /*
  * Called when the CPU goes over to the state `kind`: idle, running a tracked thread, or running another thread. Adds the time up to `t` to the CPU's
- * previous state. If the CPU was idle, also adds up for how much of that time a tracked thread waited for a CPU, and for how much of it none waited
- * but one was off CPU for another reason.
+ * previous state. If the CPU was idle, also adds up for how much of that time a tracked thread waited for a CPU. In the rest, no tracked thread
+ * waited; adds up for how much of it one was off CPU for another reason.
  */
 COX_INLINE void cpu_kind_changes(struct cox_cpu *cpu, u32 number, u32 kind, u64 t)
 {

@@ -2,12 +2,12 @@
 /*
  * Ids of threads and processes. A task has several ids in the kernel; only this file decides which one is used.
  *
- * A task has an id in its own PID namespace and in each namespace above it. Every tid or tgid that leaves these programs is the id in *cox's*
- * namespace: it is the id that cox finds in /proc, that users pass to --pid and see in ps(1). If cox is in the machine's initial namespace, as it
- * nearly always is, that is task->pid, and the verifier drops the rest.
+ * A task has an id in its own PID namespace and in each namespace above it. Every tid or tgid that these programs report is the id in *cox's*
+ * namespace. cox finds this id in /proc, and users pass it to --pid and see it in ps(1). If cox is in the machine's initial namespace, as it nearly
+ * always is, that is task->pid, and the verifier drops the rest.
  *
- * A thread that cox's namespace does not show (for example an untracked thread that held a CPU or woke a thread) keeps its id on the machine,
- * with COX_OUTSIDE set, so that it is never mistaken for the thread that has this number inside.
+ * cox's namespace may not show a thread, for example an untracked thread that held a CPU or woke a thread. Such a thread is reported by its id on the
+ * machine with COX_OUTSIDE set, so that it is never mistaken for the thread that has this number inside.
  */
 #ifndef COX_IDS_BPF_H
 #define COX_IDS_BPF_H
@@ -20,10 +20,10 @@ const volatile u32 own_namespace = 0;
 
 /*
  * The observation of one user's threads (a cox without capabilities, which uses cox-observe): only threads of that user are tracked, and no other
- * user's thread is named. All three user ids (as the kernel stores them, not as a user namespace maps them) must be this user's, so a program that
- * runs with another user's rights (set-user-id) is not tracked. `real_cred` is used and not `cred`, because file systems replace the latter
- * temporarily (overlayfs works with the rights of the user who mounted it). This setting is off for root; the verifier then drops the code that
- * depends on it.
+ * user's thread is named. All three user ids must be this user's, so a program that runs with another user's rights (set-user-id) is not tracked.
+ * They are compared as the kernel stores them, not as a user namespace maps them. `real_cred` is used and not `cred`, because file systems replace
+ * the latter temporarily (overlayfs works with the rights of the user who mounted it). This setting is off for root; the verifier then drops the code
+ * that depends on it.
  */
 const volatile bool owned = false;
 const volatile u32 owner = 0;

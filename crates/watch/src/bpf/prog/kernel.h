@@ -54,8 +54,8 @@ enum { S_IFMT = 0170000, S_IFSOCK = 0140000, S_IFIFO = 0010000, S_IFCHR = 002000
 #define AF_UNIX 1
 
 /*
- * Integers are unsigned here, whatever they are in the kernel: libbpf adjusts the width of a load to the kernel's field only for unsigned ones,
- * and fields may shrink (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
+ * Integers are unsigned here, whatever they are in the kernel, because libbpf adjusts the width of a load to the kernel's field only for unsigned
+ * integers. A field may become narrower in later kernels (task_struct.on_cpu: an int up to 6.18, a byte in 7.3).
  */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

@@ -58,8 +58,9 @@ COX_INLINE void cox_interval_closed(const struct cox_clock *c, u64 interval, u64
 }
 
 /*
- * Returns the index, counted from 1, of the set of histograms that belongs to a new thread alone, shifted (COX_PLACE_SHIFT) to its bits in the flags
- * of the thread's clock (account of time). Returns 0 if all such sets are in use. `number` is how many threads were tracked before this one.
+ * Returns the index, counted from 1, of the set of histograms that a new thread gets for itself. The index is shifted by COX_PLACE_SHIFT, to its bits
+ * in the flags of the thread's clock (account of time). Returns 0 if all such sets are in use. `number` is how many threads were tracked before this
+ * one.
  */
 COX_INLINE u32 latency_place(u64 number)
 {

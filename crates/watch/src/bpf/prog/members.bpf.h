@@ -15,8 +15,9 @@ COX_INLINE void set_ids(struct task_struct *p, struct cox_clock *c)
 }
 
 /*
- * Returns whether a thread's account ends at its next switch-out: it is now another user's, by executing a set-user-id program or by setuid(2), or
- * has executed a program with capabilities, which leaves its user ids unchanged (COX_LEFT is then set).
+ * Returns whether a thread's account ends at its next switch-out, because the thread now has other rights. Either it belongs to another user now,
+ * after executing a set-user-id program or calling setuid(2). Or COX_LEFT is set: it has executed a program with capabilities, which leaves its user
+ * ids unchanged.
  */
 COX_INLINE bool has_left(struct task_struct *p, struct cox_clock *c)
 {

@@ -33,8 +33,7 @@ struct {
 } others SEC(".maps");
 
 /*
- * For each CPU: when the running thread was switched in, if it is not a packed thread; 0 if it is packed, if the CPU is idle, or if its switch-in was
- * not seen.
+ * For each CPU: when the running thread was switched in. 0 if the thread is packed, if the CPU is idle, or if the switch-in was not seen.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The overlap part (user-monitored threads). It counts the runnable threads of runtimes that have asked for doorbells. When one of a runtime's
- * threads blocks, or a CPU goes idle, it rings one of the runtime's parked standbys if tasks are pending and the runtime has fewer runnable
+ * threads blocks, or a CPU goes idle, it wakes one of the runtime's parked standby threads, if tasks are pending and the runtime has fewer runnable
  * threads than CPUs.
  *
  * The protocol, and why it loses no task, are explained in crates/umt-client/src/lib.rs; this is its step 2. Whether a thread is runnable is kept
@@ -134,9 +134,9 @@ COX_INLINE bool has_ready(struct cox_program_page *program, u32 used)
 }
 
 /*
- * Called when a thread of the process has left this CPU. Wakes a standby thread by its doorbell if two conditions hold: one of the first `used`
- * queues has a task; and either no thread of the process is runnable on this CPU, or the process has fewer runnable threads than CPUs. The scheduler
- * decides where the standby runs; it wakes threads on idle CPUs. The verifier checks this function separately, not at each call.
+ * Called when a thread of the process has left this CPU. Wakes a standby thread by its doorbell if one of the first `used` queues has a task. There
+ * is a second condition: no thread of the process is runnable on this CPU, or the process has fewer runnable threads than CPUs. The scheduler decides
+ * where the standby runs; it wakes threads on idle CPUs. The verifier checks this function separately, not at each call.
  */
 __attribute__((noinline)) int ring(u32 process, u32 cpu, u32 used)
 {
@@ -258,7 +258,7 @@ COX_INLINE void take_in(struct task_struct *p, u32 process)
 	m->process = process + 1;
 }
 
-/* Stops tracking the thread until its process asks again. No standby thread is woken in its place. */
+/* Stops tracking the thread until its process asks for doorbells again. No standby thread is woken in its place. */
 COX_INLINE void let_go(struct cox_monitored *m)
 {
 	struct cox_program_page *program = program_page_of(m->process - 1);
@@ -327,8 +327,8 @@ COX_INLINE void runs_again(struct cox_monitored *m, struct cox_program_page *pro
 }
 
 /*
- * Called at sched_wakeup and not at sched_waking, which comes before the scheduler has chosen a CPU: a thread for which it chooses another CPU
- * would be counted as unblocked on the old CPU, and then as moved. Also, sched_wakeup never comes before the switch-out that it undoes.
+ * Called at sched_wakeup and not at sched_waking, which comes before the scheduler has chosen a CPU. At sched_waking, a thread that is about to get
+ * another CPU would be counted as unblocked on the old CPU, and then as moved. Also, sched_wakeup never comes before the switch-out that it undoes.
  */
 COX_INLINE void overlap_wakeup(struct cox_thread *thread)
 {
@@ -383,7 +383,7 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		m->counts = false;
 	} else {
 		__sync_fetch_and_add(&kernel->blocks, 1);
-		/* Not an atomic operation: written only here, on the CPU that the thread leaves. */
+		/* This needs no atomic operation: a thread's count is written only here, on the CPU that the thread leaves. */
 		kernel->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
 	/*

@@ -41,8 +41,8 @@ int on_sample(struct bpf_perf_event_data *ctx)
 }
 
 /*
- * Samples of packed threads. They are taken in a timer interrupt and not by a thread, because such a thread would need one of the CPUs that the
- * packed threads share, and so change what it measures.
+ * Samples of packed threads. They are taken in a timer interrupt and not by a thread. A sampling thread would need one of the CPUs that the packed
+ * threads share, and so change what it measures.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

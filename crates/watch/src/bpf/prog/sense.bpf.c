@@ -73,8 +73,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 }
 
 /*
- * Overlap uses sched_wakeup and not sched_waking, which comes before the scheduler has chosen a CPU: a thread for which it chooses another CPU
- * would be counted as unblocked on the old CPU, and then as moved. Also, sched_wakeup never comes before the switch-out that it undoes.
+ * Overlap uses sched_wakeup and not sched_waking, which comes before the scheduler has chosen a CPU. At sched_waking, a thread that is about to get
+ * another CPU would be counted as unblocked on the old CPU, and then as moved. Also, sched_wakeup never comes before the switch-out that it undoes.
  */
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(on_wakeup, struct task_struct *p)

@@ -37,7 +37,7 @@ struct {
 
 /*
  * The map `wakeups` is preallocated (5 MB), because its entries are created with interrupts off. Without preallocation, the kernel takes new entries
- * from a cache, which runs dry if many threads wake one another for the first time (seen with standby threads, in 1 run of 10).
+ * from a cache. The cache runs dry if many threads wake one another for the first time (seen with standby threads, in 1 run of 10).
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

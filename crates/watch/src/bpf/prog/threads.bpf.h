@@ -8,11 +8,10 @@
  * - snapshots (snapshots.bpf.h): the present state of each thread, for a packer
  * - overlap (overlap.bpf.h): how many threads of a process are runnable, and the doorbells of its standbys
  *
- * The parts share one program per tracepoint, one storage per thread, and one enrolment walk, because the cost of an event is mostly that of
- * calling a program and of finding the thread's storage. It is known before loading which parts are needed. The verifier removes the other parts
- * as dead code, and their maps are not created. Kernels before 6.8 verify every global function, even one that is never called; a global function
- * that uses a map of its part therefore tests first whether the part is loaded. Each part tracks its own threads: a thread may have a clock and
- * no snapshot.
+ * The parts share one program per tracepoint, one storage per thread, and one enrolment walk. The reason is that an event costs mostly the call of a
+ * program and the search for the thread's storage. It is known before loading which parts are needed. The verifier removes the other parts as dead
+ * code, and their maps are not created. Kernels before 6.8 verify every global function, even one that is never called; a global function that uses a
+ * map of its part therefore tests first whether the part is loaded. Each part tracks its own threads: a thread may have a clock and no snapshot.
  */
 #ifndef COX_THREADS_BPF_H
 #define COX_THREADS_BPF_H

@@ -15,8 +15,8 @@ struct {
 } trace_events SEC(".maps");
 
 /*
- * For each CPU, the number of trace events that were lost and not yet reported. Only programs on that CPU write the entry, but two of them may do so
- * at the same time: a program at a switch or a waking may interrupt a program in a system call.
+ * For each CPU, the number of trace events that were lost and not yet reported. Only programs on that CPU write its entry. Two of them may do so at
+ * the same time, because a program at a switch or a waking may interrupt a program in a system call.
  */
 struct cox_gap gaps[COX_MAX_CPUS];
 
