@@ -125,7 +125,7 @@ fn allows(room: &Room, to: &str, rooms: &[Room]) -> bool {
         }
 }
 
-/// Returns the number of the layer (floor) on which a crate is, counted from the top, or `None` if the layer that its row names does not exist.
+/// Returns the number of the layer that the crate's row names, counted from the top; `None` if there is no such layer.
 fn depth(room: &Room) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.name == room.floor)
 }

@@ -28,8 +28,8 @@ pub struct Options {
     pub mirror: Option<String>,
 }
 
-/// Kernel versions whose BTF types are stored for tests (the same versions as in `STORED` of crates/watch/src/bpf/tests.rs), and the Debian suite
-/// that has or had each of them.
+/// Kernel versions whose BTF types are stored for tests, and the Debian suite that has or had each of them. `STORED` in crates/watch/src/bpf/tests.rs
+/// lists the same versions.
 const STORED: [(&str, &str); 4] =
     [("6.1", "bookworm"), ("6.12", "bookworm-backports"), ("6.18", "trixie-backports"), ("7.3", "trixie-backports")];
 /// Debian suites that may contain the newest kernel.

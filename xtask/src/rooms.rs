@@ -9,8 +9,8 @@
 pub struct Floor {
     /// Name of the floor.
     pub name: &'static str,
-    /// True if a crate on this floor may, as an exception, use another crate on the same floor. The engines (crates that each do one of cox's tasks,
-    /// such as observing or packing) may not use each other: code that two engines share belongs on a lower floor.
+    /// True if a crate on this floor may, as an exception, use another crate on the same floor. Engines (crates that each do one of cox's tasks, such
+    /// as observing or packing) may not use each other. Code that two engines share belongs on a lower floor.
     pub exceptions: bool,
 }
 

@@ -11,9 +11,8 @@
 //! - [`caller`]: the caller's user and groups, and whose processes the caller may observe.
 //! - [`sessions`]: limits the number of sessions per user and their kernel memory.
 //!
-//! `cox` itself has no capabilities. If it had, the dynamic loader would drop LD_LIBRARY_PATH and other variables
-//! (AT_SECURE), the programs that cox starts would inherit the reduced environment, and every user could observe every
-//! process.
+//! `cox` itself has no capabilities. If it had, the dynamic loader would drop LD_LIBRARY_PATH and other variables (AT_SECURE), and the programs that
+//! cox starts would inherit the reduced environment. Also, every user could observe every process.
 
 pub mod caller;
 pub mod client;

@@ -211,9 +211,9 @@ impl Dialogue {
                 table.sample_on(&cpus, mean_ns.max(LEAST_SAMPLING_NS))?;
             }
             (Dialogue::Snapshots(table), Request::Tick) => send_all(Part::Samples, &table.take_samples()?, send)?,
-            // Also allowed after an observation has finished: cox doctor tries both kinds of eBPF programs in one
-            // helper process, first those that observe, then those that ring doorbells. The first kind has been removed
-            // from the kernel by then.
+            // Also allowed after an observation has finished, for cox doctor. It tries both kinds of eBPF programs in
+            // one helper process: first those that observe, then those that ring doorbells. The first kind has been
+            // removed from the kernel by then.
             (Dialogue::Greeted | Dialogue::Finished, Request::Doorbells) => {
                 *self = Dialogue::Ringing(Ringing::new(world.ring()?));
             }

@@ -2,10 +2,9 @@
 //!
 //! 1. The session starts the guardian with a pipe as its standard input, the *lifeline*. Only the session has the
 //!    other end (close-on-exec: no program that cox starts keeps it open).
-//! 2. The guardian leaves the session's process group and terminal, and ignores the signals that a terminal or a
-//!    shell sends, so that it survives when the session is killed. It takes the lowest real-time priority, or else
-//!    the shortest slice, so that it need not wait for the program's threads. It then writes one byte to report that
-//!    it is ready. The session changes nothing before that.
+//! 2. The guardian must survive when the session is killed. So it leaves the session's process group and terminal, and ignores the signals that a
+//!    terminal or a shell sends. It takes the lowest real-time priority, or else the shortest slice, so that it need not wait for the program's
+//!    threads. It then writes one byte to report that it is ready. The session changes nothing before that.
 //! 3. The guardian reads the lifeline, which ends when the session's process ends for any reason.
 //! 4. If the journal still exists, the guardian settles it (restores its changes and removes it). Then the guardian ends.
 #![allow(unsafe_code, reason = "pre_exec, and ignoring signals")]

@@ -83,9 +83,10 @@ impl KnobHandle {
     /// Sets the knob with one system call. Allocates no memory and waits for no thread, unless it fails.
     ///
     /// The thread's id was checked when the handle was made. It is not checked again, because that would take several
-    /// more system calls. So drop a handle soon after its thread has ended: once all other ids have been used (32,768
-    /// at least, or pid_max), the kernel may give this id to another thread. The handle would then change that thread's
-    /// mask or scheduling class, and no undo would restore it. With privileges, this can even be another user's thread.
+    /// more system calls. So drop a handle soon after its thread has ended. Once all other ids have been used (pid_max,
+    /// usually 32,768 or more), the kernel may give this id to another thread. The handle would then change that
+    /// thread's mask or scheduling class, and no undo would restore it. With privileges, this can even be another
+    /// user's thread.
     ///
     /// # Errors
     /// [`Error::Gone`] if the thread has ended; [`Error::Ended`] if the session has begun to restore;
@@ -99,9 +100,9 @@ impl KnobHandle {
     }
 
     /// Returns whether the thread's affinity is within the affinity `bounds`, which [`prepare`](KnobHandle::prepare)
-    /// returned. If it is not, somebody else has set it, or the kernel lets the thread use all possible CPUs because
-    /// none of the CPUs that were set is available. Makes one system call. Allocates no memory and waits for no thread,
-    /// unless the call fails.
+    /// returned. If it is not, somebody else has set it, or none of the CPUs that were set is available. In that case
+    /// the kernel lets the thread use all possible CPUs. Makes one system call. Allocates no memory and waits for no
+    /// thread, unless the call fails.
     ///
     /// # Errors
     /// [`Error::Gone`] if the thread has ended; [`Error::Knob`] if `bounds` is not an affinity.

@@ -2,7 +2,7 @@
 //!
 //! The first line identifies the file ([`crate::reading`]). The other lines are one JSON object each: first the
 //! session, then its changes in order. A line of the kind *births* says that new threads of a process may inherit a
-//! changed value; it is written as a change of the process's leader (its first thread). Lines are fsync'ed before the
+//! changed value. It has the form of a change of the process's leader (its first thread). Lines are fsync'ed before the
 //! change is made, so a missing or incomplete line stands for a change that never happened. Changes that are made
 //! together are announced together, with one fsync.
 //!

@@ -1,7 +1,7 @@
 //! The owner's folder: the journals of all sessions of one user on this machine, and their lock.
 //!
-//! The module `place` chooses the folder. A folder that belongs to another user, or that other users may write to, is
-//! refused, because a journal says what will be done in the user's name. Files that this program has not made (see
+//! The module `place` chooses the folder. A folder is refused if it belongs to another user, or if other users may
+//! write to it, because a journal says what will be done in the user's name. Files that this program has not made (see
 //! `files`) are never opened for writing, locked or removed; no session begins in a folder with such a file.
 
 use std::fs;

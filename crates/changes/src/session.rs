@@ -144,8 +144,9 @@ impl<'h> Session<'h> {
         Ok(())
     }
 
-    /// Returns whether a knob that the session has taken (journaled) still has a value that the session has set, or
-    /// that the kernel has set because none of the claimed CPUs is available. If false, somebody else has set the knob.
+    /// Returns whether a knob that the session has taken (journaled) still has a value that the session has set. Also
+    /// true if the kernel has replaced the value, because none of the claimed CPUs is available. If false, somebody
+    /// else has set the knob.
     ///
     /// # Errors
     /// [`Error::Untaken`] or [`Error::Gone`].

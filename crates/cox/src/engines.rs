@@ -31,9 +31,9 @@ pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
         .and(overlapping)
 }
 
-/// Registers the eBPF programs that `cox run` will need to observe, pack and run tasks, so that they are loaded together and each context switch runs
-/// only one eBPF program. Call this before the session probes its engines, because that loads the programs. The registration ends when the returned
-/// value is dropped. Returns `None` if the session neither packs nor runs tasks, or if cox itself may not load eBPF programs.
+/// Registers the eBPF programs that `cox run` will need to observe, pack and run tasks. They are then loaded together, so that each context switch
+/// runs only one eBPF program. Call this before the session probes its engines, because that loads the programs. The registration ends when the
+/// returned value is dropped. Returns `None` if the session neither packs nor runs tasks, or if cox itself may not load eBPF programs.
 pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expectation> {
     if (options.pack_cpus.is_none() && options.overlap.is_none()) || !ebpf::may_itself() {
         return None;

@@ -101,8 +101,8 @@ fn throttling(root: &Root, who: Who) -> Result<Vec<Throttling>, Error> {
     cgroup.throttling(root)
 }
 
-/// Returns by how much the throttle counts grew from `before` to `now`, for the level (the program's cgroup or one of its ancestors) that was
-/// throttled longest in that time.
+/// Returns by how much the throttle counts of one cgroup grew from `before` to `now`. Of the program's cgroup and its ancestors, it is the one that
+/// was throttled longest in that time.
 fn since(now: &[Throttling], before: &[Throttling]) -> Option<ThrottleCounts> {
     let mut grown = now.to_vec();
     for level in &mut grown {

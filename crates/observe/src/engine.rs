@@ -54,8 +54,8 @@ pub struct Observed {
     pub waits: Vec<Option<Waiting>>,
     /// The recorder, with the trace events.
     pub recorder: Option<Recorder>,
-    /// For each program, in the order in which the user named them: the CPUs that the threads of its main process were allowed to use when last read.
-    /// A program may narrow its own affinity mask, or be started by taskset(1).
+    /// For each program, in the user's order: the CPUs that the threads of its main process were allowed to use when this was last read. A program
+    /// may narrow its own affinity mask, or be started by taskset(1).
     pub allowed: Vec<Option<CpuSet>>,
     /// The OpenMP runtime that a sampled process had mapped.
     pub openmp_runtime: Option<String>,

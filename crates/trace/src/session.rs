@@ -37,9 +37,9 @@ const HEAD: u64 = 256 << 20;
 const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
 /// A recording may have at most `EVENTS_FROM_BYTE × compressed bytes + EVENTS_FREE` trace events; `EVENTS_FREE` is as many as are held in memory. The
-/// time differs in each trace event, so a compressed event takes more than one bit; in a recording of two processes that only wake each other, it
+/// time differs in each trace event, so a compressed event takes more than one bit. In a recording of two processes that only wake each other, it
 /// takes 1.4 bytes. Because of the limit, the temporary files are at most 192 times as large as the recording. With a coarse clock, many events may
-/// have the same time, and a block may be compressed further than the limit allows; the writer then pads the block.
+/// have the same time, so that a block becomes smaller than the limit allows. The writer then pads the block.
 const EVENTS_FROM_BYTE: u64 = 8;
 const EVENTS_FREE: u64 = 1 << 20;
 

@@ -55,14 +55,14 @@ pub struct Intake {
 
 /// A way to observe what the scheduler does to threads.
 ///
-/// Life cycle: make (probe and load) → `enrol` the target → `tick` at least every 100 ms and whenever `readiness` is readable, with a `snapshot`
-/// at any time → `finish`.
+/// Life cycle: making an observer probes the system and loads what is needed. `enrol` begins to track the target. `tick` must be called at least
+/// every 100 ms, and whenever `readiness` is readable. `snapshot` may be called at any time. `finish` ends the observation.
 pub trait Observer {
     /// Returns the backend.
     fn backend(&self) -> Backend;
 
-    /// Tracks process `pid` with all its threads, and with all threads that they create from now on; also their child processes, unless the
-    /// observer was made to track no child processes.
+    /// Tracks process `pid` with all its threads, and with all threads that they create from now on. Also tracks their child processes, unless the
+    /// observer was made to track none.
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
     /// Tracks a freshly forked child that still waits before its exec. If the backend can arrange it, the child's account begins at its next

@@ -135,8 +135,8 @@ impl Step {
         format!("{PRELUDE}\n{}\n", self.script)
     }
 
-    /// Returns the file name of the step's log: the name of the part of the walk, the number of the step and its name, in characters that need no
-    /// quoting.
+    /// Returns the file name of the step's log. It consists of the name of the part of the walk, and the number and name of the step, in characters
+    /// that need no quoting.
     #[must_use]
     pub fn log(&self, part: Part, number: usize) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };

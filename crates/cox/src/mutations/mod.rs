@@ -1,8 +1,8 @@
 //! Fuzz test of `cox report`: no file makes it panic, hang or use much memory, whichever outputs are requested. The inputs are recordings of all
 //! kinds, changed at random.
 //!
-//! The tests of `perfdata` and `trace` change bytes, and the decoders reject most of those inputs. Here most changes are made before encoding: in
-//! perf's records, in trace events, in the start and end of the observed time, and in the numbers of the report that cox stores in its traces. The
+//! The tests of `perfdata` and `trace` change bytes, and the decoders reject most of those inputs. Here most changes are made before encoding. They
+//! change perf's records, trace events, the start and end of the observed time, and the numbers of the report that cox stores in its traces. The
 //! decoders accept such inputs and pass absurd times, ids, CPUs and counts, in any order, to the rest of the code.
 //!
 //! `make test` runs several hundred inputs of each kind, `make fuzz` ten million. COX_FUZZ_TIMES sets the number, COX_FUZZ_SEED the first seed.

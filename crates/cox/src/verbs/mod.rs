@@ -1,5 +1,5 @@
-//! One module per command. A command that runs or observes a program creates the session's engines (the parts that observe, pack, or run tasks) from
-//! its options, runs the session, and writes the output.
+//! One module per command. A command that runs or observes a program makes the session's engines from its options: the parts that observe, pack, or
+//! run tasks. It then runs the session, and writes the output.
 
 pub mod advise;
 pub mod bench;

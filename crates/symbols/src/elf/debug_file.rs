@@ -39,8 +39,8 @@ pub(super) fn find<'data>(elf: &object::File<'data, impl ReadRef<'data>>, path: 
     })
 }
 
-/// Returns the checksum of a file; `None` if the file is too large, cannot be read, or is one that the kernel makes up (its length is 0). Reads the
-/// file in pieces.
+/// Returns the checksum of a file, which is read in pieces. Returns `None` if the file is too large, cannot be read, or has length 0, like files that
+/// the kernel generates.
 fn checksum_of(file: &File) -> Option<u32> {
     let len = file.metadata().ok()?.len();
     if !(1..=MAX_LINKED).contains(&len) {

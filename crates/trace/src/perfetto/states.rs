@@ -2,10 +2,9 @@
 //! they show neither cox's causes, nor whether a thread waits after a wake-up or after a preemption. The `running` slices contain the spinning that
 //! samples saw ([`spins`](super::spins)).
 //!
-//! Each slice takes two packets: its start and its end. Packets are small, because each thread has a packet sequence of
-//! its own: the thread's track is the default of the sequence, names are defined once, and times are differences. The
-//! packets are compressed, as by Perfetto's own tracing service. They form most of the output, so [`append`] encodes
-//! them byte by byte.
+//! Each slice takes two packets: its start and its end. Each thread has a packet sequence of its own, which keeps packets small: the thread's track
+//! is the default of the sequence, names are defined once, and times are differences. The packets are compressed, as by Perfetto's own tracing
+//! service. They form most of the output, so [`append`] encodes them byte by byte.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

@@ -53,8 +53,8 @@ pub(crate) struct Programs(pub(super) Arc<Loaded>);
 pub(crate) struct Loaded {
     // Field order is drop order: links before the programs they belong to.
     attached: Mutex<Vec<Attached>>,
-    /// Lock: held during an enrolment. An enrolment stores keys of tasks in the BPF map `enrol`; then a BPF iterator walks over all tasks
-    /// and enrols those whose keys are in the map. All enrolments use this one map, so they must not overlap.
+    /// Lock: held during an enrolment. An enrolment stores keys of tasks in the BPF map `enrol`. Then a BPF iterator walks over all tasks, and enrols
+    /// those whose keys are in the map. All enrolments use this one map, so they must not overlap.
     walking: Mutex<()>,
     /// The programs' variables, mapped as long as the object lives.
     state: NonNull<types::bss>,
@@ -166,7 +166,7 @@ impl Programs {
         self.found().store(0, Ordering::Relaxed);
         let mut named = keys.iter().map(|key| map.update(&key.to_ne_bytes(), &value, MapFlags::ANY));
         let named = named.try_for_each(|named| named).map_err(|e| system("enrolling", e));
-        // A task that is created during the first walk may be missed: its creator is not tracked yet, and the walk has already passed the position of
+        // The first walk may miss a task that is created meanwhile, if the creator is not tracked yet and the walk has already passed the position of
         // the new task. The second walk finds this task.
         let times = if keys.is_empty() { 1 } else { 2 };
         let walked = named.and_then(|()| self.walk("enrol_tasks", times).map(drop));

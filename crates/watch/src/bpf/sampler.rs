@@ -1,9 +1,9 @@
 //! A software clock event on each CPU, which runs the sampling program.
 //!
-//! The events belong to CPUs and not to threads: a thread's event is stopped and started at each of its context switches, which costs more than the
-//! switch handler itself. The sampling period is changed about every 100 ms, once per turn (see [`sampling`]). Setting it restarts the period, so
-//! half a period is missed at each turn, on all CPUs at the same time: 2.5 % of the samples in a guest. The shares of functions are not affected,
-//! unless the program itself has a period of 100 ms, as cox has.
+//! The events belong to CPUs and not to threads. An event of a thread would be stopped and started at each context switch of the thread, which costs
+//! more than the switch handler itself. The sampling period is changed about every 100 ms, once per turn (see [`sampling`]). Setting it restarts the
+//! period, so half a period is lost on average at each turn, on all CPUs at the same time. In a guest this is 2.5 % of the samples. The shares of
+//! functions are not affected, unless the program itself has a period of 100 ms, as cox has.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 

@@ -7,8 +7,8 @@
 //!
 //! 1. Every online CPU has one ring. It belongs to an event that cox opens for this purpose and that counts nothing, so it outlives all tracked
 //!    threads.
-//! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring, because an inherited event that is not bound to a CPU
-//!    cannot be mapped. A thread that is created inherits its creator's events before it runs.
+//! 2. Every thread that is enrolled gets one event per CPU, redirected to that CPU's ring. One event for all CPUs would not do, because an inherited
+//!    event that is not bound to a CPU cannot be mapped. A thread that is created inherits its creator's events before it runs.
 //! 3. A tick empties the rings and sorts the records by time (`rounds`), and `roster` turns them into events. The rings ask for a tick when they
 //!    are half full.
 //!

@@ -1,8 +1,8 @@
 //! Merges the records of several rings into one order.
 //!
 //! The rings are emptied one after the other. When the last one has been emptied, the first one may already hold records that are older than the
-//! youngest record just read. Only this is certain after a round: every record with a time before the *start* of the round has been read, if
-//! writing a record takes no longer than a round. So each round releases, in order of time, the records that are older than the start of the
+//! youngest record just read. After a round, every record with a time before the *start* of the round has certainly been read, if writing a record
+//! takes no longer than a round. More is not certain. So each round releases, in order of time, the records that are older than the start of the
 //! previous round. This is the rule of `perf record`'s FINISHED_ROUND.
 
 /// Holds items back until no older item can arrive.

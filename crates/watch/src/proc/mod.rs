@@ -5,13 +5,13 @@
 //! * **run**, without hypervisor steal. (Steal is part of blocked and unknown here; the other backends count it as run.)
 //! * **run delay**, undivided, since /proc does not distinguish wake delay from preempt wait. All of it is in
 //!   [`Clock::preempt_wait_ns`](wire::Clock). Linux counts some sleep as run delay: since 6.12 a thread that blocks may stay queued for a while. If
-//!   the load balancer moves it then, its sleep is counted as a wait (seen on 6.18: 287 ms of a sleep of 300 ms). If a poll finds a thread blocked,
-//!   the blocked time up to then is therefore never counted as delay here, so at most the time between two polls is wrong. `kernel_delay_ns` is the
+//!   the load balancer moves it then, its sleep is counted as a wait (seen on 6.18: 287 ms of a sleep of 300 ms). Therefore, if a poll finds a thread
+//!   blocked, the blocked time up to then is never counted as delay here. At most the time between two polls is wrong. `kernel_delay_ns` is the
 //!   kernel's figure.
 //! * **blocked** = wall − run − run delay, without causes.
-//! * **unknown**: time that `thread` could not divide; up to 10 ms after a thread's birth, whose exact time is not known; and the time from the
-//!   last poll to the death of a thread whose death was not observed. If a process is polled after its end and before it is reaped, the sums of its
-//!   main thread are final; see [`ProcObserver::tick`].
+//! * **unknown**: time that the module `thread` could not divide. Also up to 10 ms after a thread's birth, whose exact time is not known, and the
+//!   time from the last poll to a death that was not observed. If a process is polled after its end and before it is reaped, the sums of its main
+//!   thread are final; see [`ProcObserver::tick`].
 //! * voluntary and involuntary switches. There are no wake-ups, migrations, CPUs or samples.
 //!
 //! Threads and processes that live and die between two polls are missing without a trace, and so are children whose parent is gone before they are

@@ -6,15 +6,15 @@
 //! wall = run + delay + rest
 //! ```
 //!
-//! and `rest` is blocked time. This is exact if the reading finds the thread blocked, because the kernel's sums then contain all its runs and
-//! waits. If the thread is runnable, part of `rest` may be its present wait, which the kernel adds to the sums when the wait ends, or run time since
-//! the last tick. That part is *undecided*. It began after the end of the thread's last time slice, so it is
+//! and `rest` is blocked time. This is exact if the reading finds the thread blocked, because the kernel's sums then contain all its runs and waits.
+//! If the thread is runnable, part of `rest` may be its present wait, which the kernel adds to the sums when the wait ends. Or it may be run time
+//! since the last timer tick. That part is *undecided*. It began after the end of the thread's last time slice, so it is
 //!
 //! * all of `rest` beyond the blocked time that the previous reading found, if the thread has begun no time slice since that reading;
 //! * otherwise that amount, but no more than the time since that reading.
 //!
 //! Time that a reading proves to be blocked stays blocked. If `rest` is smaller than that time at a later reading, the kernel has counted sleep as
-//! delay (see the parent module), and the difference is subtracted from the delay.
+//! delay (see the parent module). The difference is then subtracted from the delay.
 //!
 //! The sums are cumulative, so a later reading decides what an earlier one could not. What is undecided at the last reading becomes unknown. So does
 //! the time between the last reading and the death of a thread whose death was not observed, and the tick within which a thread was born.
@@ -218,9 +218,8 @@ impl Thread {
         clock
     }
 
-    /// Returns run time and delay, limited to the thread's wall time. They can be larger than that, because the kernel adds a run or a wait to its
-    /// sums as a whole when it ends, even if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no
-    /// bound.
+    /// Returns run time and delay, limited to the thread's wall time. The kernel's sums can be larger than that: it adds a run or a wait as a whole
+    /// when it ends, even if it began before the enrolment. For a running thread the excess is at most a tick; for a wait it has no bound.
     fn within_window(&self) -> (u64, u64) {
         let run_ns = self.run_ns(&self.last);
         let delay_ns = self.delay_ns(&self.last).saturating_sub(self.false_delay_ns);

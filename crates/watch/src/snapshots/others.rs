@@ -59,8 +59,8 @@ impl Before {
         Before { root, cpus: cpus.iter().copied().collect(), ran_ns }
     }
 
-    /// Returns the CPU time of other programs since `self` was read: of all processes, except cox and those in `packed`, that have a thread whose
-    /// last CPU is in `self.cpus`.
+    /// Returns the CPU time of other programs since `self` was read. A process counts if one of its threads last ran on a CPU in `self.cpus`; cox and
+    /// the processes in `packed` do not count.
     #[must_use]
     pub fn others(&self, packed: &BTreeSet<u32>) -> Others {
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();

@@ -244,8 +244,8 @@ impl Row {
             return Ok(());
         }
         let sums = self.files.schedstat()?;
-        // A thread that could run, and whose run time and run delay in /proc have not changed, can still run: it is queued, or it runs and the kernel
-        // has not updated these sums yet.
+        // If a thread could run at the last reading, and its run time and run delay in /proc have not changed, it can still run. It is queued, or it
+        // runs and the kernel has not updated these sums yet.
         if was == State::Preempt && sums == self.sums {
             return Ok(());
         }

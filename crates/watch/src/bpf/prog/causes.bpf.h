@@ -77,8 +77,8 @@ COX_INLINE u32 cause_of_fd(struct task_struct *p, u32 fd)
 }
 
 /*
- * Nanoseconds. If a thread was blocked for at most this time, the file of the descriptor is not looked up again if system call and descriptor number
- * are those of the last look-up. The cause that the last look-up found is then used.
+ * Nanoseconds. The file of a descriptor is not looked up again if the thread was blocked for at most this time, in the same system call and on the
+ * same descriptor number as at the last look-up. The cause that the last look-up found is then used.
  */
 #define FD_REUSE_NS 20000
 

@@ -23,8 +23,9 @@
 #define CLASS_PINNED COX_MASK_CLASSES
 
 /*
- * Repeats the update of a presence cell (a thread count, and the time for which it was not 0; cox/cells.h) after another CPU has changed the cell at
- * the same time. Such collisions are rare and short, so the function gives up after a few attempts instead of spinning under a run queue's lock.
+ * Repeats the update of a presence cell, which another CPU has changed at the same time. A presence cell holds a thread count, and the time for which
+ * the count was not 0 (cox/cells.h). Such collisions are rare and short, so the function gives up after a few attempts instead of spinning under a
+ * run queue's lock.
  */
 COX_RARE int presence_step_again(u64 *cell, s32 delta, u64 t)
 {
@@ -113,9 +114,9 @@ COX_INLINE u64 *presence_cell(u32 class, u32 cpu)
 }
 
 /*
- * Updates the number of CPUs that run tracked threads. `ended` is the time at which this CPU stopped running a tracked thread, and `began` the time
- * at which it started running one; 0 if it did not stop or start. Not called if both times are equal: one tracked thread directly follows another, so
- * the number does not change. `ended` is counted before `began`, so that the number never exceeds the number of CPUs.
+ * Updates the number of CPUs that run tracked threads. `ended` is the time at which this CPU stopped running a tracked thread; 0 if it did not.
+ * `began` is the time at which it started running one; 0 if it did not. Not called if both times are equal: one tracked thread directly follows
+ * another, so the number does not change. `ended` is counted before `began`, so that the number never exceeds the number of CPUs.
  */
 COX_RARE int busy_changes(u64 ended, u64 began)
 {

@@ -67,7 +67,7 @@ COX_INLINE void clock_exec(struct task_struct *p, struct linux_binprm *bprm, str
 
 /*
  * Returns the waking thread: the running thread, or 0 for interrupt code. Interrupt code is recognised by its stack, because many kernels do not list
- * the symbol of the preempt count. An interrupt runs on a stack of its own; only if it interrupts user mode, it runs on the task's stack, but then
+ * the symbol of the preempt count. An interrupt runs on a stack of its own. Only if it interrupts user mode, it runs on the task's stack, but then
  * the task is in no system call. `ctx`, the tracepoint's arguments, lies on the stack in use, so its address shows which stack that is; the lower 32
  * bits of the address are enough.
  */

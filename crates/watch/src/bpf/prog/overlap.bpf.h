@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The overlap part (user-monitored threads). It counts the runnable threads of runtimes that have asked for doorbells. When one of a runtime's
- * threads blocks, or a CPU goes idle, it wakes one of the runtime's parked standby threads, if tasks are pending and the runtime has fewer runnable
- * threads than CPUs.
+ * The overlap part (user-monitored threads). It counts the runnable threads of runtimes that have asked for doorbells. Standby threads sleep until
+ * they are needed. When one of a runtime's threads blocks, or a CPU goes idle, this part wakes one of them, if tasks are pending and the runtime has
+ * fewer runnable threads than CPUs.
  *
  * The protocol, and why it loses no task, are explained in crates/umt-client/src/lib.rs; this is its step 2. Whether a thread is runnable is kept
  * in the thread's own state, and `runnable` changes only together with that state. If an event is lost or comes twice, the thread's next event
@@ -387,8 +387,8 @@ COX_INLINE void overlap_out(struct cox_monitored *m, struct task_struct *prev, b
 		kernel->thread_blocks[m->place & (COX_UMT_TABLE - 1)]++;
 	}
 	/*
-	 * Wakes a standby thread even if a thread of another program gets the CPU now: the standby can use the share of this CPU that the blocked
-	 * thread would have had.
+	 * Wakes a standby thread even if a thread of another program gets the CPU now. The standby thread can then use the share of this CPU that the
+	 * blocked thread would have had.
 	 */
 	ring(m->process - 1, cpu, program->queues);
 }

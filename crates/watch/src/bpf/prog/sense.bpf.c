@@ -127,7 +127,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 /*
  * A variant of on_switch without clocks (accounts of thread time), for sessions that need none. Clocks are nine tenths of the code of on_switch. If
- * such a session loaded on_switch, the verifier would remove the unused code of the clocks, but loading that code first would take longer than
+ * such a session loaded on_switch, the verifier would remove the unused code of the clocks. But loading that code first would take longer than
  * loading everything else.
  */
 SEC("tp_btf/sched_switch")

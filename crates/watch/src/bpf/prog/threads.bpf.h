@@ -10,7 +10,7 @@
  *
  * The parts share one program per tracepoint, one storage per thread, and one enrolment walk. The reason is that an event costs mostly the call of a
  * program and the search for the thread's storage. It is known before loading which parts are needed. The verifier removes the other parts as dead
- * code, and their maps are not created. Kernels before 6.8 verify every global function, even one that is never called; a global function that uses a
+ * code, and their maps are not created. Kernels before 6.8 verify every global function, even one that is never called. A global function that uses a
  * map of its part therefore tests first whether the part is loaded. Each part tracks its own threads: a thread may have a clock and no snapshot.
  */
 #ifndef COX_THREADS_BPF_H

@@ -52,9 +52,9 @@ COX_INLINE bool has_storage(struct task_struct *p)
 
 /*
  * Returns the address of a task as a number, to pass it to a global function. The verifier checks a global function only once, not again for each
- * state of each caller, but such a function takes only numbers and pointers to plain memory. To the verifier, the difference of two pointers is a
- * number. The function therefore computes the distance from the running task to `p`, and adds the running task's address, which a second helper
- * returns as a number.
+ * state of each caller. But such a function takes only numbers and pointers to plain memory, so a task cannot be passed as a pointer. To the
+ * verifier, the difference of two pointers is a number. The function therefore computes the distance from the running task to `p`, and adds the
+ * running task's address, which a second helper returns as a number.
  */
 COX_INLINE u64 address_of(struct task_struct *p)
 {
