@@ -74,7 +74,7 @@ fn missing() -> Option<(String, String)> {
 /// Replaces the kernel's reason in an error by the missing feature and its fix.
 #[must_use]
 pub fn explained(error: WatchError) -> WatchError {
-    // The helper's error message already says why it failed.
+    // If the helper program was used, its error message already says why it failed.
     if helping().is_some() {
         return error;
     }

@@ -120,7 +120,7 @@ pub struct Wanted {
     pub children: bool,
     /// Whether to sample user instruction pointers.
     pub samples: bool,
-    /// Size of the buffer for trace events between two ticks, bytes; `None` for no trace.
+    /// Size of the ring buffer for the trace events that arrive between two ticks, bytes; `None` for no trace.
     pub trace_bytes: Option<u32>,
     /// Which programs and threads get histograms of interval lengths.
     pub latencies: Scope,
@@ -242,7 +242,7 @@ pub struct Summary {
 /// A message that cox-observe sends to cox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply<'b> {
-    /// Data of one part: an array of complete structs.
+    /// Data of the type that the `Part` names: an array of complete structs.
     Data(Part, &'b [u8]),
     /// The request is complete.
     Done,

@@ -153,7 +153,7 @@ fn number<T: bytemuck::AnyBitPattern>(bytes: &[u8], at: usize) -> Option<T> {
     bytes.get(at..at + size_of::<T>()).map(bytemuck::pod_read_unaligned)
 }
 
-/// Collects the user's sessions from one part of the answer. Returns whether more parts follow.
+/// Appends the sessions of user `uid` in one part of the kernel's answer to `all`. Returns whether more parts follow.
 fn take_answer(mut bytes: &[u8], uid: u32, all: &mut Vec<Listed>) -> io::Result<bool> {
     let damaged = || io::Error::from(io::ErrorKind::InvalidData);
     while !bytes.is_empty() {

@@ -335,7 +335,7 @@ fn one(knob_io: &dyn KnobIo, boot_id: &str, path: &Path) -> Result<Option<Entry>
         Ok(Content::Record(record, damage)) => {
             let is_now = record.header.boot_id == boot_id;
             let alive = is_now && knob_io.started_ns(record.header.pid) == Some(record.header.start_ns);
-            // A reboot has undone the changes of an earlier boot.
+            // If the journal is from an earlier boot, the reboot has undone its changes.
             if is_now { entry(Some(record), alive, damage.map(Problem::Damaged)) } else { entry(None, false, None) }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::kernel_value::KernelValue;
 use crate::knob::{Claim, Value};
 
-/// The values that a knob may be set to.
+/// The values that a knob may be set to: its original value, and those that the claim permits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) original: Value,

@@ -49,7 +49,7 @@ pub fn expected(options: &cli::Run, recorder: Option<&Recorder>) -> Option<Expec
     }))
 }
 
-/// Returns for what the kernel counts interval lengths in histograms: for how many programs, and whether also for each thread.
+/// Returns which histograms of interval lengths the kernel keeps: for how many programs, and whether also for each thread.
 fn scope(options: &cli::Run) -> Scope {
     Scope { programs: 1 + options.co_run.len() as u32, threads: options.latency }
 }
@@ -81,7 +81,7 @@ fn wanted(cpus: &cli::Cpus) -> Result<Wanted> {
     Wanted::of(cpus.cpus.clone(), cpus.ncpus)
 }
 
-/// Returns the settings of the packer, with this scheduling period if there is one.
+/// Returns the settings of the packer. If `period` is given, it is the fixed scheduling period; otherwise the packer searches for the best one.
 pub fn settings(period: Option<Duration>, always: bool) -> Settings {
     let periods = period.map_or(Periods::Adapted, |length| Periods::Fixed(length.as_nanos() as u64));
     Settings { periods, always, ..Settings::default() }

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(code) => ExitCode::from(code),
-        // The exit code of a process that SIGPIPE ended.
+        // If the reader of the output is gone, cox ends with the exit code of a process that SIGPIPE ended.
         Err(error) if outputs::has_no_reader(&error) => ExitCode::from(128 + libc::SIGPIPE as u8),
         Err(error) => {
             say(&chain(&error));

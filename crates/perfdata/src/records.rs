@@ -24,9 +24,9 @@ const AUXTRACE: u32 = 71;
 pub(crate) const MOST_TRACING_DATA: u64 = 64 << 20;
 /// Record type: a sample.
 const SAMPLE: u32 = 9;
-/// The decompressed records may have at most `MOST_UNPACKED × compressed bytes + FREE_UNPACKED` bytes. A recording of
-/// two processes that only wake each other has a ratio of 17. The limit bounds the reading time; memory use does not
-/// depend on it.
+/// The decompressed records may have at most `MOST_UNPACKED × compressed bytes + FREE_UNPACKED` bytes. In a recording
+/// of two processes that only wake each other, decompressed ÷ compressed bytes is 17. The limit bounds the reading
+/// time; memory use does not depend on it.
 const MOST_UNPACKED: u64 = 256;
 /// Maximum number of bytes of a sample that count as decompressed bytes, which [`MOST_UNPACKED`] limits. A sample may
 /// contain a copy of the stack of up to 64 KB (`--call-graph dwarf`). It differs little from the copy in the sample

@@ -124,7 +124,7 @@ impl Child {
     pub fn go(self) -> Result<Running> {
         fs::File::from(self.gate).write_all(b"g").context("cannot start the program")?;
         let mut errno = [0; 4];
-        // Either a successful exec closes the other end, or the errno of a failed exec arrives.
+        // Either a successful exec closes the other end of this pipe, or the errno of a failed exec arrives.
         match fs::File::from(self.status).read_exact(&mut errno) {
             Ok(()) => {
                 waitpid(Some(self.process.pid), WaitOptions::empty()).context("waitpid")?;
@@ -280,7 +280,8 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
     }
 }
 
-/// Returns the candidate paths of the program: the name itself if it contains a slash, else along PATH.
+/// Returns the candidate paths of the program: the name itself if it contains a slash, else the name in each folder of
+/// PATH.
 fn candidates(program: &OsStr) -> Result<Vec<CString>> {
     if program.as_bytes().contains(&b'/') || program.is_empty() {
         return strings([program].into_iter());

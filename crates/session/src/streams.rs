@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 static CLOSED_AT_START: AtomicU8 = AtomicU8::new(0);
 
 #[used]
-// SAFETY: .init_array holds pointers to functions of this type, run once before main.
+// SAFETY: the loader calls each pointer in .init_array once before main, as a function of this type.
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 

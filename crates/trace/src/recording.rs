@@ -106,7 +106,7 @@ pub enum ReplayItem<'t> {
 }
 
 impl Recording {
-    /// Calls `each` with the trace events in the window, in order.
+    /// Calls `each` with the trace events from the start to the end of the observation, in order.
     ///
     /// # Errors
     /// Errors of `each`, and failures to read the trace events.

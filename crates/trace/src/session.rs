@@ -32,8 +32,8 @@ const LEVEL: i32 = 3;
 const PACKET: u64 = 256 << 20;
 /// Maximum size of a decompressed head, bytes.
 const HEAD: u64 = 256 << 20;
-/// A decompressed head may have at most `HEAD_FROM_BYTE × compressed bytes + HEAD_FREE` bytes. A head with 3,000 processes of the same program has a
-/// ratio of 20.
+/// A decompressed head may have at most `HEAD_FROM_BYTE × compressed bytes + HEAD_FREE` bytes. For a head with 3,000 processes of the same program,
+/// decompressed ÷ compressed bytes is 20.
 const HEAD_FROM_BYTE: u64 = 128;
 const HEAD_FREE: u64 = 8 << 20;
 /// A recording may have at most `EVENTS_FROM_BYTE × compressed bytes + EVENTS_FREE` trace events; `EVENTS_FREE` is as many as are held in memory. The

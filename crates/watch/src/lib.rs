@@ -1,5 +1,5 @@
-//! Observers: turn what eBPF, perf records or /proc report into clocks (accounts of time) of threads and into events. [`preload_page`] reads the
-//! state that the preload library inside a program reports.
+//! Observers: they turn what eBPF, perf records or /proc report into events, and into a clock (an account of time) for each thread. [`preload_page`]
+//! reads the state that the preload library inside a program reports.
 
 pub mod bpf;
 mod btf;

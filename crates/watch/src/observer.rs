@@ -47,7 +47,7 @@ pub struct Intake {
     /// Scheduler events, from backends that do not keep clocks (accounts of thread time) themselves. Events are in order of time for
     /// each CPU, but not across CPUs.
     pub events: Vec<Event>,
-    /// Samples of tracked threads: each has the instruction in user code at which the thread ran.
+    /// Samples of tracked threads. Each sample has the address of the instruction in user code that the thread was executing.
     pub samples: Vec<Sample>,
     /// Trace events, if a trace is wanted. They are in order of time for each CPU, but not across CPUs.
     pub trace_events: Vec<TraceEvent>,

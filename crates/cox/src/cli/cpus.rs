@@ -1,4 +1,4 @@
-//! The options that choose the CPUs of a pack.
+//! The options that choose the CPUs on which a program is packed.
 
 use clap::Args;
 use machine::CpuSet;

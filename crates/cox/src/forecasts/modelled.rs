@@ -50,7 +50,8 @@ const SPINS_NS: u64 = 350_000;
 
 /// Simulates the program that `sketch` describes. Each thread has about `phase_ns` of work between two barriers.
 pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
-    // If threads never meet, every second of a simulation is like the others, so less work is simulated.
+    // If threads never meet at a barrier, every second of the run is like the others. So at most `SIMULATED_NS` of work
+    // is simulated.
     let work_ns = if sketch.waits == Waits::Never { phase_ns.min(SIMULATED_NS) } else { phase_ns };
     let wait = match sketch.waits {
         Waits::Loops => Wait::Spin,

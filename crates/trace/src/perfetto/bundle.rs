@@ -10,8 +10,8 @@ use crate::recording::{Recording, ThreadTable};
 
 /// Approximate number of events in a packet.
 const EVENTS: usize = 2000;
-/// Age at which a packet is written even if it is not full, nanoseconds. Readers sort the events of different packets only if their times are close
-/// together.
+/// Age at which a packet is written even if it is not full, nanoseconds. The age is limited, because readers sort the events of different packets
+/// only if their times are close together.
 const OLD_NS: u64 = 500_000_000;
 
 /// Thread states at a switch, with the tracepoint's numbers (include/trace/events/sched.h).

@@ -34,7 +34,8 @@ impl Settings {
     /// Size of a ring buffer for the clocks (accounts of time) of 15,000 threads that die between two ticks of the session, bytes.
     pub const EXITED_BYTES: u32 = 8 << 20;
 
-    /// Returns the usual settings for a machine with these CPUs.
+    /// Returns the usual settings for a machine with `cpus_in_full_mask` CPUs in an unrestricted affinity mask, and with CPU numbers below
+    /// `cpu_limit`.
     pub fn new(cpus_in_full_mask: u32, cpu_limit: u32) -> Settings {
         Settings {
             children: true,

@@ -76,7 +76,7 @@ impl Ring {
                 let data = self.memory.at::<u8>(self.page_bytes);
                 (slice::from_raw_parts(data.add(begin), first_bytes), slice::from_raw_parts(data, unread - first_bytes))
             };
-            // Once in each round of the ring, the unread records wrap, and are copied into one piece.
+            // Once per pass through the ring, the unread records reach its end and continue at its start. They are then copied into one piece.
             if second.is_empty() { walk(first, each) } else { walk(&[first, second].concat(), each) }
         };
         // Release: this side's reads are complete before the kernel may write there again.

@@ -258,7 +258,7 @@ impl Sight<'_> {
 
     /// Reads a thread's files in /proc. `known` is the thread if it was read before. Returns `None` if the thread is gone. The state is read before
     /// the sums, so the sums of a thread that was already dead are final. If the thread is off CPU, the time of the result is taken before the state
-    /// and the sums are read. A wait that begins between the two is then not counted as proven blocked time.
+    /// and the sums are read. A wait that begins after this time, but before the reading, is then not counted as proven blocked time.
     fn look(&self, tid: u32, known: Option<&Thread>) -> Result<Option<Look>, Error> {
         let before_ns = (self.now)();
         let task = Task::thread(self.root, self.pid, tid);

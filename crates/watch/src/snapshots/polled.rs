@@ -138,7 +138,7 @@ impl ThreadSnapshots for Polled {
         Ok(())
     }
 
-    /// The longer a poll takes, the longer is the pause before the next one.
+    /// Polls if the pause after the last poll is over. The longer a poll takes, the longer is the pause after it.
     fn poll(&mut self) -> Result<(), WatchError> {
         if monotonic_ns() < self.next_ns { Ok(()) } else { self.poll_at_once() }
     }

@@ -89,7 +89,8 @@ impl ThreadSnapshots for Traced {
         self.programs.enrol(Part::Snapshots, &[process_key(pid)], 0).map(drop)
     }
 
-    /// Each call uses a slightly different period, so that samples do not fall into step with a periodic program.
+    /// Starts sampling on `cpus`. Each call uses a slightly different period (the mean is `mean_ns`), so that samples do not fall into step with a
+    /// periodic program.
     fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         self.sampler = None;
         if !cpus.is_empty() {
@@ -157,8 +158,8 @@ impl Table for Mapped {
         let snapshot: *mut ThreadSnapshot = self.snapshots.at(number * size_of::<ThreadSnapshot>());
         // SAFETY: `turn` is the first word of a snapshot, aligned, in a mapping that lives as long as self; BPF writes it while it is read here.
         let turn = unsafe { AtomicU32::from_ptr(snapshot.cast()) };
-        // The copy is repeated while the switch handler is writing the snapshot, which takes about ten instructions. If the handler's virtual CPU is
-        // preempted in the middle, this function gives up: the caller's previous snapshot is better than waiting.
+        // The copy is repeated if the switch handler was writing the snapshot meanwhile. A write takes about ten instructions. If the handler's
+        // virtual CPU is preempted in the middle, this function gives up, because using an older snapshot is better than waiting.
         for _ in 0..100 {
             let before = turn.load(Ordering::Acquire);
             // SAFETY: `snapshot` points into the mapping, which lives as long as self. A copy that BPF changed meanwhile is discarded below.

@@ -346,7 +346,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	cpu->events++;
 	began = t;
 	/*
-	 * Every 256th event, the duration of this function is measured. If other parts are loaded, `t` was read before their code ran. Their time
+	 * At every 256th event, the duration of this function is measured. If other parts are loaded, `t` was read before their code ran. Their time
 	 * must not be included, so the time is read again.
 	 */
 	if ((has_overlap || has_snapshots) && (cpu->events & 255) == 0)
@@ -448,7 +448,7 @@ COX_INLINE void enrol_clock(struct task_struct *p, u32 flags)
 		c->state = COX_BLOCKED;
 	}
 	c->born_ns = t;
-	/* Written before `since_ns` is set, so that events from the thread's own CPU come after it. */
+	/* This trace event is written before `since_ns` is set, so that events from the thread's own CPU come after it. */
 	write_trace_event(t, COX_EVENT_ENROLLED, c->tid, c->tgid, c->cpu, c->state, c->cause);
 	barrier();
 	/* `since_ns` is set last: from then on, the thread's own CPU may change the clock (account of time). */

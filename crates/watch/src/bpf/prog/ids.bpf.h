@@ -85,8 +85,8 @@ COX_INLINE void learn_own_level(void)
 }
 
 /*
- * Returns a task's id in the PID namespace at depth `level`, and that namespace. The array is read as plain memory, because its declared length
- * differs between kernels.
+ * Returns a task's id in the PID namespace at depth `level`, and that namespace. The array with these ids is read as plain memory, because its
+ * declared length differs between kernels.
  */
 COX_INLINE struct upid upid_at(struct pid *pid, u32 level)
 {
@@ -98,7 +98,7 @@ COX_INLINE struct upid upid_at(struct pid *pid, u32 level)
 	return id;
 }
 
-/* Out of line, so that the verifier reads it only once. */
+/* This function is not inlined, so that the verifier reads its code only once. */
 static __attribute__((noinline)) u32 id_inside(u64 task)
 {
 	struct task_struct *p = (struct task_struct *)task;

@@ -45,8 +45,8 @@ COX_INLINE bool has_storage(struct task_struct *p)
 }
 
 /*
- * Makes the verifier forget the value of a variable, so that paths that differ only in it become one. `any` is a number whose value the verifier
- * does not know. Worth it for constants that are tested later or added to a pointer.
+ * Makes the verifier forget the value of a variable, so that paths that differ only in it become one. `any` is a number whose value the verifier does
+ * not know. Use it for constants that are tested later or added to a pointer.
  */
 #define FORGET(x, any) asm volatile("%0 += %1; %0 -= %1" : "+r"(x) : "r"(any))
 
