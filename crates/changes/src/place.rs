@@ -147,7 +147,7 @@ impl Environment {
         // Another session of this user may have created a folder at the same time.
         match self.own_in_tmp().into_iter().next() {
             Some(first) if first != mine => {
-                // Fails, and keeps the folder, if it is not empty.
+                // `remove_dir` fails, and keeps the folder, if the folder is not empty.
                 let _ = fs::remove_dir(&mine);
                 first
             }

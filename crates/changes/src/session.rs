@@ -156,7 +156,8 @@ impl<'h> Session<'h> {
     }
 
     /// Returns a handle by which any thread can set the knob any number of times. The session must have taken
-    /// (journaled) the knob, which must belong to a thread. It stops working when the session begins to restore.
+    /// (journaled) the knob, which must belong to a thread. The handle stops working when the session begins to
+    /// restore.
     ///
     /// # Errors
     /// [`Error::Untaken`] if the knob was not taken, [`Error::Gone`], or [`Error::Knob`] for a file.

@@ -170,7 +170,7 @@ pub(crate) fn by_code(module: &str, named: bool, loops: &WaitLoops, verdict: Ver
         Some(Library::Mpi) if waits || (!named && verdict != Verdict::Moves) => Some(Waiting::Mpi),
         // Spinning in the adaptive mutex (nptl/pthread_mutex_lock.c). All code of the C library that spins has `pause`.
         Some(Library::C) => (waits && loops.pauses).then_some(Waiting::PthreadSpin),
-        // A thread that searches for a task to steal pauses in class prolonged_pause (src/tbb/scheduler_common.h).
+        // While a thread searches for a task to steal, it pauses in the class `prolonged_pause` (src/tbb/scheduler_common.h).
         Some(Library::Tbb) if waits || (!named && gives_way) => Some(Waiting::TightLoop),
         _ => waits.then_some(Waiting::TightLoop),
     }

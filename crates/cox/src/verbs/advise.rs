@@ -49,7 +49,7 @@ pub fn advise(options: &cli::Advise) -> Result<u8> {
     }
 }
 
-/// Runs the program once, placed alternately by the kernel and the packer.
+/// Runs the program once. The kernel and the packer place its threads alternately.
 fn run(options: &cli::Advise, outputs: Outputs) -> Result<u8> {
     let target = targets::of(&options.program, &[]);
     let engines = engines::of_advise(options)?;

@@ -12,8 +12,8 @@ use crate::engines;
 use crate::faces::print;
 use crate::simulated::Scenario;
 
-/// Work of each simulated thread in the whole run, in ns. If the user gives no number of phases, it is `WORK_NS ÷ work
-/// per phase`, but at least [`LEAST_PHASES`].
+/// Work of each simulated thread in the whole run, in ns. If the user gives no number of phases, this number is
+/// `WORK_NS ÷ work per phase`, but at least [`LEAST_PHASES`].
 const WORK_NS: u64 = 3_000_000_000;
 const LEAST_PHASES: u64 = 20;
 

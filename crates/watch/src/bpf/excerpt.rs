@@ -83,7 +83,7 @@ impl KernelTypes {
 
     fn as_slice(&self) -> &[u8] {
         match self {
-            // SAFETY: mapped read-only until self is dropped; the kernel never changes these bytes.
+            // SAFETY: `mapped` stays mapped read-only until self is dropped; the kernel never changes these bytes.
             KernelTypes::Mapped(mapped) => unsafe { std::slice::from_raw_parts(mapped.at::<u8>(0), mapped.bytes()) },
             KernelTypes::Read(bytes) => bytes,
         }

@@ -93,9 +93,9 @@ fn entries<K: bytemuck::AnyBitPattern, V: bytemuck::AnyBitPattern>(
     map: &dyn MapCore,
 ) -> Result<Vec<(K, V)>, WatchError> {
     let mut all = Vec::new();
-    // Not read in batches: libbpf-rs (0.27) assumes that a batch which is not full is the last one, and this is not always so.
+    // The map is not read in batches, because libbpf-rs (0.27) assumes that a batch which is not full is the last one. This is not always so.
     for key in map.keys() {
-        // A key that is deleted between the two calls is skipped. At present, no code deletes keys.
+        // A key that is deleted between the listing of the keys and this look-up is skipped. At present, no code deletes keys.
         let Some(value) = map.lookup(&key, MapFlags::ANY).map_err(unreadable)? else { continue };
         if let (Some(k), Some(v)) = (key.get(..size_of::<K>()), value.get(..size_of::<V>())) {
             all.push((bytemuck::pod_read_unaligned(k), bytemuck::pod_read_unaligned(v)));

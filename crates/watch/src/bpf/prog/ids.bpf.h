@@ -45,8 +45,8 @@ COX_INLINE bool is_hidden(struct task_struct *p)
 }
 
 /*
- * Returns whether a living thread may be enrolled: not if it has more rights than its user, as in ptrace(2). Its group ids are compared with each
- * other: those of a set-group-id program differ, even after it has made itself traceable again.
+ * Returns whether a living thread may be enrolled. As in ptrace(2), it may not if it has more rights than its user. Its group ids are compared with
+ * each other: those of a set-group-id program differ, even after it has made itself traceable again.
  */
 COX_INLINE bool has_no_more_rights(struct task_struct *p)
 {
