@@ -58,7 +58,7 @@ pub enum Error {
         claim: String,
     },
     /// The session has not taken the knob: the knob is not in the session's journal.
-    #[error("{0} has not been taken")]
+    #[error("{0} is not in the journal of this session")]
     Untaken(Box<Knob>),
     /// The session has ended, so nothing may be changed through it any more.
     #[error("{0}: the session has ended")]

@@ -44,7 +44,7 @@ pub enum ElfError {
     #[error("cannot read: {0}")]
     Read(#[from] std::io::Error),
     /// The file does not follow the ELF specification.
-    #[error("no well-formed ELF file: {0}")]
+    #[error("not a well-formed ELF file: {0}")]
     Format(#[from] object::Error),
 }
 
