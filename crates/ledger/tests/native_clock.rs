@@ -258,10 +258,10 @@ fn both_spellings_of_the_clock_agree_on_a_million_sequences() {
         for event in 0..events {
             let before = rust;
             let step = world.step(State::from_wire(before.state), plausible);
-            native::take_closed();
+            native::take_ended();
             let closed = step.play_rust(&mut rust);
             step.play_native(&mut c);
-            assert_eq!(native::take_closed(), closed, "sequence {sequence}, event {event} {step:?}");
+            assert_eq!(native::take_ended(), closed, "sequence {sequence}, event {event} {step:?}");
             assert!(
                 rust == c,
                 "sequence {sequence}, event {event} {step:?}\nfrom {before:?}\nRust {rust:?}\nC    {c:?}"

@@ -3,21 +3,15 @@
 #include "cox/cells.h"
 #include "cox/latency.h"
 
-/* Lengths of the intervals that ended since the last call of cox_native_take_closed, by kind; ~0 if none ended. */
-static _Thread_local __u64 closed[COX_INTERVALS];
+/* Lengths of the intervals that ended since the last call of cox_native_take_ended. */
+static _Thread_local struct cox_ended ended = COX_NONE_ENDED;
 
-COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns)
+void cox_native_take_ended(struct cox_ended *into)
 {
-	(void)c;
-	closed[interval] = ns;
-}
+	static const struct cox_ended none = COX_NONE_ENDED;
 
-void cox_native_take_closed(__u64 *into)
-{
-	for (int i = 0; i < COX_INTERVALS; i++) {
-		into[i] = closed[i];
-		closed[i] = ~0ull;
-	}
+	*into = ended;
+	ended = none;
 }
 
 __u64 cox_native_latency_bucket(__u64 ns)
@@ -37,13 +31,13 @@ void cox_native_waking(struct cox_clock *c, __u64 t)
 
 void cox_native_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 steal, __u64 irq)
 {
-	cox_clock_in(c, t, cpu, steal, irq);
+	cox_clock_in(c, t, cpu, steal, irq, &ended);
 }
 
 void cox_native_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded, __u64 steal,
 		    __u64 irq)
 {
-	cox_clock_out(c, t, state, cause, yielded, steal, irq);
+	cox_clock_out(c, t, state, cause, yielded, steal, irq, &ended);
 }
 
 void cox_native_migrate(struct cox_clock *c, __u16 cpu, __u8 old_cpu_allowed)

@@ -10,7 +10,7 @@ unsafe extern "C" {
     fn cox_native_out(c: *mut Clock, t: u64, state: u8, cause: u8, yielded: u8, steal: u64, irq: u64);
     fn cox_native_migrate(c: *mut Clock, cpu: u16, old_cpu_allowed: u8);
     fn cox_native_add(sum: *mut Clock, c: *const Clock);
-    fn cox_native_take_closed(into: *mut [u64; INTERVALS]);
+    fn cox_native_take_ended(into: *mut [u64; INTERVALS]);
     fn cox_native_latency_bucket(ns: u64) -> u64;
     fn cox_native_cell_arrival(t: u64) -> u64;
     fn cox_native_cell_thread_time(cell: u64, t: u64) -> u64;
@@ -57,10 +57,10 @@ pub fn add(sum: &mut Clock, c: &Clock) {
 }
 
 /// Returns the lengths of the intervals that events ended since the last call on this thread, by kind; `u64::MAX` if none ended.
-pub fn take_closed() -> [u64; INTERVALS] {
+pub fn take_ended() -> [u64; INTERVALS] {
     let mut closed = [0; INTERVALS];
     // SAFETY: the C side writes exactly that many numbers.
-    unsafe { cox_native_take_closed(&raw mut closed) }
+    unsafe { cox_native_take_ended(&raw mut closed) }
     closed
 }
 

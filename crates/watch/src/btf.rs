@@ -112,6 +112,11 @@ impl<'a> Types<'a> {
         rest.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
+    /// Returns the first byte of the name at an offset; 0 for types without a name.
+    pub fn first_of_name(&self, offset: u32) -> u8 {
+        self.strings.get(offset as usize).copied().unwrap_or(0)
+    }
+
     /// Returns the id of the type behind typedefs and qualifiers.
     pub fn plain(&self, mut id: u32) -> u32 {
         // Chains are a few links long, but in damaged data they may be circular.

@@ -118,13 +118,14 @@ impl<'a> Writer<'a> {
         for (name, _) in read {
             begins_name[usize::from(name.as_bytes()[0])] = true;
         }
+        // Most types fail the first or the second test. The end of a name is looked for only after these tests.
         let listed = |of: Type| {
-            let name = kernel.name(of.name());
             if !matches!(of.kind(), kind::STRUCT | kind::UNION)
-                || !name.first().is_some_and(|b| begins_name[usize::from(*b)])
+                || !begins_name[usize::from(kernel.first_of_name(of.name()))]
             {
                 return None;
             }
+            let name = kernel.name(of.name());
             read.binary_search_by(|(listed, _)| listed.as_bytes().cmp(name)).ok()
         };
         let found = kernel.ids().filter_map(|id| Some((id, listed(kernel.get(id)?)?))).collect();

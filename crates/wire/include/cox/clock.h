@@ -38,11 +38,18 @@
 #endif
 
 /*
- * Called when an event ends an interval of the clock's thread, in order to count its length: `interval` is an enum cox_interval, `ns` the length in
- * nanoseconds. Each file that includes this header defines the function. It is not called for unknown time, for a block that began before cox
- * tracked the thread, or for an interval that is still open at the end of the observation.
+ * The lengths, in nanoseconds, of the intervals that an event ended, indexed by enum cox_interval; COX_NO_INTERVAL for a kind of which it ended none.
+ * Unknown time does not count as an interval, nor does a block that began before cox tracked the thread.
  */
-COX_INLINE void cox_interval_closed(const struct cox_clock *c, __u64 interval, __u64 ns);
+struct cox_ended {
+	__u64 ns[COX_INTERVALS];
+};
+
+#define COX_NO_INTERVAL (~0ull)
+#define COX_NONE_ENDED                                                            \
+	{                                                                         \
+		{ COX_NO_INTERVAL, COX_NO_INTERVAL, COX_NO_INTERVAL, COX_NO_INTERVAL } \
+	}
 
 COX_INLINE void cox_clock_born(struct cox_clock *c, __u64 t)
 {
@@ -103,7 +110,8 @@ COX_INLINE void cox_clock_seat(struct cox_clock *c, __u16 cpu)
 		cox_clock_seat_anew(c, cpu);
 }
 
-COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 steal, __u64 irq)
+/* Accounts for a switch-in. Stores in `ended` the lengths of the intervals that the switch-in ended. */
+COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 steal, __u64 irq, struct cox_ended *ended)
 {
 	__u64 now = t > c->since_ns ? t : c->since_ns;
 	__u64 gap = now - c->since_ns;
@@ -121,20 +129,20 @@ COX_INLINE void cox_clock_in(struct cox_clock *c, __u64 t, __u16 cpu, __u64 stea
 		c->wakeups++;
 		/* If no voluntary switch was counted, the block began before cox tracked the thread: its length is unknown. */
 		if (c->switches_voluntary)
-			cox_interval_closed(c, COX_INTERVAL_BLOCKED, wake - c->since_ns);
-		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, now - wake);
+			ended->ns[COX_INTERVAL_BLOCKED] = wake - c->since_ns;
+		ended->ns[COX_INTERVAL_WAKE_DELAY] = now - wake;
 		break;
 	}
 	case COX_PREEMPT:
 		c->preempt_wait_ns += gap;
 		if (c->yielded)
 			c->yield_wait_ns += gap;
-		cox_interval_closed(c, COX_INTERVAL_PREEMPT_WAIT, gap);
+		ended->ns[COX_INTERVAL_PREEMPT_WAIT] = gap;
 		break;
 	case COX_BORN:
 		c->wake_delay_ns += gap;
 		c->wakeups++;
-		cox_interval_closed(c, COX_INTERVAL_WAKE_DELAY, gap);
+		ended->ns[COX_INTERVAL_WAKE_DELAY] = gap;
 		break;
 	case COX_UNSEEN:
 		c->unknown_ns += gap;
@@ -175,15 +183,15 @@ COX_INLINE void cox_clock_ran(struct cox_clock *c, __u64 now, __u64 steal, __u64
 
 /*
  * Accounts for a switch-out. `state` is COX_PREEMPT, COX_BLOCKED (with `cause`) or COX_DEAD. `yielded` is true if the thread called sched_yield. A
- * yield counts as an involuntary switch, as in the kernel.
+ * yield counts as an involuntary switch, as in the kernel. Stores in `ended` the length of the time slice that the switch-out ended.
  */
 COX_INLINE void cox_clock_out(struct cox_clock *c, __u64 t, __u8 state, __u8 cause, __u8 yielded,
-			      __u64 steal, __u64 irq)
+			      __u64 steal, __u64 irq, struct cox_ended *ended)
 {
 	__u64 now = t > c->since_ns ? t : c->since_ns;
 
 	if (c->state == COX_RUN) {
-		cox_interval_closed(c, COX_INTERVAL_SLICE, now - c->since_ns);
+		ended->ns[COX_INTERVAL_SLICE] = now - c->since_ns;
 		cox_clock_ran(c, now, steal, irq);
 	} else {
 		/* The thread was running when cox began to track it, or a switch-in was lost. The time counts as unknown; cox does not guess. */

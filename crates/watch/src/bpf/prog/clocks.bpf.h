@@ -176,7 +176,7 @@ COX_INLINE void clock_migrate(struct task_struct *p, int to, struct cox_clock *c
 
 /* Updates the clock (account of time) of the thread that leaves its CPU, depending on whether it was preempted, blocks, or has ended. */
 COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool preempt, u64 t, u64 steal,
-			   u64 irq)
+			   u64 irq, struct cox_ended *ended)
 {
 	u32 state = prev->__state;
 	u64 left, cause = 0, yielded = 0;
@@ -196,7 +196,7 @@ COX_INLINE void switch_out(struct task_struct *prev, struct cox_clock *c, bool p
 	FORGET(left, t);
 	FORGET(cause, t);
 	FORGET(yielded, t);
-	cox_clock_out(c, t, left, cause, yielded, steal, irq);
+	cox_clock_out(c, t, left, cause, yielded, steal, irq, ended);
 	if (left != COX_DEAD)
 		return;
 	deliver(prev, c);
@@ -219,6 +219,7 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 	/* The current task is still the thread that leaves. */
 	struct task_struct *prev = bpf_get_current_task_btf();
 	struct rq *rq = rq_of(prev);
+	struct cox_ended ended = COX_NONE_ENDED;
 	struct cox_cpu *cpu;
 	u64 stint, arrived;
 	u32 was_on;
@@ -239,7 +240,8 @@ COX_RARE int recover_switch_in(struct cox_clock *c, u32 number, u64 t)
 	}
 	if (c->state == COX_BLOCKED)
 		write_trace_event(arrived, COX_EVENT_WHY, c->tid, 0, number, c->cause, 0);
-	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq));
+	cox_clock_in(c, arrived, number, steal_clock(rq), irq_clock(rq), &ended);
+	count_intervals(0, c->flags, &ended);
 	busy_changes(0, c->in_ns);
 	write_trace_event(c->in_ns, COX_EVENT_ARRIVED, c->tid, 0, number, 0, 0);
 	if (c->counted)
@@ -314,10 +316,11 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			     struct cox_clock *in, u64 t)
 {
 	u64 steal, irq, waited, began, stint_ended = 0, stint_began = 0;
-	u32 number, kind, in_cause = COX_BY_FD;
+	struct cox_ended ended = COX_NONE_ENDED;
+	u32 number, kind, in_cause = COX_BY_FD, flags_out = 0, flags_in = 0;
 	struct rq *rq;
 	struct cox_cpu *cpu;
-	u64 leaves = false;
+	u64 leaves = false, is_ours = false; /* a tracked thread leaves the CPU and lives on; a tracked thread leaves or comes */
 
 	cpu = this_cpu(&number);
 	if (!cpu)
@@ -361,7 +364,9 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		out->took_ns += waited;
 		if (out->state == COX_RUN)
 			stint_ended = t > out->since_ns ? t : out->since_ns;
-		switch_out(prev, out, preempt, t, steal, irq);
+		switch_out(prev, out, preempt, t, steal, irq, &ended);
+		flags_out = out->flags;
+		is_ours = true;
 		leaves = out->state != COX_DEAD;
 		if (out->state == COX_PREEMPT)
 			wait_begins(out, mask_class(prev), t);
@@ -386,7 +391,9 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 		/* `in` was last seen running, so its last switch-out was lost. All time since its last switch-in is unknown. */
 		if (in->state == COX_RUN)
 			busy_changes(in->since_ns, 0);
-		cox_clock_in(in, t, number, steal, irq);
+		cox_clock_in(in, t, number, steal, irq, &ended);
+		flags_in = in->flags;
+		is_ours = true;
 		stint_began = in->in_ns;
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
@@ -414,6 +421,8 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	cpu->cell_mark = cpu->waiting;
 	if (cpu->kind != kind || kind == COX_CPU_IDLE)
 		cpu_kind_changes(cpu, number, kind, t);
+	if (is_ours)
+		count_intervals(flags_out, flags_in, &ended);
 	if ((cpu->events & 255) == 0) {
 		u64 took = bpf_ktime_get_ns() - began;
 

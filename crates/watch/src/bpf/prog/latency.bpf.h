@@ -24,37 +24,56 @@ struct {
 	__uint(value_size, sizeof(struct cox_latencies));
 } latencies SEC(".maps");
 
-/* A global function, so that the verifier checks it once and not again at each call. `flags`: the flags of the thread's clock (account of time). */
-__attribute__((noinline)) int count_interval(u32 flags, u32 interval, u64 ns)
+/* Returns the set of histograms for the intervals of a thread whose clock (account of time) has these flags; NULL if there is none. */
+COX_INLINE struct cox_latencies *histograms_of(u32 flags)
 {
 	u32 at = flags >> COX_PLACE_SHIFT;
-	struct cox_latencies *l;
-	u64 word;
 
-	if (!has_clocks || interval >= COX_INTERVALS)
-		return 0;
 	if (latency_threads && at) {
 		at += latency_shared - 1;
 	} else {
 		at = (flags & COX_PROGRAM_MASK) / (1 << COX_PROGRAM_SHIFT) * latency_cpus + bpf_get_smp_processor_id();
 		/* There are histograms only for the first programs; the intervals of further programs are not counted. */
 		if (at >= latency_shared)
-			return 0;
+			return NULL;
 	}
-	l = bpf_map_lookup_elem(&latencies, &at);
-	if (!l)
-		return 0;
-	word = cox_latency_bucket(ns);
-	if (word < COX_LATENCY_BUCKETS)
-		l->of[interval][word]++;
-	if (l->of[interval][COX_LATENCY_BUCKETS] < ns)
-		l->of[interval][COX_LATENCY_BUCKETS] = ns;
-	return 0;
+	return bpf_map_lookup_elem(&latencies, &at);
 }
 
-COX_INLINE void cox_interval_closed(const struct cox_clock *c, u64 interval, u64 ns)
+COX_INLINE void count_interval(struct cox_latencies *histograms, u32 interval, u64 ns)
 {
-	count_interval(c->flags, interval, ns);
+	u64 bucket;
+
+	if (ns == COX_NO_INTERVAL)
+		return;
+	bucket = cox_latency_bucket(ns);
+	if (bucket < COX_LATENCY_BUCKETS)
+		histograms->of[interval][bucket]++;
+	if (histograms->of[interval][COX_LATENCY_BUCKETS] < ns)
+		histograms->of[interval][COX_LATENCY_BUCKETS] = ns;
+}
+
+/*
+ * Counts the intervals that a switch has ended: the time slice of the thread that leaves the CPU, and the waits of the thread that comes. `out` and
+ * `in` are the flags of their clocks (accounts of time). This is a global function, so that the verifier checks it once and not on each path to the
+ * call. It is called once per switch, because a call costs about as much time as the counting of an interval.
+ */
+__attribute__((noinline)) int count_intervals(u32 out, u32 in, struct cox_ended *ended)
+{
+	struct cox_latencies *histograms;
+
+	if (!has_clocks || !ended)
+		return 0;
+	histograms = histograms_of(out);
+	if (histograms)
+		count_interval(histograms, COX_INTERVAL_SLICE, ended->ns[COX_INTERVAL_SLICE]);
+	histograms = histograms_of(in);
+	if (!histograms)
+		return 0;
+	count_interval(histograms, COX_INTERVAL_WAKE_DELAY, ended->ns[COX_INTERVAL_WAKE_DELAY]);
+	count_interval(histograms, COX_INTERVAL_PREEMPT_WAIT, ended->ns[COX_INTERVAL_PREEMPT_WAIT]);
+	count_interval(histograms, COX_INTERVAL_BLOCKED, ended->ns[COX_INTERVAL_BLOCKED]);
+	return 0;
 }
 
 /*
