@@ -19,7 +19,7 @@ const PORT: u16 = 20000;
 /// Queue length in bytes: more than the programs ever have in flight, so that no packet is dropped. TCP would send a dropped packet again much
 /// later.
 const QUEUE: u32 = 4 << 20;
-/// Size of the token bucket: the bytes that pass in this time, s, but at least [`BUCKET_LEAST`] bytes (two frames).
+/// Size of the token bucket, as a time in seconds: it holds the bytes that pass in this time, but at least [`BUCKET_LEAST`] bytes (two frames).
 const BUCKET_S: f64 = 0.002;
 const BUCKET_LEAST: f64 = 4096.0;
 

@@ -112,7 +112,7 @@ pub struct Sentence {
     pub next: Vec<NextStep>,
 }
 
-/// A figure of the same report.
+/// A figure that a sentence cites, from the report that the verdict is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CitedFigure {
     /// Name of the figure, as in `docs/figures.md`.

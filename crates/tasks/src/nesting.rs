@@ -40,7 +40,7 @@ pub(crate) enum Number {
 pub(crate) struct HelperNumber {
     pub number: OnceLock<u32>,
     pub team: &'static dyn Numbers,
-    /// The function of the helper's task.
+    /// Function of the task that the helper thread (a thread from outside the team) runs.
     pub work: Option<Work>,
 }
 

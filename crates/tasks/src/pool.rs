@@ -17,7 +17,8 @@ use crate::task::{Edge, Task, Work, nothing};
 /// For each size class: the number of bytes that follow the task in its block. They hold the task's edges (entries in the successor lists of
 /// tasks that it waits for) and its arguments.
 const ROOM: [usize; 2] = [128, 512];
-/// The class of a task whose data has an allocation of its own: the task has a block of class 0, and the allocation has to be freed.
+/// Class number of a task whose edges and arguments did not fit into a block. They are in a separate allocation, which has to be freed with the task;
+/// the task itself is in a block of class 0.
 const ELSEWHERE: u32 = 2;
 /// Number of blocks allocated together.
 const SLAB: usize = 32;

@@ -84,8 +84,8 @@ mod model {
             self.runnable.load(Ordering::Relaxed) < CPUS
         }
 
-        /// Returns whether more threads are runnable than there are CPUs. The model does not know which CPU each thread uses, so it
-        /// assumes that one of them wants the caller's CPU.
+        /// Returns whether more threads are runnable than there are CPUs. This loom model does not know which CPU each thread uses, so
+        /// it assumes that one of them wants the caller's CPU.
         fn is_crowded(&self) -> bool {
             self.runnable.load(Ordering::Relaxed) > CPUS
         }

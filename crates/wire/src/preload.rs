@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Name of the memfd; /proc/PID/maps shows it as `/memfd:coxswain-preload`.
 pub const NAME: &std::ffi::CStr = c"coxswain-preload";
-/// Smallest number of the descriptor through which the library keeps the memory open for a cox of the same user. It is large, because programs may
+/// Lowest number that the library gives to its descriptor of the shared memory. The descriptor stays open, so that a cox of the same user can map the
+/// memory. The number is large, because programs may
 /// rely on their small descriptor numbers, and below 1024, because most programs may have up to 1024 descriptors.
 pub const KEPT_FROM: i32 = 1000;
 /// The magic number: `coxprlpg` in memory.

@@ -199,8 +199,8 @@ impl Sums {
         if packer.value < self.kernel.value * trial.worth {
             return unpacked("tried, but the gain is too small");
         }
-        // At the start of a run, the packer only observes, and the kernel places the threads. `lost_ns` is the time that the kernel's lower
-        // efficiency costs during this first observation.
+        // At the start of a run, the packer only observes, and the kernel places the threads. `lost_ns` is the time that the program loses
+        // during this first observation, because the kernel's placement is less efficient than the packer's.
         let [_, kernel_ns, _] = self.times(self.kernel);
         let look_ns = (trial.first_look_ns as f64).min(kernel_ns - self.alone_ns);
         let lost_ns = look_ns * (1.0 - self.kernel.value / packer.value);

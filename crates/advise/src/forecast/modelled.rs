@@ -86,7 +86,7 @@ const LIKE: f64 = 1.25;
 /// If packing is not faster than the kernel's scheduling by this factor, cox is assumed not to pack.
 const WORTH: f64 = 1.03;
 
-/// Relative error of the simulator: it agrees with live runs within this part.
+/// Largest relative difference between the simulator's times and those of live runs.
 const MODEL: f64 = 0.15;
 
 /// Assumed relative difference between two runs of the same program.

@@ -189,8 +189,9 @@ pub fn share(team: Option<&'static Team>, group: Option<&Group>, library: &Libra
     let serves = |team: &&Team| size > 1 || (umt_client::is_live() && team.around().is_none());
     let Some(team) = team.filter(|team| serves(team) && size as u32 <= team.slots()) else {
         // libgomp runs the tasks of this region, even if `overlap` runs those of an enclosing one. While they run, the worker must not be in a team
-        // of `overlap`, so it leaves its team (`step_aside`). libgomp may run the tasks as late as at the region's end, when the worker has come back
-        // to its team. So if the region has one thread, libgomp's barrier is called here, before that: it runs the remaining tasks.
+        // of `overlap`, so it leaves its team here (`step_aside`) and comes back after the region's body. In a region of one thread, libgomp may keep
+        // tasks until the end of the region, which is later. libgomp's barrier at the end of the body makes it run them while the worker is still
+        // outside of its team.
         let before = worker.step_aside();
         // SAFETY: `around` stays valid until the region is over.
         unsafe { worker.is_within(around) };
