@@ -156,7 +156,8 @@ pub struct Record {
     pub pairs: Vec<(Pair, PairSum)>,
     /// Sum of the clocks of threads that ended while the ring buffer was full (see [`Losses::finals`]).
     pub unlisted: Clock,
-    /// Histograms of interval lengths: one set for each thread that has histograms of its own ([`Clock::place`]), and for all other threads one set for each program.
+    /// Histograms of interval lengths: one set for each thread that has histograms of its own ([`Clock::place`]), and for all other threads one set for
+    /// each program.
     pub latencies: Vec<LatencyCount>,
     /// Number of programs that have histograms, the first ones; 0 if the backend does not see intervals.
     pub latencies_of_programs: u32,

@@ -19,8 +19,8 @@ pub extern "C" fn thread_num() -> c_int {
     worker_in_region().and_then(|worker| worker.thread_number()).unwrap_or(0) as c_int
 }
 
-/// Returns the number of the calling thread in its team. In a region whose tasks `overlap` does not run, it asks libgomp. To be used only if all callers
-/// use the same libgomp.
+/// Returns the number of the calling thread in its team. In a region whose tasks `overlap` does not run, it asks libgomp. To be used only if all
+/// callers use the same libgomp.
 pub extern "C" fn thread_num_anywhere() -> c_int {
     match worker_in_region() {
         Some(worker) => worker.thread_number().unwrap_or(0) as c_int,
