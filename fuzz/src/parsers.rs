@@ -67,7 +67,7 @@ fn session(input: &[u8]) {
     trace::perfetto::write(&recording, &mut io::sink()).unwrap();
     let (mut prv, mut pcf, mut row) = (io::sink(), io::sink(), io::sink());
     let mut files = Files { prv: &mut prv, pcf: &mut pcf, row: &mut row };
-    trace::paraver::write(&recording, &mut files, folder).unwrap();
+    trace::paraver::write(&recording, None, &mut files, folder).unwrap();
 }
 
 fn session_seeds() -> Vec<Vec<u8>> {

@@ -91,6 +91,9 @@ fn the_step_names_whom_it_is_about() {
     let many = (0..10).map(|at| preemptor(&format!("p{at}"), 1_000_000_000)).collect();
     stage.account.preemptors = many;
     assert_eq!(action(&stage), "stop p0, p1, p2 and others, or keep them off CPU 0-1");
+    // Another program may have any name, also cox's.
+    stage.account.preemptors = vec![preemptor("cox", 9_000_000_000)];
+    assert_eq!(action(&stage), "stop cox, or keep it off CPU 0-1");
 }
 
 fn stage_preemptor() -> Preemptor {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use watch::bpf::unavailable;
@@ -76,7 +77,7 @@ impl RemoteObserver {
         answer.move_into(intake);
         let mut record = answer.into_record().ok_or_else(malformed)?;
         record.latencies_of_threads = self.latencies_of_threads;
-        record.observers = vec![std::process::id(), self.helper.child.id()];
+        record.own_processes = own_processes();
         self.finals.append(&mut record.clocks);
         Ok(record)
     }
@@ -201,6 +202,15 @@ fn malformed() -> WatchError {
     system(io::ErrorKind::InvalidData.into())
 }
 
+/// Ids of all helper processes that this process has started. A session can have several: for observing, for doorbells and for thread snapshots.
+static STARTED: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// Returns the ids of this process and of its helpers.
+fn own_processes() -> Vec<u32> {
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    [std::process::id()].into_iter().chain(started.iter().copied()).collect()
+}
+
 /// The helper process and the socket to it.
 struct Helper {
     // Field order: the socket is dropped first, which ends the process.
@@ -228,6 +238,7 @@ impl Helper {
                 _ => format!("{program}: {error}"),
             })
         })?;
+        STARTED.lock().unwrap_or_else(PoisonError::into_inner).push(child.id());
         let mut helper = Helper { socket, child, buffer: vec![0; MAX_REPLY], cpu_ns: 0 };
         helper.ask(&Request::Hello { version: VERSION, layout: LAYOUT }, None)?;
         Ok(helper)

@@ -1,5 +1,6 @@
 //! The document of `cox run --json`: the account, the program's run context, the verdict and the self-checks. `schema_version` changes when a
-//! field changes its name, unit or meaning, and when a backend is added. A new field, or a new cause of blocks, does not change it.
+//! field changes its name, unit or meaning, and when a backend is added. A new field, a new cause of blocks, or a new kind of
+//! preemptor does not change it.
 
 use std::collections::BTreeMap;
 

@@ -58,10 +58,10 @@ pub fn add(sum: &mut Clock, c: &Clock) {
 
 /// Returns the lengths of the intervals that events ended since the last call on this thread, by kind; `u64::MAX` if none ended.
 pub fn take_ended() -> [u64; INTERVALS] {
-    let mut closed = [0; INTERVALS];
+    let mut ended = [0; INTERVALS];
     // SAFETY: the C side writes exactly that many numbers.
-    unsafe { cox_native_take_ended(&raw mut closed) }
-    closed
+    unsafe { cox_native_take_ended(&raw mut ended) }
+    ended
 }
 
 /// Returns the index of the bucket that counts intervals of `ns` nanoseconds.

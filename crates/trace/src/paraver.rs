@@ -193,10 +193,14 @@ fn began(recording: &Recording) -> OffsetDateTime {
 }
 
 /// Writes a metadata line for each known value of the provenance. Paraver separates the fields of such a line by colons, and requires at least four:
-/// date, action, application and original trace. Lines with an unknown action have no effect.
+/// date, action, application and original trace. Lines with an unknown action have no effect. The date is `unknown` for a recording of perf, which
+/// does not contain the time of day.
 fn metadata(recording: &Recording, provenance: Option<&Provenance>, out: &mut impl Write) -> io::Result<()> {
-    let date = format_description!("[year][month][day][hour][minute][second]");
-    let date = began(recording).format(date).map_err(io::Error::other)?;
+    let format = format_description!("[year][month][day][hour][minute][second]");
+    let date = match recording.epoch_ns {
+        0 => "unknown".to_owned(),
+        _ => began(recording).format(format).map_err(io::Error::other)?,
+    };
     let known = provenance.map(Provenance::known).unwrap_or_default();
     known.iter().try_for_each(|(name, value)| writeln!(out, "#{date}:provenance:{name}:{}", in_a_line(value)))
 }

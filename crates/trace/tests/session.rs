@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use ledger::Provenance;
 use testkit::{Random, bytes};
 use trace::paraver::Files;
 use trace::session::{ReadError, read, write};
@@ -195,9 +196,10 @@ fn damaged_files_are_refused_or_read_and_nothing_else() {
             Ok((told, _)) => {
                 // What was read can be written, whatever it says.
                 perfetto::write(&told, &mut io::sink()).unwrap();
+                let hostile = Provenance { command: vec!["\n#1:2:3\r".into()], ..Provenance::default() };
                 let (mut prv, mut pcf, mut row) = (io::sink(), io::sink(), io::sink());
                 let mut files = Files { prv: &mut prv, pcf: &mut pcf, row: &mut row };
-                paraver::write(&told, None, &mut files, &std::env::temp_dir()).unwrap();
+                paraver::write(&told, Some(&hostile), &mut files, &std::env::temp_dir()).unwrap();
                 read += 1;
             }
             Err(_) => refused += 1,

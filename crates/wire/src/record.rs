@@ -150,14 +150,14 @@ pub struct Record {
     pub levels: Levels,
     /// Untracked threads that held CPUs for which tracked threads waited, by tid.
     pub preemptors: Vec<(u32, Preemptor)>,
-    /// Processes of cox that observed: cox itself, and cox-observe if cox started it.
-    pub observers: Vec<u32>,
+    /// Ids of cox's own processes in this session: cox itself, and each cox-observe that it started.
+    pub own_processes: Vec<u32>,
     /// Which thread woke which.
     pub pairs: Vec<(Pair, PairSum)>,
     /// Sum of the clocks of threads that ended while the ring buffer was full (see [`Losses::finals`]).
     pub unlisted: Clock,
-    /// Histograms of interval lengths: one set for each thread that has histograms of its own ([`Clock::place`]), and for all other threads one set for
-    /// each program.
+    /// Histograms of interval lengths: one set for each thread that has its own ([`Clock::place`]), and one set for each program, for all other
+    /// threads.
     pub latencies: Vec<LatencyCount>,
     /// Number of programs that have histograms, the first ones; 0 if the backend does not see intervals.
     pub latencies_of_programs: u32,

@@ -14,7 +14,7 @@ use crate::blame::Delay;
 use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::figures::Figure::{Cpus, Sum, Whole};
-use crate::figures::Whole::{ProgramCpus, ThreadNs, TookOtherNs, TookSiblingNs, WorkerThreads};
+use crate::figures::Whole::{ProgramCpus, ThreadNs, TookCoxNs, TookOtherNs, TookSiblingNs, WorkerThreads};
 use crate::figures::say;
 use crate::numbers::{about_percent, cpu_list, duration};
 use crate::thresholds::{NAMED_ENOUGH, NAMED_SHARE, WORTH_FACTOR, WORTH_SHARE};
@@ -68,13 +68,16 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
         about_percent(evidence.cpus_of_others() / evidence.cpus),
         about_percent(evidence.worker_share(waited)),
     );
-    let figures = [
+    let mut figures = vec![
         Cpus(cpu::busy_others_ns),
         Whole(TookOtherNs),
         Whole(TookSiblingNs),
         Sum(thread::waiting_for_cpu_ns),
         Whole(ThreadNs),
     ];
+    if packs {
+        figures.push(Whole(TookCoxNs));
+    }
     let mut main = say(evidence, text, &figures);
     let action = match named {
         Some(_) => remedy(evidence, &preemptors),

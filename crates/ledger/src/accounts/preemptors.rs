@@ -93,14 +93,14 @@ pub(super) fn of(record: &Record, lives: &[Life<'_>], open: &Open) -> Vec<Preemp
     }
     let (mut cox, mut others) = (Names::default(), Names::default());
     for (tid, preemptor) in &record.preemptors {
-        let names = if record.observers.contains(&preemptor.tgid) { &mut cox } else { &mut others };
+        let names = if record.own_processes.contains(&preemptor.tgid) { &mut cox } else { &mut others };
         names.add(comm_text(&preemptor.comm), *tid, preemptor.wait_ns);
     }
     let idle_ns = record.cpus.iter().fold(open.idle_ns, |sum, cpu| sum.saturating_add(cpu.took_idle_ns));
     let idle = Preemptor { comm: IDLE.to_owned(), kind: PreemptorKind::Idle, wait_ns: idle_ns, ..Preemptor::default() };
 
-    let strangers = cox.listed(PreemptorKind::Cox).chain(others.listed(PreemptorKind::Other));
-    let mut took: Vec<Preemptor> = siblings.listed(PreemptorKind::Sibling).chain(strangers).chain([idle]).collect();
+    let untracked = cox.listed(PreemptorKind::Cox).chain(others.listed(PreemptorKind::Other));
+    let mut took: Vec<Preemptor> = siblings.listed(PreemptorKind::Sibling).chain(untracked).chain([idle]).collect();
     took.retain(|preemptor| preemptor.wait_ns > 0);
     took.sort_by(|a, b| (Reverse(a.wait_ns), &a.comm, a.tid).cmp(&(Reverse(b.wait_ns), &b.comm, b.tid)));
     took

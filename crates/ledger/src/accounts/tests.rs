@@ -344,7 +344,7 @@ fn samples_and_wakers_of_an_id_used_twice_go_to_the_one_that_ran_longest() {
 #[test]
 fn cox_is_no_other_program() {
     let mut record = record(vec![ran(5, 5, 1, 0, 100)]);
-    record.observers = vec![90, 92];
+    record.own_processes = vec![90, 92];
     let preemptor =
         |tid, tgid, name, wait_ns| (tid, wire::Preemptor { wait_ns, tgid, comm: comm(name), ..Default::default() });
     record.preemptors = vec![

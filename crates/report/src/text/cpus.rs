@@ -71,12 +71,14 @@ fn preemptor_name(preemptor: &Preemptor) -> String {
         (PreemptorKind::Sibling, ..=1) => format!("{} {} (sibling)", preemptor.tid, preemptor.comm),
         (PreemptorKind::Sibling, threads) => format!("{} × {} (siblings)", preemptor.comm, count(threads)),
         // All threads of other users share one name, and have no id.
-        (PreemptorKind::Cox | PreemptorKind::Other, ..=1) => match preemptor.host_tid {
+        (PreemptorKind::Cox, ..=1) => format!("{} {} (cox itself)", preemptor.tid, preemptor.comm),
+        (PreemptorKind::Cox, threads) => format!("{} × {} (cox itself)", preemptor.comm, count(threads)),
+        (PreemptorKind::Other, ..=1) => match preemptor.host_tid {
             None if preemptor.tid == 0 => preemptor.comm.clone(),
             None => format!("{} {}", preemptor.tid, preemptor.comm),
             Some(host) => format!("{} (outside the container, host {host})", preemptor.comm),
         },
-        (PreemptorKind::Cox | PreemptorKind::Other, threads) => format!("{} × {}", preemptor.comm, count(threads)),
+        (PreemptorKind::Other, threads) => format!("{} × {}", preemptor.comm, count(threads)),
     }
 }
 

@@ -172,7 +172,7 @@ impl BpfObserver {
         record.living.retain(|l| !dead.contains(&(l.clock.tid, l.clock.born_ns)));
         record.clocks = finals;
         record.preemptors = maps::preemptors(&self.programs)?;
-        record.observers = vec![std::process::id()];
+        record.own_processes = vec![std::process::id()];
         record.pairs = maps::pairs(&self.programs)?;
         record.unlisted = maps::unlisted(&self.programs)?;
         record.events = record.cpus.iter().map(|c| c.events).sum();

@@ -46,6 +46,8 @@ struct cox_ended {
 };
 
 #define COX_NO_INTERVAL (~0ull)
+/* No interval of any kind. The initialiser lists each kind, because a kind that it left out would be 0: an interval of no length. */
+_Static_assert(COX_INTERVALS == 4, "COX_NONE_ENDED lists four kinds");
 #define COX_NONE_ENDED                                                            \
 	{                                                                         \
 		{ COX_NO_INTERVAL, COX_NO_INTERVAL, COX_NO_INTERVAL, COX_NO_INTERVAL } \

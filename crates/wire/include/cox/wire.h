@@ -162,8 +162,8 @@ struct cox_clock {
 /* The thread's account has ended, because the thread changed to another user, or got capabilities by exec. */
 #define COX_LEFT 16u
 /*
- * Bits above the flags: the number of the thread's program, and the thread's place. The place is the number of the thread's own histograms, from 1 on;
- * 0 means that the thread has none.
+ * Bits above the flags: the number of the thread's program, and the thread's place. The place is the number of the thread's own histograms, from 1
+ * on; 0 means that the thread has none.
  */
 #define COX_PROGRAM_SHIFT 8
 #define COX_PROGRAM_MASK 0xff00u
@@ -261,7 +261,7 @@ struct cox_pair_sum {
 
 struct cox_preemptor {
 	__u64 wait_ns; /* thread time for which tracked threads waited while this thread held their CPU */
-	__u32 tgid;    /* its process */
+	__u32 tgid;    /* id of its process, in cox's PID namespace */
 	__u32 pad;
 	char comm[COX_COMM_LEN];
 };

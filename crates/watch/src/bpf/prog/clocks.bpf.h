@@ -320,7 +320,8 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	u32 number, kind, in_cause = COX_BY_FD, flags_out = 0, flags_in = 0;
 	struct rq *rq;
 	struct cox_cpu *cpu;
-	u64 leaves = false, is_ours = false; /* a tracked thread leaves the CPU and lives on; a tracked thread leaves or comes */
+	u64 leaves = false; /* a tracked thread leaves the CPU and lives on */
+	u64 any_tracked = false; /* a tracked thread leaves the CPU, or one comes */
 
 	cpu = this_cpu(&number);
 	if (!cpu)
@@ -366,7 +367,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			stint_ended = t > out->since_ns ? t : out->since_ns;
 		switch_out(prev, out, preempt, t, steal, irq, &ended);
 		flags_out = out->flags;
-		is_ours = true;
+		any_tracked = true;
 		leaves = out->state != COX_DEAD;
 		if (out->state == COX_PREEMPT)
 			wait_begins(out, mask_class(prev), t);
@@ -393,7 +394,7 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 			busy_changes(in->since_ns, 0);
 		cox_clock_in(in, t, number, steal, irq, &ended);
 		flags_in = in->flags;
-		is_ours = true;
+		any_tracked = true;
 		stint_began = in->in_ns;
 		if (in->counted) {
 			wait_ends(in, was_on, t, t);
@@ -421,7 +422,8 @@ COX_INLINE void clock_switch(bool preempt, struct task_struct *prev, struct task
 	cpu->cell_mark = cpu->waiting;
 	if (cpu->kind != kind || kind == COX_CPU_IDLE)
 		cpu_kind_changes(cpu, number, kind, t);
-	if (is_ours)
+	FORGET(any_tracked, t);
+	if (any_tracked)
 		count_intervals(flags_out, flags_in, &ended);
 	if ((cpu->events & 255) == 0) {
 		u64 took = bpf_ktime_get_ns() - began;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Counts the lengths of intervals in histograms, for quantiles. An interval is counted when its length is added to the thread's clock (account of
- * time).
+ * Counts the lengths of intervals in histograms, for quantiles. An interval is counted in the handler that adds its length to the thread's clock
+ * (account of time).
  *
  * With `--latency`, the first threads get a place, that is, histograms of their own, which count their intervals. All other intervals are counted in
  * histograms that belong to the thread's program and to the CPU. Only one CPU at a time writes to a histogram, because a thread switches on one CPU
@@ -40,6 +40,7 @@ COX_INLINE struct cox_latencies *histograms_of(u32 flags)
 	return bpf_map_lookup_elem(&latencies, &at);
 }
 
+/* Counts an interval of `ns` nanoseconds, unless `ns` is COX_NO_INTERVAL. */
 COX_INLINE void count_interval(struct cox_latencies *histograms, u32 interval, u64 ns)
 {
 	u64 bucket;
@@ -54,20 +55,21 @@ COX_INLINE void count_interval(struct cox_latencies *histograms, u32 interval, u
 }
 
 /*
- * Counts the intervals that a switch has ended: the time slice of the thread that leaves the CPU, and the waits of the thread that comes. `out` and
- * `in` are the flags of their clocks (accounts of time). This is a global function, so that the verifier checks it once and not on each path to the
- * call. It is called once per switch, because a call costs about as much time as the counting of an interval.
+ * Counts the intervals that a switch has ended: the time slice of the thread that leaves the CPU, and the waits of the thread that comes. `flags_out`
+ * and `flags_in` are the flags of their clocks (accounts of time); those of a thread of which no interval has ended are not used. This is a global
+ * function, so that the verifier checks it once and not on each path to the call. It counts all intervals of a switch, because a call costs about as
+ * much time as the counting of an interval.
  */
-__attribute__((noinline)) int count_intervals(u32 out, u32 in, struct cox_ended *ended)
+__attribute__((noinline)) int count_intervals(u32 flags_out, u32 flags_in, struct cox_ended *ended)
 {
 	struct cox_latencies *histograms;
 
 	if (!has_clocks || !ended)
 		return 0;
-	histograms = histograms_of(out);
+	histograms = histograms_of(flags_out);
 	if (histograms)
 		count_interval(histograms, COX_INTERVAL_SLICE, ended->ns[COX_INTERVAL_SLICE]);
-	histograms = histograms_of(in);
+	histograms = histograms_of(flags_in);
 	if (!histograms)
 		return 0;
 	count_interval(histograms, COX_INTERVAL_WAKE_DELAY, ended->ns[COX_INTERVAL_WAKE_DELAY]);
