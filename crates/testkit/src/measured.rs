@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ledger::account::Thread;
 use report::Document;
@@ -16,7 +16,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::built::{COX, TARGET, temporary, turn, without_make, workload};
-use crate::skip::is_root;
+use crate::skip::{Need, is_root, skip};
 
 /// Environment variable of a test program that runs again for another user: that user's folder, which contains the workloads.
 pub const FOLDER: &str = "COX_TEST_FOLDER";
@@ -205,6 +205,41 @@ pub fn assert_undisturbed(mut attempt: impl FnMut() -> Vec<String>) {
         sleep(Duration::from_secs(1));
     }
     assert_none(&attempt());
+}
+
+/// Fails if `attempt` finds faults although other programs left it the CPUs. If they used more than 5 % of the CPUs meanwhile, the attempt is repeated
+/// after a pause, up to eight times; then the test is skipped, because it needs a quiet machine. For what cox promises only while CPUs are idle.
+pub fn assert_on_idle_cpus(test: &str, mut attempt: impl FnMut() -> Vec<String>) {
+    let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let others_ticks = || busy_ticks().saturating_sub(own_ticks());
+    for _ in 0..8 {
+        let (before, begun) = (others_ticks(), Instant::now());
+        let faults = attempt();
+        let others = others_ticks().saturating_sub(before) as f64 / ticks_per_second;
+        let share = others / (begun.elapsed().as_secs_f64() * cpus);
+        if faults.is_empty() || share < 0.05 {
+            return assert_none(&faults);
+        }
+        println!("again: other programs used {:.0} % of the CPUs: {}", share * 100.0, faults.join("\n"));
+        sleep(Duration::from_millis(200));
+    }
+    skip(test, Need::Quiet, "other programs use the CPUs");
+}
+
+/// Returns how many ticks of CPU time all programs of the machine have used: user, nice, system, irq and softirq in /proc/stat.
+fn busy_ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/stat").expect("read /proc/stat");
+    let ticks: Vec<u64> = stat.split_whitespace().skip(1).map_while(|ticks| ticks.parse().ok()).collect();
+    [0, 1, 2, 5, 6].iter().filter_map(|at| ticks.get(*at)).sum()
+}
+
+/// Returns how many ticks of CPU time this process and its ended children have used.
+fn own_ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("read /proc/self/stat");
+    // The name is in parentheses, and may contain spaces. Behind it, utime is the twelfth field; stime, cutime and cstime follow.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11).take(4);
+    fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
 
 /// Returns the ticks of hypervisor steal over all CPUs: the eighth number in /proc/stat.
