@@ -54,7 +54,7 @@ fn patiently(mut take: impl FnMut() -> Option<u32>) -> Option<u32> {
 
 impl Numbers for Team {
     /// Takes a free thread number of the team for a helper's task, and records that its function `work` asks for thread numbers. If no number
-    /// becomes free in [`PATIENCE`] attempts, returns 0, although another task holds it.
+    /// becomes free in `PATIENCE` attempts, returns 0, although another task holds it.
     #[cold]
     fn take_for_helper(&self, work: Option<Work>) -> u32 {
         if umt_client::is_live() {
