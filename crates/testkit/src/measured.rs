@@ -210,14 +210,13 @@ pub fn assert_undisturbed(mut attempt: impl FnMut() -> Vec<String>) {
 /// Fails if `attempt` finds faults although other programs left it the CPUs. If they used more than 5 % of the CPUs meanwhile, the attempt is repeated
 /// after a pause, up to eight times; then the test is skipped, because it needs a quiet machine. For what cox promises only while CPUs are idle.
 pub fn assert_on_idle_cpus(test: &str, mut attempt: impl FnMut() -> Vec<String>) {
-    let ticks_per_second = rustix::param::clock_ticks_per_second() as f64;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-    let others_ticks = || busy_ticks().saturating_sub(own_ticks());
+    let by_others = || all_cpu_time().saturating_sub(own_cpu_time());
     for _ in 0..8 {
-        let (before, begun) = (others_ticks(), Instant::now());
+        let (before, begun) = (by_others(), Instant::now());
         let faults = attempt();
-        let others = others_ticks().saturating_sub(before) as f64 / ticks_per_second;
-        let share = others / (begun.elapsed().as_secs_f64() * cpus);
+        let others = by_others().saturating_sub(before);
+        let share = others.as_secs_f64() / (begun.elapsed().as_secs_f64() * cpus);
         if faults.is_empty() || share < 0.05 {
             return assert_none(&faults);
         }
@@ -227,19 +226,18 @@ pub fn assert_on_idle_cpus(test: &str, mut attempt: impl FnMut() -> Vec<String>)
     skip(test, Need::Quiet, "other programs use the CPUs");
 }
 
-/// Returns how many ticks of CPU time all programs of the machine have used: user, nice, system, irq and softirq in /proc/stat.
-fn busy_ticks() -> u64 {
-    let stat = fs::read_to_string("/proc/stat").expect("read /proc/stat");
-    let ticks: Vec<u64> = stat.split_whitespace().skip(1).map_while(|ticks| ticks.parse().ok()).collect();
-    [0, 1, 2, 5, 6].iter().filter_map(|at| ticks.get(*at)).sum()
+/// Returns the CPU time that all programs of the machine have used.
+fn all_cpu_time() -> Duration {
+    let busy_ns = machine::busy::busy_ns(&machine::Root::live()).expect("read /proc/stat");
+    Duration::from_nanos(busy_ns.values().sum())
 }
 
-/// Returns how many ticks of CPU time this process and its ended children have used.
-fn own_ticks() -> u64 {
+/// Returns the CPU time that this process and its ended children have used.
+fn own_cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").expect("read /proc/self/stat");
     // The name is in parentheses, and may contain spaces. Behind it, utime is the twelfth field; stime, cutime and cstime follow.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11).take(4);
-    fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+    of_ticks(fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum())
 }
 
 /// Returns the ticks of hypervisor steal over all CPUs: the eighth number in /proc/stat.
@@ -251,7 +249,11 @@ fn stolen_ticks() -> u64 {
 
 /// Returns the hypervisor steal over all CPUs.
 pub fn stolen() -> Duration {
-    Duration::from_secs(stolen_ticks()) / rustix::param::clock_ticks_per_second() as u32
+    of_ticks(stolen_ticks())
+}
+
+fn of_ticks(ticks: u64) -> Duration {
+    Duration::from_secs(ticks) / rustix::param::clock_ticks_per_second() as u32
 }
 
 /// Fails if there are faults, and prints all of them.
