@@ -198,11 +198,13 @@ test: test-packages python-packages nextest suite workloads
 	$(runner)
 	: >$(SKIPPED)
 	export COX_TEST_SKIPPED=$(SKIPPED)
-	run() { $(XTASK) supervise $(ALL_TESTS) cargo nextest run $(TESTS) --locked "$${runner[@]}" "$$@" 2>&1; }
+	# run THREADS [ARG…]
+	run() { $(XTASK) supervise $(ALL_TESTS) cargo nextest run $(TESTS) --locked --test-threads "$$1" "$${runner[@]}" "$${@:2}" 2>&1; }
 	stolen() { awk '/^cpu / { print $$9 }' /proc/stat; }
 	status=0 before=$$(stolen)
 	rm -f target/again.log
-	run | tee target/test.log || status=$$?
+	# One test more than CPUs at a time, because tests often wait: for programs that sleep, or for the disk.
+	run $$(($$(nproc) + 1)) | tee target/test.log || status=$$?
 	took=$$(( $$(stolen) - before ))
 	# If the hypervisor takes CPUs away, clocks disagree and threads are late, and each time different tests fail. Only then the failed tests
 	# run once more, one at a time; the end of the output says so, and both logs stay. A test that crashed, exceeded its time limit or left a
@@ -211,7 +213,7 @@ test: test-packages python-packages nextest suite workloads
 	if [ $$status != 0 ] && [ $$took -gt 0 ] && [ -n "$$failed" ] &&
 		! grep -qE '^ +(TIMEOUT|ABORT|LEAK-FAIL|SIG[A-Z]+) \[|supervise: ' target/test.log; then
 		status=0
-		run --test-threads 1 -E "$$failed" | tee target/again.log || status=$$?
+		run 1 -E "$$failed" | tee target/again.log || status=$$?
 	fi
 	# Loom runs parts of the task runtime in the orders that their threads' steps can have: queues, barriers, cancellation, sleep, thread numbers.
 	# It needs a build of its own.
