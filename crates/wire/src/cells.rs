@@ -70,7 +70,8 @@ impl Levels {
         *word = word.wrapping_add(ns);
     }
 
-    /// Element k of the result is the time between `start_ns` and `end_ns` for which more than k CPUs were busy. Returns `None` if the times are
+    /// Element k of the result is the time between `start_ns` and `end_ns` for which more than k CPUs were busy. A time may be up to 100 ms longer than
+    /// the interval, if CPUs were counted late; the sum of all times is right. Returns `None` if the times are
     /// impossible, because the words were read in the middle of a change, or because events were lost.
     pub fn more_than_ns(&self, start_ns: u64, end_ns: u64) -> Option<Vec<u64>> {
         let window_ns = i64::try_from(end_ns.checked_sub(start_ns)?).ok()?;
@@ -78,7 +79,7 @@ impl Levels {
             let open_ns = if k < self.busy { end_ns } else { 0 };
             let ns = word.wrapping_add(open_ns) as i64;
             let is_possible = ns >= -LEVEL_SLACK_NS && ns - LEVEL_SLACK_NS <= window_ns;
-            is_possible.then(|| ns.clamp(0, window_ns) as u64)
+            is_possible.then(|| ns.max(0) as u64)
         });
         times.collect()
     }

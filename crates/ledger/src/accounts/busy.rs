@@ -22,13 +22,39 @@ pub(super) fn by_number(record: &Record, program: &Program) -> Option<Vec<u64>> 
     if busy_ns.abs_diff(run_ns) > SLACK_NS.saturating_add(run_ns / SLACK_PARTS) {
         return None;
     }
-    let at_least_ns = std::iter::once(program.wall_ns).chain(falling(&more_than_ns));
+    let levels = within(longest_ns(record, program), falling(&more_than_ns));
+    let at_least_ns = std::iter::once(program.wall_ns).chain(levels);
     let mut at_least_ns: Vec<u64> = at_least_ns.collect();
     while at_least_ns.len() > 1 && at_least_ns.last() == Some(&0) {
         at_least_ns.pop();
     }
     let more = at_least_ns.iter().skip(1).chain(&[0]);
     Some(at_least_ns.iter().zip(more).map(|(at_least, more)| at_least.saturating_sub(*more)).collect())
+}
+
+/// Returns the time in which threads of the program can have run: from the creation of the first thread to the end of the last one. If some threads
+/// have no account of their own, it is the whole window.
+fn longest_ns(record: &Record, program: &Program) -> u64 {
+    let window_ns = record.end_ns.saturating_sub(record.start_ns);
+    let first_ns = threads_of(program).map(|thread| thread.born_ns).min();
+    let last_ns = threads_of(program).map(|thread| thread.born_ns.saturating_add(thread.wall_ns)).max();
+    match (first_ns, last_ns, &program.unlisted) {
+        (Some(first_ns), Some(last_ns), None) => last_ns.saturating_sub(first_ns).min(window_ns),
+        _ => window_ns,
+    }
+}
+
+/// Returns levels of which none is longer than `longest_ns`: what exceeds it is added to the next level. A level is too long if a CPU was counted
+/// late (see [`falling`]).
+fn within(longest_ns: u64, levels: Vec<u64>) -> Vec<u64> {
+    let mut excess_ns = 0u64;
+    let mut level = |ns: u64| {
+        let all_ns = ns.saturating_add(excess_ns);
+        let kept_ns = all_ns.min(longest_ns);
+        excess_ns = all_ns - kept_ns;
+        kept_ns
+    };
+    levels.into_iter().map(|ns| level(ns)).collect()
 }
 
 /// Returns corrected levels, of which none is longer than the one before it, with the same sum: if a level is longer than the one before, both get
@@ -72,7 +98,7 @@ mod tests {
     }
 
     fn ran(run_ns: u64, wall_ns: u64) -> Program {
-        let threads = vec![Thread { run_ns, ..Thread::default() }];
+        let threads = vec![Thread { run_ns, wall_ns: 10 * S, ..Thread::default() }];
         Program { wall_ns, processes: vec![Process { threads, ..Process::default() }], ..Program::default() }
     }
 
@@ -104,6 +130,16 @@ mod tests {
             assert!(fallen.is_sorted_by(|one, next| one >= next), "{levels:?}: {fallen:?}");
             assert_eq!(fallen.iter().sum::<u64>(), levels.iter().sum::<u64>(), "{levels:?}: {fallen:?}");
         }
+    }
+
+    #[test]
+    fn no_level_is_longer_than_the_threads_lived() {
+        assert_eq!(within(10, vec![12, 7, 0]), [10, 9, 0]);
+        assert_eq!(within(10, vec![12, 9, 1]), [10, 10, 2]);
+        // One CPU was counted for a second after its thread had left it.
+        let levels = Levels { busy: 0, words: vec![11 * S, 2 * S] };
+        let record = Record { levels, ..Record::new(Backend::Perf, 100 * S, 112 * S) };
+        assert_eq!(by_number(&record, &ran(13 * S, 10 * S)), Some(vec![0, 7 * S, 3 * S]));
     }
 
     #[test]
