@@ -106,7 +106,9 @@ fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> 
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
     let all: f64 = counted.iter().map(|(_, ns)| ns).sum();
     let workers = &evidence.worker_sums;
-    let asleep = share(workers.blocked_by[Cause::Futex] as f64, workers.waiting_for_threads_ns() as f64);
+    // What the kernel does to let a thread sleep or to wake it counts as part of the sleep.
+    let asleep_ns = workers.blocked_by[Cause::Futex].saturating_add(workers.kernel_sync_ns);
+    let asleep = share(asleep_ns as f64, workers.waiting_for_threads_ns() as f64);
     let in_turns = |cpus: f64| (1.0 - asleep) * others + asleep * sleep_per_queue(evidence.workers.len(), cpus);
     let most = |delay: Delay| match delay {
         Delay::Sibling => in_turns(evidence.cpus),

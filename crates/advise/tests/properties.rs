@@ -33,6 +33,8 @@ fn any_thread() -> impl Strategy<Value = Thread> {
             spin_ns,
             spin_basis: SpinBasis::Sampled,
             spin_error_ns: spin_ns / 7,
+            kernel_sync_ns: spin_ns / 5,
+            kernel_ns: spin_ns / 3,
             steal_ns: steal,
             wake_delay_ns: wake,
             preempt_wait_ns: preempt,
@@ -63,6 +65,7 @@ fn closed_thread() -> impl Strategy<Value = Thread> {
             run_ns: ns[0],
             spin_ns: (ns[0] as f64 * spun) as u64,
             spin_basis: SpinBasis::Sampled,
+            kernel_sync_ns: (ns[0] as f64 * (1.0 - spun) / 2.0) as u64,
             wake_delay_ns: ns[1],
             preempt_wait_ns: ns[2],
             yield_wait_ns: ns[2] / 4,
@@ -168,8 +171,8 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         |kind| account.preemptors.iter().filter(|t| t.kind == kind).fold(0u64, |sum, t| sum.saturating_add(t.wait_ns));
     let cpus = |part: fn(&CpuAccount) -> u64| account.cpus.iter().map(part).fold(0, u64::saturating_add);
     let cause = |cause: Cause| sum(&|thread| thread.blocked_by[cause]);
-    let work = |thread: &Thread| thread.run_ns.saturating_sub(thread.spin_ns);
-    let spin = sum(&|t| t.spin_ns);
+    let work = |thread: &Thread| thread.run_ns.saturating_sub(thread.spin_ns).saturating_sub(thread.kernel_sync_ns);
+    let (spin, sync) = (sum(&|t| t.spin_ns), sum(&|t| t.kernel_sync_ns));
     let (wake, preempt, yielded) = (sum(&|t| t.wake_delay_ns), sum(&|t| t.preempt_wait_ns), sum(&|t| t.yield_wait_ns));
     let whole = match name {
         "threads" => threads.len() as u64 + account.lost.finals,
@@ -177,13 +180,17 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "thread_ns" => sum(&|t| t.wall_ns),
         "wall_ns" => account.window_ns.max(1),
         // A thread that spun for longer than it ran is impossible.
-        "work_ns" => sum(&|t| t.run_ns).saturating_sub(spin),
+        "work_ns" => sum(&|t| t.run_ns).saturating_sub(spin).saturating_sub(sync),
         "largest_work_ns" => threads.iter().map(|t| work(t)).max().unwrap_or(0),
         "run_ns" => sum(&|t| t.run_ns),
         "average_cpus" => return Some(sum(&|t| t.run_ns) as f64 / account.window_ns.max(1) as f64),
         "spin_ns" => spin,
+        "kernel_sync_ns" => sync,
+        "kernel_ns" => sum(&|t| t.kernel_ns),
         "steal_ns" => sum(&|t| t.steal_ns),
-        "waiting_for_threads_ns" => spin.saturating_add(yielded).saturating_add(cause(Cause::Futex)),
+        "waiting_for_threads_ns" => {
+            spin.saturating_add(sync).saturating_add(yielded).saturating_add(cause(Cause::Futex))
+        }
         "waiting_for_cpu_ns" => wake.saturating_add(preempt.saturating_sub(yielded)),
         "wake_delay_ns" => wake,
         "preempt_wait_ns" => preempt,
@@ -217,7 +224,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "took_ns" => sum(&|t| t.took_ns),
         "impossible" => sum(&|t| t.impossible),
         // Not known, or the only one whose rule is another.
-        "kernel_cpu_ns" | "kernel_run_delay_ns" | "spin_error_ns" => 0,
+        "kernel_cpu_ns" | "kernel_run_delay_ns" | "spin_error_ns" | "kernel_sync_error_ns" => 0,
         "cpus.busy_program_ns" => cpus(|cpu| cpu.busy_program_ns),
         "cpus.idle_while_blocked_ns" => cpus(|cpu| cpu.idle_while_blocked_ns),
         "cpus.unknown_ns" => cpus(|cpu| cpu.unknown_ns),

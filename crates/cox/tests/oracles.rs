@@ -258,6 +258,90 @@ fn spinning_is_what_the_program_says() {
     assert_spin(&bench, "--threads 3 --wait spin --work-us 200 --no-pause");
 }
 
+/// A thread that computes, makes futex system calls that wake nobody, and reads zeros, in turn. It prints the CPU time of each, ns.
+const KERNEL: &str = r#"
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static char zeros[1 << 20];
+
+static long long cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+int main(void)
+{
+    long long spent_ns[3] = {0}, before_ns = cpu_ns();
+    int zero = open("/dev/zero", O_RDONLY), word = 0;
+    for (int round = 0; round < 600; round++) {
+        for (int kind = 0; kind < 3; kind++) {
+            if (kind == 0)
+                for (volatile int i = 0; i < 1000000; i++)
+                    ;
+            if (kind == 1)
+                for (int i = 0; i < 8000; i++)
+                    syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0);
+            if (kind == 2)
+                for (int i = 0; i < 30; i++)
+                    if (read(zero, zeros, sizeof zeros) != sizeof zeros)
+                        abort();
+            long long now_ns = cpu_ns();
+            spent_ns[kind] += now_ns - before_ns;
+            before_ns = now_ns;
+        }
+    }
+    printf("%lld %lld %lld\n", spent_ns[0], spent_ns[1], spent_ns[2]);
+}
+"#;
+
+#[test]
+fn time_in_the_kernel_is_what_the_program_says() {
+    let Some(bench) = bench("time_in_the_kernel_is_what_the_program_says") else { return };
+    let program = build(&bench, "kernel", KERNEL);
+    assert_undisturbed(|| {
+        let seen = bench.watch(&on_cpus(ONE_CPU), &[&program]);
+        let truth: Vec<u64> = seen.stdout.split_whitespace().map(|ns| ns.parse().expect("a number")).collect();
+        let &[computed, futexes, reads] = truth.as_slice() else { panic!("{}", seen.stdout) };
+        let all = computed + futexes + reads;
+        let thread = seen.threads().next().expect("a thread");
+        let error = 400.0 * (0.25 / thread.samples as f64).sqrt();
+        let percent = |part, whole| 100.0 * share(part, whole);
+        // A part of a futex system call is spent in user mode, in the loop and in the C library.
+        let figures = [
+            (
+                "futex",
+                percent(thread.kernel_sync_ns, thread.run_ns),
+                0.6 * percent(futexes, all),
+                percent(futexes, all),
+            ),
+            (
+                "reads",
+                percent(thread.kernel_ns - thread.kernel_sync_ns, thread.run_ns),
+                0.95 * percent(reads, all),
+                percent(reads, all),
+            ),
+        ];
+        let mut faults = seen.faults();
+        for (what, ours, least, most) in figures {
+            let line =
+                format!("{what}: {ours:.1} %, the program says {least:.1} to {most:.1} %, four errors are {error:.1}");
+            println!("{line}");
+            if ours < least - error || ours > most + error {
+                faults.push(line);
+            }
+        }
+        faults
+    });
+}
+
 #[test]
 fn yielding_is_spinning() {
     let Some(bench) = bench("yielding_is_spinning") else { return };
@@ -292,10 +376,12 @@ fn class_faults(wait: &str, seen: &Seen, truth: &Value) -> Vec<String> {
         // The kernel books waiting that began in sched_yield as waiting for a CPU; so does the truth.
         // What the hypervisor stole is in neither of the truth's clocks: it is left out on both sides.
         let spin = (thread.spin_ns as f64 * (1.0 - share(thread.steal_ns, thread.run_ns))) as u64;
-        class += spin + futex;
+        // The truth counts the CPU time of futex system calls as waiting.
+        let asleep = futex + thread.kernel_sync_ns;
+        class += spin + asleep;
         able += thread.wall_ns - waited(thread) - thread.steal_ns;
         yielded += thread.yield_wait_ns;
-        own += if wait == "futex" { futex } else { spin };
+        own += if wait == "futex" { asleep } else { spin };
         let work = number(answer, "cpu_ns") - number(answer, "wait_cpu_ns");
         let could = number(answer, "wall_ns") - number(answer, "run_delay_ns") - thread.steal_ns;
         truly += could as i64 - work as i64;

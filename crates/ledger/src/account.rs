@@ -5,7 +5,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wire::{Backend, Cause};
+use wire::{Backend, Cause, Waiting};
 
 use crate::co_run::CoRun;
 use crate::figures;
@@ -179,6 +179,16 @@ figures! {
         spin_basis: SpinBasis, best, "", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// Standard error of `spin_ns`. The report shows it in percentage points of thread time.
         spin_error_ns: u64, quadrature, "±", Seen { perf: "where permitted", ..Seen::BY_BPF };
+        /// The part of run time spent in the kernel on synchronisation with other threads: in futex system calls, before the thread sleeps, after it is
+        /// woken, and while it wakes others.
+        #[serde(default)]
+        kernel_sync_ns: u64, sum, "kernel-sync", Seen::BY_BPF;
+        /// Standard error of `kernel_sync_ns`.
+        #[serde(default)]
+        kernel_sync_error_ns: u64, quadrature, "±", Seen::BY_BPF;
+        /// The part of run time spent in the kernel, in system calls and page faults; it includes `kernel_sync_ns` and the spinning in sched_yield.
+        #[serde(default)]
+        kernel_ns: u64, sum, "in the kernel", Seen::BY_BPF;
         /// Number of samples of the thread's user instruction pointer.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// Time from wake-up (sched_waking), or creation, to switch-in.
@@ -217,12 +227,15 @@ figures! {
         impossible: u64, sum, "contradictions", Seen { proc: "no", ..Seen::ALWAYS };
     }
     derived {
-        /// Run time that was not spent spinning. Waiting for memory is work.
-        work_ns, "work", Seen::ALWAYS, |thread| thread.run_ns.saturating_sub(thread.spin_ns);
-        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex.
-        /// The three are one class, because the runtime's waiting policy decides which of them occurs.
+        /// Run time that was spent neither spinning nor on synchronisation in the kernel. Waiting for memory is work.
+        work_ns, "work", Seen::ALWAYS, |thread| {
+            thread.run_ns.saturating_sub(thread.spin_ns).saturating_sub(thread.kernel_sync_ns)
+        };
+        /// Waiting for other threads: spinning, the wait after sched_yield, sleeping on a futex, and what the kernel does for such a sleep.
+        /// They are one class, because the runtime's waiting policy decides which of them occurs.
         waiting_for_threads_ns, "waited for other threads", Seen::BY_BPF, |thread| {
-            thread.spin_ns.saturating_add(thread.yield_wait_ns).saturating_add(thread.blocked_by[Cause::Futex])
+            let awake = thread.spin_ns.saturating_add(thread.kernel_sync_ns);
+            awake.saturating_add(thread.yield_wait_ns).saturating_add(thread.blocked_by[Cause::Futex])
         };
         /// Waiting for a CPU after an involuntary preemption: preempt wait without the waits after sched_yield.
         preempted_ns, "preempted", Seen { proc: "includes wake delay", ..Seen::ALWAYS }, |thread| {
@@ -345,6 +358,13 @@ pub struct HotFunction {
     pub samples: u64,
     /// Why the function counts as waiting for other threads; absent for work.
     pub waiting: Option<String>,
+}
+
+impl HotFunction {
+    /// Returns whether the function's time is part of a figure of spinning.
+    pub fn is_spinning(&self) -> bool {
+        self.waiting.as_deref().is_some_and(|waiting| waiting != Waiting::Futex.name())
+    }
 }
 
 #[cfg(test)]

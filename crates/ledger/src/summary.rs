@@ -137,7 +137,7 @@ pub struct Concurrency {
     pub wall_ns: u64,
     /// Average number of threads on a CPU: Σ run / wall.
     pub running: f64,
-    /// Average number of threads that did work: Σ (run − spin) / wall.
+    /// Average number of threads that did work: Σ work / wall.
     pub working: f64,
     /// Average number of threads that wanted a CPU: Σ (run + wake delay + preempt wait) / wall.
     pub runnable: f64,

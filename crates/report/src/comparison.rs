@@ -109,6 +109,7 @@ fn compared() -> impl Iterator<Item = Figure> {
         thread::run_ns,
         thread::work_ns,
         thread::spin_ns,
+        thread::kernel_sync_ns,
         thread::steal_ns,
         thread::waiting_for_threads_ns,
         thread::waiting_for_cpu_ns,

@@ -11,6 +11,8 @@ pub(crate) enum State {
     Run,
     /// The thread had a CPU and waited in a loop.
     Spin,
+    /// The thread had a CPU and synchronised with other threads in the kernel: in a futex system call.
+    KernelSync,
     /// The thread waited for a CPU after sched_yield.
     Yield,
     /// The thread waited for a CPU after it was preempted.

@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use arch::BlockedIn;
 use machine::Root;
-use wire::{Sample, SampleSite, Waiting};
+use wire::{Cause, Sample, SampleSite, Waiting};
 
 use crate::modules::ModuleId;
 use crate::processes::Processes;
@@ -21,15 +22,13 @@ const MAX_PROCESSES: usize = 1 << 16;
 /// Module name for code of a process that was gone before its maps could be read.
 const UNKNOWN: &str = "[unknown]";
 
-/// The value of [`Sample::in_kernel`] for sched_yield(2). In a 32-bit program, this system call has another number.
-const IN_SCHED_YIELD: u32 = 1 + arch::SYS_SCHED_YIELD;
-
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
     tgid: u32,
     tid: u32,
     generation: u32,
-    in_kernel: u32,
+    in_kernel: bool,
+    call: Option<u32>,
     ip: u64,
 }
 
@@ -79,8 +78,8 @@ impl Symboliser {
                 self.lost += 1;
                 continue;
             };
-            let place =
-                Place { tgid: sample.tgid, tid: sample.tid, generation, in_kernel: sample.in_kernel, ip: sample.ip };
+            let Sample { tgid, tid, ip, .. } = *sample;
+            let place = Place { tgid, tid, generation, in_kernel: sample.in_kernel != 0, call: sample.call(), ip };
             let number = self.counts.len();
             match self.counts.get_mut(&place) {
                 Some(counted) => {
@@ -123,15 +122,14 @@ impl Symboliser {
             let module = range.map_or(UNKNOWN, |range| self.processes.modules.get(range.module).name.as_str());
             let meaning = range.and_then(|range| meanings.get(&(range.module, range.file_offset(place.ip))));
             let function = meaning.and_then(|meaning| meaning.function.as_deref());
-            let waiting = match place.in_kernel {
-                0 => meaning.and_then(|meaning| meaning.waiting),
-                IN_SCHED_YIELD => Some(Waiting::Yield),
-                _ => None,
+            let waiting = match place.call {
+                None => meaning.and_then(|meaning| meaning.waiting),
+                Some(call) => waiting_in(call),
             };
             waits[counted.number as usize] = waiting;
             let sum = sums.entry((place.tgid, place.tid, module, function, waiting)).or_default();
             sum.0 += counted.samples;
-            if place.in_kernel != 0 {
+            if place.in_kernel {
                 sum.1 += counted.samples;
             }
         }
@@ -170,6 +168,15 @@ impl Symboliser {
             }
         }
         meanings
+    }
+}
+
+/// Returns why a thread waits for other threads in the system call `call`; `None` if it does not. In a 32-bit program, system calls have other numbers.
+fn waiting_in(call: u32) -> Option<Waiting> {
+    match arch::blocked_in(call) {
+        _ if call == arch::SYS_SCHED_YIELD => Some(Waiting::Yield),
+        BlockedIn::Cause(Cause::Futex) => Some(Waiting::Futex),
+        _ => None,
     }
 }
 

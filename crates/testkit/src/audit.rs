@@ -3,7 +3,7 @@
 //!
 //! These sums must match exactly as printed:
 //!  1. the percentages of the states add up to 100.0, and a state's parts add up to its percentage;
-//!  2. in each row, `work + spin + wake-delay + preempted + blocked + unknown = wall`;
+//!  2. in each row, `work + spin + kernel-sync + wake-delay + preempted + blocked + unknown = wall`;
 //!  3. the rows' wall times add up to the thread time, and their work to the percentage of work (within the rounding of the printed numbers);
 //!  4. each CPU's percentages add up to 100.0;
 //!  5. the times with 0, 1, 2, … CPUs in use add up to 100.0 %.
@@ -169,7 +169,7 @@ struct Sum {
     step_s: f64,
 }
 
-const PARTS: [&str; 6] = ["work", "spin", "wake-delay", "preempted", "blocked", "unknown"];
+const PARTS: [&str; 7] = ["work", "spin", "kernel-sync", "wake-delay", "preempted", "blocked", "unknown"];
 
 fn tables(lines: &[&str], faults: &mut Vec<String>) -> Vec<Sum> {
     let mut tables = Vec::new();

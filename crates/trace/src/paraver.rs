@@ -237,9 +237,10 @@ fn meanings(recording: &Recording, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nEVENT_TYPE\n0    {MIGRATED}    Moved to CPU\nVALUES")?;
     (0..recording.cpus).try_for_each(|cpu| writeln!(out, "{}    CPU {cpu}", cpu + 1))?;
     writeln!(out, "\nEVENT_TYPE\n0    {SAMPLED}    {SAMPLES}\nVALUES\n{}    Work", sample(None))?;
-    Waiting::ALL
-        .iter()
-        .try_for_each(|waiting| writeln!(out, "{}    Spinning: {}", sample(Some(*waiting)), waiting.name()))?;
+    Waiting::ALL.iter().try_for_each(|waiting| {
+        let how = if waiting.is_spinning() { "Spinning" } else { "In the kernel" };
+        writeln!(out, "{}    {how}: {}", sample(Some(*waiting)), waiting.name())
+    })?;
     writeln!(out, "\nEVENT_TYPE\n0    {LOST}    Trace events lost")
 }
 

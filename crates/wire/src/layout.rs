@@ -350,12 +350,23 @@ pub struct Sample {
     pub tid: u32,
     /// The thread's process.
     pub tgid: u32,
-    /// 1 + the system call number if the thread was in a system call; 0 in user mode.
+    /// 0 in user mode. In the kernel 1 + the system call number, or [`NO_CALL`](Sample::NO_CALL).
     pub in_kernel: u32,
     /// Unused.
     pub pad: u32,
     /// Time of the sample, nanoseconds.
     pub t_ns: u64,
+}
+
+impl Sample {
+    /// Value of [`in_kernel`](Sample::in_kernel) if the sample hit the kernel but no system call: a page fault, or an interrupt.
+    pub const NO_CALL: u32 = u32::MAX;
+
+    /// Returns the number of the system call that the sample hit; `None` if it hit none.
+    #[must_use]
+    pub fn call(&self) -> Option<u32> {
+        if self.in_kernel == Sample::NO_CALL { None } else { self.in_kernel.checked_sub(1) }
+    }
 }
 
 /// A thread snapshot: the present state of a thread, in memory that its reader maps. The CPU that switches the thread writes it; `turn` is odd

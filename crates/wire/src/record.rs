@@ -47,12 +47,20 @@ pub enum Waiting {
     TightLoop,
     /// Inside sched_yield.
     Yield,
+    /// In the kernel, inside a futex system call: going to sleep until another thread wakes this one, or waking another thread.
+    Futex,
 }
 
 impl Waiting {
     /// All values, in order.
-    pub const ALL: [Waiting; 5] =
-        [Waiting::OpenMp, Waiting::Mpi, Waiting::PthreadSpin, Waiting::TightLoop, Waiting::Yield];
+    pub const ALL: [Waiting; 6] =
+        [Waiting::OpenMp, Waiting::Mpi, Waiting::PthreadSpin, Waiting::TightLoop, Waiting::Yield, Waiting::Futex];
+
+    /// Returns whether the thread would go on waiting like this until another thread does something: spinning. False for a futex system call, which
+    /// only begins or ends a wait.
+    pub fn is_spinning(self) -> bool {
+        self != Waiting::Futex
+    }
 
     /// Returns the name used in reports.
     pub fn name(self) -> &'static str {
@@ -62,6 +70,7 @@ impl Waiting {
             Waiting::PthreadSpin => "pthread spin lock",
             Waiting::TightLoop => "tight loop",
             Waiting::Yield => "sched_yield",
+            Waiting::Futex => "futex system call",
         }
     }
 }

@@ -103,7 +103,7 @@ fn spins_on_lock(evidence: &Evidence) -> bool {
     let hot = &evidence.account.hot_functions;
     let waiting = |why: Option<&str>| -> u64 {
         let of =
-            hot.iter().filter(|hot| hot.waiting.is_some() && why.is_none_or(|why| hot.waiting.as_deref() == Some(why)));
+            hot.iter().filter(|hot| hot.is_spinning() && why.is_none_or(|why| hot.waiting.as_deref() == Some(why)));
         of.fold(0, |sum, hot| sum.saturating_add(hot.run_ns))
     };
     waiting(Some("pthread spin lock")) as f64 > 0.5 * waiting(None) as f64

@@ -81,6 +81,7 @@ fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
     let ways = [
         (workers.spin_ns, "spinning"),
         (workers.yield_wait_ns, "yielding"),
+        (workers.kernel_sync_ns, "in futex system calls"),
         (workers.blocked_by[Cause::Futex], "asleep on a futex"),
     ];
     let parts: Vec<String> = ways

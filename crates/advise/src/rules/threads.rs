@@ -32,7 +32,7 @@ pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
     let queued = queued_ns(evidence);
     let unspecified = if evidence.sees.causes { 0 } else { workers.blocked_by[Cause::Unspecified] };
     let spinning = workers.spin_ns.saturating_add(workers.yield_wait_ns);
-    let asleep = workers.blocked_by[Cause::Futex].saturating_add(unspecified);
+    let asleep = workers.blocked_by[Cause::Futex].saturating_add(unspecified).saturating_add(workers.kernel_sync_ns);
     let oversubscribed =
         evidence.workers.len() as f64 > evidence.cpus && evidence.workers_alive() >= THREADS_PER_CPU * evidence.cpus;
     // The share of spinning is relative to run time: if many threads queue for CPUs, spinning is only a small part of all thread time.

@@ -1,11 +1,13 @@
-//! Converts sample sites into spin time and hot functions.
+//! Converts sample sites into spin time, kernel time and hot functions.
 //!
 //! Samples of a CPU are taken at equal intervals. With eBPF, cox chooses a new interval several times per second, between 3/4 and 5/4 of the mean and
 //! independent of what runs, so that no program can run in step with the samples. All samples have the same weight. The share of a thread's samples
 //! at a site therefore estimates the share of its run time that the thread spent there:
 //!
 //! - spin = run × waiting samples / samples. A sample inside sched_yield counts as waiting, too: the thread only offers its CPU.
-//! - The standard error of spin is that of a binomial share after Agresti and Coull (1998), "add two successes and two failures": p̃ = (k + 2) / (n +
+//! - synchronisation in the kernel = run × samples inside futex system calls / samples.
+//! - time in the kernel = run × samples in the kernel / samples.
+//! - The standard error of a share is that of a binomial share after Agresti and Coull (1998), "add two successes and two failures": p̃ = (k + 2) / (n +
 //!   4), error = √(p̃ (1 − p̃) / (n + 4)). The plain formula would claim certainty if none or all of a few samples waited.
 //! - The spin of a thread without samples is unknown, not zero: its `spin_basis` is `none`.
 
@@ -18,19 +20,28 @@ use crate::account::{HotFunction, SpinBasis, Thread};
 /// Number of hot functions in a report.
 const HOT: usize = 20;
 
+/// Numbers of samples of a thread.
 #[derive(Clone, Copy, Default)]
 struct Samples {
     all: u64,
-    waiting: u64,
+    spinning: u64,
+    /// In futex system calls.
+    kernel_sync: u64,
+    in_kernel: u64,
 }
 
-/// Returns for each thread id how many samples were taken, and how many of them show waiting.
+/// Returns for each thread id how many samples were taken, and how many of them show spinning, synchronisation in the kernel, and the kernel.
 fn by_thread(sample_sites: &[SampleSite]) -> HashMap<u32, Samples> {
     let mut threads: HashMap<u32, Samples> = HashMap::new();
     for site in sample_sites {
         let samples = threads.entry(site.tid).or_default();
         samples.all += site.samples;
-        samples.waiting += if site.waiting.is_some() { site.samples } else { 0 };
+        samples.in_kernel += site.in_kernel;
+        match site.waiting {
+            Some(waiting) if waiting.is_spinning() => samples.spinning += site.samples,
+            Some(_) => samples.kernel_sync += site.samples,
+            None => {}
+        }
     }
     threads.retain(|_, samples| samples.all > 0);
     threads
@@ -49,14 +60,18 @@ fn share_error(k: u64, n: u64) -> f64 {
     (share * (1.0 - share) / n).sqrt()
 }
 
-/// Sets the spin time, its standard error and the number of samples of each thread that was sampled.
+/// Sets the spin time, the times in the kernel, their standard errors and the number of samples of each thread that was sampled.
 pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_sites: &[SampleSite]) {
     for (tid, samples) in by_thread(sample_sites) {
         let Some(thread) = owners.get(&tid).and_then(|i| threads.get_mut(*i)) else { continue };
         thread.samples = samples.all;
         thread.spin_basis = SpinBasis::Sampled;
-        thread.spin_ns = portion(thread.run_ns, samples.waiting, samples.all);
-        thread.spin_error_ns = (thread.run_ns as f64 * share_error(samples.waiting, samples.all)) as u64;
+        let part = |samples_in_part| portion(thread.run_ns, samples_in_part, samples.all);
+        let error = |samples_in_part| (thread.run_ns as f64 * share_error(samples_in_part, samples.all)) as u64;
+        let (spin, sync) = (samples.spinning, samples.kernel_sync);
+        let in_kernel = [part(sync), error(sync), part(samples.in_kernel)];
+        (thread.spin_ns, thread.spin_error_ns) = (part(spin), error(spin));
+        [thread.kernel_sync_ns, thread.kernel_sync_error_ns, thread.kernel_ns] = in_kernel;
     }
 }
 
@@ -117,6 +132,26 @@ mod tests {
         assert_eq!((threads[1].spin_ns, threads[1].samples, threads[1].spin_basis), (0, 7, SpinBasis::Sampled));
         assert_eq!((threads[2].spin_ns, threads[2].samples, threads[2].spin_basis), (0, 0, SpinBasis::None));
         assert_eq!(threads[2].spin_error_ns, 0);
+    }
+
+    #[test]
+    fn futex_calls_are_synchronisation_and_other_calls_are_work() {
+        let in_kernel = |site: SampleSite| SampleSite { in_kernel: site.samples, ..site };
+        let sample_sites = [
+            site(5, 50, "work", None),
+            in_kernel(site(5, 20, "lock", Some(Waiting::Futex))),
+            in_kernel(site(5, 10, "write", None)),
+            in_kernel(site(5, 5, "yield", Some(Waiting::Yield))),
+            site(5, 15, "barrier", Some(Waiting::OpenMp)),
+        ];
+        let (threads, hot) = booked(vec![thread(5, 1_000_000)], &sample_sites);
+        let [thread] = &threads[..] else { panic!("{threads:?}") };
+        assert_eq!((thread.spin_ns, thread.kernel_sync_ns, thread.kernel_ns), (200_000, 200_000, 350_000));
+        assert_eq!((thread.kernel_sync_error_ns, thread.spin_error_ns), (40_046, 40_046));
+        assert_eq!((thread.work_ns(), thread.waiting_for_threads_ns()), (600_000, 400_000));
+        let spinning: Vec<&str> =
+            hot.iter().filter(|hot| hot.is_spinning()).filter_map(|hot| hot.function.as_deref()).collect();
+        assert_eq!(spinning, ["barrier", "yield"]);
     }
 
     #[test]

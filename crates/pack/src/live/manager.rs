@@ -115,7 +115,7 @@ pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
 /// Converts a sample to the form that a trial uses. `waits` is the kind of loop in which the thread spun; `None`: it
 /// did not spin.
 fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
-    let call = sample.in_kernel.checked_sub(1).map(arch::blocked_in);
+    let call = sample.call().map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
     let did = match waits {
         // The address of a sample in sched_yield(2) does not tell whether the program or its OpenMP runtime made the
@@ -240,7 +240,7 @@ impl Manager<'_> {
         let (seen, seen_waiting) = self.looked();
         let own_ns = self.own.charged_ns();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
-        let yields = |sample: &&Sample| sample.in_kernel.checked_sub(1) == Some(arch::SYS_SCHED_YIELD);
+        let yields = |sample: &&Sample| sample.call() == Some(arch::SYS_SCHED_YIELD);
         let yielding = samples.iter().filter(yields).count();
         core.controller.sampled(samples.len() as u64 + seen, waiting as u64 + seen_waiting, yielding as u64);
         if let Some(trial) = &mut self.trial {

@@ -43,7 +43,7 @@ impl Spins {
 
     /// Returns the kind of loop in which a running thread was spinning when it was sampled.
     pub fn waited_in(&self, sample: &Sample) -> Option<Waiting> {
-        self.waits_at(sample.tgid, sample.ip, sample.in_kernel.checked_sub(1))
+        self.waits_at(sample.tgid, sample.ip, sample.call())
     }
 
     fn waits_at(&self, tgid: u32, ip: u64, call: Option<u32>) -> Option<Waiting> {

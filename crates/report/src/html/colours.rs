@@ -10,10 +10,11 @@ use wire::Cause;
 use crate::state::State;
 
 /// CSS class and meaning of each thread state, in the order of bars and legends.
-pub(super) const STATES: [(&str, &str); 17] = [
+pub(super) const STATES: [(&str, &str); 18] = [
     ("s-work", "work"),
     (ON_A_CPU, "on a CPU (work or spinning)"),
     ("s-spin", "spinning"),
+    ("s-sync", "in futex system calls"),
     ("s-yield", "after sched_yield"),
     ("s-futex", "asleep on a futex"),
     ("s-preempted", "preempted"),
@@ -42,6 +43,7 @@ pub(super) fn class(state: State) -> &'static str {
         State::Work => "s-work",
         State::Run => ON_A_CPU,
         State::Spin => "s-spin",
+        State::KernelSync => "s-sync",
         State::Yield => "s-yield",
         State::Preempted => "s-preempted",
         State::Wake => "s-wake",
@@ -80,6 +82,7 @@ mod tests {
             State::Work,
             State::Run,
             State::Spin,
+            State::KernelSync,
             State::Blocked(Cause::Futex),
             State::Preempted,
             State::Wake,
@@ -92,6 +95,7 @@ mod tests {
             "s-work",
             "s-run",
             "s-spin",
+            "s-sync",
             "s-futex",
             "s-preempted",
             "s-wake",
@@ -107,8 +111,16 @@ mod tests {
 
     #[test]
     fn each_class_is_in_the_legend_and_means_what_text_says() {
-        let states =
-            [State::Work, State::Run, State::Spin, State::Yield, State::Preempted, State::Wake, State::Unknown];
+        let states = [
+            State::Work,
+            State::Run,
+            State::Spin,
+            State::KernelSync,
+            State::Yield,
+            State::Preempted,
+            State::Wake,
+            State::Unknown,
+        ];
         for state in states.into_iter().chain(Cause::ALL.map(State::Blocked)) {
             assert!(STATES.iter().any(|(known, _)| *known == class(state)), "{state:?}");
         }

@@ -41,8 +41,12 @@ pub(super) fn write(out: &mut Markup, view: &View) {
     let shares = permille(&times);
     let most = times.iter().copied().max().unwrap_or(0).max(1);
     out.push_str("<table class=\"bars hot\"><thead><tr><th scope=\"col\">function</th><th scope=\"col\"></th><th scope=\"col\" class=\"n\">time</th><th scope=\"col\" class=\"n\">of all</th></tr></thead><tbody>\n");
-    let row = |out: &mut Markup, name: &str, module: &str, waiting: Option<&str>, ns: u64, share: u64| {
-        let class = if waiting.is_some() { "s-spin" } else { "s-work" };
+    let row = |out: &mut Markup,
+               name: &str,
+               module: &str,
+               (class, waiting): (&str, Option<&str>),
+               ns: u64,
+               share: u64| {
         let why = waiting.map_or(String::new(), |why| format!(", waiting: {why}"));
         writeln!(
             out,
@@ -57,12 +61,24 @@ pub(super) fn write(out: &mut Markup, view: &View) {
     };
     for (hot, share) in listed.iter().zip(&shares) {
         let function = hot.function.as_deref().unwrap_or("?");
-        row(out, function, &hot.module, hot.waiting.as_deref(), hot.run_ns, *share);
+        let class = match hot.waiting {
+            None => "s-work",
+            Some(_) if hot.is_spinning() => "s-spin",
+            Some(_) => "s-sync",
+        };
+        row(out, function, &hot.module, (class, hot.waiting.as_deref()), hot.run_ns, *share);
     }
     if others_ns > 0 {
-        row(out, &format!("{} more", count(others.len() as u64)), "", None, others_ns, shares[listed.len()]);
+        row(
+            out,
+            &format!("{} more", count(others.len() as u64)),
+            "",
+            ("s-work", None),
+            others_ns,
+            shares[listed.len()],
+        );
     }
     out.push_str("</tbody></table>\n");
-    plot::legend(out, &colours::entries(&["s-work", "s-spin"]));
+    plot::legend(out, &colours::entries(&["s-work", "s-spin", "s-sync"]));
     out.push_str("</figure>\n");
 }

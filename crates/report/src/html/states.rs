@@ -34,6 +34,7 @@ fn parts(sums: &Sums, spin_seen: bool) -> Vec<Part> {
     let mut parts = vec![
         part(work, worked, sums.work_ns()),
         part(State::Spin, "spinning", sums.spin_ns),
+        part(State::KernelSync, "in futex system calls", sums.kernel_sync_ns),
         part(State::Yield, "after sched_yield", sums.yield_wait_ns),
         blocked(Cause::Futex),
         part(State::Preempted, "preempted", sums.preempted_ns()),

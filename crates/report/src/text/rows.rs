@@ -1,5 +1,5 @@
-//! Rows of the table of threads or programs. The times of a row are rounded together, so that `work + spin + wake-delay + preempted + blocked +
-//! unknown = wall` holds for the printed values.
+//! Rows of the table of threads or programs. The times of a row are rounded together, so that `work + spin + kernel-sync + wake-delay + preempted +
+//! blocked + unknown = wall` holds for the printed values.
 
 use advise::numbers::{count, cpu_list};
 use ledger::Thread;
@@ -29,7 +29,9 @@ impl Row {
 /// time, because blocks of unknown cause have an entry there, too.
 pub(crate) fn lost_ns(thread: &Thread) -> u64 {
     let blocked = thread.blocked_by.total().saturating_sub(thread.blocked_by.of(&INTENDED));
-    [thread.spin_ns, thread.wake_delay_ns, thread.preempt_wait_ns].into_iter().fold(blocked, u64::saturating_add)
+    [thread.spin_ns, thread.kernel_sync_ns, thread.wake_delay_ns, thread.preempt_wait_ns]
+        .into_iter()
+        .fold(blocked, u64::saturating_add)
 }
 
 /// The unit of a table's times: nanoseconds per printed step, number of decimals, and name.
@@ -62,9 +64,10 @@ impl Unit {
 
 /// The times of a row, which sum to its wall time; unknown time is the remainder. The flag is true for columns that are always shown. Any other
 /// column is left out if its time is 0 in all rows, for example because the backend does not see it.
-const TIMES: [(Figure<Thread>, bool); 6] = [
+const TIMES: [(Figure<Thread>, bool); 7] = [
     (thread::work_ns, true),
     (thread::spin_ns, false),
+    (thread::kernel_sync_ns, false),
     (thread::wake_delay_ns, false),
     (thread::preempt_wait_ns, true),
     (thread::blocked_ns, true),

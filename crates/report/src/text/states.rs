@@ -158,11 +158,13 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
         Class::new(State::Blocked(Cause::Futex), "waited for other threads", division.waiting_for_threads_ns);
     others.parts = vec![
         (State::Spin, format!("spinning{}", where_spun(document)), sums.spin_ns),
+        (State::KernelSync, "in futex system calls".to_owned(), sums.kernel_sync_ns),
         (State::Yield, "yielding".to_owned(), sums.yield_wait_ns),
         (State::Blocked(Cause::Futex), wording(Cause::Futex).label.to_owned(), sums.blocked_by[Cause::Futex]),
     ];
-    if sums.spin_ns > 0 {
-        others.note = format!("sampled, ±{:.1}", sums.share(sums.spin_error_ns) * 100.0);
+    if sums.spin_ns > 0 || sums.kernel_sync_ns > 0 {
+        let error = (sums.spin_error_ns as f64).hypot(sums.kernel_sync_error_ns as f64);
+        others.note = format!("sampled, ±{:.1}", error / (sums.wall_ns as f64).max(1.0) * 100.0);
     }
     let mut cpu = Class::new(State::Preempted, "waited for a CPU", sums.waiting_for_cpu_ns());
     if document.account.sees().delays == Delays::InPreemptWait {
@@ -187,7 +189,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
 
 /// Formats the place where most spinning was sampled.
 fn where_spun(document: &Document) -> String {
-    let sample_sites = document.account.hot_functions.iter().filter(|hot| hot.waiting.is_some());
+    let sample_sites = document.account.hot_functions.iter().filter(|hot| hot.is_spinning());
     sample_sites.max_by_key(|hot| hot.run_ns).map_or(String::new(), |hot| match &hot.function {
         Some(function) => format!(" in {} ({function})", hot.module),
         None => format!(" in {}", hot.module),

@@ -37,7 +37,7 @@ fn mappings_name_modules() {
 }
 
 #[test]
-fn in_the_kernel_only_sched_yield_waits() {
+fn in_the_kernel_only_sched_yield_and_futex_calls_wait() {
     let (_folder, mut symboliser) = machine();
     let in_call = |number: libc::c_long| 1 + u32::try_from(number).expect("small");
     let batch = [
@@ -45,12 +45,14 @@ fn in_the_kernel_only_sched_yield_waits() {
         sample(TGID, 5, 0x1010, in_call(libc::SYS_futex)),
         sample(TGID, 5, 0x1020, in_call(libc::SYS_futex)),
         sample(TGID, 5, 0x1020, 0),
+        sample(TGID, 5, 0x1020, in_call(libc::SYS_write)),
+        sample(TGID, 5, 0x1020, Sample::NO_CALL),
     ];
     symboliser.observe(&batch, |_, _| {});
     symboliser.observe(&batch[..1], |_, _| {});
     let sample_sites: Vec<(u64, u64, Option<Waiting>)> =
         symboliser.sample_sites().iter().map(|site| (site.samples, site.in_kernel, site.waiting)).collect();
-    assert_eq!(sample_sites, [(3, 2, None), (2, 2, Some(Waiting::Yield))]);
+    assert_eq!(sample_sites, [(3, 2, None), (2, 2, Some(Waiting::Yield)), (2, 2, Some(Waiting::Futex))]);
 }
 
 #[test]

@@ -142,7 +142,7 @@ impl Judged {
             return;
         }
         let threads: Vec<&ledger::Thread> = ledger::summary::threads(&self.document.account).collect();
-        let work: u64 = threads.iter().map(|thread| thread.run_ns.saturating_sub(thread.spin_ns)).sum();
+        let work: u64 = threads.iter().map(|thread| thread.work_ns()).sum();
         let cpus = self.document.facts.online_cpus.len().min(threads.len()) as f64;
         let most = self.figure("wall_ns") * cpus / work.max(1) as f64;
         assert!(

@@ -16,9 +16,10 @@ const NEAR_NS: u64 = 12_500_000;
 /// which their thread ran. Series beyond the limit are not marked as spinning.
 const MOST: usize = 1 << 20;
 
-/// Returns the name of a spinning slice.
+/// Returns the name of a slice in which a thread waited on its CPU.
 pub fn name(waiting: Waiting) -> String {
-    format!("spinning (sampled): {}", waiting.name())
+    let how = if waiting.is_spinning() { "spinning" } else { "in the kernel" };
+    format!("{how} (sampled): {}", waiting.name())
 }
 
 /// An interval of spinning, from the first to the last sample of a series.

@@ -238,12 +238,15 @@ struct cox_tracked {
 	__u64 pad[3];
 };
 
+/* Value of `in_kernel` of a sample that hit the kernel but no system call: a page fault, or an interrupt. */
+#define COX_NO_CALL 0xffffffffu
+
 /* Ring records. */
 struct cox_sample {
 	__u64 ip; /* user instruction pointer, even if the sample hit the kernel */
 	__u32 tid;
 	__u32 tgid;
-	__u32 in_kernel; /* 1 + system call number while in a system call, 0 in user mode */
+	__u32 in_kernel; /* 0 in user mode; in the kernel 1 + system call number, or COX_NO_CALL */
 	__u32 pad;
 	__u64 t_ns;
 };

@@ -11,9 +11,10 @@ COX_INLINE void sample_place(struct cox_sample *sample, struct bpf_perf_event_da
 		sample->ip = cox_sampled_ip(ctx);
 	} else if (!(p->flags & (PF_IO_WORKER | PF_KTHREAD))) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(p);
+		s64 call = cox_call_nr(regs);
 
 		sample->ip = cox_user_ip(regs);
-		sample->in_kernel = 1 + (u32)cox_call_nr(regs);
+		sample->in_kernel = call < 0 ? COX_NO_CALL : 1 + (u32)call;
 	}
 }
 
