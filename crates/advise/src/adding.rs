@@ -9,12 +9,14 @@ use crate::dividing::divide;
 use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::floor::Floor;
+use crate::launchers;
 use crate::thresholds::{WORKER_SLEEP, WORKER_SPIN, WORKER_WAKEUPS_PER_S, WORKER_WORK, WORTH_SHARE};
 
 impl<'a> Evidence<'a> {
     /// Computes all sums of an account.
     pub fn new(account: &'a Account, facts: &'a Facts) -> Evidence<'a> {
         let threads: Vec<(&Thread, bool)> = account.programs.iter().flat_map(threads_of).collect();
+        let ranks = account.programs.iter().find_map(|program| launchers::ranks(&program.processes));
         let sums = Sums::of(account);
         let concurrency = summary::concurrency(account, &sums);
         let workers = workers(&threads);
@@ -35,6 +37,7 @@ impl<'a> Evidence<'a> {
             sums,
             workers,
             worker_sums,
+            ranks,
             blame: Blame::default(),
         };
         evidence.blame = divide(&evidence);
@@ -42,9 +45,10 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Returns the threads of a program, each with a flag that is true for a main thread.
+/// Returns the threads that can take part in a program's work, each with a flag that is true for a main thread. Launchers' threads are not among them.
 fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
-    let processes = program.processes.iter();
+    let launchers = launchers::launchers(&program.processes);
+    let processes = program.processes.iter().filter(move |process| !launchers.contains(&process.pid));
     processes.flat_map(|process| process.threads.iter().map(|thread| (thread, thread.tid == process.pid)))
 }
 

@@ -7,7 +7,8 @@ use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::floor::Floor;
-use crate::numbers::about_percent;
+use crate::launchers::Ranks;
+use crate::numbers::{about_percent, counted};
 use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
@@ -29,6 +30,8 @@ pub struct Evidence<'a> {
     pub workers: Vec<&'a Thread>,
     /// Sums over the worker threads.
     pub worker_sums: Sums,
+    /// The ranks, if a launcher of parallel programs has started several.
+    pub(crate) ranks: Option<Ranks>,
     /// Time waited for a CPU, by the kind of thread that held the CPU.
     pub behind: Behind,
     /// Average numbers of threads that ran and that worked.
@@ -57,6 +60,23 @@ impl<'a> Evidence<'a> {
     /// Returns `ns` as a part of the worker threads' lifetimes.
     pub fn worker_share(&self, ns: f64) -> f64 {
         share(ns, self.worker_sums.wall_ns as f64)
+    }
+
+    /// Formats the number of worker threads for a sentence: as ranks, if each rank has one.
+    pub(crate) fn workers_counted(&self) -> String {
+        counted(self.workers.len() as u64, if self.ranks_of_one_thread().is_some() { "rank" } else { "thread" })
+    }
+
+    /// Returns the ranks if each of them has one worker thread, and there are no other worker threads.
+    pub(crate) fn ranks_of_one_thread(&self) -> Option<&Ranks> {
+        self.ranks.as_ref().filter(|ranks| {
+            let processes = self.account.programs.iter().flat_map(|program| &program.processes);
+            let of_ranks = processes.filter(|process| ranks.pids.contains(&process.pid));
+            let is_worker = |thread: &Thread| self.workers.iter().any(|worker| worker.tid == thread.tid);
+            let workers = of_ranks.map(|process| process.threads.iter().filter(|thread| is_worker(thread)).count());
+            let workers: Vec<usize> = workers.collect();
+            workers.iter().all(|count| *count == 1) && workers.len() == self.workers.len()
+        })
     }
 
     /// Returns the average number of worker threads alive.

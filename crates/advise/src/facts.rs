@@ -88,8 +88,14 @@ impl Facts {
 
     /// Returns whether the environment tells waiting threads to sleep immediately.
     pub fn waits_passively(&self) -> bool {
-        let is = |name, value: &str| self.variable(name).as_deref() == Some(value);
-        is("OMP_WAIT_POLICY", "passive") || is("GOMP_SPINCOUNT", "0") || is("KMP_BLOCKTIME", "0")
+        self.passive_variable().is_some()
+    }
+
+    /// Returns the environment variable that tells waiting threads to sleep immediately; `None` if none does.
+    pub fn passive_variable(&self) -> Option<&'static str> {
+        let variables = [("OMP_WAIT_POLICY", "passive"), ("GOMP_SPINCOUNT", "0"), ("KMP_BLOCKTIME", "0")];
+        let set = variables.into_iter().find(|(name, value)| self.variable(name).as_deref() == Some(*value));
+        set.map(|(name, _)| name)
     }
 
     /// Returns whether this version of cox has the command or option.

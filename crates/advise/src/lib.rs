@@ -21,6 +21,7 @@ pub mod facts;
 pub mod figures;
 mod floor;
 pub mod forecast;
+mod launchers;
 mod limits;
 pub mod numbers;
 mod openmp;

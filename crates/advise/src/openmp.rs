@@ -1,6 +1,6 @@
 //! Settings that need no change of the program: OpenMP's environment variables, if it is an OpenMP program.
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, share};
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::numbers::{counted, cpu_list};
@@ -11,15 +11,38 @@ use crate::verdict::{Kind, NextStep};
 /// barriers and to load imbalance.
 const ONE_PER_CPU: f64 = 0.85;
 
+/// If going to sleep and waking up take at least this part of the worker threads' time, threads sleep more often than is good for the program.
+const COSTLY_SLEEP: f64 = 0.10;
+
 /// With OMP_WAIT_POLICY=passive, programs reach a speed-up between these two fractions of the upper bound; they do not reach the bound, because the
 /// kernel then decides which thread runs. The lower fraction is for a number of threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
-/// Returns whether the program uses OpenMP: its runtime was mapped or was seen spinning. Environment variables prove nothing, because shells and
-/// batch systems set them for every program.
+/// Name of the reason to wait that stands for OpenMP runtimes in the account.
+const IN_RUNTIME: &str = "OpenMP runtime";
+
+/// Least part of the spinning that must be in the OpenMP runtime, so that another waiting policy can help: half.
+const RUNTIME_SPINS: f64 = 0.5;
+
+/// Returns whether the program uses OpenMP: its runtime was seen spinning, or it was mapped and the program consists of threads and not of ranks. (A
+/// rank may have the runtime mapped because of a library.) Environment variables prove nothing, because shells and batch systems set them for every
+/// program.
 pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
-    let seen = evidence.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some("OpenMP runtime"));
-    seen || evidence.facts.openmp_runtime.is_some()
+    let seen = evidence.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some(IN_RUNTIME));
+    seen || (evidence.facts.openmp_runtime.is_some() && evidence.ranks_of_one_thread().is_none())
+}
+
+/// Returns the part of the spinning that was in the OpenMP runtime's own code, from 0 to 1. A thread that yields its CPU does so in the runtime, too,
+/// if that was seen spinning. If it is not known where threads spun, the result is 1.
+fn spun_in_runtime(evidence: &Evidence) -> f64 {
+    let spun = |is: &dyn Fn(&str) -> bool| {
+        let hot = evidence.account.hot_functions.iter().filter(|hot| hot.is_spinning());
+        hot.filter(|hot| hot.waiting.as_deref().is_some_and(is)).map(|hot| hot.run_ns as f64).sum::<f64>()
+    };
+    let in_runtime = spun(&|why| why == IN_RUNTIME);
+    let yielding = if in_runtime > 0.0 { spun(&|why| why == wire::Waiting::Yield.name()) } else { 0.0 };
+    let all = spun(&|_| true);
+    if all > 0.0 { share(in_runtime + yielding, all) } else { 1.0 }
 }
 
 /// Returns the next step "run with as many threads as `cpus`" for a verdict of kind `kind`; `None` if the forecast shows no gain.
@@ -42,7 +65,9 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
 /// Returns the wording of the step: how to set the number of threads.
 pub(crate) fn fewer(evidence: &Evidence, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
-    if is_openmp(evidence) {
+    if let Some(ranks) = evidence.ranks_of_one_thread() {
+        format!("{} -n {whole}", ranks.launcher)
+    } else if is_openmp(evidence) {
         format!("OMP_NUM_THREADS={whole}")
     } else {
         format!("run it with {}", counted(whole, "thread"))
@@ -72,11 +97,32 @@ pub(crate) fn turns(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
         .then(|| NextStep::plain(format!("cox {verb} --cpus {cpus} {what}"), kind))
 }
 
-/// Returns the step to let waiting threads sleep.
+/// Returns the step to let waiting threads sleep; `None` if the spinning is not in the runtime's code, so that the runtime's policy does not change it.
+///
+/// The step is for GCC's runtime only. LLVM's runtime, and Intel's, let threads sleep at once under this policy, and waking them can take longer than
+/// the phase for which they sleep: LULESH with three threads on two CPUs took five times as long. The account does not show how often spinning threads
+/// wait, so cox cannot know in advance which programs this affects.
 pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
-    let useful = is_openmp(evidence) && !evidence.facts.waits_passively();
-    let expected = Expected::part_of(evidence.work_bound(), PASSIVE.0, PASSIVE.1);
-    useful.then(|| step(evidence, "OMP_WAIT_POLICY=passive", expected, kind)).flatten()
+    let runtime = evidence.facts.openmp_runtime.as_deref().unwrap_or("libgomp");
+    let useful = is_openmp(evidence) && runtime.starts_with("libgomp") && !evidence.facts.waits_passively();
+    let in_runtime = spun_in_runtime(evidence);
+    if !useful || in_runtime < RUNTIME_SPINS {
+        return None;
+    }
+    // Other spinning goes on.
+    let rest_ns = evidence.sums.spin_ns as f64 * (1.0 - in_runtime) / evidence.parallelism(evidence.cpus);
+    let bound = evidence.wall_ns / (evidence.wall_ns / evidence.work_bound() + rest_ns);
+    step(evidence, "OMP_WAIT_POLICY=passive", Expected::part_of(bound, PASSIVE.0, PASSIVE.1), kind)
+}
+
+/// Returns the step to let threads spin before they sleep, if the environment forbids it and going to sleep and waking up take much of the run.
+pub(crate) fn spin_again(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
+    let set = evidence.facts.passive_variable()?;
+    let workers = &evidence.worker_sums;
+    let sleeping_ns = workers.kernel_sync_ns.saturating_add(workers.wake_delay_ns) as f64;
+    let costly = evidence.worker_share(sleeping_ns) >= COSTLY_SLEEP;
+    (is_openmp(evidence) && costly)
+        .then(|| NextStep::plain(format!("unset {set}, so that threads spin before they sleep"), kind))
 }
 
 /// Returns the step to let waiting threads spin, so that they need not be woken.

@@ -93,7 +93,12 @@ fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
         return None;
     }
     let policy = if openmp::is_openmp(evidence) { "OMP_WAIT_POLICY" } else { "another waiting policy" };
-    let text = format!("They waited {}; {policy} would not help: they wait for work, not for a CPU.", parts.join(", "));
+    let parts = parts.join(", ");
+    let text = match openmp::spin_again(evidence, Kind::Imbalance) {
+        // Their sleep costs so much that another policy would help.
+        Some(_) => format!("They waited {parts}."),
+        None => format!("They waited {parts}; {policy} would not help: they wait for work, not for a CPU."),
+    };
     let figures = [Sum(thread::spin_ns), Sum(thread::yield_wait_ns), BlockedBy(Cause::Futex), Whole(ThreadNs)];
     Some(say(evidence, text, &figures))
 }

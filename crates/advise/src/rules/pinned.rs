@@ -19,7 +19,7 @@ use crate::expected::Expected;
 use crate::figures::Figure::{Cpus, Sum, Whole};
 use crate::figures::Whole::{OnlineCpus, ProgramCpus, TookSiblingNs, WorkerThreads};
 use crate::figures::say;
-use crate::numbers::{counted, cpu_list};
+use crate::numbers::cpu_list;
 use crate::openmp;
 use crate::verdict::{Confidence, Kind, NextStep};
 
@@ -45,7 +45,7 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let text = format!(
         "{threads} shared CPU {used} while CPU {free} {idle}: threads waited for a CPU for {} of thread time.",
         evidence.percent(evidence.sums.waiting_for_cpu_ns()),
-        threads = counted(evidence.workers.len() as u64, "thread"),
+        threads = evidence.workers_counted(),
         used = cpu_list(&elsewhere.used),
         free = cpu_list(&elsewhere.free),
     );

@@ -59,6 +59,8 @@ pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
         main.next.extend(openmp::threads(evidence, evidence.cpus, kind));
         if kind == Kind::TooManyThreadsSpinning {
             main.next.extend(openmp::passive(evidence, kind));
+        } else {
+            main.next.extend(openmp::spin_again(evidence, kind));
         }
         if !main.next.is_empty() {
             main.next.extend(openmp::turns(evidence, kind));
@@ -94,7 +96,7 @@ fn queued_ns(evidence: &Evidence) -> u64 {
 }
 
 fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
-    let threads = counted(evidence.workers.len() as u64, "thread");
+    let threads = evidence.workers_counted();
     let cpus = counted(evidence.cpus as u64, "CPU");
     let cpus = if evidence.facts.is_packed() { format!("{cpus} of the pack") } else { cpus };
     let workers = &evidence.worker_sums;

@@ -1,0 +1,112 @@
+//! Advice on the waiting policy holds only for spinning in the runtime's own code; ranks and launchers get advice of their own.
+
+mod staged;
+
+use advise::{Kind, NextStep, Verdict};
+use ledger::{Process, Thread};
+use wire::Cause;
+
+use staged::{Life, SIBLINGS, Stage, advise};
+
+/// Three threads on two CPUs that work for 60 % of the time on a CPU, and spin for the rest.
+fn spinning() -> Stage {
+    let run = 2.0 / 3.0;
+    let mut stage = Stage::alike(2, SIBLINGS, 3, &Life { spin: run * 0.4, preempted: 1.0 - run, ..Life::default() });
+    stage.facts.openmp_runtime = Some("libgomp.so.1".into());
+    stage
+}
+
+fn judge(stage: &Stage) -> Verdict {
+    advise(&stage.account, &stage.facts)
+}
+
+fn steps(verdict: &Verdict) -> Vec<&NextStep> {
+    verdict.sentences.iter().flat_map(|sentence| &sentence.next).collect()
+}
+
+fn actions(verdict: &Verdict) -> Vec<&str> {
+    steps(verdict).into_iter().map(|step| step.action.as_str()).collect()
+}
+
+#[test]
+fn a_runtime_that_is_mapped_is_not_a_runtime_that_waits() {
+    let in_runtime = judge(&spinning().spinning_in("OpenMP runtime"));
+    assert!(actions(&in_runtime).contains(&"OMP_WAIT_POLICY=passive"), "{in_runtime:#?}");
+    // As NPB LU does: it spins in a function of its own.
+    let in_program = judge(&spinning().spinning_in("tight loop"));
+    assert_eq!(in_program.headline, Kind::TooManyThreadsSpinning);
+    assert!(!actions(&in_program).contains(&"OMP_WAIT_POLICY=passive"), "{in_program:#?}");
+}
+
+#[test]
+fn spinning_that_goes_on_limits_what_a_policy_gives() {
+    let bound = |verdict: &Verdict| {
+        let steps = steps(verdict);
+        let passive = steps.into_iter().find(|step| step.action.contains("passive"));
+        passive.and_then(|step| step.bound).expect("a bound")
+    };
+    let all = bound(&judge(&spinning().spinning_in("OpenMP runtime")));
+    let half = bound(&judge(&spinning().spinning_in("OpenMP runtime").spinning_in("tight loop")));
+    // Work is 0.6 of the two CPUs' time, and a half of the rest is spun elsewhere: 1 / 0.6 and 1 / 0.8.
+    assert_eq!((all, half), (1.666, 1.25));
+    let yields = bound(&judge(&spinning().spinning_in("OpenMP runtime").spinning_in("sched_yield")));
+    assert_eq!(yields, all, "the runtime yields");
+}
+
+#[test]
+fn llvms_runtime_is_not_told_to_sleep() {
+    let mut stage = spinning().spinning_in("OpenMP runtime");
+    stage.facts.openmp_runtime = Some("libomp.so.5".into());
+    let verdict = judge(&stage);
+    assert!(!actions(&verdict).contains(&"OMP_WAIT_POLICY=passive"), "{verdict:#?}");
+    assert!(actions(&verdict).contains(&"OMP_NUM_THREADS=2"), "{verdict:#?}");
+}
+
+#[test]
+fn who_sleeps_at_a_high_cost_is_told_to_spin_again() {
+    let life = Life { futex: 0.33, preempted: 0.12, wake_delay: 0.05, wakeups_per_s: 1000.0, ..Life::default() };
+    let mut stage = Stage::alike(2, SIBLINGS, 3, &life);
+    stage.facts.openmp_runtime = Some("libomp.so.5".into());
+    stage.facts.environment.insert("KMP_BLOCKTIME".into(), "0".into());
+    let unset = "unset KMP_BLOCKTIME, so that threads spin before they sleep";
+    assert!(!actions(&judge(&stage)).contains(&unset), "waking up takes 5 %");
+    for thread in stage.threads_mut() {
+        thread.kernel_sync_ns = staged::WALL_NS / 10;
+    }
+    let verdict = judge(&stage);
+    assert_eq!(verdict.headline, Kind::TooManyThreadsSleeping);
+    assert!(actions(&verdict).contains(&unset), "{verdict:#?}");
+    stage.facts.environment.clear();
+    assert!(!actions(&judge(&stage)).contains(&unset), "no variable says so");
+}
+
+/// Turns the threads of a stage into ranks that `mpirun` has started under `timeout`; these two have a thread each.
+fn as_ranks(mut stage: Stage) -> Stage {
+    // Open MPI's launcher polls while it waits: 3 % of a CPU, which the ranks do not get.
+    let polls_ns = staged::WALL_NS * 3 / 100;
+    let threads: Vec<Thread> = stage.threads_mut().map(|thread| thread.clone()).collect();
+    let ranks = threads.len() as u64;
+    let launcher = |pid, parent_pid, comm: &str, run_ns| {
+        let (wall_ns, blocked_ns) = (staged::WALL_NS, staged::WALL_NS - run_ns);
+        let blocked_by = [(Cause::Poll, blocked_ns)].into_iter().collect();
+        let thread =
+            Thread { tid: pid, comm: comm.into(), wall_ns, run_ns, blocked_ns, blocked_by, ..Thread::default() };
+        Process { pid, parent_pid, comm: comm.into(), threads: vec![thread], ..Process::default() }
+    };
+    let rank = |thread: Thread| {
+        let (run_ns, preempt_wait_ns) = (thread.run_ns - polls_ns / ranks, thread.preempt_wait_ns + polls_ns / ranks);
+        let thread = Thread { run_ns, preempt_wait_ns, ..thread };
+        Process { pid: thread.tid, parent_pid: 11, comm: "app".into(), threads: vec![thread], ..Process::default() }
+    };
+    let launchers = [launcher(10, 1, "timeout", 0), launcher(11, 10, "mpirun", polls_ns)];
+    stage.account.programs[0].processes = launchers.into_iter().chain(threads.into_iter().map(rank)).collect();
+    stage
+}
+
+#[test]
+fn ranks_get_their_launchers_option_and_launchers_are_no_workers() {
+    let verdict = judge(&as_ranks(spinning().spinning_in("MPI progress")));
+    assert_eq!(verdict.headline, Kind::TooManyThreadsSpinning);
+    assert!(verdict.sentences[0].text.starts_with("3 ranks share 2 CPUs"), "{verdict:#?}");
+    assert_eq!(actions(&verdict), ["mpirun -n 2"]);
+}
