@@ -10,7 +10,7 @@ use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers;
-use crate::thresholds::{WORKER_SLEEP, WORKER_SPIN, WORKER_WAKEUPS_PER_S, WORKER_WORK, WORTH_SHARE};
+use crate::thresholds::{RANK_HELPER_RUN, WORKER_SLEEP, WORKER_SPIN, WORKER_WAKEUPS_PER_S, WORKER_WORK, WORTH_SHARE};
 
 impl<'a> Evidence<'a> {
     /// Computes all sums of an account.
@@ -45,11 +45,18 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Returns the threads that can take part in a program's work, each with a flag that is true for a main thread. Launchers' threads are not among them.
+/// Returns the threads that can take part in a program's work, each with a flag that is true for a main thread. Launchers' threads are not among them,
+/// nor are the helpers of ranks.
 fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
     let launchers = launchers::launchers(&program.processes);
+    let ranks = launchers::ranks(&program.processes).map(|ranks| ranks.pids).unwrap_or_default();
     let processes = program.processes.iter().filter(move |process| !launchers.contains(&process.pid));
-    processes.flat_map(|process| process.threads.iter().map(|thread| (thread, thread.tid == process.pid)))
+    processes.flat_map(move |process| {
+        let busiest_ns = process.threads.iter().map(|thread| thread.run_ns).max().unwrap_or(0);
+        let least = if ranks.contains(&process.pid) { RANK_HELPER_RUN * busiest_ns as f64 } else { 0.0 };
+        let threads = process.threads.iter().filter(move |thread| thread.run_ns as f64 >= least);
+        threads.map(|thread| (thread, thread.tid == process.pid))
+    })
 }
 
 /// Returns the number of CPUs the program may use: those in its affinity mask; if that is unknown, the CPUs of the account.

@@ -94,9 +94,15 @@ fn as_ranks(mut stage: Stage) -> Stage {
         Process { pid, parent_pid, comm: comm.into(), threads: vec![thread], ..Process::default() }
     };
     let rank = |thread: Thread| {
-        let (run_ns, preempt_wait_ns) = (thread.run_ns - polls_ns / ranks, thread.preempt_wait_ns + polls_ns / ranks);
+        let (run_ns, preempt_wait_ns) = (
+            thread.run_ns * 19 / 20 - polls_ns / ranks,
+            thread.preempt_wait_ns + polls_ns / ranks + thread.run_ns / 20,
+        );
         let thread = Thread { run_ns, preempt_wait_ns, ..thread };
-        Process { pid: thread.tid, parent_pid: 11, comm: "app".into(), threads: vec![thread], ..Process::default() }
+        // MPICH's progress thread.
+        let progress = Thread { tid: 1000 + thread.tid, comm: "async".into(), run_ns: run_ns / 20, ..thread.clone() };
+        let threads = vec![thread, Thread { spin_ns: 0, preempt_wait_ns: 0, wall_ns: progress.run_ns, ..progress }];
+        Process { pid: threads[0].tid, parent_pid: 11, comm: "app".into(), threads, ..Process::default() }
     };
     let launchers = [launcher(10, 1, "timeout", 0), launcher(11, 10, "mpirun", polls_ns)];
     stage.account.programs[0].processes = launchers.into_iter().chain(threads.into_iter().map(rank)).collect();
@@ -109,4 +115,16 @@ fn ranks_get_their_launchers_option_and_launchers_are_no_workers() {
     assert_eq!(verdict.headline, Kind::TooManyThreadsSpinning);
     assert!(verdict.sentences[0].text.starts_with("3 ranks share 2 CPUs"), "{verdict:#?}");
     assert_eq!(actions(&verdict), ["mpirun -n 2"]);
+}
+
+#[test]
+fn ranks_with_unequal_work_get_no_loop_schedule() {
+    let lives = [0.1, 0.8].map(|spin| Life { spin, ..Life::default() });
+    let mut stage = as_ranks(Stage::new(2, SIBLINGS, &lives).spinning_in("MPI progress"));
+    // A library that the ranks use has mapped it.
+    stage.facts.openmp_runtime = Some("libgomp.so.1".into());
+    let verdict = judge(&stage);
+    assert_eq!(verdict.headline, Kind::Imbalance);
+    assert_eq!(actions(&verdict)[0], "give part of the work of process 100 to the other ranks");
+    assert!(verdict.sentences[0].text.contains("the 2 ranks spent"), "{verdict:#?}");
 }

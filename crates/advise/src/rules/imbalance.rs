@@ -55,7 +55,10 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
         tid = busiest.tid,
         comm = busiest.comm,
         part = about_percent(largest / (evidence.worker_sums.work_ns() as f64).max(1.0)),
-        threads = counted(evidence.workers.len() as u64, "worker thread"),
+        threads = match evidence.ranks_of_one_thread() {
+            Some(_) => evidence.workers_counted(),
+            None => counted(evidence.workers.len() as u64, "worker thread"),
+        },
         waiting = about_percent(evidence.worker_share(waiting)),
     );
     let figures = [
@@ -104,6 +107,9 @@ fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
 }
 
 fn remedy(evidence: &Evidence, tid: u32) -> String {
+    if evidence.ranks_of_one_thread().is_some() {
+        return format!("give part of the work of process {tid} to the other ranks");
+    }
     if !openmp::is_openmp(evidence) {
         return format!("give part of thread {tid}'s work to the others");
     }
