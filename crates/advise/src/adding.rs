@@ -38,6 +38,7 @@ impl<'a> Evidence<'a> {
             workers,
             worker_sums,
             ranks,
+            launcher: account.programs.iter().find_map(|program| launchers::parallel_launcher(&program.processes)),
             blame: Blame::default(),
         };
         evidence.blame = divide(&evidence);

@@ -100,8 +100,8 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
     // Queueing makes other threads wait only if the CPUs are busy. If threads queue while CPUs are idle, they are on the wrong CPU, but only for a
-    // moment.
-    let busy = evidence.utilisation() >= QUEUE_UTILISATION;
+    // moment. This does not hold if an affinity mask keeps them from the idle CPUs.
+    let busy = evidence.utilisation() >= QUEUE_UTILISATION || elsewhere(evidence).is_some();
     let counts = |delay: Delay| busy || !matches!(delay, Delay::Sibling | Delay::Squeezed);
     let counted: Vec<(Delay, f64)> = delays.iter().map(|(d, ns)| (*d, *ns)).filter(|(d, _)| counts(*d)).collect();
     let all: f64 = counted.iter().map(|(_, ns)| ns).sum();

@@ -1,5 +1,7 @@
 //! CPUs that are idle while the program's threads queue for other CPUs, because an affinity mask excludes them.
 
+use std::collections::BTreeMap;
+
 use ledger::CpuAccount;
 
 use crate::evidence::Evidence;
@@ -62,12 +64,18 @@ fn outside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
     (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen })
 }
 
-/// Returns CPUs of the affinity mask that no thread used, while threads queued for other CPUs of the mask.
+/// Returns CPUs of the affinity mask that no worker thread used, while threads queued for other CPUs of the mask. What other threads of the program run
+/// there does not count: the launcher of a rank polls on another CPU than the one to which it has bound the rank.
 fn unused_inside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
-    let least = (UNUSED_CPU_SHARE * evidence.sums.run_ns as f64) as u64;
+    let ran_ns = ran_by_cpu(evidence);
     let mask = evidence.facts.program_cpus();
     let inside = evidence.account.cpus.iter().filter(|cpu| mask.is_empty() || mask.contains(&cpu.cpu));
-    let (used, free): (Vec<&CpuAccount>, Vec<&CpuAccount>) = inside.partition(|cpu| cpu.busy_program_ns > least);
+    let all_ns = if ran_ns.is_empty() { evidence.sums.run_ns } else { evidence.worker_sums.run_ns };
+    let least = (UNUSED_CPU_SHARE * all_ns as f64) as u64;
+    let ran_here = |cpu: &CpuAccount| {
+        if ran_ns.is_empty() { cpu.busy_program_ns } else { ran_ns.get(&cpu.cpu).copied().unwrap_or(0) }
+    };
+    let (used, free): (Vec<&CpuAccount>, Vec<&CpuAccount>) = inside.partition(|cpu| ran_here(cpu) > least);
     let oversubscribed = evidence.workers.len() > used.len() && !used.is_empty() && !free.is_empty();
     // If a CPU was idle while a tracked thread waited and was allowed to run on this CPU, the load balancer caused the wait, not the mask.
     let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
@@ -76,6 +84,22 @@ fn unused_inside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
     }
     let numbers = |cpus: &[&CpuAccount]| cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<u32>>();
     Some(Elsewhere { used: numbers(&used), free: numbers(&free), seen: true })
+}
+
+/// Returns the run time of the worker threads by CPU. Returns no CPU if that is not known, or if a worker thread ran on so many CPUs that not all are
+/// known.
+fn ran_by_cpu(evidence: &Evidence) -> BTreeMap<u32, u64> {
+    let mut ran_ns: BTreeMap<u32, u64> = BTreeMap::new();
+    for thread in &evidence.workers {
+        if thread.cpus.other_ns() > 0 {
+            return BTreeMap::new();
+        }
+        for (cpu, ns) in thread.cpus.iter() {
+            let sum = ran_ns.entry(cpu).or_default();
+            *sum = sum.saturating_add(ns);
+        }
+    }
+    ran_ns
 }
 
 fn total_ns(cpu: &CpuAccount) -> u64 {

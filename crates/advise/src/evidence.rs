@@ -32,6 +32,8 @@ pub struct Evidence<'a> {
     pub worker_sums: Sums,
     /// The ranks, if a launcher of parallel programs has started several.
     pub(crate) ranks: Option<Ranks>,
+    /// The command that started the program's ranks, even if there is only one rank.
+    pub(crate) launcher: Option<String>,
     /// Time waited for a CPU, by the kind of thread that held the CPU.
     pub behind: Behind,
     /// Average numbers of threads that ran and that worked.

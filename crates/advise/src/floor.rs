@@ -16,6 +16,8 @@ use ledger::summary::{self, Sums};
 use ledger::{Account, Process, Thread};
 use wire::Cause;
 
+use crate::launchers::launchers;
+
 /// A thread that does at least this part of the busiest thread's work is a *carrying* thread: the program cannot finish without it. A logger that
 /// sleeps most of the time does less work, and its waits delay no other thread.
 const CARRIES: f64 = 0.5;
@@ -44,7 +46,7 @@ impl Floor {
         let resources = sums.blocked_by.of(&RESOURCES);
         let for_cpus = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
         let active = sums.run_ns.saturating_add(for_cpus).saturating_add(resources);
-        let busiest = summary::threads(account).map(Thread::work_ns).max().unwrap_or(0);
+        let busiest = processes(account).flat_map(|process| &process.threads).map(Thread::work_ns).max().unwrap_or(0);
         let tids: BTreeSet<u32> = summary::threads(account).map(|thread| thread.tid).collect();
         let parents: BTreeSet<u32> = processes(account).map(|process| process.parent_pid).collect();
         let mut floor = Floor { inactive_ns: (wall_ns - active as f64).max(0.0), ..Floor::default() };
@@ -68,8 +70,12 @@ impl Floor {
     }
 }
 
+/// Returns all processes but the launchers, which wait only because the program that they have started runs.
 fn processes(account: &Account) -> impl Iterator<Item = &Process> {
-    account.programs.iter().flat_map(|program| &program.processes)
+    account.programs.iter().flat_map(|program| {
+        let launchers = launchers(&program.processes);
+        program.processes.iter().filter(move |process| !launchers.contains(&process.pid))
+    })
 }
 
 /// Returns the sum of a thread's fixed waits, in nanoseconds: the waits that nothing in the account shows how to shorten, such as timers.

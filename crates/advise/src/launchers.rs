@@ -70,15 +70,28 @@ pub(crate) fn ranks(processes: &[Process]) -> Option<Ranks> {
     }
     let ((parent, _), pids) =
         groups.into_iter().max_by_key(|(_, pids)| pids.len()).filter(|(_, pids)| pids.len() > 1)?;
-    let mut launcher = by_pid.get(&parent)?;
-    // The launcher's helper is a child of the command that the user called. In a damaged report, processes may be one another's parents.
-    for _ in 0..processes.len() {
+    Some(Ranks { launcher: called(&by_pid, parent)?, pids })
+}
+
+/// Returns the command with which the user started the launcher `pid`: a launcher's helper is a child of that command.
+fn called(by_pid: &BTreeMap<u32, &Process>, pid: u32) -> Option<String> {
+    let mut launcher = by_pid.get(&pid)?;
+    // In a damaged report, processes may be one another's parents.
+    for _ in 0..by_pid.len() {
         let Some(caller) = by_pid.get(&launcher.parent_pid).filter(|caller| is_one_of(&PARALLEL, caller)) else {
             break;
         };
         launcher = caller;
     }
-    Some(Ranks { launcher: launcher.comm.clone(), pids })
+    Some(launcher.comm.clone())
+}
+
+/// Returns the command that started the program's ranks, even if there is only one; `None` if no launcher of parallel programs did.
+pub(crate) fn parallel_launcher(processes: &[Process]) -> Option<String> {
+    let by_pid: BTreeMap<u32, &Process> = processes.iter().map(|process| (process.pid, process)).collect();
+    let started = processes.iter().filter(|process| !is_one_of(&PARALLEL, process));
+    let mut parents = started.filter_map(|process| by_pid.get(&process.parent_pid));
+    called(&by_pid, parents.find(|parent| is_one_of(&PARALLEL, parent))?.pid)
 }
 
 #[cfg(test)]
@@ -120,8 +133,10 @@ mod tests {
         let open_mpi = [process(1, 0, "mpirun"), process(3, 1, "lmp"), process(4, 1, "lmp"), process(5, 1, "orted")];
         assert_eq!(ranks(&open_mpi), Some(Ranks { launcher: "mpirun".into(), pids }));
         assert_eq!(ranks(&open_mpi[..2]), None);
+        assert_eq!(parallel_launcher(&open_mpi[..2]), Some("mpirun".into()));
+        assert_eq!(parallel_launcher(&hydra), Some("mpiexec.hydra".into()));
         let make = [process(1, 0, "make"), process(2, 1, "cc"), process(3, 1, "cc")];
-        assert_eq!(ranks(&make), None);
+        assert_eq!((ranks(&make), parallel_launcher(&make)), (None, None));
         // A damaged report: processes that are their own parents.
         let circle = [process(1, 1, "mpirun"), process(3, 1, "lmp"), process(4, 1, "lmp")];
         assert_eq!(ranks(&circle).map(|ranks| ranks.launcher), Some("mpirun".into()));

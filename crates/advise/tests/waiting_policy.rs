@@ -128,3 +128,41 @@ fn ranks_with_unequal_work_get_no_loop_schedule() {
     assert_eq!(actions(&verdict)[0], "give part of the work of process 100 to the other ranks");
     assert!(verdict.sentences[0].text.contains("the 2 ranks spent"), "{verdict:#?}");
 }
+
+/// Two threads of one rank, both bound to CPU 0, that wait for each other; `mpirun` polls on CPU 1 for 3 % of the time.
+fn bound(life: &Life) -> Stage {
+    let polls_ns = staged::WALL_NS * 3 / 100;
+    let mut stage = Stage::alike(1, SIBLINGS, 2, life).on_machine_of(2);
+    stage.facts.allowed_cpus = vec![0, 1];
+    for thread in stage.threads_mut() {
+        thread.cpus = [(Some(0), thread.run_ns)].into_iter().collect();
+    }
+    let (wall_ns, blocked_ns) = (staged::WALL_NS, staged::WALL_NS - polls_ns);
+    let blocked_by = [(Cause::Poll, blocked_ns)].into_iter().collect();
+    let cpus = [(Some(1), polls_ns)].into_iter().collect();
+    let thread = Thread { tid: 11, wall_ns, run_ns: polls_ns, blocked_ns, blocked_by, cpus, ..Thread::default() };
+    let mpirun = Process { pid: 11, comm: "mpirun".into(), threads: vec![thread], ..Process::default() };
+    stage.account.programs[0].processes[0].parent_pid = 11;
+    stage.account.programs[0].processes.push(mpirun);
+    (stage.account.cpus[1].busy_program_ns, stage.account.cpus[1].idle_ns) = (polls_ns, blocked_ns);
+    stage
+}
+
+#[test]
+fn a_rank_bound_to_one_cpu_is_found_although_its_launcher_uses_another() {
+    let verdict = judge(&bound(&Life { preempted: 0.5, ..Life::default() }));
+    assert_eq!(verdict.headline, Kind::PinnedTooFew, "{verdict:#?}");
+    assert!(verdict.sentences[0].text.starts_with("2 threads shared CPU 0 while CPU 1 stood idle"), "{verdict:#?}");
+    assert_eq!(actions(&verdict), ["mpirun --bind-to none, or a binding that includes CPU 0-1"]);
+    // The launcher's 3 % are work, too.
+    assert_eq!(steps(&verdict)[0].bound, Some(1.941));
+}
+
+#[test]
+fn unbound_threads_do_not_spin_for_one_another() {
+    let verdict = judge(&bound(&Life { spin: 0.49, preempted: 0.5, ..Life::default() }));
+    assert_eq!(verdict.headline, Kind::PinnedTooFew, "{verdict:#?}");
+    // Each thread works for 1 % of the time, and the launcher for 3 %: 5 % on two CPUs.
+    assert_eq!(steps(&verdict)[0].bound, Some(40.0));
+    assert_eq!(actions(&verdict).len(), 1, "no second step that contradicts the first: {verdict:#?}");
+}

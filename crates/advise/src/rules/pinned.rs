@@ -6,8 +6,10 @@
 //!
 //! The rule does not apply to a packed program: cox sets its masks, on CPUs that its user chose.
 //!
-//! Bound: the work bound on the used and the free CPUs together, but at most their number divided by the number of used CPUs. A CPU of which other
-//! programs used a part counts only as the part that they left.
+//! Bound: the work bound on the used and the free CPUs together. If there are more worker threads than CPUs, threads will still take turns, and those
+//! that spin will still hold CPUs that others want; then the bound is at most the number of CPUs divided by the number of used CPUs. Otherwise, such
+//! spinning ends, too, and the busiest thread's work is the second bound. A CPU of which other programs used a part counts only as the part that they
+//! left.
 
 use ledger::account::{cpu, thread};
 
@@ -36,7 +38,9 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let kind = Kind::PinnedTooFew;
     let (used, free) = (room(evidence, &elsewhere.used), room(evidence, &elsewhere.free));
     let added = if evidence.facts.smt { free * SMT_PART } else { free };
-    let faster = |cpus: f64| evidence.work_bound_on(cpus).min(cpus / used);
+    let each_has_one = evidence.workers.len() <= elsewhere.used.len() + elsewhere.free.len();
+    let most = evidence.wall_ns / evidence.largest_work_ns().max(1.0);
+    let faster = |cpus: f64| evidence.work_bound_on(cpus).min(if each_has_one { most } else { cpus / used });
     let (bound, reached) = (faster(used + free), faster(used + added));
     let expected = Expected::new(reached * REACHED, bound, bound);
     let all: Vec<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
@@ -60,7 +64,9 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     ];
     let mut main = say(evidence, text, &figures);
     main.next.push(NextStep::expecting(evidence, widen(evidence, &all), expected, kind, "any waiting for a CPU"));
-    main.next.extend(openmp::threads(evidence, elsewhere.used.len() as f64, kind));
+    if !each_has_one {
+        main.next.extend(openmp::threads(evidence, elsewhere.used.len() as f64, kind));
+    }
     main.next.retain(|step| step.bound.is_some());
     if main.next.is_empty() {
         return None;
@@ -74,6 +80,10 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
 fn widen(evidence: &Evidence, cpus: &[u32]) -> String {
     let binding = ["OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND"];
     let is_set = |name: &&str| openmp::is_openmp(evidence) && evidence.facts.environment.contains_key(*name);
+    if let Some(launcher) = &evidence.launcher {
+        let option = if launcher == "srun" { "--cpu-bind=none" } else { "--bind-to none" };
+        return format!("{launcher} {option}, or a binding that includes CPU {}", cpu_list(cpus));
+    }
     match binding.into_iter().find(is_set) {
         Some(name) => format!("unset {name}, or let it include CPU {}", cpu_list(cpus)),
         None => format!("allow CPU {} (taskset -c {0}, cpuset or job request)", cpu_list(cpus)),
