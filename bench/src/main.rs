@@ -3,6 +3,7 @@
 
 mod advise;
 mod common;
+mod data;
 mod interrupt;
 mod json;
 mod kuhn;
@@ -20,6 +21,7 @@ mod stopwatch;
 mod table;
 mod tools;
 mod verdict;
+mod verdicts;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -58,6 +60,8 @@ enum Verb {
     Umt(runtimes::umt::Options),
     /// How long a CPU stays idle when its thread blocks while a task is ready, compared with an eventfd wake-up
     Wake(runtimes::wake::Options),
+    /// Whether the advice of cox run holds: foreign programs in many situations, with every step followed and measured
+    Verdicts(verdicts::Options),
     /// Guardian of `pack palm`: undoes the changes of `pack palm` if that process is killed
     #[command(hide = true)]
     Changes {
@@ -109,6 +113,7 @@ fn main() -> ExitCode {
         Verb::Tasks(options) => Interrupt::catch().and_then(|interrupt| runtimes::tasks::tasks(&options, &interrupt)),
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
+        Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),
         Verb::Hold(options) => overhead::hold(&options),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };

@@ -2,13 +2,11 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use random::Random;
 use serde::Serialize;
 
 use super::field::{Confined, Field};
@@ -16,6 +14,7 @@ use super::judge::{self, Series};
 use super::part::{Part, progress};
 use super::ratio::Ratio;
 use super::text;
+use crate::data::{write_picture, write_words};
 use crate::rounds::in_turns;
 use crate::stopwatch;
 use crate::tools::in_path;
@@ -126,39 +125,6 @@ fn openblas(folder: &Path, threads: usize, scale: f64) -> Result<Option<Ready>> 
     let (threads, products) = (threads.to_string(), products.to_string());
     let command = words(&[text_of(&program)?, &threads, "1500", &products, text_of(&output)?]);
     Ok(Some(Ready { command, output }))
-}
-
-/// Writes a square picture of slowly changing colours with noise.
-fn write_picture(path: &Path, edge: usize) -> std::io::Result<()> {
-    let mut random = Random::new(1);
-    let mut file = BufWriter::new(fs::File::create(path)?);
-    writeln!(file, "P6 {edge} {edge} 255")?;
-    for y in 0..edge {
-        for x in 0..edge {
-            let noise = random.below(32);
-            let colour = [x * 200 / edge + noise, y * 200 / edge + noise, (x + y) * 100 / edge + noise];
-            file.write_all(&colour.map(|part| part as u8))?;
-        }
-    }
-    file.flush()
-}
-
-/// Writes a text of recurring words.
-fn write_words(path: &Path, bytes: usize) -> std::io::Result<()> {
-    let mut random = Random::new(2);
-    let vocabulary: Vec<String> = (0..4_000)
-        .map(|_| (0..3 + random.below(8)).map(|_| char::from(b'a' + random.below(26) as u8)).collect())
-        .collect();
-    let mut file = BufWriter::new(fs::File::create(path)?);
-    let mut written = 0;
-    while written < bytes {
-        // Take the smaller of two random indices, so that words at small indices are more frequent than others.
-        let word = &vocabulary[random.below(vocabulary.len()).min(random.below(vocabulary.len()))];
-        let end = if random.below(12) == 0 { '\n' } else { ' ' };
-        write!(file, "{word}{end}")?;
-        written += word.len() + 1;
-    }
-    file.flush()
 }
 
 /// Runs the program once. Returns the wall time of the program and of the command, s, and the output.
@@ -280,21 +246,5 @@ mod tests {
         assert_eq!(verdict(&row(1.05, true)).outcome, Outcome::Fail);
         assert_eq!(verdict(&row(1.01, false)).outcome, Outcome::Fail);
         assert!(verdict(&row(1.01, false)).text.contains("ANOTHER OUTPUT"));
-    }
-
-    #[test]
-    fn data_are_the_same_every_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let twice = |write: &dyn Fn(&Path)| {
-            [0, 1].map(|_| {
-                let path = folder.path().join("data");
-                write(&path);
-                fs::read(path).unwrap()
-            })
-        };
-        let [first, second] = twice(&|path| write_words(path, 10_000).unwrap());
-        assert!(first == second && first.len() >= 10_000);
-        let [first, second] = twice(&|path| write_picture(path, 20).unwrap());
-        assert!(first == second && first.starts_with(b"P6 20 20 255\n") && first.len() == 13 + 20 * 20 * 3);
     }
 }

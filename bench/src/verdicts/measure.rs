@@ -1,0 +1,335 @@
+//! Measures one situation: a report of cox, then the program without and with each change, in turns.
+//!
+//! The rounds go on until each interval is narrow enough. The order within a round is rotated from round to round, so that each change comes after each
+//! other one.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use advise::NextStep;
+use anyhow::{Context, Result, anyhow, bail};
+
+use super::arrow::{self, Followed};
+use super::change::{self, Change};
+use super::corpus::Ready;
+use super::load::{Hog, Quota};
+use super::ratio::speedup;
+use super::report;
+use super::result::{Arrow, Finished, Outcome, Tried};
+use super::setting::{Cpus, Setting};
+use super::situation::Situation;
+use crate::interrupt::Interrupt;
+use crate::process::{ending, first_line, run_within};
+use crate::tools::Tools;
+
+/// A program that runs longer is ended.
+const LIMIT: Duration = Duration::from_secs(60);
+/// cox needs time for its start and report beyond the program's.
+const REPORT: Duration = Duration::from_secs(30);
+/// The fewest rounds.
+const ROUNDS: usize = 5;
+/// Width of an interval, relative to its ratio, that is narrow enough.
+const NARROW: f64 = 0.04;
+/// A change that makes the program so many times slower needs no more than the fewest rounds.
+const SLOWER: f64 = 3.0;
+/// After the fewest rounds, a situation takes no more than this, s: programs that take a minute would otherwise take hours.
+const LONGEST_S: f64 = 300.0;
+
+/// Prefixes of variables by which the caller's shell would influence the programs' runtimes.
+const RUNTIME_VARIABLES: [&str; 12] = [
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "OPENBLAS_",
+    "GOMAXPROCS",
+    "GOGC",
+    "UV_",
+    "JAVA_TOOL_OPTIONS",
+    "OMPI_",
+    "MPICH_",
+    "XZ_",
+    "ZSTD_",
+];
+/// Variables with such a prefix that tell OpenBLAS which processor it runs on: without them, old versions compute wrong results on some machines.
+const PROCESSOR_VARIABLES: [&str; 2] = ["OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"];
+
+/// The environment of all measurements.
+pub struct Field<'a> {
+    /// The programs.
+    pub tools: &'a Tools,
+    /// The CPUs.
+    pub cpus: Cpus,
+    /// The most rounds.
+    pub rounds: usize,
+    /// Tells whether Ctrl-C was pressed.
+    pub interrupt: &'a Interrupt,
+    /// Folder for outputs.
+    pub scratch: &'a Path,
+}
+
+/// How one run ended.
+struct Run {
+    wall_s: f64,
+    cut_short: bool,
+}
+
+impl Field<'_> {
+    /// Measures a situation. A program that fails gives a result that says so.
+    ///
+    /// # Errors
+    /// After Ctrl-C.
+    pub fn measure(&self, situation: &Situation, ready: &Ready) -> Result<Finished> {
+        let setting = Setting::of(situation, &self.cpus);
+        let mut finished = Finished {
+            key: situation.key(self.cpus.count()),
+            program: situation.program.name.to_owned(),
+            loaded: setting.hog,
+            failed: None,
+            verdict: None,
+            arrows: Vec::new(),
+            tried: Vec::new(),
+        };
+        if let Err(error) = self.fill(situation, &setting, ready, &mut finished) {
+            self.interrupt.check()?;
+            finished = Finished {
+                failed: Some(format!("{error:#}")),
+                verdict: None,
+                arrows: Vec::new(),
+                tried: Vec::new(),
+                ..finished
+            };
+        }
+        Ok(finished)
+    }
+
+    fn fill(&self, situation: &Situation, setting: &Setting, ready: &Ready, finished: &mut Finished) -> Result<()> {
+        // This run is not measured. It reads the program and its input from disk.
+        self.run(situation, setting, ready)?;
+        let json = self.scratch.join("report.json");
+        let wall_s = self.observe(situation, setting, ready, &json)?;
+        let (told, steps) = report::read(&json, wall_s)?;
+        let _ = std::fs::remove_file(&json);
+        finished.verdict = Some(told);
+        let mut changes = Changes { base: setting.clone(), all: Vec::new() };
+        finished.arrows = steps.iter().map(|step| self.arrow(step, situation, &mut changes)).collect();
+        for change in change::known(situation, setting, &self.cpus) {
+            if let Some(changed) = change.apply(setting, situation, &self.cpus) {
+                let index = changes.add(&change, changed);
+                changes.all[index].known = true;
+            }
+        }
+        finished.tried = self.rounds(situation, ready, &changes)?;
+        Ok(())
+    }
+
+    /// Finds out how a step is followed, and adds its change.
+    fn arrow(&self, step: &NextStep, situation: &Situation, changes: &mut Changes) -> Arrow {
+        let outcome = match arrow::read(&step.action, self.cpus.count()) {
+            Followed::Unknown => Outcome::Unknown,
+            Followed::ByHand(why) => Outcome::NotFollowed(why.to_owned()),
+            Followed::Changes(list) => {
+                let base = changes.base.clone();
+                let applied =
+                    list.iter().find_map(|change| Some((change, change.apply(&base, situation, &self.cpus)?)));
+                match applied {
+                    // A step that leads to what is already so is measured, too: its speed-up is 1.
+                    Some((change, changed)) => Outcome::Tried(changes.add(change, changed)),
+                    None => Outcome::NotFollowed("this situation does not offer it".to_owned()),
+                }
+            }
+        };
+        Arrow {
+            action: step.action.clone(),
+            expected: step.expected_low.zip(step.expected_high),
+            bound: step.bound,
+            outcome,
+        }
+    }
+
+    /// Measures the base and all changes in turns.
+    fn rounds(&self, situation: &Situation, ready: &Ready, changes: &Changes) -> Result<Vec<Tried>> {
+        let mut tried: Vec<Tried> = changes.all.iter().map(|one| one.tried(&changes.base)).collect();
+        let (mut base_s, mut spent_s) = (Vec::new(), 0.0);
+        let mut open: Vec<usize> = (0..tried.len()).collect();
+        for round in 0..self.rounds.max(ROUNDS) {
+            if round >= ROUNDS && (open.is_empty() || spent_s > LONGEST_S) {
+                break;
+            }
+            // `None` is the base.
+            let mut order: Vec<Option<usize>> = std::iter::once(None).chain(open.iter().copied().map(Some)).collect();
+            let turns = round % order.len();
+            order.rotate_left(turns);
+            for turn in order {
+                self.interrupt.check()?;
+                let Some(index) = turn else {
+                    let run = self.run(situation, &changes.base, ready)?;
+                    if run.cut_short {
+                        bail!("the program takes longer than {} s", LIMIT.as_secs());
+                    }
+                    base_s.push(run.wall_s);
+                    spent_s += run.wall_s;
+                    continue;
+                };
+                match self.run(situation, &changes.all[index].setting, ready) {
+                    Ok(run) => {
+                        tried[index].change_s.push(run.wall_s);
+                        tried[index].cut_short |= run.cut_short;
+                        spent_s += run.wall_s;
+                    }
+                    Err(error) => {
+                        self.interrupt.check()?;
+                        tried[index].failed = Some(format!("{error:#}"));
+                    }
+                }
+            }
+            if round + 1 == ROUNDS {
+                spent_s = 0.0;
+            }
+            for tried in &mut tried {
+                tried.base_s = base_s[..tried.change_s.len().min(base_s.len())].to_vec();
+                tried.speedup = if tried.failed.is_some() { None } else { speedup(&tried.base_s, &tried.change_s) };
+            }
+            open.retain(|&index| needs_more(&tried[index], round + 1));
+        }
+        Ok(tried)
+    }
+
+    /// Runs the program once without cox, or under a command of cox. Returns its wall time.
+    fn run(&self, situation: &Situation, setting: &Setting, ready: &Ready) -> Result<Run> {
+        let mut before = Vec::new();
+        if !setting.under.is_empty() {
+            before.push(self.cox()?.into_os_string());
+            before.extend(setting.under.iter().map(Into::into));
+            before.extend(["-q".into(), "--".into()]);
+        }
+        self.start(situation, setting, ready, before, LIMIT)
+    }
+
+    /// Runs the program once under `cox run`, which writes its report to `json`. Returns the wall time, s.
+    fn observe(&self, situation: &Situation, setting: &Setting, ready: &Ready, json: &Path) -> Result<f64> {
+        let words = ["run".into(), "-q".into(), "--json".into(), json.into(), "--".into()];
+        let before = std::iter::once(self.cox()?.into_os_string()).chain(words).collect();
+        let run = self.start(situation, setting, ready, before, LIMIT + REPORT).context("cox run")?;
+        if run.cut_short {
+            bail!("cox run takes longer than {} s", (LIMIT + REPORT).as_secs());
+        }
+        Ok(run.wall_s)
+    }
+
+    fn cox(&self) -> Result<PathBuf> {
+        let cox = self.tools.cox.clone().map_err(|why| anyhow!(why))?;
+        std::path::absolute(&cox).context("cannot find the path of cox")
+    }
+
+    fn start(
+        &self,
+        situation: &Situation,
+        setting: &Setting,
+        ready: &Ready,
+        before: Vec<std::ffi::OsString>,
+        limit: Duration,
+    ) -> Result<Run> {
+        let quota = setting.quota.map(Quota::new).transpose().context("no CPU quota can be set here")?;
+        let _hog = setting.hog.then(|| Hog::start(self.tools)).transpose()?;
+        let mut words = quota.as_ref().map(Quota::words).unwrap_or_default();
+        words.extend(before);
+        words.extend(setting.words(situation, &ready.executable));
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(&ready.folder).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            let of_runtime = RUNTIME_VARIABLES.iter().any(|prefix| text.starts_with(prefix));
+            if of_runtime && !PROCESSOR_VARIABLES.contains(&&*text) {
+                command.env_remove(&name);
+            }
+        }
+        command.envs(setting.environment(situation));
+        let messages = self.scratch.join("messages");
+        command.stdout(File::create(self.scratch.join("said")).context("cannot write into the temporary folder")?);
+        command.stderr(File::create(&messages).context("cannot write into the temporary folder")?);
+        let ended = run_within(&mut command, limit, || self.interrupt.is_set()).context("cannot start the program")?;
+        self.interrupt.check()?;
+        if !ended.status.success() && !ended.cut_short {
+            let words = first_line(&messages).unwrap_or_else(|| "no message".to_owned());
+            bail!("{}: {words}", ending(ended.status));
+        }
+        Ok(Run { wall_s: ended.cost.wall_ns as f64 / 1e9, cut_short: ended.cut_short })
+    }
+}
+
+/// Returns whether a change needs more rounds.
+fn needs_more(tried: &Tried, rounds: usize) -> bool {
+    let Some(speedup) = tried.speedup else { return false };
+    // A run that was ended took longer than it shows: more of them tell nothing.
+    rounds < ROUNDS || (speedup.width() > NARROW && speedup.ratio > 1.0 / SLOWER && !tried.cut_short)
+}
+
+/// The settings that are measured, each once.
+struct Changes {
+    base: Setting,
+    all: Vec<Changed>,
+}
+
+/// A setting that is measured.
+struct Changed {
+    change: Change,
+    setting: Setting,
+    known: bool,
+}
+
+impl Changes {
+    /// Adds a setting, unless it is there already. Returns its index.
+    fn add(&mut self, change: &Change, setting: Setting) -> usize {
+        self.all.iter().position(|other| other.setting == setting).unwrap_or_else(|| {
+            self.all.push(Changed { change: change.clone(), setting, known: false });
+            self.all.len() - 1
+        })
+    }
+}
+
+impl Changed {
+    fn tried(&self, base: &Setting) -> Tried {
+        Tried {
+            change: self.change.name(),
+            known: self.known,
+            scheduling: self.change.is_scheduling(base),
+            base_s: Vec::new(),
+            change_s: Vec::new(),
+            cut_short: false,
+            speedup: None,
+            failed: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::result::Speedup;
+    use super::*;
+
+    fn tried(ratio: f64, width: f64) -> Tried {
+        let half = 0.5 * width * ratio;
+        Tried {
+            change: "n=2".to_owned(),
+            known: true,
+            scheduling: true,
+            base_s: Vec::new(),
+            change_s: Vec::new(),
+            cut_short: false,
+            speedup: Some(Speedup { ratio, low: ratio - half, high: ratio + half }),
+            failed: None,
+        }
+    }
+
+    #[test]
+    fn rounds_go_on_until_the_interval_is_narrow() {
+        assert!(needs_more(&tried(1.0, 0.01), 4), "too few rounds");
+        assert!(!needs_more(&tried(1.0, 0.04), 5));
+        assert!(needs_more(&tried(1.0, 0.05), 5));
+        assert!(!needs_more(&tried(0.3, 0.5), 5), "more than three times slower");
+        assert!(!needs_more(&Tried { cut_short: true, ..tried(1.0, 0.5) }, 5));
+        assert!(!needs_more(&Tried { speedup: None, failed: Some("no".into()), ..tried(1.0, 0.5) }, 2));
+    }
+}

@@ -1,0 +1,234 @@
+//! Whether the advice of `cox run` holds: a corpus of programs in many situations. Every step of every report is followed literally and measured, and so
+//! is every change that is known to matter.
+//!
+//!  1. `corpus` has the programs, `situation` their numbers of threads and their circumstances, `truth` the right headlines.
+//!  2. `measure` gets a report of a situation. `arrow` reads its steps; `change` applies them. The program then runs without and with each change.
+//!  3. `kept` stores the result, so that a later session continues.
+//!  4. `score` compares promises with measurements, and `limits` the totals with their limits.
+
+mod arrow;
+mod change;
+mod corpus;
+mod kept;
+mod limits;
+mod load;
+mod measure;
+mod quick;
+mod ratio;
+mod report;
+mod result;
+mod score;
+mod setting;
+mod situation;
+mod text;
+mod truth;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use advise::Kind;
+use anyhow::{Context, Result, anyhow, bail};
+use machine::Root;
+use machine::limits::{Who, allowed_cpus};
+use serde::Serialize;
+
+use crate::common::Common;
+use crate::interrupt::Interrupt;
+use crate::tools::Tools;
+use crate::verdict::{FAILED, Outcome, Verdict};
+use corpus::Ready;
+use kept::{Kept, Origin};
+use measure::Field;
+use result::Finished;
+use score::Score;
+use setting::Cpus;
+use situation::Situation;
+
+/// Options of `cox-bench verdicts`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Only these programs or families (openmp-gcc, openmp-clang, mpich, openmpi, pool, single, other)
+    #[arg(long, value_name = "WORD", num_args = 1.., value_parser = word)]
+    only: Vec<String>,
+    /// A fixed part of the corpus that takes about ten minutes: one situation of each kind
+    #[arg(long)]
+    quick: bool,
+    /// Folder of benchmarks that were built by `cargo xtask benchmarks`
+    #[arg(long, value_name = "FOLDER")]
+    programs: Option<PathBuf>,
+    /// Folder that keeps inputs and results; finished situations are not measured again with the same cox on the same machine
+    #[arg(long, value_name = "FOLDER", default_value = "target/verdicts")]
+    results: PathBuf,
+    /// The most rounds for a situation; five are always made
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(5..=1000))]
+    rounds: u16,
+    /// Print the corpus, and measure nothing
+    #[arg(long, conflicts_with = "rescore")]
+    list: bool,
+    /// Measure nothing: print the tables of the kept results
+    #[arg(long)]
+    rescore: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Checks a word of `--only`.
+fn word(word: &str) -> Result<String, String> {
+    if corpus::all().iter().any(|program| corpus::is_meant(program, word)) {
+        return Ok(word.to_owned());
+    }
+    Err("no program and no family has this name; see cox-bench verdicts --list".to_owned())
+}
+
+/// The measurements as JSON.
+#[derive(Serialize)]
+struct Measurements<'a> {
+    #[serde(flatten)]
+    header: crate::json::Header,
+    origin: Option<&'a Origin>,
+    situations: &'a [Finished],
+    score: &'a Score,
+    verdicts: &'a [Verdict],
+}
+
+/// Measures the corpus and prints the score. Returns the exit code: 1 if a limit is missed.
+///
+/// # Errors
+/// When cox is missing, or the results cannot be written.
+pub fn verdicts(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    let tools = options.common.tools()?;
+    let cpus = Cpus(allowed_cpus(&Root::live(), Who::Own)?.iter().collect());
+    let situations = options.situations(&cpus);
+    if options.list {
+        options.common.print(&options.corpus(&tools, &cpus))?;
+        return Ok(0);
+    }
+    let cox = tools.cox.clone().map_err(|why| anyhow!(why))?;
+    let mut kept = Kept::open(&options.results, Origin::of(&cox, cpus.count())?)?;
+    for note in &kept.notes {
+        options.common.print(note)?;
+    }
+    let mut interrupted = false;
+    if !options.rescore {
+        let measured = options.measure(&situations, &tools, &cpus, interrupt, &mut kept);
+        interrupted = interrupt.is_set();
+        // After Ctrl-C, what has been measured is still scored.
+        if !interrupted {
+            measured?;
+        }
+    }
+    let code = options.tell(&situations, &cpus, &kept)?;
+    Ok(if interrupted { FAILED } else { code })
+}
+
+impl Options {
+    /// Returns the situations to measure.
+    fn situations(&self, cpus: &Cpus) -> Vec<Situation> {
+        let meant = |program: &&corpus::program::Program| {
+            self.only.is_empty() || self.only.iter().any(|word| corpus::is_meant(program, word))
+        };
+        let programs = corpus::all().into_iter().filter(meant);
+        let all = programs.flat_map(|program| situation::of(program, cpus.count()));
+        all.filter(|situation| !self.quick || quick::contains(situation)).collect()
+    }
+
+    /// Returns the corpus as text: each program, whether it was found, and its number of situations.
+    fn corpus(&self, tools: &Tools, cpus: &Cpus) -> String {
+        let mut counts: Vec<(&'static corpus::program::Program, usize)> = Vec::new();
+        for situation in self.situations(cpus) {
+            match counts.last_mut().filter(|(program, _)| program.name == situation.program.name) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((situation.program, 1)),
+            }
+        }
+        let lines = counts.iter().map(|(program, count)| {
+            let found = match corpus::find(program, tools, self.programs.as_deref()) {
+                Ok(Some(path)) => path.display().to_string(),
+                Ok(None) => "made from source".to_owned(),
+                Err(missing) => format!("missing: {missing}"),
+            };
+            format!("{:15} {:13} {count:3}  {found}", program.name, program.family.name())
+        });
+        let lines: Vec<String> = lines.collect();
+        let all: usize = counts.iter().map(|(_, count)| count).sum();
+        format!("{}\n{} programs, {all} situations", lines.join("\n"), counts.len())
+    }
+
+    /// Measures all situations that have no result yet.
+    fn measure(
+        &self,
+        situations: &[Situation],
+        tools: &Tools,
+        cpus: &Cpus,
+        interrupt: &Interrupt,
+        kept: &mut Kept,
+    ) -> Result<()> {
+        let scratch =
+            tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
+        let rounds = if self.quick { 5 } else { usize::from(self.rounds) };
+        let field = Field { tools, cpus: cpus.clone(), rounds, interrupt, scratch: scratch.path() };
+        let results = std::path::absolute(&self.results).context("cannot find the folder of results")?;
+        let programs = self.programs.as_deref().map(std::path::absolute).transpose()?;
+        let done = kept.keys().into_iter().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        let left: Vec<&Situation> =
+            situations.iter().filter(|situation| !done.contains(&situation.key(cpus.count()))).collect();
+        let mut prepared: BTreeMap<&str, Option<Ready>> = BTreeMap::new();
+        for (number, situation) in left.iter().enumerate() {
+            interrupt.check()?;
+            let program = situation.program;
+            if !prepared.contains_key(program.name) {
+                let ready = corpus::prepare(program, tools, programs.as_deref(), &results.join("inputs"));
+                if let Err(missing) = &ready {
+                    self.common.print(&format!("{}: missing: {missing}", program.name))?;
+                }
+                prepared.insert(program.name, ready.ok());
+            }
+            let Some(Some(ready)) = prepared.get(program.name) else { continue };
+            let finished = field.measure(situation, ready)?;
+            self.common.print(&format!("[{}/{}] {}", number + 1, left.len(), text::line(&finished)))?;
+            kept.add(finished)?;
+        }
+        Ok(())
+    }
+
+    /// Scores the kept results of these situations and prints the tables. Returns the exit code.
+    fn tell(&self, situations: &[Situation], cpus: &Cpus, kept: &Kept) -> Result<u8> {
+        let by_key: BTreeMap<String, &Situation> =
+            situations.iter().map(|situation| (situation.key(cpus.count()), situation)).collect();
+        let finished: Vec<Finished> =
+            kept.finished.iter().filter(|finished| by_key.contains_key(&finished.key)).cloned().collect();
+        if finished.is_empty() {
+            bail!(
+                "no situation was measured, and no result of this cox and this machine is kept in {}",
+                self.results.display()
+            );
+        }
+        let right = |key: &str| -> Option<&'static [Kind]> { Some(truth::of(by_key.get(key)?)?.right) };
+        let score = score::score(&finished, right);
+        let whole = !self.quick && self.only.is_empty();
+        let verdicts = limits::verdicts(&score.totals, whole);
+        self.common.print(&text::tables(&score, &verdicts))?;
+        let header = crate::json::Header::new("verdicts")?;
+        let origin = Some(kept.origin());
+        self.common.write(&Measurements {
+            header,
+            origin,
+            situations: &finished,
+            score: &score,
+            verdicts: &verdicts,
+        })?;
+        Ok(u8::from(verdicts.iter().any(|verdict| verdict.outcome == Outcome::Fail)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_checked() {
+        assert_eq!(word("pigz"), Ok("pigz".to_owned()));
+        assert!(word("openmp-gcc").is_ok() && word("lammps").is_ok());
+        assert!(word("nonsense").unwrap_err().contains("--list"));
+    }
+}
