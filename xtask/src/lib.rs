@@ -6,6 +6,7 @@
 //! - [`words`]: finds retired words in names and texts.
 //! - [`workspace`]: describes the workspace, by `cargo metadata`.
 //! - [`lines`]: finds long source files.
+//! - [`benchmarks`]: builds other projects' benchmarks for `cox-bench verdicts`.
 //! - [`btf`]: checks that the BPF programs fit kernels other than the running one.
 //! - [`conformance`]: runs other projects' OpenMP tests plain and under cox.
 //! - [`sample`]: draws comments and messages at random for a reader.
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arrows;
+pub mod benchmarks;
 pub mod btf;
 pub mod circles;
 pub mod conformance;

@@ -13,7 +13,7 @@ use clap::Parser;
 use xtask::conformance::options::Options;
 use xtask::conformance::{self, Ended, rounds};
 use xtask::supervise::supervise;
-use xtask::{arrows, btf, circles, lines, rooms, sample, walk, words, workspace};
+use xtask::{arrows, benchmarks, btf, circles, lines, rooms, sample, walk, words, workspace};
 
 const USAGE: &str = "usage: xtask CHECK...
   arrows   crates depend on each other only as the plan in xtask/src/rooms.rs allows
@@ -32,6 +32,9 @@ usage: xtask walk [OPTIONS]
 
 usage: xtask btf [--newest]
   checks the CO-RE relocations of the BPF programs against the types of Debian's kernels; see --help
+
+usage: xtask benchmarks DIR
+  builds NPB, LULESH, HPCG and miniFE from source archives in DIR, for cox-bench verdicts --programs DIR; see docs/bench.md
 
 usage: xtask sample [OPTIONS]
   draws comments and messages at random, for a reader who does not know the code; see --help
@@ -53,6 +56,11 @@ fn main() -> ExitCode {
         && verb == "rounds"
     {
         return told("rounds", rounds::run(Path::new(order), Path::new(result)).map(|()| true));
+    }
+    if let [verb, folder] = words.as_slice()
+        && verb == "benchmarks"
+    {
+        return told("benchmarks", benchmarks::run(Path::new(folder)));
     }
     if words.first().is_some_and(|verb| verb == "conformance") {
         return match conformance::run(&Options::parse_from(&words)) {

@@ -32,7 +32,7 @@ impl Change {
         let program = situation.program;
         let mut changed = setting.clone();
         match self {
-            Change::Number(_) if program.knob == Knob::None => return None,
+            Change::Number(number) if program.knob == Knob::None || *number < program.least() => return None,
             Change::Number(number) => changed.number = *number,
             Change::Set(name, value) => match (program.knob, value.parse()) {
                 (Knob::Variable(knob), Ok(number)) if knob == name => changed.number = number,
@@ -41,7 +41,7 @@ impl Change {
             // A variable that is not set cannot be removed.
             Change::Unset(name) => drop(changed.variables.remove(name)?),
             Change::Allow(allowed) => changed.cpus = (*allowed != cpus.0).then(|| allowed.clone()),
-            Change::Bind(_) if !program.launcher.contains(&"{bind}") => return None,
+            Change::Bind(_) if !program.has_binding() => return None,
             Change::Bind(bind) => bind.clone_into(&mut changed.bind),
             Change::Alone if !setting.hog => return None,
             Change::Alone => changed.hog = false,
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(passive, ["n=1", "OMP_WAIT_POLICY=active", "unset OMP_WAIT_POLICY"]);
         assert_eq!(names("pigz", Count::Cpus, Circumstance::Bound), ["n=1", "taskset -c 0,1"]);
         assert!(names("kernel-cg", Count::Cpus, Circumstance::Places).contains(&"unset OMP_PLACES".to_owned()));
-        assert_eq!(names("lammps-bound", Count::Cpus, Circumstance::Plain).last().unwrap(), "--bind-to none");
+        assert_eq!(names("bound-openmpi", Count::Cpus, Circumstance::Plain).last().unwrap(), "--bind-to none");
         assert!(names("gzip", Count::One, Circumstance::Plain).is_empty());
     }
 

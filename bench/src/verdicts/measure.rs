@@ -17,11 +17,11 @@ use super::corpus::Ready;
 use super::load::{Hog, Quota};
 use super::ratio::speedup;
 use super::report;
-use super::result::{Arrow, Finished, Outcome, Tried};
+use super::result::{Arrow, Finished, Outcome, Speedup, Tried};
 use super::setting::{Cpus, Setting};
 use super::situation::Situation;
 use crate::interrupt::Interrupt;
-use crate::process::{ending, first_line, run_within};
+use crate::process::{ending, run_within};
 use crate::tools::Tools;
 
 /// A program that runs longer is ended.
@@ -134,7 +134,6 @@ impl Field<'_> {
                 let applied =
                     list.iter().find_map(|change| Some((change, change.apply(&base, situation, &self.cpus)?)));
                 match applied {
-                    // A step that leads to what is already so is measured, too: its speed-up is 1.
                     Some((change, changed)) => Outcome::Tried(changes.add(change, changed)),
                     None => Outcome::NotFollowed("this situation does not offer it".to_owned()),
                 }
@@ -152,7 +151,9 @@ impl Field<'_> {
     fn rounds(&self, situation: &Situation, ready: &Ready, changes: &Changes) -> Result<Vec<Tried>> {
         let mut tried: Vec<Tried> = changes.all.iter().map(|one| one.tried(&changes.base)).collect();
         let (mut base_s, mut spent_s) = (Vec::new(), 0.0);
-        let mut open: Vec<usize> = (0..tried.len()).collect();
+        // What is so already needs no run: its speed-up is 1.
+        let mut open: Vec<usize> =
+            (0..tried.len()).filter(|&index| changes.all[index].setting != changes.base).collect();
         for round in 0..self.rounds.max(ROUNDS) {
             if round >= ROUNDS && (open.is_empty() || spent_s > LONGEST_S) {
                 break;
@@ -180,16 +181,18 @@ impl Field<'_> {
                     }
                     Err(error) => {
                         self.interrupt.check()?;
-                        tried[index].failed = Some(format!("{error:#}"));
+                        (tried[index].failed, tried[index].speedup) = (Some(format!("{error:#}")), None);
                     }
                 }
             }
             if round + 1 == ROUNDS {
                 spent_s = 0.0;
             }
-            for tried in &mut tried {
+            for tried in tried.iter_mut().filter(|tried| !tried.change_s.is_empty()) {
                 tried.base_s = base_s[..tried.change_s.len().min(base_s.len())].to_vec();
-                tried.speedup = if tried.failed.is_some() { None } else { speedup(&tried.base_s, &tried.change_s) };
+                if tried.failed.is_none() {
+                    tried.speedup = speedup(&tried.base_s, &tried.change_s);
+                }
             }
             open.retain(|&index| needs_more(&tried[index], round + 1));
         }
@@ -252,11 +255,19 @@ impl Field<'_> {
         let ended = run_within(&mut command, limit, || self.interrupt.is_set()).context("cannot start the program")?;
         self.interrupt.check()?;
         if !ended.status.success() && !ended.cut_short {
-            let words = first_line(&messages).unwrap_or_else(|| "no message".to_owned());
-            bail!("{}: {words}", ending(ended.status));
+            let words = message(&messages).or_else(|| message(&self.scratch.join("said")));
+            bail!("{}: {}", ending(ended.status), words.unwrap_or_else(|| "no message".to_owned()));
         }
         Ok(Run { wall_s: ended.cost.wall_ns as f64 / 1e9, cut_short: ended.cut_short })
     }
+}
+
+/// Returns a line that says why a program failed: the first one about an error, or else the last one with words.
+fn message(output: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&std::fs::read(output).ok()?).into_owned();
+    let mut lines = text.lines().map(str::trim).filter(|line| line.contains(char::is_alphabetic));
+    let error = lines.clone().find(|line| line.to_lowercase().contains("error") || line.starts_with("cox:"));
+    error.or_else(|| lines.next_back()).map(str::to_owned)
 }
 
 /// Returns whether a change needs more rounds.
@@ -298,7 +309,7 @@ impl Changed {
             base_s: Vec::new(),
             change_s: Vec::new(),
             cut_short: false,
-            speedup: None,
+            speedup: (self.setting == *base).then_some(Speedup { ratio: 1.0, low: 1.0, high: 1.0 }),
             failed: None,
         }
     }
@@ -306,8 +317,19 @@ impl Changed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::result::Speedup;
     use super::*;
+
+    #[test]
+    fn a_failure_is_quoted_by_its_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let quoted = |text: &str| {
+            std::fs::write(folder.path().join("x"), text).unwrap();
+            message(&folder.path().join("x"))
+        };
+        assert_eq!(quoted("---\nhello\nERROR: no package\nlast\n---\n").as_deref(), Some("ERROR: no package"));
+        assert_eq!(quoted("---\nfirst\nlast\n---\n").as_deref(), Some("last"));
+        assert_eq!(quoted("---\n"), None);
+    }
 
     fn tried(ratio: f64, width: f64) -> Tried {
         let half = 0.5 * width * ratio;
@@ -326,7 +348,7 @@ mod tests {
     #[test]
     fn rounds_go_on_until_the_interval_is_narrow() {
         assert!(needs_more(&tried(1.0, 0.01), 4), "too few rounds");
-        assert!(!needs_more(&tried(1.0, 0.04), 5));
+        assert!(!needs_more(&tried(1.0, 0.039), 5));
         assert!(needs_more(&tried(1.0, 0.05), 5));
         assert!(!needs_more(&tried(0.3, 0.5), 5), "more than three times slower");
         assert!(!needs_more(&Tried { cut_short: true, ..tried(1.0, 0.5) }, 5));

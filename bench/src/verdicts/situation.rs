@@ -81,7 +81,7 @@ impl Circumstance {
             Circumstance::Plain if fixed => &[Count::One],
             Circumstance::Plain => &[Count::One, Count::Cpus, Count::OneMore, Count::Double],
             // The launcher's own binding is the circumstance of such programs.
-            Circumstance::Bound if program.launcher.contains(&"{bind}") => &[],
+            Circumstance::Bound | Circumstance::Hog | Circumstance::Quota if program.has_binding() => &[],
             Circumstance::Bound if fixed => &[],
             Circumstance::Bound => &[Count::Cpus, Count::OneMore],
             Circumstance::Passive | Circumstance::Active if openmp => &[Count::Cpus, Count::OneMore],
@@ -107,6 +107,11 @@ pub struct Situation {
 }
 
 impl Situation {
+    /// Returns whether the program's launcher binds it.
+    pub fn is_bound_by_launcher(&self) -> bool {
+        self.program.has_binding()
+    }
+
     /// Returns the name of the situation, the same in every session: `kernel-cg n=3 passive`.
     pub fn key(&self, cpus: usize) -> String {
         format!("{} n={} {}", self.program.name, self.count.number(cpus), self.circumstance.name())
@@ -122,7 +127,8 @@ pub fn of(program: &'static Program, cpus: usize) -> Vec<Situation> {
             // On one CPU, "bound" is no restriction, and two of the numbers are equal.
             let narrow = matches!(circumstance, Circumstance::Bound | Circumstance::Places);
             let known = all.iter().any(|other| other.key(cpus) == situation.key(cpus));
-            if !known && !(narrow && cpus < 2) {
+            let enough = count.number(cpus) >= program.least();
+            if enough && !known && !(narrow && cpus < 2) {
                 all.push(situation);
             }
         }

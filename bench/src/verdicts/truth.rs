@@ -35,6 +35,7 @@ pub fn of(situation: &Situation) -> Option<Truth> {
         return None;
     }
     match situation.circumstance {
+        _ if situation.is_bound_by_launcher() => on_one_cpu(nature).filter(|_| situation.count != Count::One),
         Circumstance::Plain | Circumstance::Passive | Circumstance::Active => on_all_cpus(situation),
         Circumstance::Bound | Circumstance::Places => on_one_cpu(nature),
         Circumstance::Hog => beside_a_hog(nature, situation.count),
@@ -58,7 +59,7 @@ fn on_all_cpus(situation: &Situation) -> Option<Truth> {
     let Situation { program, count, circumstance } = situation;
     match (program.nature, count) {
         (Nature::Serial, _) => truth(NOTHING, "one thread computes all the time and has a CPU"),
-        (Nature::Independent, Count::One) | (Nature::Equal | Nature::Convoy | Nature::Unequal, Count::One) => {
+        (Nature::Independent | Nature::Equal, Count::One) => {
             truth(NOTHING, "a single thread waits for no other, and has a CPU")
         }
         (Nature::Independent, _) => {
@@ -139,6 +140,12 @@ mod tests {
         assert_eq!(right("barriers n=2 hog"), Some(&[Kind::CpuHog][..]));
         assert_eq!(right("barriers n=2 quota"), Some(&[Kind::QuotaThrottled][..]));
         assert_eq!(right("barriers n=2 bound"), Some(&[Kind::PinnedTooFew][..]));
+        assert_eq!(
+            right("bound-openmpi n=2 plain"),
+            Some(&[Kind::PinnedTooFew][..]),
+            "the launcher binds it to a core"
+        );
+        assert_eq!(right("bound-openmpi n=1 plain"), None);
         assert_eq!(right("imbalance n=2 plain"), Some(&[Kind::Imbalance][..]));
         assert_eq!(right("kernel-cg n=3 active"), Some(SPINNING));
         assert_eq!(right("kernel-cg n=3 passive"), Some(SLEEPING));

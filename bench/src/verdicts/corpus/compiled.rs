@@ -39,12 +39,22 @@ const fn halo(name: &'static str, family: Family, launcher: &'static [&'static s
     }
 }
 
+/// One rank of Open MPI whose OpenMP threads the launcher binds to one core, its default.
+const BOUND: Program = Program {
+    name: "bound-openmpi",
+    family: Family::OpenMpi,
+    from: "gcc openmpi-bin",
+    launcher: &["mpirun.openmpi", "--allow-run-as-root", "--bind-to", "{bind}", "-n", "1"],
+    ..stencil("bound-openmpi", Family::OpenMpGcc, Nature::Coupled, &["512", "3000", "0"])
+};
+
 /// The programs.
 pub const PROGRAMS: &[Program] = &[
     stencil("stencil-gcc", Family::OpenMpGcc, Nature::Coupled, &["512", "3000", "0"]),
     stencil("stencil-clang", Family::OpenMpClang, Nature::Coupled, &["512", "3000", "0"]),
     stencil("serial-gcc", Family::OpenMpGcc, Nature::Open, &["512", "1200", "20"]),
     stencil("serial-clang", Family::OpenMpClang, Nature::Open, &["512", "1200", "20"]),
+    BOUND,
     halo("halo-mpich", Family::Mpich, &["mpirun.mpich", "-n", "{n}"]),
     halo("halo-openmpi", Family::OpenMpi, &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "{n}"]),
 ];

@@ -18,27 +18,6 @@ const fn program(
 
 const THREADS: Knob = Knob::Variable("OMP_NUM_THREADS");
 
-/// LAMMPS: a melting crystal of Lennard-Jones atoms, by ranks of Open MPI or by OpenMP threads.
-const fn lammps(
-    name: &'static str,
-    family: Family,
-    knob: Knob,
-    launcher: &'static [&'static str],
-    arguments: &'static [&'static str],
-) -> Program {
-    Program {
-        name,
-        family,
-        find: Find::Command("lmp"),
-        from: "lammps",
-        nature: Nature::Coupled,
-        knob,
-        launcher,
-        arguments,
-        input: inputs::lammps,
-    }
-}
-
 /// The programs.
 pub const PROGRAMS: &[Program] = &[
     program(
@@ -73,22 +52,18 @@ pub const PROGRAMS: &[Program] = &[
         &["chain.xyz", "--gfn", "2", "--grad"],
         inputs::molecule,
     ),
-    lammps("lammps-omp", Family::OpenMpGcc, Knob::Words, &[], &["-in", "melt.lmp", "-sf", "omp", "-pk", "omp", "{n}"]),
-    lammps(
-        "lammps-mpi",
-        Family::OpenMpi,
-        Knob::Words,
-        &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "{n}"],
-        &["-in", "melt.lmp"],
-    ),
-    // One rank of several threads that the launcher binds to one core.
-    lammps(
-        "lammps-bound",
-        Family::OpenMpi,
-        Knob::Words,
-        &["mpirun.openmpi", "--allow-run-as-root", "--bind-to", "{bind}", "-n", "1"],
-        &["-in", "melt.lmp", "-sf", "omp", "-pk", "omp", "{n}"],
-    ),
+    // A melting crystal of Lennard-Jones atoms.
+    Program {
+        name: "lammps",
+        family: Family::OpenMpi,
+        find: Find::Command("lmp"),
+        from: "lammps openmpi-bin",
+        nature: Nature::Coupled,
+        knob: Knob::Words,
+        launcher: &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "{n}"],
+        arguments: &["-in", "melt.lmp"],
+        input: inputs::lammps,
+    },
     program(
         ("gromacs", "gmx", "gromacs"),
         Family::OpenMpGcc,

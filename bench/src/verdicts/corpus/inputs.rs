@@ -114,7 +114,7 @@ pub fn molecule(folder: &Path) -> Result<()> {
 pub fn lammps(folder: &Path) -> Result<()> {
     let script = "units lj\natom_style atomic\nlattice fcc 0.8442\nregion box block 0 16 0 16 0 16\ncreate_box 1 box\n\
         create_atoms 1 box\nmass 1 1.0\nvelocity all create 3.0 87287\npair_style lj/cut 2.5\npair_coeff 1 1 1.0 1.0 2.5\n\
-        neighbor 0.3 bin\nneigh_modify every 20 delay 0 check no\nfix 1 all nve\nthermo 100\nrun 200\n";
+        neighbor 0.3 bin\nneigh_modify every 20 delay 0 check no\nfix 1 all nve\nthermo 50\nrun 100\n";
     write(folder, "melt.lmp", script)
 }
 

@@ -28,6 +28,18 @@ pub struct Program {
     pub input: fn(&Path) -> Result<()>,
 }
 
+impl Program {
+    /// Returns whether the launcher binds the program to CPUs, by an option that can be changed.
+    pub fn has_binding(&self) -> bool {
+        self.launcher.contains(&"{bind}")
+    }
+
+    /// Returns the least number of threads with which the program works: unequal shares and queues need two.
+    pub fn least(&self) -> usize {
+        if matches!(self.nature, Nature::Unequal | Nature::Convoy) { 2 } else { 1 }
+    }
+}
+
 /// What makes the threads or ranks of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
