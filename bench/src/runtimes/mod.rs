@@ -1,6 +1,6 @@
 //! Compares OpenMP runtimes. The test programs themselves measure how long their tasks took.
 
-mod leftovers;
+pub mod leftovers;
 pub mod network;
 pub mod series;
 pub mod tasks;

@@ -11,7 +11,11 @@ use machine::Root;
 use machine::cgroup::{Hierarchies, Version};
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::runtimes::leftovers;
 use crate::tools::Tools;
+
+/// Seconds after which another program ends even if cox-bench is killed: longer than any run.
+const HOG_S: &str = "120";
 
 /// Another program that uses one CPU all the time, until the value is dropped.
 pub struct Hog(Child);
@@ -25,12 +29,12 @@ impl Hog {
         let mut command = match tools.workload("hog") {
             Ok(path) => {
                 let mut command = Command::new(path);
-                command.args(["--threads", "1", "--seconds", "3600"]);
+                command.args(["--threads", "1", "--seconds", HOG_S]);
                 command
             }
             Err(_) => {
-                let mut command = Command::new("sh");
-                command.args(["-c", "while :; do :; done"]);
+                let mut command = Command::new("timeout");
+                command.args([HOG_S, "sh", "-c", "while :; do :; done"]);
                 command
             }
         };
@@ -63,7 +67,11 @@ impl Quota {
         let Some(hierarchy) = hierarchies.of_controller("cpu").next() else {
             bail!("no cgroup has the cpu controller")
         };
-        let folder = hierarchy.mount_point.join(format!("cox-bench-{}-quota", std::process::id()));
+        for name in leftovers::in_folder(&hierarchy.mount_point) {
+            // A group that still has a process cannot be removed; it stays until a later clean-up.
+            let _ = fs::remove_dir(hierarchy.mount_point.join(name));
+        }
+        let folder = hierarchy.mount_point.join(leftovers::name("quota"));
         if !folder.is_dir() {
             fs::create_dir(&folder).with_context(|| format!("cannot make a control group in {}", folder.display()))?;
         }

@@ -62,7 +62,7 @@ fn bound(sentence: &str) -> Option<Printed> {
     let after = after.split_once(" at the present load").map_or(after, |(before, _)| before);
     let numbers = after.split('×').filter_map(|before| before.rsplit([' ', ':', '–']).next());
     let mut numbers = numbers.filter(|number| number.starts_with(|c: char| c.is_ascii_digit()));
-    let number = if sentence.contains(" at the present load") { numbers.last()? } else { numbers.next()? };
+    let number = if sentence.contains(" at the present load") { numbers.next_back()? } else { numbers.next()? };
     let digits = number.split_once('.').map_or(0, |(_, digits)| digits.len());
     Some(Printed { value: number.replace(',', "").parse().ok()?, unit: 0.1_f64.powi(digits as i32) })
 }

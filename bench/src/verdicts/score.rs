@@ -30,7 +30,7 @@ pub enum Wrong {
     /// No step leads to a change that gives much.
     Missed,
     /// The headline is not one of those in the truth table.
-    WrongHeadline,
+    Headline,
     /// The experiment cannot read the step.
     UnknownStep,
 }
@@ -43,7 +43,7 @@ impl Wrong {
             Wrong::BoundExceeded => "bound exceeded",
             Wrong::OutOfRange => "out of range",
             Wrong::Missed => "missed",
-            Wrong::WrongHeadline => "wrong headline",
+            Wrong::Headline => "wrong headline",
             Wrong::UnknownStep => "unknown step",
         }
     }
@@ -224,7 +224,7 @@ impl Score {
             return;
         }
         let right: Vec<String> = right.iter().map(Kind::to_string).collect();
-        self.fault(finished, &headline.to_string(), right.join(" or "), None, Wrong::WrongHeadline);
+        self.fault(finished, &headline.to_string(), right.join(" or "), None, Wrong::Headline);
     }
 }
 

@@ -34,7 +34,7 @@ const fn halo(name: &'static str, family: Family, launcher: &'static [&'static s
         nature: Nature::Coupled,
         knob: Knob::Words,
         launcher,
-        arguments: &["120000", "4000"],
+        arguments: &["120000", "8000"],
         input: if mpich { inputs::halo_mpich } else { inputs::halo_openmpi },
     }
 }

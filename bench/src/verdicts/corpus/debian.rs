@@ -117,7 +117,7 @@ pub const PROGRAMS: &[Program] = &[
         Family::Pool,
         Nature::Independent,
         Knob::Words,
-        &["-k", "-f", "-2", "--block-size=1MiB", "-T{n}", "words"],
+        &["-k", "-f", "-1", "--block-size=1MiB", "-T{n}", "words"],
         inputs::words,
     ),
     program(
@@ -125,7 +125,7 @@ pub const PROGRAMS: &[Program] = &[
         Family::Pool,
         Nature::Parallel,
         Knob::Words,
-        &["-q", "-f", "-13", "-T{n}", "words", "-o", "words.zst"],
+        &["-q", "-f", "-9", "-T{n}", "words", "-o", "words.zst"],
         inputs::words,
     ),
     program(
@@ -133,7 +133,7 @@ pub const PROGRAMS: &[Program] = &[
         Family::Pool,
         Nature::Open,
         Knob::Words,
-        &["a", "-bd", "-y", "-mx=3", "-mmt={n}", "words.7z", "words"],
+        &["a", "-bd", "-y", "-mx=1", "-mmt={n}", "words.7z", "words"],
         inputs::words,
     ),
     program(
@@ -166,14 +166,6 @@ pub const PROGRAMS: &[Program] = &[
         Knob::Words,
         &["+Iscene.pov", "+Oscene.png", "+W320", "+H240", "+A0.1", "-D", "+WT{n}"],
         inputs::scene,
-    ),
-    program(
-        ("stockfish", "/usr/games/stockfish", "stockfish"),
-        Family::Pool,
-        Nature::Open,
-        Knob::Words,
-        &["bench", "16", "{n}", "11"],
-        inputs::none,
     ),
     program(
         ("sysbench", "sysbench", "sysbench"),

@@ -71,13 +71,13 @@ pub fn lines(folder: &Path) -> Result<()> {
     file.flush().context("cannot write the lines")
 }
 
-/// Related protein sequences, as FASTA: 200 in `sequences.fa`, of which 40 are in `few.fa`.
+/// Related protein sequences, as FASTA: 300 in `sequences.fa`, of which 40 are in `few.fa`.
 pub fn sequences(folder: &Path) -> Result<()> {
     const AMINO: &[u8] = b"ACDEFGHIKLMNPQRSTVWY";
     let mut random = Random::new(4);
     let root: Vec<u8> = (0..300).map(|_| AMINO[random.below(AMINO.len())]).collect();
     let (mut all, mut few) = (String::new(), String::new());
-    for number in 0..200 {
+    for number in 0..300 {
         let kept = root.iter().filter(|_| random.below(20) > 0).copied().collect::<Vec<u8>>();
         let changed =
             kept.iter().map(|&letter| if random.below(4) == 0 { AMINO[random.below(AMINO.len())] } else { letter });
@@ -91,9 +91,9 @@ pub fn sequences(folder: &Path) -> Result<()> {
     write(folder, "few.fa", &few)
 }
 
-/// An alkane with 40 carbon atoms, stretched, as XYZ.
+/// An alkane with 70 carbon atoms, stretched, as XYZ.
 pub fn molecule(folder: &Path) -> Result<()> {
-    const CARBONS: usize = 40;
+    const CARBONS: usize = 70;
     let mut atoms = Vec::new();
     for number in 0..CARBONS {
         let x = 1.27 * number as f64;
@@ -192,7 +192,7 @@ pub fn query(folder: &Path) -> Result<()> {
 /// A C project with 24 files.
 pub fn project(folder: &Path) -> Result<()> {
     const FILES: usize = 24;
-    const FUNCTIONS: usize = 60;
+    const FUNCTIONS: usize = 10;
     let objects: Vec<String> = (0..FILES).map(|number| format!("part{number}.o")).collect();
     for number in 0..FILES {
         let mut code = String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
@@ -274,7 +274,7 @@ mod tests {
             assert!(first == second && !first.is_empty(), "{file}");
         }
         let chain = fs::read_to_string(folder.path().join("chain.xyz")).unwrap();
-        assert_eq!(chain.lines().count(), 2 + 40 + 82, "C40H82");
+        assert_eq!(chain.lines().count(), 2 + 70 + 142, "C70H142");
     }
 
     #[test]

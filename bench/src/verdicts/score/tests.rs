@@ -112,7 +112,7 @@ fn headlines_are_compared_with_the_truth_table() {
     let right = score(&all, |_| Some(&[Kind::Imbalance, Kind::TooManyThreadsSpinning]));
     assert_eq!((right.faults.len(), right.totals.headlines, right.totals.right), (0, 1, 1));
     let wrong = score(&all, |_| Some(&[Kind::Imbalance, Kind::LockConvoy]));
-    assert_eq!((wrong.faults[0].wrong, wrong.totals.right), (Wrong::WrongHeadline, 0));
+    assert_eq!((wrong.faults[0].wrong, wrong.totals.right), (Wrong::Headline, 0));
     assert_eq!(wrong.faults[0].promised, "imbalance or lock_convoy");
     assert_eq!(score(&all, |_| None).totals.headlines, 0);
 }

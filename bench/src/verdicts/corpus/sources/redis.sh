@@ -3,7 +3,7 @@
 server=$!
 trap 'kill $server 2>/dev/null' EXIT
 until redis-cli -s redis.sock ping >/dev/null 2>&1; do sleep 0.02; done
-redis-benchmark -s redis.sock -n 150000 -c 20 -t set,get -q
+redis-benchmark -s redis.sock -n 40000 -c 20 -t set,get -q
 redis-cli -s redis.sock shutdown nosave
 wait $server
 trap - EXIT
