@@ -30,8 +30,8 @@ const COMPILERS: [(&str, &str, &str); 2] = [("gcc", "gcc", "g++"), ("clang", "cl
 /// Suffixes of archives that tar(1) unpacks.
 const SUFFIXES: [&str; 5] = [".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar"];
 
-/// Builds each benchmark whose archive is in `folder`, by each compiler, into `folder`. Prints one line for each. Returns whether at least one archive
-/// was found and all found ones were built by at least one compiler.
+/// Builds each benchmark whose archive is in `folder`, by each compiler, into `folder`. Prints one line for each. Returns whether at least one
+/// archive was found and all found ones were built by at least one compiler.
 ///
 /// # Errors
 /// When the folder cannot be read or written.

@@ -52,7 +52,7 @@ impl Change {
         Some(changed)
     }
 
-    /// Returns whether the change is scheduling on the CPUs and beside the load that the program has: the bound of a verdict is for such changes only.
+    /// Returns whether the change is scheduling on the same CPUs beside the same load. The bound of a verdict is for such changes only.
     pub fn is_scheduling(&self, setting: &Setting) -> bool {
         match self {
             Change::Number(number) => *number <= setting.number,

@@ -1,7 +1,7 @@
 //! Measures one situation: a report of cox, then the program without and with each change, in turns.
 //!
-//! The rounds go on until each interval is narrow enough. The order within a round is rotated from round to round, so that each change comes after each
-//! other one.
+//! The rounds go on until each interval is narrow enough. The order within a round is rotated from round to round, so that a slow drift of the machine
+//! affects all alike.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -155,7 +155,7 @@ impl Field<'_> {
         let mut open: Vec<usize> =
             (0..tried.len()).filter(|&index| changes.all[index].setting != changes.base).collect();
         for round in 0..self.rounds.max(ROUNDS) {
-            if round >= ROUNDS && (open.is_empty() || spent_s > LONGEST_S) {
+            if open.is_empty() || (round >= ROUNDS && spent_s > LONGEST_S) {
                 break;
             }
             // `None` is the base.

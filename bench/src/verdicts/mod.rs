@@ -1,5 +1,5 @@
-//! Whether the advice of `cox run` holds: a corpus of programs in many situations. Every step of every report is followed literally and measured, and so
-//! is every change that is known to matter.
+//! Whether the advice of `cox run` holds: a corpus of programs in many situations. Every step of every report is followed literally and measured,
+//! and so is every change that is known to matter.
 //!
 //!  1. `corpus` has the programs, `situation` their numbers of threads and their circumstances, `truth` the right headlines.
 //!  2. `measure` gets a report of a situation. `arrow` reads its steps; `change` applies them. The program then runs without and with each change.

@@ -22,8 +22,6 @@ const QUICK: &[(&str, Count, Circumstance)] = &[
     ("pigz", Count::OneMore, Circumstance::Bound),
     ("make", Count::OneMore, Circumstance::Plain),
     ("gzip", Count::One, Circumstance::Plain),
-    ("lu.W.gcc", Count::OneMore, Circumstance::Plain),
-    ("lulesh.clang", Count::OneMore, Circumstance::Passive),
 ];
 
 /// Returns whether `--quick` measures this situation.

@@ -8,8 +8,8 @@ use super::result::Speedup;
 /// Number of bootstrap resamples.
 const RESAMPLES: usize = 4_000;
 
-/// Returns median(base) ÷ median(change) with a 95 % interval by resampling whole rounds (percentile bootstrap), so that a disturbance of a round stays
-/// with both. The same times give the same interval.
+/// Returns median(base) ÷ median(change) with a 95 % interval by resampling whole rounds (percentile bootstrap), so that a disturbance of a round
+/// stays with both. The same times give the same interval.
 pub fn speedup(base: &[f64], change: &[f64]) -> Option<Speedup> {
     let rounds = base.len().min(change.len());
     if rounds == 0 {

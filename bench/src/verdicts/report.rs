@@ -55,8 +55,8 @@ fn others(cpus: &[Cpu]) -> f64 {
     others as f64 / all.max(1) as f64
 }
 
-/// Reads the bound in a sentence, such as `Upper bound of the speed-up by scheduling: 1.3×.` If the sentence also has one for the present load, that one
-/// counts, because the changes are measured under this load.
+/// Reads the bound in a sentence, such as `Upper bound of the speed-up by scheduling: 1.3×.` If the sentence also has one for the present load, that
+/// one counts, because the changes are measured under this load.
 fn bound(sentence: &str) -> Option<Printed> {
     let (_, after) = sentence.split_once("Upper bound of the speed-up")?;
     let after = after.split_once(" at the present load").map_or(after, |(before, _)| before);

@@ -87,7 +87,7 @@ pub struct Totals {
     pub worth: usize,
     /// Of these, the ones without a step to such a change.
     pub missed: usize,
-    /// Headlines for which the truth table has an entry.
+    /// Headlines for which the truth table has an entry, without those of runs that foreign programs disturbed.
     pub headlines: usize,
     /// Of these, the right ones.
     pub right: usize,
@@ -135,10 +135,12 @@ pub fn score<'a>(all: &[Finished], right: impl Fn(&str) -> Option<&'a [Kind]>) -
         }
         score.bound(finished);
         score.known(finished);
-        if let Some(right) = right(&finished.key) {
+        let quiet = !finished.loaded && told.others <= QUIET;
+        // If foreign programs used the CPUs, they can be the right headline.
+        if let Some(right) = right(&finished.key).filter(|_| quiet || finished.loaded) {
             score.headline(finished, told.headline, right);
         }
-        if told.wall_s >= LONG_S && !finished.loaded && told.others <= QUIET {
+        if told.wall_s >= LONG_S && quiet {
             score.totals.long += 1;
             score.totals.low += usize::from(told.confidence == Confidence::Low);
         }

@@ -43,8 +43,8 @@ const fn workload(
     }
 }
 
-/// The workloads. Work is a number of iterations of which 900 are about one microsecond, so that all runs do the same; the number of rounds falls with
-/// the number of threads.
+/// The workloads. Work is a number of iterations of which 900 are about one microsecond, so that all runs do the same. More threads make fewer
+/// rounds.
 pub const PROGRAMS: &[Program] = &[
     pool(
         "barriers",

@@ -115,6 +115,13 @@ fn headlines_are_compared_with_the_truth_table() {
     assert_eq!((wrong.faults[0].wrong, wrong.totals.right), (Wrong::Headline, 0));
     assert_eq!(wrong.faults[0].promised, "imbalance or lock_convoy");
     assert_eq!(score(&all, |_| None).totals.headlines, 0);
+
+    // Foreign programs that disturb the run make no claim; the other program of the situation is part of the truth.
+    let disturbed = |loaded| {
+        let finished = Finished { loaded, ..with_verdict(|told| told.others = 0.3) };
+        score(&[finished], |_| Some(&[Kind::CpuHog])).totals.headlines
+    };
+    assert_eq!((disturbed(false), disturbed(true)), (0, 1));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 /*
  * A line of values that is divided among MPI ranks: halo VALUES STEPS.
  *
- * In each step every rank computes its part, exchanges the values at its borders with its neighbours, and every tenth step all ranks add up a sum. The
- * work of all ranks together is the same for every number of ranks.
+ * In each step every rank computes its part and exchanges the values at its borders with its neighbours. Every tenth step, all ranks add up a sum.
+ * The work of all ranks together is the same for every number of ranks.
  */
 #include <mpi.h>
 #include <stdio.h>

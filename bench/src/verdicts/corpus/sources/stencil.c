@@ -1,8 +1,8 @@
 /*
  * A five-point stencil on a square field: stencil EDGE STEPS ALONE.
  *
- * Each step is a parallel loop over the rows and a parallel sum, so that the threads meet twice within about 100 us. Before the steps, one thread alone
- * initialises the field ALONE times, with much arithmetic: a serial part.
+ * Each step is a parallel loop over the rows and a parallel sum, so that the threads meet twice within about 500 us. Before the steps, one thread
+ * alone initialises the field ALONE times, with much arithmetic: a serial part.
  */
 #include <math.h>
 #include <stdio.h>
