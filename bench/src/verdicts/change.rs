@@ -1,6 +1,6 @@
 //! Changes that can be followed literally, and the known changes that are tried in every situation.
 
-use super::corpus::program::Knob;
+use super::corpus::program::{Knob, Program};
 use super::setting::{Cpus, PLACES, Setting, WAIT_POLICY, list};
 use super::situation::{Circumstance, Situation};
 
@@ -34,8 +34,8 @@ impl Change {
         match self {
             Change::Number(number) if program.knob == Knob::None || *number < program.least() => return None,
             Change::Number(number) => changed.number = *number,
-            Change::Set(name, value) => match (program.knob, value.parse()) {
-                (Knob::Variable(knob), Ok(number)) if knob == name => changed.number = number,
+            Change::Set(name, value) => match value.parse() {
+                Ok(number) if has_number(program, name) => changed.number = number,
                 _ => changed.set(name, value),
             },
             // A variable that is not set cannot be removed.
@@ -74,6 +74,16 @@ impl Change {
             Change::Quota(cpus) => format!("quota {cpus}"),
             Change::Under(words) => format!("cox {}", words.join(" ")),
         }
+    }
+}
+
+/// Returns whether a variable has the program's number of threads. An OpenMP program with an option of its own for this number overrides
+/// `OMP_NUM_THREADS`, so its users change the option.
+fn has_number(program: &Program, variable: &str) -> bool {
+    match program.knob {
+        Knob::Variable(name) => name == variable,
+        Knob::Words => program.family.is_openmp() && variable == "OMP_NUM_THREADS",
+        Knob::None => false,
     }
 }
 
@@ -137,6 +147,10 @@ mod tests {
         let setting = Setting::of(&situation, &cpus());
         let apply = |change: Change| change.apply(&setting, &situation, &cpus());
         assert_eq!(apply(Change::Set("OMP_NUM_THREADS".into(), "2".into())), apply(Change::Number(2)));
+        let has = |name| {
+            has_number(corpus::all().into_iter().find(|program| program.name == name).unwrap(), "OMP_NUM_THREADS")
+        };
+        assert!(has("regions") && has("gromacs") && !has("pigz") && !has("gzip"));
         assert_eq!(apply(Change::Allow(vec![0, 1])), Some(setting.clone()), "all CPUs are allowed already");
         assert_eq!(apply(Change::Alone), None, "no other program runs");
         assert_eq!(apply(Change::Unset(WAIT_POLICY.into())), None, "it is not set");

@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_environment_has_circumstance_and_number() {
         let cpus = Cpus(vec![0, 1]);
-        let places = situation("kernel-cg", Circumstance::Places);
+        let places = situation("regions", Circumstance::Places);
         let environment = Setting::of(&places, &cpus).environment(&places);
         assert_eq!(environment[PLACES], "{0}");
         assert_eq!(environment["OMP_NUM_THREADS"], "3");

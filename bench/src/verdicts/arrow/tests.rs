@@ -57,11 +57,12 @@ fn what_only_people_can_do_is_listed() {
 
 /// Words with which an English sentence tells somebody what to do. A text in `advise` that begins with one of them, or with an assignment of a
 /// variable, is an action.
-const IMPERATIVES: &str = "add allow ask avoid balance batch bind build change choose close collect combine cox cut decrease dedicate disable distribute divide do drop \
-    enable end ensure export find fix free fuse get give group halt hold increase isolate join keep leave let limit look lower make mark merge \
-    move mpiexec mpirun numactl overlap pass pin place prefer put raise read rebuild reduce remove replace request restrict run \
-    schedule(dynamic) send set share shorten shrink sleep slow spin split spread start stop swap switch take taskset tell test try tune turn \
-    unbind unpin unset use wait widen write yield";
+const IMPERATIVES: &str = "add allow ask avoid balance batch bind build change choose close collect combine cox cut decrease \
+    dedicate disable distribute divide do drop enable end ensure export find fix free fuse get give group \
+    halt hold increase isolate join keep leave let limit look lower make mark merge move mpiexec mpirun \
+    numactl overlap pass pin place prefer put raise read rebuild reduce remove replace request restrict run \
+    schedule(dynamic) send set share shorten shrink sleep slow spin split spread start stop swap switch take \
+    taskset tell test try tune turn unbind unpin unset use wait widen write yield";
 
 /// Texts that begin with such a word and are no actions: parts of sentences.
 const NO_ACTIONS: [&str; 1] = ["spin and yield"];

@@ -12,6 +12,11 @@ const fn openmp(name: &'static str, nature: Nature, arguments: &'static [&'stati
     workload(name, name, Family::OpenMpGcc, nature, THREADS, arguments)
 }
 
+/// An OpenMP workload whose own option has the number of threads.
+const fn kernel(name: &'static str, arguments: &'static [&'static str]) -> Program {
+    workload(name, name, Family::OpenMpGcc, Nature::Coupled, Knob::Words, arguments)
+}
+
 /// A workload with one thread that works, whatever the number of CPUs.
 const fn fixed(name: &'static str, nature: Nature, arguments: &'static [&'static str]) -> Program {
     workload(name, name, Family::Other, nature, Knob::None, arguments)
@@ -74,10 +79,10 @@ pub const PROGRAMS: &[Program] = &[
     openmp("triad", Nature::Parallel, &["--bytes", "64M", "--repeats", "40"]),
     openmp("regions", Nature::Equal, &["--region-us", "200", "--regions", "{7000/n}", "--iterations-per-us", "900"]),
     openmp("phases", Nature::Coupled, &["--steps", "400", "--work", "8"]),
-    openmp("kernel-cg", Nature::Coupled, &[]),
-    openmp("kernel-fft", Nature::Coupled, &[]),
-    openmp("kernel-lu", Nature::Coupled, &["--steps", "5"]),
-    openmp("kernel-mg", Nature::Coupled, &[]),
+    kernel("kernel-cg", &["--threads", "{n}"]),
+    kernel("kernel-fft", &["--threads", "{n}"]),
+    kernel("kernel-lu", &["--threads", "{n}", "--steps", "5"]),
+    kernel("kernel-mg", &["--threads", "{n}"]),
     pool("kernel-barnes", "kernel-barnes", Nature::Coupled, &["--threads", "{n}"]),
     pool("kernel-options", "kernel-options", Nature::Independent, &["--threads", "{n}"]),
     pool(
