@@ -34,7 +34,7 @@ const fn halo(name: &'static str, family: Family, launcher: &'static [&'static s
         nature: Nature::Coupled,
         knob: Knob::Words,
         launcher,
-        arguments: &["120000", "8000"],
+        arguments: &["1000000", "700"],
         input: if mpich { inputs::halo_mpich } else { inputs::halo_openmpi },
     }
 }
