@@ -68,9 +68,11 @@ fn unset(action: &str) -> Option<Vec<Change>> {
     Some(vec![Change::Unset(name.to_owned())])
 }
 
-/// `run it with 2 threads`, `run it with 2 ranks (mpirun -n 2)`, `mpirun -n 2`.
+/// `run it with 2 threads`, `run it with 2 ranks (mpirun -n 2)`, `mpirun -n 2`, `srun -n 2`.
 fn number(action: &str) -> Option<Vec<Change>> {
-    let rest = ["run it with ", "mpirun -n ", "mpiexec -n "].iter().find_map(|words| action.strip_prefix(words))?;
+    let of_launcher =
+        || action.split_once(" -n ").filter(|(launcher, _)| !launcher.contains(' ')).map(|(_, rest)| rest);
+    let rest = action.strip_prefix("run it with ").or_else(of_launcher)?;
     let number = rest.split(' ').next()?.parse().ok()?;
     Some(vec![Change::Number(number)])
 }
@@ -81,9 +83,10 @@ fn allow(action: &str) -> Option<Vec<Change>> {
     Some(vec![Change::Allow(cpu_list(cpus)?)])
 }
 
-/// `--bind-to none`, alone or after `mpirun`.
+/// `--bind-to none`, alone or after `mpirun`; `srun --cpu-bind=none`.
 fn bind(action: &str) -> Option<Vec<Change>> {
-    let (_, rest) = action.split_once("--bind-to ")?;
+    let options = ["--bind-to ", "--cpu-bind="];
+    let (_, rest) = options.iter().find_map(|option| action.split_once(option))?;
     let binding = rest.split([' ', ',', ')', ';']).next().filter(|binding| !binding.is_empty())?;
     Some(vec![Change::Bind(binding.to_owned())])
 }

@@ -29,9 +29,15 @@ fn steps_become_changes() {
     assert_eq!(changes("run it with 2 threads"), [Change::Number(2)]);
     assert_eq!(changes("run it with 1 thread"), [Change::Number(1)]);
     assert_eq!(changes("mpirun -n 2"), [Change::Number(2)]);
+    assert_eq!(changes("mpiexec.hydra -n 2"), [Change::Number(2)]);
     assert_eq!(changes("allow CPU 0-1 (taskset -c 0-1, cpuset or job request)"), [Change::Allow(vec![0, 1])]);
     assert_eq!(changes("allow CPU 0,2-3 (taskset -c 0,2-3, cpuset or job request)"), [Change::Allow(vec![0, 2, 3])]);
     assert_eq!(changes("mpirun --bind-to none"), [Change::Bind("none".into())]);
+    assert_eq!(changes("srun --cpu-bind=none, or a binding that includes CPU 0-1"), [Change::Bind("none".into())]);
+    assert_eq!(
+        changes("unset KMP_BLOCKTIME, so that threads spin before they sleep"),
+        [Change::Unset("KMP_BLOCKTIME".into())]
+    );
     assert_eq!(changes("stop hog, or keep it off CPU 0-1"), [Change::Alone]);
     assert_eq!(changes("look for another busy program on these CPUs (top)"), [Change::Alone]);
     assert_eq!(changes("raise the group's cpu.max to 2 CPUs or more"), [Change::Quota(2.0)]);
@@ -68,10 +74,12 @@ const IMPERATIVES: &str = "add allow ask avoid balance batch bind build change c
 const NO_ACTIONS: [&str; 1] = ["spin and yield"];
 
 /// Values for the placeholders of actions.
-const VALUES: [(&str, &str); 11] = [
+const VALUES: [(&str, &str); 13] = [
     ("run it with {}", "run it with 2 threads"),
     ("cox {verb} --cpus {cpus} {what}", "cox pack --cpus 0-1 --pid 1"),
+    ("{} -n {whole}", "mpirun -n 2"),
     ("{name}", "OMP_PLACES"),
+    ("{set}", "KMP_BLOCKTIME"),
     ("{who}", "hog"),
     ("{them}", "it"),
     ("{comm}", "kworker"),
@@ -83,10 +91,10 @@ const VALUES: [(&str, &str); 11] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 19;
+const PLACES: usize = 20;
 
 /// Texts of actions that are in the source of `advise`.
-const PRESENT: [&str; 22] = [
+const PRESENT: [&str; 26] = [
     "OMP_NUM_THREADS={",
     "OMP_WAIT_POLICY=passive",
     "OMP_WAIT_POLICY=active",
@@ -94,6 +102,10 @@ const PRESENT: [&str; 22] = [
     "cox {verb} --cpus",
     "cox run --overlap",
     "unset {name}, or",
+    "unset {set}, so that",
+    "{} -n {whole}",
+    "--bind-to none",
+    "give part of the work of process",
     "allow CPU {",
     "raise the group's cpu.max to",
     "ask for a quota of",

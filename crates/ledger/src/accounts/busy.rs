@@ -54,7 +54,7 @@ fn within(longest_ns: u64, levels: Vec<u64>) -> Vec<u64> {
         excess_ns = all_ns - kept_ns;
         kept_ns
     };
-    levels.into_iter().map(|ns| level(ns)).collect()
+    levels.into_iter().map(&mut level).collect()
 }
 
 /// Returns corrected levels, of which none is longer than the one before it, with the same sum: if a level is longer than the one before, both get
