@@ -129,7 +129,7 @@ mod tests {
         assert!(status.unwrap().success());
         let benchmark = |script| Benchmark { archives: &["some"], script };
         let copies = benchmark("cp source \"$OUT/some.$COMPILER\"; test \"$CC\" = \"$COMPILER\"");
-        assert_eq!(archives(folder.path(), &copies).unwrap(), [archive.clone()]);
+        assert_eq!(archives(folder.path(), &copies).unwrap(), std::slice::from_ref(&archive));
         for compiler in &COMPILERS {
             build(folder.path(), &copies, &archive, compiler).unwrap();
             assert_eq!(fs::read_to_string(folder.path().join(format!("some.{}", compiler.0))).unwrap(), "text");
