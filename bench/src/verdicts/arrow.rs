@@ -62,18 +62,15 @@ fn assignment(action: &str) -> Option<Vec<Change>> {
     Some(vec![Change::Set(name.to_owned(), value.to_owned())])
 }
 
-/// `unset OMP_PLACES, or let it include CPU 0-1`.
+/// `unset OMP_PLACES, or let it include CPU 0-1`. Of several variables, the first is unset.
 fn unset(action: &str) -> Option<Vec<Change>> {
     let name = action.strip_prefix("unset ")?.split([' ', ',']).next().filter(|name| !name.is_empty())?;
     Some(vec![Change::Unset(name.to_owned())])
 }
 
-/// `run it with 2 threads`, `run it with 2 ranks (mpirun -n 2)`, `mpirun -n 2`, `srun -n 2`.
+/// `run it with 2 threads`, `run it with 2 ranks on this machine (mpirun -n 2)`.
 fn number(action: &str) -> Option<Vec<Change>> {
-    let of_launcher =
-        || action.split_once(" -n ").filter(|(launcher, _)| !launcher.contains(' ')).map(|(_, rest)| rest);
-    let rest = action.strip_prefix("run it with ").or_else(of_launcher)?;
-    let number = rest.split(' ').next()?.parse().ok()?;
+    let number = action.strip_prefix("run it with ")?.split(' ').next()?.parse().ok()?;
     Some(vec![Change::Number(number)])
 }
 
@@ -83,10 +80,9 @@ fn allow(action: &str) -> Option<Vec<Change>> {
     Some(vec![Change::Allow(cpu_list(cpus)?)])
 }
 
-/// `--bind-to none`, alone or after `mpirun`; `srun --cpu-bind=none`.
+/// `--bind-to none`, alone or after `mpirun`.
 fn bind(action: &str) -> Option<Vec<Change>> {
-    let options = ["--bind-to ", "--cpu-bind="];
-    let (_, rest) = options.iter().find_map(|option| action.split_once(option))?;
+    let (_, rest) = action.split_once("--bind-to ")?;
     let binding = rest.split([' ', ',', ')', ';']).next().filter(|binding| !binding.is_empty())?;
     Some(vec![Change::Bind(binding.to_owned())])
 }

@@ -38,7 +38,6 @@ impl<'a> Evidence<'a> {
             workers,
             worker_sums,
             ranks,
-            launcher: account.programs.iter().find_map(|program| launchers::parallel_launcher(&program.processes)),
             blame: Blame::default(),
         };
         evidence.blame = divide(&evidence);
@@ -55,9 +54,15 @@ fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
     processes.flat_map(move |process| {
         let busiest_ns = process.threads.iter().map(|thread| thread.run_ns).max().unwrap_or(0);
         let least = if ranks.contains(&process.pid) { RANK_HELPER_RUN * busiest_ns as f64 } else { 0.0 };
-        let threads = process.threads.iter().filter(move |thread| thread.run_ns as f64 >= least);
+        let threads = process.threads.iter().filter(move |thread| thread.run_ns as f64 >= least || sleeps(thread));
         threads.map(|thread| (thread, thread.tid == process.pid))
     })
+}
+
+/// Returns whether a thread slept on futexes for most of its life, as threads do that wait for their part of the work.
+fn sleeps(thread: &Thread) -> bool {
+    let futex = thread.blocked_by[Cause::Futex];
+    futex as f64 >= WORKER_SLEEP * thread.wall_ns as f64 && futex > 0
 }
 
 /// Returns the number of CPUs the program may use: those in its affinity mask; if that is unknown, the CPUs of the account.
@@ -73,10 +78,6 @@ fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
 /// main thread waits to join its only worker, the program does not share work among threads.
 fn workers<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
     let busiest = threads.iter().map(|(thread, _)| thread.work_ns()).max().unwrap_or(0);
-    let sleeps = |thread: &Thread| {
-        let futex = thread.blocked_by[Cause::Futex];
-        futex as f64 >= WORKER_SLEEP * thread.wall_ns as f64 && futex > 0
-    };
     // A main thread that only joins the other threads is woken about once per thread that it started.
     let joins = |thread: &Thread, main: bool| main && sleeps(thread) && thread.wakeups <= 2 * threads.len() as u64;
     let carries = |thread: &Thread, main: bool| {

@@ -15,6 +15,8 @@ pub(crate) struct Elsewhere {
     pub(crate) free: Vec<u32>,
     /// True if at least one of the free CPUs was observed to be idle.
     pub(crate) seen: bool,
+    /// True if the free CPUs are in the program's affinity mask, so that its threads must have narrower masks.
+    pub(crate) inside: bool,
 }
 
 /// Smallest number of CPUs that [`room`] returns. It is above 0 because this number is used as a divisor, and other programs may have held all CPUs
@@ -61,7 +63,7 @@ fn outside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
         outside
     };
     let seen = evidence.account.cpus.iter().any(|cpu| free.contains(&cpu.cpu) && is_idle(cpu));
-    (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen })
+    (!free.is_empty()).then(|| Elsewhere { used: used.to_vec(), free, seen, inside: false })
 }
 
 /// Returns CPUs of the affinity mask that no worker thread used, while threads queued for other CPUs of the mask. What other threads of the program run
@@ -79,19 +81,24 @@ fn unused_inside_the_mask(evidence: &Evidence) -> Option<Elsewhere> {
     let oversubscribed = evidence.workers.len() > used.len() && !used.is_empty() && !free.is_empty();
     // If a CPU was idle while a tracked thread waited and was allowed to run on this CPU, the load balancer caused the wait, not the mask.
     let balancer = |cpu: &&CpuAccount| cpu.idle_while_waiting_ns as f64 > UNUSED_CPU_SHARE * total_ns(cpu) as f64;
-    if !oversubscribed || free.iter().any(balancer) || !free.iter().any(|cpu| is_idle(cpu)) {
+    if !oversubscribed || free.iter().any(balancer) {
+        return None;
+    }
+    let free: Vec<&CpuAccount> = free.into_iter().filter(|cpu| is_idle(cpu)).collect();
+    if free.is_empty() {
         return None;
     }
     let numbers = |cpus: &[&CpuAccount]| cpus.iter().map(|cpu| cpu.cpu).collect::<Vec<u32>>();
-    Some(Elsewhere { used: numbers(&used), free: numbers(&free), seen: true })
+    Some(Elsewhere { used: numbers(&used), free: numbers(&free), seen: true, inside: true })
 }
 
-/// Returns the run time of the worker threads by CPU. Returns no CPU if that is not known, or if a worker thread ran on so many CPUs that not all are
-/// known.
+/// Returns the run time of the worker threads by CPU. Returns no CPU if that is not known for all of them, or if one ran on so many CPUs that not all
+/// are known.
 fn ran_by_cpu(evidence: &Evidence) -> BTreeMap<u32, u64> {
     let mut ran_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for thread in &evidence.workers {
-        if thread.cpus.other_ns() > 0 {
+        let is_known = thread.run_ns == 0 || thread.cpus.cpus().next().is_some();
+        if !is_known || thread.cpus.other_ns() > 0 {
             return BTreeMap::new();
         }
         for (cpu, ns) in thread.cpus.iter() {

@@ -30,10 +30,8 @@ pub struct Evidence<'a> {
     pub workers: Vec<&'a Thread>,
     /// Sums over the worker threads.
     pub worker_sums: Sums,
-    /// The ranks, if a launcher of parallel programs has started several.
+    /// The ranks, if a launcher of parallel programs has started the program.
     pub(crate) ranks: Option<Ranks>,
-    /// The command that started the program's ranks, even if there is only one rank.
-    pub(crate) launcher: Option<String>,
     /// Time waited for a CPU, by the kind of thread that held the CPU.
     pub behind: Behind,
     /// Average numbers of threads that ran and that worked.
@@ -69,9 +67,9 @@ impl<'a> Evidence<'a> {
         counted(self.workers.len() as u64, if self.ranks_of_one_thread().is_some() { "rank" } else { "thread" })
     }
 
-    /// Returns the ranks if each of them has one worker thread, and there are no other worker threads.
+    /// Returns the ranks if there are several, each of them has one worker thread, and there are no other worker threads.
     pub(crate) fn ranks_of_one_thread(&self) -> Option<&Ranks> {
-        self.ranks.as_ref().filter(|ranks| {
+        self.ranks.as_ref().filter(|ranks| ranks.pids.len() > 1).filter(|ranks| {
             let processes = self.account.programs.iter().flat_map(|program| &program.processes);
             let of_ranks = processes.filter(|process| ranks.pids.contains(&process.pid));
             let is_worker = |thread: &Thread| self.workers.iter().any(|worker| worker.tid == thread.tid);

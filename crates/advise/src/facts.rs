@@ -88,14 +88,20 @@ impl Facts {
 
     /// Returns whether the environment tells waiting threads to sleep immediately.
     pub fn waits_passively(&self) -> bool {
-        self.passive_variable().is_some()
+        !self.passive_variables().is_empty()
     }
 
-    /// Returns the environment variable that tells waiting threads to sleep immediately; `None` if none does.
-    pub fn passive_variable(&self) -> Option<&'static str> {
-        let variables = [("OMP_WAIT_POLICY", "passive"), ("GOMP_SPINCOUNT", "0"), ("KMP_BLOCKTIME", "0")];
-        let set = variables.into_iter().find(|(name, value)| self.variable(name).as_deref() == Some(*value));
-        set.map(|(name, _)| name)
+    /// Returns the environment variables that tell waiting threads to sleep immediately. Variables that the mapped OpenMP runtime does not read are not
+    /// among them.
+    pub fn passive_variables(&self) -> Vec<&'static str> {
+        let gcc = self.openmp_runtime.as_deref().map(|runtime| runtime.starts_with("libgomp"));
+        let variables = [
+            ("OMP_WAIT_POLICY", "passive", true),
+            ("GOMP_SPINCOUNT", "0", gcc != Some(false)),
+            ("KMP_BLOCKTIME", "0", gcc != Some(true)),
+        ];
+        let set = |name, value| self.variable(name).as_deref() == Some(value);
+        variables.into_iter().filter(|(name, value, read)| *read && set(name, *value)).map(|(name, ..)| name).collect()
     }
 
     /// Returns whether this version of cox has the command or option.

@@ -8,20 +8,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ledger::{Process, Thread};
 
-/// Launchers of parallel programs, and the helpers with which they start ranks: Open MPI's, MPICH's (hydra), PRRTE's, Slurm's.
-const PARALLEL: [&str; 11] = [
+/// Launchers of parallel programs: Open MPI's, MPICH's (hydra), PRRTE's. Slurm's `srun` is not among them, because ranks are not its descendants.
+const PARALLEL: [&str; 9] = [
     "mpirun",
     "mpiexec",
     "mpiexec.hydra",
     "mpiexec.mpich",
     "mpirun.mpich",
-    "hydra_pmi_proxy",
+    "mpiexec.openmpi",
+    "mpirun.openmpi",
     "orterun",
-    "orted",
     "prterun",
-    "prted",
-    "srun",
 ];
+
+/// The helpers with which these launchers, and Slurm's, start ranks. Users do not call them.
+const HELPERS: [&str; 4] = ["hydra_pmi_proxy", "orted", "prted", "slurmstepd"];
 
 /// Commands that start one program and wait for it. `env`, `numactl` and `taskset` are not among them, because they become the program (exec).
 const SERIAL: [&str; 9] = ["timeout", "time", "sh", "bash", "dash", "zsh", "ksh", "sudo", "setsid"];
@@ -31,6 +32,10 @@ const COMM_LEN: usize = 15;
 
 fn is_one_of(names: &[&str], process: &Process) -> bool {
     names.iter().any(|name| name.as_bytes().iter().take(COMM_LEN).eq(process.comm.as_bytes()))
+}
+
+fn is_parallel(process: &Process) -> bool {
+    is_one_of(&PARALLEL, process) || is_one_of(&HELPERS, process)
 }
 
 /// A command that starts one program and waits for it does at most this part of all work. A shell that does more is the program itself.
@@ -44,54 +49,44 @@ pub(crate) fn launchers(processes: &[Process]) -> BTreeSet<u32> {
     let parents: BTreeSet<u32> = processes.iter().map(|process| process.parent_pid).collect();
     let only_waits =
         |process: &Process| parents.contains(&process.pid) && work_ns(process) as f64 <= LAUNCHERS_WORK * all_ns as f64;
-    let is_launcher =
-        |process: &&Process| is_one_of(&PARALLEL, process) || (is_one_of(&SERIAL, process) && only_waits(process));
+    let is_launcher = |process: &&Process| is_parallel(process) || (is_one_of(&SERIAL, process) && only_waits(process));
     processes.iter().filter(is_launcher).map(|process| process.pid).collect()
 }
 
-/// Ranks of a parallel program.
+/// Ranks of a parallel program on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranks {
-    /// The command that the user called to start them, such as `mpirun`.
-    pub(crate) launcher: String,
-    /// The process ids of the ranks.
+    /// The command that the user called to start them, such as `mpirun`; `None` if it is not in the account.
+    pub(crate) launcher: Option<String>,
+    /// The process ids of the ranks; one if there is only one.
     pub(crate) pids: BTreeSet<u32>,
 }
 
-/// Returns the ranks of a program: the processes that a launcher of parallel programs has started, if there are several and they have the same name.
-/// If several launchers have done so, the one with the most ranks counts.
+/// Returns the ranks of a program: the processes that a launcher of parallel programs has started, perhaps by a script or another command that waits
+/// for them, and that have the same name. If there are several such groups, the largest counts.
 pub(crate) fn ranks(processes: &[Process]) -> Option<Ranks> {
     let by_pid: BTreeMap<u32, &Process> = processes.iter().map(|process| (process.pid, process)).collect();
+    let launchers = launchers(processes);
     let mut groups: BTreeMap<(u32, &str), BTreeSet<u32>> = BTreeMap::new();
-    for process in processes.iter().filter(|process| !is_one_of(&PARALLEL, process)) {
-        if by_pid.get(&process.parent_pid).is_some_and(|parent| is_one_of(&PARALLEL, parent)) {
-            groups.entry((process.parent_pid, &process.comm)).or_default().insert(process.pid);
+    for process in processes.iter().filter(|process| !launchers.contains(&process.pid)) {
+        // In a damaged report, processes may be one another's parents.
+        let ancestors =
+            std::iter::successors(by_pid.get(&process.parent_pid), |launcher| by_pid.get(&launcher.parent_pid));
+        let mut ancestors = ancestors.take(processes.len()).take_while(|ancestor| launchers.contains(&ancestor.pid));
+        if let Some(launcher) = ancestors.find(|ancestor| is_parallel(ancestor)) {
+            groups.entry((launcher.pid, &process.comm)).or_default().insert(process.pid);
         }
     }
-    let ((parent, _), pids) =
-        groups.into_iter().max_by_key(|(_, pids)| pids.len()).filter(|(_, pids)| pids.len() > 1)?;
-    Some(Ranks { launcher: called(&by_pid, parent)?, pids })
+    let ((launcher, _), pids) = groups.into_iter().max_by_key(|(_, pids)| pids.len())?;
+    Some(Ranks { launcher: called(&by_pid, launcher), pids })
 }
 
 /// Returns the command with which the user started the launcher `pid`: a launcher's helper is a child of that command.
 fn called(by_pid: &BTreeMap<u32, &Process>, pid: u32) -> Option<String> {
-    let mut launcher = by_pid.get(&pid)?;
-    // In a damaged report, processes may be one another's parents.
-    for _ in 0..by_pid.len() {
-        let Some(caller) = by_pid.get(&launcher.parent_pid).filter(|caller| is_one_of(&PARALLEL, caller)) else {
-            break;
-        };
-        launcher = caller;
-    }
-    Some(launcher.comm.clone())
-}
-
-/// Returns the command that started the program's ranks, even if there is only one; `None` if no launcher of parallel programs did.
-pub(crate) fn parallel_launcher(processes: &[Process]) -> Option<String> {
-    let by_pid: BTreeMap<u32, &Process> = processes.iter().map(|process| (process.pid, process)).collect();
-    let started = processes.iter().filter(|process| !is_one_of(&PARALLEL, process));
-    let mut parents = started.filter_map(|process| by_pid.get(&process.parent_pid));
-    called(&by_pid, parents.find(|parent| is_one_of(&PARALLEL, parent))?.pid)
+    let ancestors = std::iter::successors(by_pid.get(&pid), |launcher| by_pid.get(&launcher.parent_pid));
+    let parallel = ancestors.take(by_pid.len()).take_while(|ancestor| is_parallel(ancestor));
+    let command = parallel.filter(|ancestor| is_one_of(&PARALLEL, ancestor)).last()?;
+    Some(command.comm.clone())
 }
 
 #[cfg(test)]
@@ -119,8 +114,12 @@ mod tests {
         assert_eq!(launchers(&script), BTreeSet::from([1]));
     }
 
+    fn found(processes: &[Process]) -> Option<(Option<String>, Vec<u32>)> {
+        ranks(processes).map(|ranks| (ranks.launcher, ranks.pids.into_iter().collect()))
+    }
+
     #[test]
-    fn ranks_are_the_launchers_children_of_one_name() {
+    fn ranks_are_what_a_launcher_has_started_under_one_name() {
         let hydra = [
             process(1, 0, "mpiexec.hydra"),
             process(2, 1, "hydra_pmi_proxy"),
@@ -128,19 +127,33 @@ mod tests {
             process(4, 2, "lmp"),
             process(5, 3, "sh"),
         ];
-        let pids = BTreeSet::from([3, 4]);
-        assert_eq!(ranks(&hydra), Some(Ranks { launcher: "mpiexec.hydra".into(), pids: pids.clone() }));
+        assert_eq!(found(&hydra), Some((Some("mpiexec.hydra".into()), vec![3, 4])));
+        assert_eq!(found(&hydra[1..]), Some((None, vec![3, 4])), "nobody calls the proxy");
         let open_mpi = [process(1, 0, "mpirun"), process(3, 1, "lmp"), process(4, 1, "lmp"), process(5, 1, "orted")];
-        assert_eq!(ranks(&open_mpi), Some(Ranks { launcher: "mpirun".into(), pids }));
-        assert_eq!(ranks(&open_mpi[..2]), None);
-        assert_eq!(parallel_launcher(&open_mpi[..2]), Some("mpirun".into()));
-        assert_eq!(parallel_launcher(&hydra), Some("mpiexec.hydra".into()));
+        assert_eq!(found(&open_mpi), Some((Some("mpirun".into()), vec![3, 4])));
+        assert_eq!(found(&open_mpi[..2]), Some((Some("mpirun".into()), vec![3])));
         let make = [process(1, 0, "make"), process(2, 1, "cc"), process(3, 1, "cc")];
-        assert_eq!((ranks(&make), parallel_launcher(&make)), (None, None));
-        // A damaged report: processes that are their own parents.
+        assert_eq!(found(&make), None);
+    }
+
+    #[test]
+    fn scripts_between_launcher_and_ranks_are_launchers() {
+        let processes = [
+            process(1, 0, "mpirun.openmpi"),
+            process(2, 1, "bash"),
+            process(3, 1, "bash"),
+            process(4, 2, "lmp"),
+            process(5, 3, "timeout"),
+            process(6, 5, "lmp"),
+        ];
+        assert_eq!(found(&processes), Some((Some("mpirun.openmpi".into()), vec![4, 6])));
+    }
+
+    #[test]
+    fn processes_may_be_their_own_parents() {
         let circle = [process(1, 1, "mpirun"), process(3, 1, "lmp"), process(4, 1, "lmp")];
-        assert_eq!(ranks(&circle).map(|ranks| ranks.launcher), Some("mpirun".into()));
-        let longer = [process(1, 2, "mpirun"), process(2, 1, "mpiexec"), process(3, 1, "lmp"), process(4, 1, "lmp")];
-        assert!(ranks(&longer).is_some());
+        assert_eq!(found(&circle), Some((Some("mpirun".into()), vec![3, 4])));
+        let longer = [process(1, 2, "mpirun"), process(2, 1, "mpiexec"), process(3, 1, "lmp"), process(4, 4, "lmp")];
+        assert!(found(&longer).is_some());
     }
 }

@@ -159,7 +159,7 @@ fn blindness(evidence: &Evidence, limits: &mut Limits) {
         let text = "Spinning could not be detected: part of the time counted as work may have been spent waiting for other threads.".to_owned();
         limits.say(say(evidence, text, &[Sum(thread::run_ns)]), Confidence::Medium);
     }
-    let doubt = evidence.share(evidence.sums.spin_error_ns);
+    let doubt = evidence.share(evidence.sums.work_error_ns() as u64);
     if doubt > SPIN_ERROR_SHARE {
         let text = format!(
             "Spinning was estimated from few samples: {} of thread time, ± {}.",

@@ -1,5 +1,7 @@
 //! Settings that need no change of the program: OpenMP's environment variables, if it is an OpenMP program.
 
+use wire::Waiting;
+
 use crate::evidence::{Evidence, share};
 use crate::expected::Expected;
 use crate::facts::Facts;
@@ -11,7 +13,7 @@ use crate::verdict::{Kind, NextStep};
 /// barriers and to load imbalance.
 const ONE_PER_CPU: f64 = 0.85;
 
-/// If going to sleep and waking up take at least this part of the worker threads' time, threads sleep more often than is good for the program.
+/// If going to sleep and waking up on idle CPUs take at least this part of the worker threads' time, threads sleep more often than is good for the program.
 const COSTLY_SLEEP: f64 = 0.10;
 
 /// With OMP_WAIT_POLICY=passive, programs reach a speed-up between these two fractions of the upper bound; they do not reach the bound, because the
@@ -32,17 +34,44 @@ pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
     seen || (evidence.facts.openmp_runtime.is_some() && evidence.ranks_of_one_thread().is_none())
 }
 
-/// Returns the part of the spinning that was in the OpenMP runtime's own code, from 0 to 1. A thread that yields its CPU does so in the runtime, too,
-/// if that was seen spinning. If it is not known where threads spun, the result is 1.
+/// Returns the part of the spinning that was in the OpenMP runtime's own code, from 0 to 1. Samples in sched_yield do not tell who called it, so they are
+/// divided like the others. If it is not known where threads spun, the result is 1.
 fn spun_in_runtime(evidence: &Evidence) -> f64 {
     let spun = |is: &dyn Fn(&str) -> bool| {
         let hot = evidence.account.hot_functions.iter().filter(|hot| hot.is_spinning());
         hot.filter(|hot| hot.waiting.as_deref().is_some_and(is)).map(|hot| hot.run_ns as f64).sum::<f64>()
     };
-    let in_runtime = spun(&|why| why == IN_RUNTIME);
-    let yielding = if in_runtime > 0.0 { spun(&|why| why == wire::Waiting::Yield.name()) } else { 0.0 };
-    let all = spun(&|_| true);
-    if all > 0.0 { share(in_runtime + yielding, all) } else { 1.0 }
+    let all = spun(&|why| why != Waiting::Yield.name());
+    if all > 0.0 { share(spun(&|why| why == IN_RUNTIME), all) } else { 1.0 }
+}
+
+/// Whose OpenMP runtime a program uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runtime {
+    /// GCC's.
+    Gcc,
+    /// LLVM's, or Intel's, which has the same code.
+    Llvm,
+}
+
+/// Returns whose OpenMP runtime the threads waited in. If they were not sampled there, returns whose the mapped one is. Both runtimes can be mapped,
+/// because a library may use the other one. `None` if it is not known.
+fn runtime(evidence: &Evidence) -> Option<Runtime> {
+    let whose = |module: &str, function: &str| {
+        if module.starts_with("libomp") || module.starts_with("libiomp") || function.contains("kmp") {
+            Some(Runtime::Llvm)
+        } else if module.starts_with("libgomp") || function.starts_with("gomp_") {
+            Some(Runtime::Gcc)
+        } else {
+            None
+        }
+    };
+    let hot = evidence.account.hot_functions.iter().filter(|hot| hot.waiting.as_deref() == Some(IN_RUNTIME));
+    let mut sampled = hot.filter_map(|hot| whose(&hot.module, hot.function.as_deref().unwrap_or_default()));
+    match sampled.next() {
+        Some(first) => sampled.all(|other| other == first).then_some(first),
+        None => whose(evidence.facts.openmp_runtime.as_deref().unwrap_or_default(), ""),
+    }
 }
 
 /// Returns the next step "run with as many threads as `cpus`" for a verdict of kind `kind`; `None` if the forecast shows no gain.
@@ -66,7 +95,9 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
 pub(crate) fn fewer(evidence: &Evidence, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
     if let Some(ranks) = evidence.ranks_of_one_thread() {
-        format!("{} -n {whole}", ranks.launcher)
+        // A job on several machines has other ranks elsewhere.
+        let option = ranks.launcher.as_ref().map_or(String::new(), |launcher| format!(" ({launcher} -n {whole})"));
+        format!("run it with {} on this machine{option}", counted(whole, "rank"))
     } else if is_openmp(evidence) {
         format!("OMP_NUM_THREADS={whole}")
     } else {
@@ -103,8 +134,7 @@ pub(crate) fn turns(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
 /// the phase for which they sleep: LULESH with three threads on two CPUs took five times as long. The account does not show how often spinning threads
 /// wait, so cox cannot know in advance which programs this affects.
 pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
-    let runtime = evidence.facts.openmp_runtime.as_deref().unwrap_or("libgomp");
-    let useful = is_openmp(evidence) && runtime.starts_with("libgomp") && !evidence.facts.waits_passively();
+    let useful = is_openmp(evidence) && runtime(evidence) == Some(Runtime::Gcc) && !evidence.facts.waits_passively();
     let in_runtime = spun_in_runtime(evidence);
     if !useful || in_runtime < RUNTIME_SPINS {
         return None;
@@ -115,14 +145,16 @@ pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
     step(evidence, "OMP_WAIT_POLICY=passive", Expected::part_of(bound, PASSIVE.0, PASSIVE.1), kind)
 }
 
-/// Returns the step to let threads spin before they sleep, if the environment forbids it and going to sleep and waking up take much of the run.
+/// Returns the step to let threads spin before they sleep, if the environment forbids it, and going to sleep and waking up take much of the run. It is
+/// for LLVM's runtime only, which then yields while it spins. GCC's spins without yielding; with more threads than CPUs, that costs more than the sleep.
 pub(crate) fn spin_again(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
-    let set = evidence.facts.passive_variable()?;
+    let set = evidence.facts.passive_variables();
     let workers = &evidence.worker_sums;
-    let sleeping_ns = workers.kernel_sync_ns.saturating_add(workers.wake_delay_ns) as f64;
-    let costly = evidence.worker_share(sleeping_ns) >= COSTLY_SLEEP;
-    (is_openmp(evidence) && costly)
-        .then(|| NextStep::plain(format!("unset {set}, so that threads spin before they sleep"), kind))
+    // A wake delay behind another thread is the wait for a CPU that a spinning thread would have, too.
+    let from_idle_ns = evidence.behind.idle_ns.min(workers.wake_delay_ns);
+    let costly = evidence.worker_share(workers.kernel_sync_ns.saturating_add(from_idle_ns) as f64) >= COSTLY_SLEEP;
+    (is_openmp(evidence) && runtime(evidence) == Some(Runtime::Llvm) && !set.is_empty() && costly)
+        .then(|| NextStep::plain(format!("unset {}, so that threads spin before they sleep", set.join(" and ")), kind))
 }
 
 /// Returns the step to let waiting threads spin, so that they need not be woken.

@@ -15,7 +15,7 @@ pub const MENTION_SHARE: f64 = 0.02;
 pub const WORKER_WORK: f64 = 0.02;
 
 /// In a rank of an MPI program, a thread that ran for less than this part of the run time of the rank's busiest thread is a helper of the MPI library,
-/// such as a progress thread. In runs of a tenth of a second, such threads of MPICH ran for up to 8 %.
+/// such as a progress thread, unless it slept on futexes for most of its life, as OpenMP threads do that get little work. In runs of a tenth of a second, such threads of MPICH ran for up to 8 %.
 pub const RANK_HELPER_RUN: f64 = 0.10;
 
 /// A thread that spun for this part of its life waits for other threads regularly, and is a worker even if it did no work.

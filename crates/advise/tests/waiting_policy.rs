@@ -3,7 +3,7 @@
 mod staged;
 
 use advise::{Kind, NextStep, Verdict};
-use ledger::{Process, Thread};
+use ledger::{HotFunction, Process, Thread};
 use wire::Cause;
 
 use staged::{Life, SIBLINGS, Stage, advise};
@@ -13,6 +13,19 @@ fn spinning() -> Stage {
     let run = 2.0 / 3.0;
     let mut stage = Stage::alike(2, SIBLINGS, 3, &Life { spin: run * 0.4, preempted: 1.0 - run, ..Life::default() });
     stage.facts.openmp_runtime = Some("libgomp.so.1".into());
+    stage
+}
+
+/// The program spins in LLVM's runtime.
+fn spinning_in_llvms(mut stage: Stage) -> Stage {
+    stage.facts.openmp_runtime = Some("libomp.so.5".into());
+    stage.account.hot_functions.push(HotFunction {
+        module: "libomp.so.5".into(),
+        function: Some("__kmp_flag_64<>::wait".into()),
+        run_ns: 1_000_000_000,
+        samples: 1000,
+        waiting: Some("OpenMP runtime".into()),
+    });
     stage
 }
 
@@ -55,29 +68,42 @@ fn spinning_that_goes_on_limits_what_a_policy_gives() {
 
 #[test]
 fn llvms_runtime_is_not_told_to_sleep() {
-    let mut stage = spinning().spinning_in("OpenMP runtime");
-    stage.facts.openmp_runtime = Some("libomp.so.5".into());
+    let mut stage = spinning_in_llvms(spinning());
     let verdict = judge(&stage);
     assert!(!actions(&verdict).contains(&"OMP_WAIT_POLICY=passive"), "{verdict:#?}");
     assert!(actions(&verdict).contains(&"OMP_NUM_THREADS=2"), "{verdict:#?}");
+    // A library has mapped GCC's runtime, too, and it was found first.
+    stage.facts.openmp_runtime = Some("libgomp.so.1".into());
+    assert!(!actions(&judge(&stage)).contains(&"OMP_WAIT_POLICY=passive"), "{verdict:#?}");
+    // A static one has no file of its own.
+    stage.facts.openmp_runtime = None;
+    stage.account.hot_functions[0].module = "lulesh".into();
+    assert!(!actions(&judge(&stage)).contains(&"OMP_WAIT_POLICY=passive"), "{verdict:#?}");
 }
 
 #[test]
 fn who_sleeps_at_a_high_cost_is_told_to_spin_again() {
-    let life = Life { futex: 0.33, preempted: 0.12, wake_delay: 0.05, wakeups_per_s: 1000.0, ..Life::default() };
+    let life = Life { futex: 0.33, preempted: 0.12, wake_delay: 0.15, wakeups_per_s: 1000.0, ..Life::default() };
     let mut stage = Stage::alike(2, SIBLINGS, 3, &life);
     stage.facts.openmp_runtime = Some("libomp.so.5".into());
     stage.facts.environment.insert("KMP_BLOCKTIME".into(), "0".into());
     let unset = "unset KMP_BLOCKTIME, so that threads spin before they sleep";
-    assert!(!actions(&judge(&stage)).contains(&unset), "waking up takes 5 %");
+    let queues = judge(&stage);
+    assert_eq!(queues.headline, Kind::TooManyThreadsSleeping);
+    assert!(!actions(&queues).contains(&unset), "a spinning thread would queue as well: {queues:#?}");
     for thread in stage.threads_mut() {
         thread.kernel_sync_ns = staged::WALL_NS / 10;
     }
     let verdict = judge(&stage);
     assert_eq!(verdict.headline, Kind::TooManyThreadsSleeping);
     assert!(actions(&verdict).contains(&unset), "{verdict:#?}");
-    stage.facts.environment.clear();
-    assert!(!actions(&judge(&stage)).contains(&unset), "no variable says so");
+    stage.facts.openmp_runtime = Some("libgomp.so.1".into());
+    assert!(!actions(&judge(&stage)).contains(&unset), "GCC's runtime does not read this variable");
+    stage.facts.environment = [("GOMP_SPINCOUNT".to_owned(), "0".to_owned())].into();
+    let unset = "unset GOMP_SPINCOUNT, so that threads spin before they sleep";
+    assert!(!actions(&judge(&stage)).contains(&unset), "GCC's runtime would spin without yielding");
+    stage.facts.openmp_runtime = Some("libomp.so.5".into());
+    assert!(!actions(&judge(&stage)).contains(&unset), "LLVM's runtime does not read this variable");
 }
 
 /// Turns the threads of a stage into ranks that `mpirun` has started under `timeout`; these two have a thread each.
@@ -114,7 +140,20 @@ fn ranks_get_their_launchers_option_and_launchers_are_no_workers() {
     let verdict = judge(&as_ranks(spinning().spinning_in("MPI progress")));
     assert_eq!(verdict.headline, Kind::TooManyThreadsSpinning);
     assert!(verdict.sentences[0].text.starts_with("3 ranks share 2 CPUs"), "{verdict:#?}");
-    assert_eq!(actions(&verdict), ["mpirun -n 2"]);
+    assert_eq!(actions(&verdict), ["run it with 2 ranks on this machine (mpirun -n 2)"]);
+}
+
+#[test]
+fn sleeping_threads_of_ranks_are_no_helpers() {
+    let mut stage = as_ranks(spinning().spinning_in("MPI progress"));
+    for thread in stage.threads_mut().filter(|thread| thread.comm == "async") {
+        // An OpenMP thread that sleeps at the barrier while its master works alone.
+        let futex_ns = staged::WALL_NS - thread.run_ns;
+        (thread.wall_ns, thread.blocked_ns) = (staged::WALL_NS, futex_ns);
+        thread.blocked_by = [(Cause::Futex, futex_ns)].into_iter().collect();
+    }
+    let verdict = judge(&stage);
+    assert!(!actions(&verdict).iter().any(|action| action.contains("ranks")), "{verdict:#?}");
 }
 
 #[test]
@@ -156,6 +195,33 @@ fn a_rank_bound_to_one_cpu_is_found_although_its_launcher_uses_another() {
     assert_eq!(actions(&verdict), ["mpirun --bind-to none, or a binding that includes CPU 0-1"]);
     // The launcher's 3 % are work, too.
     assert_eq!(steps(&verdict)[0].bound, Some(1.941));
+}
+
+#[test]
+fn a_mask_from_outside_is_not_the_launchers() {
+    let mut stage = bound(&Life { preempted: 0.5, ..Life::default() });
+    stage.facts.allowed_cpus = vec![0];
+    let verdict = judge(&stage);
+    assert_eq!(verdict.headline, Kind::PinnedTooFew, "{verdict:#?}");
+    assert!(actions(&verdict)[0].starts_with("allow CPU 0-1"), "taskset around mpirun: {verdict:#?}");
+    let mut stage = bound(&Life { preempted: 0.5, ..Life::default() });
+    stage.facts.openmp_runtime = Some("libgomp.so.1".into());
+    stage.facts.environment.insert("OMP_PLACES".into(), "{0}".into());
+    let verdict = judge(&stage);
+    assert!(actions(&verdict)[0].starts_with("unset OMP_PLACES"), "{verdict:#?}");
+}
+
+#[test]
+fn a_cpu_that_another_thread_of_the_program_keeps_busy_is_not_free() {
+    let mut stage = bound(&Life { preempted: 0.5, ..Life::default() });
+    let busy_ns = staged::WALL_NS * 9 / 10;
+    (stage.account.cpus[1].busy_program_ns, stage.account.cpus[1].idle_ns) = (busy_ns, staged::WALL_NS - busy_ns);
+    assert_ne!(judge(&stage).headline, Kind::PinnedTooFew);
+    let mut stage = bound(&Life { preempted: 0.5, ..Life::default() });
+    let partly = stage.threads_mut().next().expect("a thread");
+    partly.cpus = Default::default();
+    // By what the whole program ran there, CPU 1 is used.
+    assert_ne!(judge(&stage).headline, Kind::PinnedTooFew, "it is not known where that thread ran");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use wire::Cause;
 
 /// What users were promised to find in the JSON: at the top, and in each thread.
 const TOP: &str = "schema_version backend events lost_events programs cpus preemptors verdict";
-const PER_THREAD: &str = "tid comm run_ns steal_ns spin_ns spin_basis wake_delay_ns preempt_wait_ns blocked_ns \
+const PER_THREAD: &str = "tid comm run_ns steal_ns spin_ns kernel_sync_ns kernel_ns spin_basis wake_delay_ns preempt_wait_ns blocked_ns \
     blocked_by unknown_ns wall_ns switches_voluntary switches_involuntary migrations cpus";
 
 #[test]
@@ -162,7 +162,9 @@ fn thread_adds_up(thread: &Thread, faults: &mut Vec<String>) {
         }
     }
     let within = [
-        ("spin in run", thread.spin_ns, thread.run_ns),
+        ("spin and synchronisation in run", thread.spin_ns + thread.kernel_sync_ns, thread.run_ns),
+        ("synchronisation in kernel", thread.kernel_sync_ns, thread.kernel_ns),
+        ("kernel in run", thread.kernel_ns, thread.run_ns),
         ("steal in run", thread.steal_ns, thread.run_ns),
         ("yield wait in preempt wait", thread.yield_wait_ns, thread.preempt_wait_ns),
     ];
@@ -202,7 +204,7 @@ fn session_adds_up(what: &str, seen: &Seen, faults: &mut Vec<String>) {
             faults.push(format!("{which} differ: {ours} and {whole} ns ({difference:+.2} %)"));
         }
     }
-    let others = over(|t| t.spin_ns + t.yield_wait_ns + t.blocked_by[Cause::Futex]);
+    let others = over(|t| t.spin_ns + t.kernel_sync_ns + t.yield_wait_ns + t.blocked_by[Cause::Futex]);
     if seen.json["figures"]["waiting_for_threads_ns"] != others {
         faults.push(format!("{others} ns were waited for other threads: {}", seen.json["figures"]));
     }

@@ -186,7 +186,7 @@ figures! {
         /// Standard error of `kernel_sync_ns`.
         #[serde(default)]
         kernel_sync_error_ns: u64, quadrature, "±", Seen::BY_BPF;
-        /// The part of run time spent in the kernel, in system calls and page faults; it includes `kernel_sync_ns` and the spinning in sched_yield.
+        /// The part of run time spent in the kernel, in system calls, page faults and some interrupts; it includes `kernel_sync_ns` and the spinning in sched_yield.
         #[serde(default)]
         kernel_ns: u64, sum, "in the kernel", Seen::BY_BPF;
         /// Number of samples of the thread's user instruction pointer.
@@ -245,6 +245,13 @@ figures! {
         waiting_for_cpu_ns, "waited for a CPU", Seen { perf: "preempt wait", ..Seen::ALWAYS }, |thread| {
             thread.wake_delay_ns.saturating_add(thread.preempted_ns())
         };
+    }
+}
+
+impl Thread {
+    /// Returns the standard error of the thread's work, ns: the errors of the two parts of run time that are estimated from samples.
+    pub fn work_error_ns(&self) -> f64 {
+        (self.spin_error_ns as f64).hypot(self.kernel_sync_error_ns as f64)
     }
 }
 

@@ -71,7 +71,7 @@ impl Levels {
     }
 
     /// Element k of the result is the time between `start_ns` and `end_ns` for which more than k CPUs were busy. A time may be up to 100 ms longer than
-    /// the interval, if CPUs were counted late; the sum of all times is right. Returns `None` if the times are
+    /// the interval, if CPUs were counted late. Returns `None` if the times are
     /// impossible, because the words were read in the middle of a change, or because events were lost.
     pub fn more_than_ns(&self, start_ns: u64, end_ns: u64) -> Option<Vec<u64>> {
         let window_ns = i64::try_from(end_ns.checked_sub(start_ns)?).ok()?;

@@ -84,7 +84,7 @@ pub struct SampleSite {
     pub tgid: u32,
     /// Number of samples.
     pub samples: u64,
-    /// How many of `samples` were taken in the kernel, during a system call that this function made.
+    /// How many of `samples` were taken in the kernel: in a system call of this function, in a page fault, or in an interrupt.
     pub in_kernel: u64,
     /// File name of the mapping, without its folder; `[unknown]` if the process was gone before it could be read.
     pub module: String,

@@ -31,7 +31,7 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     let average = evidence.worker_sums.work_ns() as f64 / workers;
     let largest = busiest.work_ns() as f64;
     let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
-    let doubt = 3.0 * busiest.spin_error_ns as f64;
+    let doubt = 3.0 * busiest.work_error_ns();
     if workers < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
         return None;
     }
@@ -97,18 +97,29 @@ fn how(evidence: &Evidence) -> Option<crate::verdict::Sentence> {
     }
     let policy = if openmp::is_openmp(evidence) { "OMP_WAIT_POLICY" } else { "another waiting policy" };
     let parts = parts.join(", ");
-    let text = match openmp::spin_again(evidence, Kind::Imbalance) {
-        // Their sleep costs so much that another policy would help.
-        Some(_) => format!("They waited {parts}."),
+    let step = openmp::spin_again(evidence, Kind::Imbalance);
+    let text = match step {
+        Some(_) => format!("They waited {parts}. Going to sleep and waking up take much of their time."),
         None => format!("They waited {parts}; {policy} would not help: they wait for work, not for a CPU."),
     };
-    let figures = [Sum(thread::spin_ns), Sum(thread::yield_wait_ns), BlockedBy(Cause::Futex), Whole(ThreadNs)];
-    Some(say(evidence, text, &figures))
+    let figures = [
+        Sum(thread::spin_ns),
+        Sum(thread::kernel_sync_ns),
+        Sum(thread::yield_wait_ns),
+        BlockedBy(Cause::Futex),
+        Whole(ThreadNs),
+    ];
+    let mut sentence = say(evidence, text, &figures);
+    sentence.next.extend(step);
+    Some(sentence)
 }
 
 fn remedy(evidence: &Evidence, tid: u32) -> String {
     if evidence.ranks_of_one_thread().is_some() {
-        return format!("give part of the work of process {tid} to the other ranks");
+        let processes = evidence.account.programs.iter().flat_map(|program| &program.processes);
+        let mut processes = processes.filter(|process| process.threads.iter().any(|thread| thread.tid == tid));
+        let pid = processes.next().map_or(tid, |process| process.pid);
+        return format!("give part of the work of process {pid} to the other ranks");
     }
     if !openmp::is_openmp(evidence) {
         return format!("give part of thread {tid}'s work to the others");

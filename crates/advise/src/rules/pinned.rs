@@ -39,10 +39,13 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let (used, free) = (room(evidence, &elsewhere.used), room(evidence, &elsewhere.free));
     let added = if evidence.facts.smt { free * SMT_PART } else { free };
     let each_has_one = evidence.workers.len() <= elsewhere.used.len() + elsewhere.free.len();
-    let most = evidence.wall_ns / evidence.largest_work_ns().max(1.0);
+    // Few samples can miss work among the spinning.
+    let missed_ns = evidence.busiest().map_or(0.0, |busiest| busiest.work_error_ns());
+    let most = evidence.wall_ns / (evidence.largest_work_ns() + missed_ns).max(1.0);
     let faster = |cpus: f64| evidence.work_bound_on(cpus).min(if each_has_one { most } else { cpus / used });
     let (bound, reached) = (faster(used + free), faster(used + added));
-    let expected = Expected::new(reached * REACHED, bound, bound);
+    // Spinning may have been for something else than preempted threads, so the low end is that without spinning.
+    let expected = Expected::new(reached.min((used + added) / used) * REACHED, bound, bound);
     let all: Vec<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
 
     let idle = if elsewhere.seen { "stood idle" } else { "was unused" };
@@ -63,7 +66,13 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
         Cpus(cpu::idle_while_waiting_ns),
     ];
     let mut main = say(evidence, text, &figures);
-    main.next.push(NextStep::expecting(evidence, widen(evidence, &all), expected, kind, "any waiting for a CPU"));
+    main.next.push(NextStep::expecting(
+        evidence,
+        widen(evidence, &all, elsewhere.inside),
+        expected,
+        kind,
+        "any waiting for a CPU",
+    ));
     if !each_has_one {
         main.next.extend(openmp::threads(evidence, elsewhere.used.len() as f64, kind));
     }
@@ -76,16 +85,16 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
 }
 
-/// Returns what to do so that the program can use `cpus`.
-fn widen(evidence: &Evidence, cpus: &[u32]) -> String {
+/// Returns what to do so that the program can use `cpus`. `inside`: its affinity mask contains them, so that something narrowed its threads' masks.
+fn widen(evidence: &Evidence, cpus: &[u32], inside: bool) -> String {
     let binding = ["OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND"];
     let is_set = |name: &&str| openmp::is_openmp(evidence) && evidence.facts.environment.contains_key(*name);
-    if let Some(launcher) = &evidence.launcher {
-        let option = if launcher == "srun" { "--cpu-bind=none" } else { "--bind-to none" };
-        return format!("{launcher} {option}, or a binding that includes CPU {}", cpu_list(cpus));
-    }
-    match binding.into_iter().find(is_set) {
-        Some(name) => format!("unset {name}, or let it include CPU {}", cpu_list(cpus)),
-        None => format!("allow CPU {} (taskset -c {0}, cpuset or job request)", cpu_list(cpus)),
+    let launcher = evidence.ranks.as_ref().and_then(|ranks| ranks.launcher.as_ref()).filter(|_| inside);
+    match (binding.into_iter().find(is_set), launcher) {
+        (Some(name), _) => format!("unset {name}, or let it include CPU {}", cpu_list(cpus)),
+        (None, Some(launcher)) => {
+            format!("{launcher} --bind-to none, or a binding that includes CPU {}", cpu_list(cpus))
+        }
+        (None, None) => format!("allow CPU {} (taskset -c {0}, cpuset or job request)", cpu_list(cpus)),
     }
 }

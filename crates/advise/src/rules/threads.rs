@@ -113,7 +113,10 @@ fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
         (workers.spin_ns.saturating_add(workers.yield_wait_ns), waiting)
     } else {
         let slept_ns = workers.blocked_by[Cause::Futex].saturating_add(workers.blocked_by[Cause::Unspecified]);
-        (slept_ns, "threads that have finished their work sleep until the last thread has run".to_owned())
+        (
+            slept_ns.saturating_add(workers.kernel_sync_ns),
+            "threads that have finished their work sleep until the last thread has run".to_owned(),
+        )
     };
     let waited = evidence.percent(waited_ns);
     let all = evidence.sums.wake_delay_ns.saturating_add(evidence.sums.preempt_wait_ns).max(queued).max(1);
@@ -130,6 +133,6 @@ fn figures(kind: Kind) -> Vec<Figure> {
     let mut figures =
         vec![Whole(WorkerThreads), Whole(ProgramCpus), Whole(TookSiblingNs), Sum(thread::waiting_for_cpu_ns)];
     let waits = if kind == Kind::TooManyThreadsSpinning { Sum(thread::spin_ns) } else { BlockedBy(Cause::Futex) };
-    figures.extend([Sum(thread::yield_wait_ns), Whole(ThreadNs), waits]);
+    figures.extend([Sum(thread::yield_wait_ns), Sum(thread::kernel_sync_ns), Whole(ThreadNs), waits]);
     figures
 }

@@ -44,8 +44,8 @@ fn longest_ns(record: &Record, program: &Program) -> u64 {
     }
 }
 
-/// Returns levels of which none is longer than `longest_ns`: what exceeds it is added to the next level. A level is too long if a CPU was counted
-/// late (see [`falling`]).
+/// Returns levels of which none is longer than `longest_ns`: what exceeds it is added to the next level, and dropped from the last one. A level is too
+/// long if a CPU was counted late (see [`falling`]).
 fn within(longest_ns: u64, levels: Vec<u64>) -> Vec<u64> {
     let mut excess_ns = 0u64;
     let mut level = |ns: u64| {

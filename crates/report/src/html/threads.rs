@@ -48,7 +48,7 @@ pub(super) fn write(out: &mut Markup, view: &View) {
     }
     writeln!(
         out,
-        "<details{open}><summary>{}: work + spin + wake-delay + preempted + blocked + unknown = wall</summary>",
+        "<details{open}><summary>{}: work + spin + kernel-sync + wake-delay + preempted + blocked + unknown = wall</summary>",
         counted(listed as u64, "thread")
     );
     let style = Style::default();

@@ -163,8 +163,7 @@ fn classes(document: &Document, sums: &Sums) -> Vec<Class> {
         (State::Blocked(Cause::Futex), wording(Cause::Futex).label.to_owned(), sums.blocked_by[Cause::Futex]),
     ];
     if sums.spin_ns > 0 || sums.kernel_sync_ns > 0 {
-        let error = (sums.spin_error_ns as f64).hypot(sums.kernel_sync_error_ns as f64);
-        others.note = format!("sampled, ±{:.1}", error / (sums.wall_ns as f64).max(1.0) * 100.0);
+        others.note = format!("sampled, ±{:.1}", sums.work_error_ns() / (sums.wall_ns as f64).max(1.0) * 100.0);
     }
     let mut cpu = Class::new(State::Preempted, "waited for a CPU", sums.waiting_for_cpu_ns());
     if document.account.sees().delays == Delays::InPreemptWait {

@@ -43,7 +43,7 @@ pub fn views() -> [String; 7] {
             None,
         ),
         configuration(
-            "What the thread did at the last sample: work or spinning. Spinning is divided by what the thread waits for. Nothing is known about the time between two samples.",
+            "What the thread did at the last sample: work, spinning, or a futex system call. Spinning is divided by what the thread waits for. Nothing is known about the time between two samples.",
             &event(SAMPLES, SAMPLED),
             None,
         ),

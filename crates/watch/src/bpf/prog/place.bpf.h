@@ -15,6 +15,9 @@ COX_INLINE void sample_place(struct cox_sample *sample, struct bpf_perf_event_da
 
 		sample->ip = cox_user_ip(regs);
 		sample->in_kernel = call < 0 ? COX_NO_CALL : 1 + (u32)call;
+	} else {
+		/* A thread of the kernel, such as an io_uring worker, has no user registers. */
+		sample->in_kernel = COX_NO_CALL;
 	}
 }
 
