@@ -48,10 +48,8 @@ impl<'a> Evidence<'a> {
 /// Returns the threads that can take part in a program's work, each with a flag that is true for a main thread. Launchers' threads are not among them,
 /// nor are the helpers of ranks.
 fn threads_of(program: &Program) -> impl Iterator<Item = (&Thread, bool)> {
-    let launchers = launchers::launchers(&program.processes);
     let ranks = launchers::ranks(&program.processes).map(|ranks| ranks.pids).unwrap_or_default();
-    let processes = program.processes.iter().filter(move |process| !launchers.contains(&process.pid));
-    processes.flat_map(move |process| {
+    launchers::without_launchers(&program.processes).flat_map(move |process| {
         let busiest_ns = process.threads.iter().map(|thread| thread.run_ns).max().unwrap_or(0);
         let least = if ranks.contains(&process.pid) { RANK_HELPER_RUN * busiest_ns as f64 } else { 0.0 };
         let threads = process.threads.iter().filter(move |thread| thread.run_ns as f64 >= least || sleeps(thread));

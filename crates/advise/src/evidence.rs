@@ -62,9 +62,9 @@ impl<'a> Evidence<'a> {
         share(ns, self.worker_sums.wall_ns as f64)
     }
 
-    /// Formats the number of worker threads for a sentence: as ranks, if each rank has one.
-    pub(crate) fn workers_counted(&self) -> String {
-        counted(self.workers.len() as u64, if self.ranks_of_one_thread().is_some() { "rank" } else { "thread" })
+    /// Formats the number of worker threads for a sentence: as ranks, if each rank has one, else with the noun `threads` ("thread", "worker thread").
+    pub(crate) fn workers_counted(&self, threads: &str) -> String {
+        counted(self.workers.len() as u64, if self.ranks_of_one_thread().is_some() { "rank" } else { threads })
     }
 
     /// Returns the ranks if there are several, each of them has one worker thread, and there are no other worker threads.

@@ -16,7 +16,7 @@ use ledger::summary::{self, Sums};
 use ledger::{Account, Process, Thread};
 use wire::Cause;
 
-use crate::launchers::launchers;
+use crate::launchers::without_launchers;
 
 /// A thread that does at least this part of the busiest thread's work is a *carrying* thread: the program cannot finish without it. A logger that
 /// sleeps most of the time does less work, and its waits delay no other thread.
@@ -46,11 +46,15 @@ impl Floor {
         let resources = sums.blocked_by.of(&RESOURCES);
         let for_cpus = sums.wake_delay_ns.saturating_add(sums.preempt_wait_ns);
         let active = sums.run_ns.saturating_add(for_cpus).saturating_add(resources);
-        let busiest = processes(account).flat_map(|process| &process.threads).map(Thread::work_ns).max().unwrap_or(0);
+        // Launchers wait only because the program that they have started runs.
+        let processes = account.programs.iter().flat_map(|program| without_launchers(&program.processes));
+        let processes: Vec<&Process> = processes.collect();
+        let threads = processes.iter().flat_map(|process| &process.threads);
+        let busiest = threads.map(Thread::work_ns).max().unwrap_or(0);
         let tids: BTreeSet<u32> = summary::threads(account).map(|thread| thread.tid).collect();
-        let parents: BTreeSet<u32> = processes(account).map(|process| process.parent_pid).collect();
+        let parents: BTreeSet<u32> = processes.iter().map(|process| process.parent_pid).collect();
         let mut floor = Floor { inactive_ns: (wall_ns - active as f64).max(0.0), ..Floor::default() };
-        for process in processes(account) {
+        for process in processes {
             let has_children = parents.contains(&process.pid);
             for thread in &process.threads {
                 if (thread.work_ns() as f64) < CARRIES * busiest as f64 {
@@ -68,14 +72,6 @@ impl Floor {
     pub fn besides(&self, ideal_ns: f64) -> f64 {
         ideal_ns + self.inactive_ns.max(self.waits_ns)
     }
-}
-
-/// Returns all processes but the launchers, which wait only because the program that they have started runs.
-fn processes(account: &Account) -> impl Iterator<Item = &Process> {
-    account.programs.iter().flat_map(|program| {
-        let launchers = launchers(&program.processes);
-        program.processes.iter().filter(move |process| !launchers.contains(&process.pid))
-    })
 }
 
 /// Returns the sum of a thread's fixed waits, in nanoseconds: the waits that nothing in the account shows how to shorten, such as timers.

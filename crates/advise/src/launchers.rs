@@ -43,7 +43,7 @@ const LAUNCHERS_WORK: f64 = 0.1;
 
 /// Returns the process ids of launchers: launchers of parallel programs, and commands that have started another process of the account and do hardly
 /// any work.
-pub(crate) fn launchers(processes: &[Process]) -> BTreeSet<u32> {
+fn launchers(processes: &[Process]) -> BTreeSet<u32> {
     let work_ns = |process: &Process| process.threads.iter().map(Thread::work_ns).fold(0, u64::saturating_add);
     let all_ns = processes.iter().map(work_ns).fold(0, u64::saturating_add);
     let parents: BTreeSet<u32> = processes.iter().map(|process| process.parent_pid).collect();
@@ -51,6 +51,12 @@ pub(crate) fn launchers(processes: &[Process]) -> BTreeSet<u32> {
         |process: &Process| parents.contains(&process.pid) && work_ns(process) as f64 <= LAUNCHERS_WORK * all_ns as f64;
     let is_launcher = |process: &&Process| is_parallel(process) || (is_one_of(&SERIAL, process) && only_waits(process));
     processes.iter().filter(is_launcher).map(|process| process.pid).collect()
+}
+
+/// Returns all processes but the launchers.
+pub(crate) fn without_launchers(processes: &[Process]) -> impl Iterator<Item = &Process> {
+    let launchers = launchers(processes);
+    processes.iter().filter(move |process| !launchers.contains(&process.pid))
 }
 
 /// Ranks of a parallel program on this machine.

@@ -20,9 +20,6 @@ const COSTLY_SLEEP: f64 = 0.10;
 /// kernel then decides which thread runs. The lower fraction is for a number of threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
-/// Name of the reason to wait that stands for OpenMP runtimes in the account.
-const IN_RUNTIME: &str = "OpenMP runtime";
-
 /// Least part of the spinning that must be in the OpenMP runtime, so that another waiting policy can help: half.
 const RUNTIME_SPINS: f64 = 0.5;
 
@@ -30,7 +27,7 @@ const RUNTIME_SPINS: f64 = 0.5;
 /// rank may have the runtime mapped because of a library.) Environment variables prove nothing, because shells and batch systems set them for every
 /// program.
 pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
-    let seen = evidence.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some(IN_RUNTIME));
+    let seen = evidence.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some(Waiting::OpenMp.name()));
     seen || (evidence.facts.openmp_runtime.is_some() && evidence.ranks_of_one_thread().is_none())
 }
 
@@ -42,7 +39,7 @@ fn spun_in_runtime(evidence: &Evidence) -> f64 {
         hot.filter(|hot| hot.waiting.as_deref().is_some_and(is)).map(|hot| hot.run_ns as f64).sum::<f64>()
     };
     let all = spun(&|why| why != Waiting::Yield.name());
-    if all > 0.0 { share(spun(&|why| why == IN_RUNTIME), all) } else { 1.0 }
+    if all > 0.0 { share(spun(&|why| why == Waiting::OpenMp.name()), all) } else { 1.0 }
 }
 
 /// Whose OpenMP runtime a program uses.
@@ -66,7 +63,8 @@ fn runtime(evidence: &Evidence) -> Option<Runtime> {
             None
         }
     };
-    let hot = evidence.account.hot_functions.iter().filter(|hot| hot.waiting.as_deref() == Some(IN_RUNTIME));
+    let hot =
+        evidence.account.hot_functions.iter().filter(|hot| hot.waiting.as_deref() == Some(Waiting::OpenMp.name()));
     let mut sampled = hot.filter_map(|hot| whose(&hot.module, hot.function.as_deref().unwrap_or_default()));
     match sampled.next() {
         Some(first) => sampled.all(|other| other == first).then_some(first),

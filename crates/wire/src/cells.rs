@@ -71,8 +71,8 @@ impl Levels {
     }
 
     /// Element k of the result is the time between `start_ns` and `end_ns` for which more than k CPUs were busy. A time may be up to 100 ms longer than
-    /// the interval, if CPUs were counted late. Returns `None` if the times are
-    /// impossible, because the words were read in the middle of a change, or because events were lost.
+    /// the interval, if CPUs were counted late. Returns `None` if the times are impossible, because the words were read in the middle of a change, or
+    /// because events were lost.
     pub fn more_than_ns(&self, start_ns: u64, end_ns: u64) -> Option<Vec<u64>> {
         let window_ns = i64::try_from(end_ns.checked_sub(start_ns)?).ok()?;
         let times = self.words.iter().enumerate().map(|(k, word)| {

@@ -4,6 +4,8 @@
 //! number of sleeps. If threads spin, the length can only be inferred from the slowdown of a run with more threads than CPUs. If the run had a CPU
 //! for each thread, all lengths are possible, and the ranges are wide.
 
+use wire::Waiting;
+
 use super::measured::{SPINS, setting};
 use super::{Basis, Choice, Forecast, Refusal, Way};
 use crate::evidence::Evidence;
@@ -117,7 +119,7 @@ impl Sketch {
         }
         let run_ns = evidence.worker_sums.run_ns.max(1) as f64;
         let in_loops = evidence.worker_sums.spin_ns as f64 / run_ns;
-        let runtime = ["OpenMP runtime", "sched_yield"];
+        let runtime = [Waiting::OpenMp.name(), Waiting::Yield.name()];
         let hot = evidence.account.hot_functions.iter();
         let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
         let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use ledger::account::{cpu, thread};
-use wire::Cause;
+use wire::{Cause, Waiting};
 
 use super::finding::Finding;
 use crate::evidence::Evidence;
@@ -106,7 +106,7 @@ fn spins_on_lock(evidence: &Evidence) -> bool {
             hot.iter().filter(|hot| hot.is_spinning() && why.is_none_or(|why| hot.waiting.as_deref() == Some(why)));
         of.fold(0, |sum, hot| sum.saturating_add(hot.run_ns))
     };
-    waiting(Some("pthread spin lock")) as f64 > 0.5 * waiting(None) as f64
+    waiting(Some(Waiting::PthreadSpin.name())) as f64 > 0.5 * waiting(None) as f64
 }
 
 /// Returns whether the worker threads take turns in ending one another's sleep, in any order, rather than one of them waking all others.

@@ -16,7 +16,7 @@ use crate::expected::Expected;
 use crate::figures::Figure::{BlockedBy, Sum, Whole};
 use crate::figures::Whole::{LargestWorkNs, ThreadNs, WorkerThreads};
 use crate::figures::say;
-use crate::numbers::{about_percent, counted};
+use crate::numbers::about_percent;
 use crate::openmp;
 use crate::thresholds::{IMBALANCE_FACTOR, IMBALANCE_SHARE, WORKER_WORK, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
@@ -55,10 +55,7 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
         tid = busiest.tid,
         comm = busiest.comm,
         part = about_percent(largest / (evidence.worker_sums.work_ns() as f64).max(1.0)),
-        threads = match evidence.ranks_of_one_thread() {
-            Some(_) => evidence.workers_counted(),
-            None => counted(evidence.workers.len() as u64, "worker thread"),
-        },
+        threads = evidence.workers_counted("worker thread"),
         waiting = about_percent(evidence.worker_share(waiting)),
     );
     let figures = [

@@ -52,7 +52,7 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let text = format!(
         "{threads} shared CPU {used} while CPU {free} {idle}: threads waited for a CPU for {} of thread time.",
         evidence.percent(evidence.sums.waiting_for_cpu_ns()),
-        threads = evidence.workers_counted(),
+        threads = evidence.workers_counted("thread"),
         used = cpu_list(&elsewhere.used),
         free = cpu_list(&elsewhere.free),
     );

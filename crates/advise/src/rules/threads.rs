@@ -96,7 +96,7 @@ fn queued_ns(evidence: &Evidence) -> u64 {
 }
 
 fn turns(evidence: &Evidence, kind: Kind, queued: u64) -> String {
-    let threads = evidence.workers_counted();
+    let threads = evidence.workers_counted("thread");
     let cpus = counted(evidence.cpus as u64, "CPU");
     let cpus = if evidence.facts.is_packed() { format!("{cpus} of the pack") } else { cpus };
     let workers = &evidence.worker_sums;

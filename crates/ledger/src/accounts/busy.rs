@@ -48,13 +48,13 @@ fn longest_ns(record: &Record, program: &Program) -> u64 {
 /// long if a CPU was counted late (see [`falling`]).
 fn within(longest_ns: u64, levels: Vec<u64>) -> Vec<u64> {
     let mut excess_ns = 0u64;
-    let mut level = |ns: u64| {
+    let kept = levels.into_iter().map(|ns| {
         let all_ns = ns.saturating_add(excess_ns);
         let kept_ns = all_ns.min(longest_ns);
         excess_ns = all_ns - kept_ns;
         kept_ns
-    };
-    levels.into_iter().map(&mut level).collect()
+    });
+    kept.collect()
 }
 
 /// Returns corrected levels, of which none is longer than the one before it, with the same sum: if a level is longer than the one before, both get

@@ -66,12 +66,14 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_
         let Some(thread) = owners.get(&tid).and_then(|i| threads.get_mut(*i)) else { continue };
         thread.samples = samples.all;
         thread.spin_basis = SpinBasis::Sampled;
-        let part = |samples_in_part| portion(thread.run_ns, samples_in_part, samples.all);
-        let error = |samples_in_part| (thread.run_ns as f64 * share_error(samples_in_part, samples.all)) as u64;
-        let (spin, sync) = (samples.spinning, samples.kernel_sync);
-        let in_kernel = [part(sync), error(sync), part(samples.in_kernel)];
-        (thread.spin_ns, thread.spin_error_ns) = (part(spin), error(spin));
-        [thread.kernel_sync_ns, thread.kernel_sync_error_ns, thread.kernel_ns] = in_kernel;
+        let run_ns = thread.run_ns;
+        let part = |of_samples| portion(run_ns, of_samples, samples.all);
+        let error = |of_samples| (run_ns as f64 * share_error(of_samples, samples.all)) as u64;
+        thread.spin_ns = part(samples.spinning);
+        thread.spin_error_ns = error(samples.spinning);
+        thread.kernel_sync_ns = part(samples.kernel_sync);
+        thread.kernel_sync_error_ns = error(samples.kernel_sync);
+        thread.kernel_ns = part(samples.in_kernel);
     }
 }
 
