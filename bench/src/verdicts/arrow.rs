@@ -24,6 +24,7 @@ const BY_HAND: &[(&str, &str)] = &[
     ("schedule(", PROGRAM),
     ("use smaller chunks", PROGRAM),
     ("give part of", PROGRAM),
+    ("divide this work among", PROGRAM),
     ("hold the ", PROGRAM),
     ("let the threads meet", PROGRAM),
     ("make fewer and larger", PROGRAM),

@@ -1,11 +1,12 @@
 //! Divides the waiting for other threads by cause, so that no thread-second is counted twice.
 //!
-//! Threads wait for one another for three reasons, and an account can tell them apart:
+//! Threads wait for one another for four reasons, and an account can tell them apart:
 //!  1. **Unequal work.** The load imbalance is `Σ (largest work − own work)` over the worker threads. If each of them had worked as long as the
-//!     busiest one, they would not have waited for this time.
-//!  2. **A delayed thread.** A thread that waits for a CPU, a disk or a page makes the others wait in turn. One thread-second of delay can make each
+//!     busiest one, they would not have waited for this time. Work here is parallel work, without the serial work.
+//!  2. **Serial work.** While one thread does serial work, each of the `n − 1` others waits, or does not exist yet.
+//!  3. **A delayed thread.** A thread that waits for a CPU, a disk or a page makes the others wait in turn. One thread-second of delay can make each
 //!     of the `n − 1` others wait at most one second.
-//!  3. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
+//!  4. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
 //!
 //! Waiting for a CPU that another tracked thread (a *sibling*) holds has two possible causes: the sibling worked (oversubscription), or it spun while
 //! it waited for a busier thread. In the second case, the wait counts as imbalance. So the verdict on a program with unequal work is imbalance if its
@@ -17,26 +18,28 @@ use wire::Cause;
 
 use crate::blame::{Blame, Delay, QUEUES};
 use crate::elsewhere::elsewhere;
-use crate::evidence::{Evidence, share};
+use crate::evidence::{Evidence, parallel_work_ns, share};
 use crate::thresholds::{QUEUE_UTILISATION, WORTH_SHARE};
 
 /// Divides the waiting in `evidence` by cause.
 pub(crate) fn divide(evidence: &Evidence) -> Blame {
     let workers = &evidence.worker_sums;
     let waiting = workers.waiting_for_threads_ns() as f64;
-    let largest = evidence.largest_work_ns();
-    let inequality: f64 = evidence.workers.iter().map(|thread| largest - thread.work_ns() as f64).sum();
+    let largest = evidence.largest_parallel_work_ns();
+    let inequality: f64 = evidence.workers.iter().map(|thread| largest - parallel_work_ns(thread)).sum();
     let unequal = inequality.min(waiting);
+    let others = evidence.workers.len().saturating_sub(1) as f64;
+    let serial = (workers.serial_ns as f64 * others).min(waiting - unequal);
 
     let spun_part = share(workers.spin_ns as f64, workers.run_ns as f64);
     let (behind_siblings, squeezed) = queue(evidence);
     let queued_by_imbalance = behind_siblings * spun_part * share(unequal, waiting);
 
     let delays_ns = delays(evidence, behind_siblings - queued_by_imbalance, squeezed);
-    let induced_ns = induced(evidence, &delays_ns, waiting - unequal);
+    let induced_ns = induced(evidence, &delays_ns, waiting - unequal - serial);
     Blame {
         imbalance_ns: unequal + queued_by_imbalance,
-        rest_ns: (waiting - unequal - induced_ns.values().sum::<f64>()).max(0.0),
+        rest_ns: (waiting - unequal - serial - induced_ns.values().sum::<f64>()).max(0.0),
         direct_ns: without_yields(delays_ns, workers.yield_wait_ns as f64),
         induced_ns,
     }

@@ -152,6 +152,19 @@ impl<'a> Evidence<'a> {
         if average > 0.0 { (self.largest_work_ns() / average).max(1.0) } else { 1.0 }
     }
 
+    /// Returns the inequality of the parallel work: the work of the worker threads without their serial work (see [`parallel_work_ns`]). 1 if it is all
+    /// equal.
+    pub(crate) fn parallel_inequality(&self) -> f64 {
+        let all: f64 = self.workers.iter().map(|thread| parallel_work_ns(thread)).sum();
+        let average = all / self.workers.len().max(1) as f64;
+        if average > 0.0 { (self.largest_parallel_work_ns() / average).max(1.0) } else { 1.0 }
+    }
+
+    /// Returns the largest parallel work of a worker thread, in nanoseconds.
+    pub(crate) fn largest_parallel_work_ns(&self) -> f64 {
+        self.workers.iter().map(|thread| parallel_work_ns(thread)).fold(0.0, f64::max)
+    }
+
     /// Returns the work of the thread that worked most, in nanoseconds.
     pub fn largest_work_ns(&self) -> f64 {
         self.busiest().map_or(0, Thread::work_ns) as f64
@@ -213,6 +226,12 @@ impl<'a> Evidence<'a> {
             share(self.sums.run_ns as f64, self.wall_ns * self.cpus)
         }
     }
+}
+
+/// Returns a thread's work without its serial work, ns: the work that it does in code that other threads run, too. Waiting for a thread's serial work is
+/// no sign of unequal work.
+pub(crate) fn parallel_work_ns(thread: &Thread) -> f64 {
+    thread.work_ns().saturating_sub(thread.serial_ns) as f64
 }
 
 /// Returns `part / whole` within 0 to 1; 0 if `whole` is 0.

@@ -41,8 +41,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Environment variables that are read from the program.
-    pub const VARIABLES: [&str; 8] = [
+    /// Environment variables that are read from the program: those on which a step depends, or which the report shows.
+    pub const VARIABLES: [&str; 9] = [
         "OMP_NUM_THREADS",
         "OMP_WAIT_POLICY",
         "OMP_PROC_BIND",
@@ -51,6 +51,7 @@ impl Facts {
         "GOMP_SPINCOUNT",
         "GOMP_CPU_AFFINITY",
         "KMP_BLOCKTIME",
+        "MALLOC_TOP_PAD_",
     ];
 
     /// Permission to observe by eBPF.

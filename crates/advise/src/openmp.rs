@@ -20,6 +20,9 @@ const COSTLY_SLEEP: f64 = 0.10;
 /// kernel then decides which thread runs. The lower fraction is for a number of threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
+/// A program works in one thread if this thread works for at least this part of the run.
+const WORKS: f64 = 0.5;
+
 /// Least part of the spinning that must be in the OpenMP runtime, so that another waiting policy can help: half.
 const RUNTIME_SPINS: f64 = 0.5;
 
@@ -76,7 +79,7 @@ fn runtime(evidence: &Evidence) -> Option<Runtime> {
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
     // If the work is unequal, it stays unequal among fewer threads, so less of the bound is reached. `ONE_PER_CPU` already allows for a little
     // inequality.
-    let inequality = evidence.inequality();
+    let inequality = evidence.parallel_inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = evidence.work_bound_on(cpus);
     // With unequal work, fewer threads can lose about as much time as they gain. Then this step is not proposed, because the work must be balanced
@@ -86,13 +89,31 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
     if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
         return None;
     }
-    step(evidence, fewer(evidence, cpus), Expected::part_of(bound, low, 1.0), kind)
+    step(evidence, workers(evidence, cpus), Expected::part_of(bound, low, 1.0), kind)
+}
+
+/// Returns the step "use a thread for each CPU", for a program in which one thread does all the work while CPUs are idle; `None` for other programs, or
+/// if the quota allows only one CPU. The step has no forecast: the account of one thread does not show which part of its work can be divided.
+pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
+    let cpus = evidence.facts.quota().map_or(evidence.cpus, |quota| quota.min(evidence.cpus)).floor();
+    let works = evidence.largest_work_ns() >= WORKS * evidence.wall_ns;
+    if evidence.workers.len() != 1 || cpus < 2.0 || !works || evidence.unused().is_none() {
+        return None;
+    }
+    let setting = workers(evidence, cpus);
+    let action = if is_openmp(evidence) || evidence.ranks.is_some() {
+        setting
+    } else {
+        format!("{setting}, if it has an option for that (such as -j, -p, -T or --threads)")
+    };
+    Some(NextStep::plain(action, kind))
 }
 
 /// Returns the wording of the step: how to set the number of threads.
-pub(crate) fn fewer(evidence: &Evidence, cpus: f64) -> String {
+pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
-    if let Some(ranks) = evidence.ranks_of_one_thread() {
+    let single = evidence.ranks.as_ref().filter(|ranks| ranks.pids.len() == 1 && evidence.workers.len() == 1);
+    if let Some(ranks) = evidence.ranks_of_one_thread().or(single) {
         // A job on several machines has other ranks elsewhere.
         let option = ranks.launcher.as_ref().map_or(String::new(), |launcher| format!(" ({launcher} -n {whole})"));
         format!("run it with {} on this machine{option}", counted(whole, "rank"))

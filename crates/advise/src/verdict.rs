@@ -27,6 +27,8 @@ pub enum Kind {
     TooManyThreadsSpinning,
     /// More threads than CPUs, and the waiting ones sleep.
     TooManyThreadsSleeping,
+    /// One thread works alone for much of the run, in code that only it runs.
+    Serial,
     /// Threads wait for a thread that has more work.
     Imbalance,
     /// Another program takes the CPUs.

@@ -187,6 +187,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "spin_ns" => spin,
         "kernel_sync_ns" => sync,
         "kernel_ns" => sum(&|t| t.kernel_ns),
+        "serial_ns" => sum(&|t| t.serial_ns),
         "steal_ns" => sum(&|t| t.steal_ns),
         "waiting_for_threads_ns" => {
             spin.saturating_add(sync).saturating_add(yielded).saturating_add(cause(Cause::Futex))
@@ -224,7 +225,7 @@ fn recompute(account: &Account, facts: &Facts, name: &str) -> Option<f64> {
         "took_ns" => sum(&|t| t.took_ns),
         "impossible" => sum(&|t| t.impossible),
         // Not known, or the only one whose rule is another.
-        "kernel_cpu_ns" | "kernel_run_delay_ns" | "spin_error_ns" | "kernel_sync_error_ns" => 0,
+        "kernel_cpu_ns" | "kernel_run_delay_ns" | "spin_error_ns" | "kernel_sync_error_ns" | "serial_error_ns" => 0,
         "cpus.busy_program_ns" => cpus(|cpu| cpu.busy_program_ns),
         "cpus.idle_while_blocked_ns" => cpus(|cpu| cpu.idle_while_blocked_ns),
         "cpus.unknown_ns" => cpus(|cpu| cpu.unknown_ns),

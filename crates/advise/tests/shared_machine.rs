@@ -54,7 +54,7 @@ fn a_queue_on_the_cpu_that_others_left_is_theirs_too() {
 
 #[test]
 fn nothing_to_gain_recommends_nothing() {
-    let verdict = judge(&Stage::alike(2, OTHERS, 1, &Life { preempted: 0.048, ..Life::default() }));
+    let verdict = judge(&Stage::alike(2, OTHERS, 2, &Life { preempted: 0.048, ..Life::default() }));
     assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
     assert!(verdict.sentences.iter().all(|sentence| sentence.next.is_empty()), "{verdict:#?}");
 }

@@ -23,6 +23,7 @@ fn spinning_in_llvms(mut stage: Stage) -> Stage {
         module: "libomp.so.5".into(),
         function: Some("__kmp_flag_64<>::wait".into()),
         run_ns: 1_000_000_000,
+        serial_ns: 0,
         samples: 1000,
         waiting: Some("OpenMP runtime".into()),
     });

@@ -165,6 +165,7 @@ fn thread_adds_up(thread: &Thread, faults: &mut Vec<String>) {
         ("spin and synchronisation in run", thread.spin_ns + thread.kernel_sync_ns, thread.run_ns),
         ("synchronisation in kernel", thread.kernel_sync_ns, thread.kernel_ns),
         ("kernel in run", thread.kernel_ns, thread.run_ns),
+        ("serial work in work", thread.serial_ns, thread.work_ns()),
         ("steal in run", thread.steal_ns, thread.run_ns),
         ("yield wait in preempt wait", thread.yield_wait_ns, thread.preempt_wait_ns),
     ];

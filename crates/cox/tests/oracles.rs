@@ -1,6 +1,6 @@
 //! Compares the account with independent sources: the kernel's own clocks, and a program's own counts.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use ledger::account::Thread;
@@ -256,6 +256,117 @@ fn spinning_is_what_the_program_says() {
     assert_spin(&bench, "--threads 3 --wait spin --work-us 1000");
     assert_spin(&bench, "--threads 3 --wait spin --work-us 200");
     assert_spin(&bench, "--threads 3 --wait spin --work-us 200 --no-pause");
+    // Shorter than a sampling interrupt in a virtual machine: the samples must not be taken at the same time on all CPUs.
+    assert_spin(&bench, "--threads 2 --wait spin --work-us 20");
+}
+
+/// Two threads that meet after each step, spinning. With `serial`, the first thread works alone at the beginning of each step, in a function of its own;
+/// with `unequal`, it does the same work in the function that both threads run. Prints the time of that work and of the steps, ns.
+const SERIAL: &str = r#"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static atomic_int arrived, step;
+static int serial;
+static long long alone_ns;
+
+static long long now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static void meet(int *my_step)
+{
+    int next = ++*my_step;
+    if (atomic_fetch_add(&arrived, 1) == 1) {
+        atomic_store(&arrived, 0);
+        atomic_store(&step, next);
+    } else {
+        while (atomic_load(&step) != next)
+            ;
+    }
+}
+
+__attribute__((noinline)) static long work_alone(long iterations)
+{
+    volatile long sum = 0;
+    for (long i = 0; i < iterations; i++)
+        sum += i;
+    return sum;
+}
+
+__attribute__((noinline)) static long work_together(long iterations)
+{
+    volatile long sum = 0;
+    for (long i = 0; i < iterations; i++)
+        sum += 2 * i;
+    return sum;
+}
+
+static void *run(void *first)
+{
+    int my_step = 0;
+    for (int round = 0; round < 400; round++) {
+        if (first) {
+            long long before_ns = now_ns();
+            if (serial)
+                work_alone(1000000);
+            else
+                work_together(1000000);
+            alone_ns += now_ns() - before_ns;
+        }
+        if (serial)
+            meet(&my_step);
+        work_together(1500000);
+        meet(&my_step);
+    }
+    return NULL;
+}
+
+int main(int count, char **arguments)
+{
+    pthread_t second;
+    serial = count > 1 && !strcmp(arguments[1], "serial");
+    long long before_ns = now_ns();
+    pthread_create(&second, NULL, run, NULL);
+    run(&second);
+    pthread_join(second, NULL);
+    printf("%lld %lld\n", alone_ns, now_ns() - before_ns);
+}
+"#;
+
+#[test]
+fn serial_work_is_what_the_program_says() {
+    let Some(bench) = bench("serial_work_is_what_the_program_says") else { return };
+    let program = build(&bench, "serial", SERIAL);
+    for (kind, serial) in [("serial", true), ("unequal", false)] {
+        assert_undisturbed(|| {
+            let seen = bench.watch(&on_cpus(2), &[program.as_path(), Path::new(kind)]);
+            let truth: Vec<u64> = seen.stdout.split_whitespace().map(|ns| ns.parse().expect("a number")).collect();
+            let &[alone, all] = truth.as_slice() else { panic!("{}", seen.stdout) };
+            let (ours, error) = seen.threads().fold((0, 0.0f64), |(ns, error), thread| {
+                (ns + thread.serial_ns, error.max(thread.serial_error_ns as f64))
+            });
+            let percent = |ns: f64| 100.0 * ns / all as f64;
+            let truly = if serial { percent(alone as f64) } else { 0.0 };
+            let line = format!(
+                "{kind}: {:.1} %, truth {truly:.1} %, four errors are {:.1}",
+                percent(ours as f64),
+                percent(4.0 * error)
+            );
+            println!("{line}");
+            let mut faults = seen.faults();
+            if (percent(ours as f64) - truly).abs() > percent(4.0 * error) {
+                faults.push(line);
+            }
+            faults
+        });
+    }
 }
 
 /// A thread that computes, makes futex system calls that wake nobody, and reads zeros, in turn. It prints the CPU time of each, ns.

@@ -189,6 +189,14 @@ figures! {
         /// The part of run time spent in the kernel, in system calls, page faults and some interrupts; it includes `kernel_sync_ns` and the spinning in sched_yield.
         #[serde(default)]
         kernel_ns: u64, sum, "in the kernel", Seen::BY_BPF;
+        /// The part of run time that was serial work: in functions that only this thread ran, while no other thread of the program worked. It can be the
+        /// initialisation before a team exists, code between parallel regions, or the output of one rank. Serial work in functions that other threads run,
+        /// too, is not included. With several co-run programs it is not measured.
+        #[serde(default)]
+        serial_ns: u64, sum, "serial", Seen::BY_BPF;
+        /// Standard error of `serial_ns`.
+        #[serde(default)]
+        serial_error_ns: u64, quadrature, "±", Seen::BY_BPF;
         /// Number of samples of the thread's user instruction pointer.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// Time from wake-up (sched_waking), or creation, to switch-in.
@@ -361,6 +369,9 @@ pub struct HotFunction {
     pub function: Option<String>,
     /// Run time estimated from samples, over all threads.
     pub run_ns: u64,
+    /// The part of `run_ns` that was serial work: no other thread ran the function, or worked at the same time.
+    #[serde(default)]
+    pub serial_ns: u64,
     /// Number of samples in the function.
     pub samples: u64,
     /// Why the function counts as waiting for other threads; absent for work.

@@ -45,7 +45,11 @@ pub fn build(record: &Record, programs: &[ProgramInfo], own_user_cpu_ns: u64) ->
     let mut threads: Vec<Thread> = lives.iter().map(|life| thread::account(life, record.start_ns)).collect();
     spin::book(&mut threads, &owners, &record.sample_sites);
     thread::book_wakers(&mut threads, &owners, &lives, &record.pairs);
-    let hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
+    let mut hot_functions = spin::hot(&threads, &owners, &record.sample_sites);
+    if programs.len() > 1 {
+        // The samples show whether a thread worked alone among all observed threads, not among those of its program.
+        spin::forget_serial(&mut threads, &mut hot_functions);
+    }
     let mut sees = Sees::of(record.backend, is_spin_seen(&threads));
     sees.latencies_of_threads = record.latencies_of_threads;
     if record.lacks_wakings {

@@ -30,8 +30,8 @@ pub const PAGES: [Topic; 15] = topics!("", false: "run" "traces" "page" "report"
     "figures" "glossary" "changes" "bench" "README");
 
 /// Pages in docs/advice. Each explains a situation that a report's diagnosis (verdict) can name, such as load imbalance.
-pub const ADVICE: [Topic; 20] = topics!("advice/", true: "blocked" "child_wait" "cpu_hog" "disk_bound" "file_lock" "hypervisor_steal"
-    "imbalance" "lock_convoy" "network_bound" "nothing_to_gain" "page_faults" "pinned_too_few" "quota_throttled" "sleeping"
+pub const ADVICE: [Topic; 21] = topics!("advice/", true: "blocked" "child_wait" "cpu_hog" "disk_bound" "file_lock" "hypervisor_steal"
+    "imbalance" "lock_convoy" "network_bound" "nothing_to_gain" "page_faults" "pinned_too_few" "quota_throttled" "serial" "sleeping"
     "slow_wakeups" "too_little_evidence" "too_many_threads_sleeping" "too_many_threads_spinning" "waiting_for_input"
     "waiting_for_threads");
 

@@ -9,6 +9,8 @@
 //!    - the machine code of a known library, for libraries without symbol names;
 //!    - a loop that by its machine code can only wait, in any module: [`arch::wait_loop`].
 //!
+//! Samples that all CPUs took at the same time (`rounds`) also show which functions run in one thread alone (`serial`).
+//!
 //! Code without a file (just-in-time compiled, `[vdso]`) gets the name of its mapping and counts as work.
 
 #![forbid(unsafe_code)]
@@ -19,6 +21,8 @@ mod known;
 mod modules;
 mod processes;
 mod reader;
+mod rounds;
+mod serial;
 mod symboliser;
 
 pub use judge::Judge;

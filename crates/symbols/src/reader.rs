@@ -15,6 +15,8 @@ use crate::modules::{ModuleId, Modules};
 #[derive(Clone, Default)]
 pub(crate) struct Meaning {
     pub function: Option<String>,
+    /// Address at which the function starts. Functions without a name have one, too.
+    pub start: Option<u64>,
     pub waiting: Option<Waiting>,
 }
 
@@ -52,6 +54,6 @@ impl Reader {
             let named = function.name.as_ref().is_some_and(|name| !is_stub(name));
             known::by_code(&self.name, named, loops, loops.verdict(address))
         });
-        Meaning { function: function.name, waiting }
+        Meaning { function: function.name, start: Some(function.start), waiting }
     }
 }

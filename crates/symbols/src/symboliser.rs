@@ -11,6 +11,8 @@ use wire::{Cause, Sample, SampleSite, Waiting};
 use crate::modules::ModuleId;
 use crate::processes::Processes;
 use crate::reader::{Meaning, Reader};
+use crate::rounds::Rounds;
+use crate::serial::Functions;
 
 /// Maximum number of distinct places (process, thread, generation of its mapped code, address, system call); they take 40 MB. A program has some
 /// thousands of hot addresses per thread.
@@ -39,14 +41,26 @@ struct Counted {
     number: u32,
 }
 
+/// Sums of samples of one thread in one function.
+#[derive(Default)]
+struct Sum {
+    samples: u64,
+    in_kernel: u64,
+    serial: f64,
+}
+
 /// Counts samples while processes live, and interprets them at the end.
 pub struct Symboliser {
     processes: Processes,
     counts: HashMap<Place, Counted>,
+    rounds: Rounds,
     waits: Vec<Option<Waiting>>,
     max_places: usize,
     lost: u64,
 }
+
+/// A function: its module, and the address at which it starts.
+type FunctionId = (ModuleId, u64);
 
 impl Symboliser {
     /// Makes a symboliser that reads /proc and files below `root`.
@@ -54,6 +68,7 @@ impl Symboliser {
         Symboliser {
             processes: Processes::new(root),
             counts: HashMap::new(),
+            rounds: Rounds::default(),
             waits: Vec::new(),
             max_places: MAX_PLACES,
             lost: 0,
@@ -80,19 +95,28 @@ impl Symboliser {
             };
             let Sample { tgid, tid, ip, .. } = *sample;
             let place = Place { tgid, tid, generation, in_kernel: sample.in_kernel != 0, call: sample.call(), ip };
-            let number = self.counts.len();
-            match self.counts.get_mut(&place) {
+            // A sample in a round shows which threads worked at the same time. The shares of functions come from the other samples.
+            let of_shares = u64::from(sample.in_round == 0);
+            let free = self.counts.len();
+            let number = match self.counts.get_mut(&place) {
                 Some(counted) => {
-                    counted.samples += 1;
-                    each(sample, counted.number);
+                    counted.samples += of_shares;
+                    counted.number
                 }
-                None if number < self.max_places => {
-                    let number = number as u32;
-                    self.counts.insert(place, Counted { samples: 1, number });
-                    each(sample, number);
+                None if free < self.max_places => {
+                    let number = free as u32;
+                    self.counts.insert(place, Counted { samples: of_shares, number });
+                    number
                 }
-                None => self.lost += 1,
+                None => {
+                    self.lost += 1;
+                    continue;
+                }
+            };
+            if sample.in_round != 0 {
+                self.rounds.add(sample.t_ns, tid, number);
             }
+            each(sample, number);
         }
     }
 
@@ -115,31 +139,50 @@ impl Symboliser {
     /// samples, the largest first. Reads the ELF files, even of processes that are gone.
     pub fn sample_sites(&mut self) -> Vec<SampleSite> {
         let meanings = self.meanings();
-        let mut sums: HashMap<_, (u64, u64)> = HashMap::new();
+        let meaning_of = |place: &Place| {
+            let range = self.processes.range(place.tgid, place.generation, place.ip)?;
+            let meaning = meanings.get(&(range.module, range.file_offset(place.ip)));
+            Some((range.module, meaning))
+        };
         let mut waits = vec![None; self.counts.len()];
         for (place, counted) in &self.counts {
-            let range = self.processes.range(place.tgid, place.generation, place.ip);
-            let module = range.map_or(UNKNOWN, |range| self.processes.modules.get(range.module).name.as_str());
-            let meaning = range.and_then(|range| meanings.get(&(range.module, range.file_offset(place.ip))));
-            let function = meaning.and_then(|meaning| meaning.function.as_deref());
-            let waiting = match place.call {
+            let meaning = meaning_of(place).and_then(|(_, meaning)| meaning);
+            waits[counted.number as usize] = match place.call {
                 None => meaning.and_then(|meaning| meaning.waiting),
                 Some(call) => waiting_in(call),
             };
-            waits[counted.number as usize] = waiting;
-            let sum = sums.entry((place.tgid, place.tid, module, function, waiting)).or_default();
-            sum.0 += counted.samples;
-            if place.in_kernel {
-                sum.1 += counted.samples;
+        }
+        let function_of = |place: &Place| -> Option<FunctionId> {
+            let (module, meaning) = meaning_of(place)?;
+            Some((module, meaning?.start?))
+        };
+        let in_rounds = self.rounds.by_place(waits.len(), |place| waits[place as usize].is_none());
+        let mut functions = Functions::new();
+        for (place, counted) in &self.counts {
+            if let Some(function) = function_of(place) {
+                functions.add(function, place.tid, in_rounds[counted.number as usize]);
             }
+        }
+        let mut sums: HashMap<_, Sum> = HashMap::new();
+        for (place, counted) in self.counts.iter().filter(|(_, counted)| counted.samples > 0) {
+            let found = meaning_of(place);
+            let module = found.map_or(UNKNOWN, |(module, _)| self.processes.modules.get(module).name.as_str());
+            let function = found.and_then(|(_, meaning)| meaning?.function.as_deref());
+            let waiting = waits[counted.number as usize];
+            let serial_part = function_of(place).map_or(0.0, |function| functions.serial_part(&function, place.tid));
+            let sum = sums.entry((place.tgid, place.tid, module, function, waiting)).or_default();
+            sum.samples += counted.samples;
+            sum.in_kernel += if place.in_kernel { counted.samples } else { 0 };
+            sum.serial += if waiting.is_none() { serial_part * counted.samples as f64 } else { 0.0 };
         }
         let mut sample_sites: Vec<SampleSite> = sums
             .into_iter()
-            .map(|((tgid, tid, module, function, waiting), (samples, in_kernel))| SampleSite {
+            .map(|((tgid, tid, module, function, waiting), sum)| SampleSite {
                 tid,
                 tgid,
-                samples,
-                in_kernel,
+                samples: sum.samples,
+                in_kernel: sum.in_kernel,
+                serial: sum.serial.round() as u64,
                 module: module.to_owned(),
                 function: function.map(str::to_owned),
                 waiting,

@@ -352,8 +352,8 @@ pub struct Sample {
     pub tgid: u32,
     /// 0 in user mode. In the kernel 1 + the system call number, or [`NO_CALL`](Sample::NO_CALL).
     pub in_kernel: u32,
-    /// Unused.
-    pub pad: u32,
+    /// Not 0 if the sample belongs to a round: the samples that all CPUs took at the same time. Set by the observer, not by the kernel.
+    pub in_round: u32,
     /// Time of the sample, nanoseconds.
     pub t_ns: u64,
 }

@@ -86,6 +86,9 @@ pub struct SampleSite {
     pub samples: u64,
     /// How many of `samples` were taken in the kernel: in a system call of this function, in a page fault, or in an interrupt.
     pub in_kernel: u64,
+    /// How many of `samples` show serial work: the function ran in this thread alone, while no other observed thread worked. 0 if the samples of
+    /// different CPUs were not taken at the same time.
+    pub serial: u64,
     /// File name of the mapping, without its folder; `[unknown]` if the process was gone before it could be read.
     pub module: String,
     /// Name of the function, if the file contains it.

@@ -27,6 +27,8 @@ fn steps_become_changes() {
     assert_eq!(changes("GOMAXPROCS=4 (Go)"), set("GOMAXPROCS", "4"));
     assert_eq!(changes("unset OMP_PLACES, or let it include CPU 0-1"), [Change::Unset("OMP_PLACES".into())]);
     assert_eq!(changes("run it with 2 threads"), [Change::Number(2)]);
+    let options = "run it with 2 threads, if it has an option for that (such as -j, -p, -T or --threads)";
+    assert_eq!(changes(options), [Change::Number(2)]);
     assert_eq!(changes("run it with 1 thread"), [Change::Number(1)]);
     assert_eq!(changes("run it with 2 ranks on this machine (mpirun -n 2)"), [Change::Number(2)]);
     assert_eq!(changes("allow CPU 0-1 (taskset -c 0-1, cpuset or job request)"), [Change::Allow(vec![0, 1])]);
@@ -68,11 +70,13 @@ const IMPERATIVES: &str = "add allow ask avoid balance batch bind build change c
 const NO_ACTIONS: [&str; 1] = ["spin and yield"];
 
 /// Values for the placeholders of actions.
-const VALUES: [(&str, &str); 13] = [
+const VALUES: [(&str, &str); 15] = [
     ("run it with {}", "run it with 2 threads"),
     ("cox {verb} --cpus {cpus} {what}", "cox pack --cpus 0-1 --pid 1"),
     ("run it with {} on this machine{option}", "run it with 2 ranks on this machine"),
     ("{name}", "OMP_PLACES"),
+    ("{TOP_PAD}", "MALLOC_TOP_PAD_"),
+    ("{setting}", "run it with 2 threads"),
     ("unset {}, so", "unset KMP_BLOCKTIME, so"),
     ("{who}", "hog"),
     ("{them}", "it"),
@@ -85,10 +89,10 @@ const VALUES: [(&str, &str); 13] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 20;
+const PLACES: usize = 23;
 
 /// Texts of actions that are in the source of `advise`.
-const PRESENT: [&str; 26] = [
+const PRESENT: [&str; 29] = [
     "OMP_NUM_THREADS={",
     "OMP_WAIT_POLICY=passive",
     "OMP_WAIT_POLICY=active",
@@ -109,6 +113,9 @@ const PRESENT: [&str; 26] = [
     "schedule(dynamic) or",
     "use smaller chunks",
     "give part of thread",
+    "divide this work among the {them}",
+    "{TOP_PAD}=67108864",
+    "if it has an option for that",
     "hold the lock",
     "let the threads meet less",
     "make fewer and larger",

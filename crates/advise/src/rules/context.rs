@@ -8,6 +8,7 @@ use crate::figures::Figure::{Cpus, Sum, Whole};
 use crate::figures::Whole::{ProgramCpus, ThreadNs, WallNs, WorkerThreads};
 use crate::figures::say;
 use crate::numbers::{about_percent, counted, duration, factor};
+use crate::openmp;
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Sentence};
 
@@ -155,7 +156,9 @@ pub(crate) fn nothing(evidence: &Evidence) -> Sentence {
         }
         None => format!("Nothing to gain from scheduling: {shares}."),
     };
-    say(evidence, text, &figures)
+    let mut sentence = say(evidence, text, &figures);
+    sentence.next.extend(openmp::more(evidence, Kind::NothingToGain));
+    sentence
 }
 
 /// Returns the sentence on why the waiting for CPUs or for other threads is no loss here; `None` if there is little waiting.

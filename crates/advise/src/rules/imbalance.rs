@@ -5,20 +5,20 @@
 //!
 //! The forecast saving is a range. Its upper end is the busiest thread's work minus an equal share of all work, `max − Σ work / min(n, CPUs)`, plus
 //! the time for which spinning threads kept the busiest thread off its CPU. Its lower end is half of that, because a dynamic schedule leaves the last
-//! chunk uneven and has a cost per chunk.
+//! chunk uneven and has a cost per chunk. Work here is parallel work: what one thread does alone in code of its own is the subject of `serial`.
 
 use ledger::account::thread;
 use wire::Cause;
 
 use super::finding::Finding;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, parallel_work_ns};
 use crate::expected::Expected;
 use crate::figures::Figure::{BlockedBy, Sum, Whole};
 use crate::figures::Whole::{LargestWorkNs, ThreadNs, WorkerThreads};
 use crate::figures::say;
 use crate::numbers::about_percent;
 use crate::openmp;
-use crate::thresholds::{IMBALANCE_FACTOR, IMBALANCE_SHARE, WORKER_WORK, WORTH_SHARE};
+use crate::thresholds::{IMBALANCE_FACTOR, IMBALANCE_SHARE, MENTION_SHARE, WORKER_WORK, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Even a simple remedy, such as a dynamic loop schedule, saves at least this part of the largest possible saving.
@@ -26,35 +26,38 @@ const SURE: f64 = 0.5;
 
 /// Detects that threads wait for a thread with more work.
 pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
-    let busiest = evidence.busiest()?;
+    let busiest = evidence.workers.iter().max_by(|a, b| parallel_work_ns(a).total_cmp(&parallel_work_ns(b)))?;
     let workers = evidence.workers.len() as f64;
-    let average = evidence.worker_sums.work_ns() as f64 / workers;
-    let largest = busiest.work_ns() as f64;
+    let all: f64 = evidence.workers.iter().map(|thread| parallel_work_ns(thread)).sum();
+    let average = all / workers;
+    let largest = parallel_work_ns(busiest);
     let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
     let doubt = 3.0 * busiest.work_error_ns();
     if workers < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
         return None;
     }
-    let equal = evidence.ideal_ns(evidence.cpus);
+    let equal = all / evidence.parallelism(evidence.cpus);
     let saved = (largest - equal).max(0.0);
-    let unhindered = (evidence.wall_ns - largest).max(0.0).min(busiest.preempt_wait_ns as f64);
+    let unhindered = (evidence.wall_ns - busiest.work_ns() as f64).max(0.0).min(busiest.preempt_wait_ns as f64);
     let most = evidence.wall_ns - evidence.wall_ns / evidence.work_bound().max(1.0);
     let saved = (saved + unhindered).min(most);
     let expected = Expected::saving(evidence.wall_ns, saved, SURE);
     if !expected.is_worth_trying() {
         return None;
     }
-    let idlers = evidence.workers.iter().filter(|thread| (thread.work_ns() as f64) < WORKER_WORK * largest).count();
+    let idlers = evidence.workers.iter().filter(|thread| parallel_work_ns(thread) < WORKER_WORK * largest).count();
     let confidence = if idlers + 1 == evidence.workers.len() { Confidence::Medium } else { Confidence::High };
     let kind = Kind::Imbalance;
+    let serial = evidence.share(evidence.sums.serial_ns) >= MENTION_SHARE;
     let waiting = evidence.worker_sums.waiting_for_threads_ns() as f64;
     let text = format!(
-        "The work is unequal: {tid} {comm} did {part} of it, {:.1} times the average, and the {threads} spent {waiting} of \
+        "The {work} is unequal: {tid} {comm} did {part} of it, {:.1} times the average, and the {threads} spent {waiting} of \
          their time waiting for other threads.",
         largest / average.max(1.0),
+        work = if serial { "parallel work" } else { "work" },
         tid = busiest.tid,
         comm = busiest.comm,
-        part = about_percent(largest / (evidence.worker_sums.work_ns() as f64).max(1.0)),
+        part = about_percent(largest / all.max(1.0)),
         threads = evidence.workers_counted("worker thread"),
         waiting = about_percent(evidence.worker_share(waiting)),
     );

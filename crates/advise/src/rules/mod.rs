@@ -9,6 +9,7 @@ mod hog;
 mod imbalance;
 mod pinned;
 mod quota;
+mod serial;
 mod steal;
 mod threads;
 mod wakeups;
@@ -35,6 +36,7 @@ const LOSSES: &[Rule] = &[
     pinned::too_few_cpus,
     quota::throttled,
     hog::cpu_hog,
+    serial::serial,
     imbalance::imbalance,
     convoy::convoy,
     wakeups::slow_wakeups,

@@ -68,15 +68,15 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     let expected = Expected::new(delay.low(), bound, bound);
     main.next.push(NextStep::expecting(evidence, raise, expected, kind, "throttling"));
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
-        // Running fewer threads saves only the part of the quota that is spent on spinning.
+        // Running fewer threads saves only the part of the quota that is spent on spinning, and leaves a fraction of a CPU unused.
         let wasted = Expected::of_delay(
             evidence.sums.run_ns as f64,
             evidence.sums.spin_ns as f64,
             1.0,
-            evidence.work_bound_on(quota.min(evidence.cpus)),
+            evidence.work_bound_on(quota.floor().min(evidence.cpus)),
         );
         if wasted.is_worth_trying() {
-            let fewer = openmp::fewer(evidence, quota.min(evidence.cpus));
+            let fewer = openmp::workers(evidence, quota.min(evidence.cpus));
             let expected = Expected::new(1.0, wasted.high(), wasted.bound());
             main.next.push(NextStep::expecting(evidence, fewer, expected, kind, "any spinning"));
         }

@@ -66,7 +66,7 @@ pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
             main.next.extend(openmp::turns(evidence, kind));
         }
     } else {
-        main.next.push(NextStep::plain(openmp::fewer(evidence, evidence.cpus), kind));
+        main.next.push(NextStep::plain(openmp::workers(evidence, evidence.cpus), kind));
     }
     if main.next.is_empty() {
         return None;

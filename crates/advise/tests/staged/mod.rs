@@ -195,8 +195,25 @@ impl Stage {
             module: "libgomp.so.1".into(),
             function: Some("gomp_team_barrier_wait_end".into()),
             run_ns: 1_000_000_000,
+            serial_ns: 0,
             samples: 1000,
             waiting: Some(waiting.into()),
+        });
+        self
+    }
+
+    /// Thread `at` did serial work for this part of its life, in `function` of `module`.
+    pub fn serial(mut self, at: usize, part: f64, function: &str, module: &str) -> Stage {
+        let thread = &mut self.account.programs[0].processes[0].threads[at];
+        thread.serial_ns += ns(part);
+        thread.serial_error_ns = ns(0.01);
+        self.account.hot_functions.push(HotFunction {
+            module: module.into(),
+            function: Some(function.into()),
+            run_ns: ns(part),
+            serial_ns: ns(part),
+            samples: 1000,
+            waiting: None,
         });
         self
     }

@@ -7,6 +7,7 @@
 //! - spin = run × waiting samples / samples. A sample inside sched_yield counts as waiting, too: the thread only offers its CPU.
 //! - synchronisation in the kernel = run × samples inside futex system calls / samples.
 //! - time in the kernel = run × samples in the kernel / samples.
+//! - serial time = run × samples of serial work / samples. Which samples these are is decided by the function (`symbols`).
 //! - The standard error of a share is that of a binomial share after Agresti and Coull (1998), "add two successes and two failures": p̃ = (k + 2) / (n +
 //!   4), error = √(p̃ (1 − p̃) / (n + 4)). The plain formula would claim certainty if none or all of a few samples waited.
 //! - The spin of a thread without samples is unknown, not zero: its `spin_basis` is `none`.
@@ -28,6 +29,7 @@ struct Samples {
     /// In futex system calls.
     kernel_sync: u64,
     in_kernel: u64,
+    serial: u64,
 }
 
 /// Returns for each thread id how many samples were taken, and how many of them show spinning, synchronisation in the kernel, and the kernel.
@@ -37,6 +39,7 @@ fn by_thread(sample_sites: &[SampleSite]) -> HashMap<u32, Samples> {
         let samples = threads.entry(site.tid).or_default();
         samples.all += site.samples;
         samples.in_kernel += site.in_kernel;
+        samples.serial += site.serial;
         match site.waiting {
             Some(waiting) if waiting.is_spinning() => samples.spinning += site.samples,
             Some(_) => samples.kernel_sync += site.samples,
@@ -74,6 +77,8 @@ pub(super) fn book(threads: &mut [Thread], owners: &HashMap<u32, usize>, sample_
         thread.kernel_sync_ns = part(samples.kernel_sync);
         thread.kernel_sync_error_ns = error(samples.kernel_sync);
         thread.kernel_ns = part(samples.in_kernel);
+        thread.serial_ns = part(samples.serial);
+        thread.serial_error_ns = error(samples.serial);
     }
 }
 
@@ -94,11 +99,23 @@ pub(super) fn hot(threads: &[Thread], owners: &HashMap<u32, usize>, sample_sites
         });
         hot.samples += site.samples;
         hot.run_ns += portion(run_ns, site.samples, all);
+        hot.serial_ns += portion(run_ns, site.serial, all);
     }
     let mut hot: Vec<HotFunction> = places.into_values().collect();
     hot.sort_by_key(|place| std::cmp::Reverse((place.samples, place.run_ns)));
     hot.truncate(HOT);
     hot
+}
+
+/// Sets all serial times to 0, for accounts in which they are not known.
+pub(super) fn forget_serial(threads: &mut [Thread], hot_functions: &mut [HotFunction]) {
+    for thread in threads {
+        thread.serial_ns = 0;
+        thread.serial_error_ns = 0;
+    }
+    for hot in hot_functions {
+        hot.serial_ns = 0;
+    }
 }
 
 #[cfg(test)]
@@ -107,7 +124,7 @@ mod tests {
 
     fn site(tid: u32, samples: u64, function: &str, waiting: Option<Waiting>) -> SampleSite {
         let function = Some(function.to_owned());
-        SampleSite { tid, tgid: 1, samples, in_kernel: 0, module: "app".into(), function, waiting }
+        SampleSite { tid, tgid: 1, samples, in_kernel: 0, serial: 0, module: "app".into(), function, waiting }
     }
 
     fn thread(tid: u32, run_ns: u64) -> Thread {
@@ -154,6 +171,20 @@ mod tests {
         let spinning: Vec<&str> =
             hot.iter().filter(|hot| hot.is_spinning()).filter_map(|hot| hot.function.as_deref()).collect();
         assert_eq!(spinning, ["barrier", "yield"]);
+    }
+
+    #[test]
+    fn serial_work_is_a_part_of_run_and_of_its_function() {
+        let serial = |site: SampleSite| SampleSite { serial: site.samples, ..site };
+        let sample_sites =
+            [serial(site(5, 20, "read_input", None)), site(5, 80, "solve", None), site(6, 7, "solve", None)];
+        let (mut threads, mut hot) = booked(vec![thread(5, 1_000_000), thread(6, 1_000_000)], &sample_sites);
+        assert_eq!((threads[0].serial_ns, threads[0].serial_error_ns), (200_000, 40_046));
+        assert_eq!(threads[1].serial_ns, 0);
+        let in_functions: Vec<u64> = hot.iter().map(|hot| hot.serial_ns).collect();
+        assert_eq!(in_functions, [0, 200_000]);
+        forget_serial(&mut threads, &mut hot);
+        assert!(threads.iter().all(|thread| thread.serial_ns == 0) && hot.iter().all(|hot| hot.serial_ns == 0));
     }
 
     #[test]

@@ -105,6 +105,8 @@ fn every_field_of_a_thread_comes_from_its_clock() {
         kernel_sync_ns: 0,
         kernel_sync_error_ns: 0,
         kernel_ns: 0,
+        serial_ns: 0,
+        serial_error_ns: 0,
         samples: 0,
         wake_delay_ns: 10 + 5,
         preempt_wait_ns: 20,
@@ -329,8 +331,16 @@ fn samples_and_wakers_of_an_id_used_twice_go_to_the_one_that_ran_longest() {
     let mut record = record(vec![ran(5, 5, 1, 0, 10), ran(5, 5, 1, 20, 900), ran(5, 5, 1, 910, 920)]);
     record.pairs = vec![(Pair { waker: 0, wakee: 5 }, PairSum { count: 1, blocked_ns: 1 })];
     let waiting = Some(Waiting::Mpi);
-    record.sample_sites =
-        vec![SampleSite { tid: 5, tgid: 5, samples: 10, in_kernel: 0, module: "m".into(), function: None, waiting }];
+    record.sample_sites = vec![SampleSite {
+        tid: 5,
+        tgid: 5,
+        samples: 10,
+        in_kernel: 0,
+        serial: 0,
+        module: "m".into(),
+        function: None,
+        waiting,
+    }];
     let account = build(&record, &[program(5)], 0);
     let threads: Vec<&Thread> = account.programs[0].processes.iter().flat_map(|process| &process.threads).collect();
     assert_eq!(

@@ -63,7 +63,7 @@ fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
         drop(core);
         // The length of periods varies. Otherwise, if a program's phases are as long as a period, every tick would find
         // the program at the same place of its phase.
-        let period_ns = period_of_turn_ns(period_ns.unwrap_or(tick_ns), number);
+        let period_ns = period_of_turn_ns(period_ns.unwrap_or(tick_ns), number, 0);
         let now_ns = arch::monotonic_ns();
         if next_ns > now_ns {
             alarm.then(next_ns + period_ns)?;

@@ -79,6 +79,7 @@ pub fn heat() -> Document {
         module: module.into(),
         function: Some(function.into()),
         run_ns: run * MS,
+        serial_ns: 0,
         samples: run,
         waiting: waiting.map(str::to_owned),
     };

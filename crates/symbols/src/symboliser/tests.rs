@@ -64,3 +64,15 @@ fn what_finds_no_room_is_counted() {
     assert_eq!(symboliser.lost_samples(), 2);
     assert_eq!(symboliser.sample_sites().iter().map(|site| site.samples).sum::<u64>(), 3);
 }
+
+#[test]
+fn samples_in_rounds_count_for_no_share() {
+    let (_folder, mut symboliser) = machine();
+    let in_round = |tid, t_ns| Sample { in_round: 1, t_ns, ..sample(TGID, tid, 0x1010, 0) };
+    let mut seen = 0;
+    let batch = [in_round(5, 1_000_000), in_round(6, 1_000_500), sample(TGID, 5, 0x1010, 0)];
+    symboliser.observe(&batch, |_, _| seen += 1);
+    let sample_sites: Vec<(u32, u64)> = symboliser.sample_sites().iter().map(|site| (site.tid, site.samples)).collect();
+    assert_eq!(sample_sites, [(5, 1)]);
+    assert_eq!((seen, symboliser.waits().len()), (3, 2));
+}

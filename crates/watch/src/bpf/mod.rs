@@ -232,6 +232,9 @@ impl Observer for BpfObserver {
     fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError> {
         self.drain()?;
         if let Some(sampler) = &mut self.sampler {
+            for sample in self.samples.borrow_mut().iter_mut() {
+                sample.in_round = sampler.is_in_round(sample.t_ns).into();
+            }
             sampler.tick();
         }
         intake.samples.append(&mut self.samples.borrow_mut());

@@ -4,7 +4,16 @@
 //! more than the switch handler itself. The sampling period is changed about every 100 ms, once per turn (see [`sampling`]). Setting it restarts the
 //! period, so half a period is lost on average at each turn, on all CPUs at the same time. In a guest this is 2.5 % of the samples. The shares of
 //! functions are not affected, unless the program itself has a period of 100 ms, as cox has.
+//!
+//! There are two kinds of turns:
+//! - In most turns, each CPU has a period of its own. The shares of functions are computed from these samples.
+//! - In every third turn, all CPUs have the same period, which begins at the same time, so they take their samples at the same time: in rounds. A round
+//!   shows which threads worked at one moment. It does not show how long threads wait: the first CPU's sampling interrupt delays the thread there, and the
+//!   thread on the next CPU has often begun to wait for it when its own sample is taken. (Measured with LULESH, whose loops take some 10 µs, on two CPUs of
+//!   a guest: 25 % spinning in rounds, 17 % with different periods.) The order of the CPUs is reversed in every second such turn, so that no thread always
+//!   has the later sample.
 
+use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use libbpf_rs::{Link, ProgramMut};
@@ -15,12 +24,17 @@ use crate::observer::WatchError;
 use crate::perf::event;
 use crate::sampling;
 
+/// One turn of this many is one in which the CPUs take their samples in rounds.
+const TURNS_PER_ROUND_TURN: u32 = 3;
+
 /// The sampling events. Dropping them stops sampling.
 pub(crate) struct Sampler {
     clocks: Vec<SamplingClock>,
     mean_ns: u64,
     turn: u32,
     turn_ends_ns: u64,
+    /// The last turn in which the CPUs took their samples in rounds: from when all CPUs had the same period, to when the first one got another.
+    rounds: Range<u64>,
 }
 
 struct SamplingClock {
@@ -32,9 +46,8 @@ struct SamplingClock {
 impl Sampler {
     /// Starts sampling: on each of `cpus`, `program` takes a sample every `mean_ns` nanoseconds on average.
     pub(crate) fn start(program: &ProgramMut<'_>, mean_ns: u64, cpus: &[u32]) -> Result<Sampler, WatchError> {
-        let mut sampler =
-            Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: arch::monotonic_ns() + sampling::TURN_NS };
-        let period_ns = sampling::period_of_turn_ns(mean_ns, 0);
+        let mut sampler = Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: 0, rounds: 0..0 };
+        let period_ns = sampling::period_of_turn_ns(mean_ns, 0, 0);
         for &cpu in cpus {
             let of_cpu = format!("the sampling clock of CPU {cpu}");
             let event =
@@ -44,26 +57,50 @@ impl Sampler {
             // From here on the link owns the descriptor.
             sampler.clocks.push(SamplingClock { _link: link, event: event.into_raw_fd() });
         }
+        sampler.begin_turn(arch::monotonic_ns());
         Ok(sampler)
     }
 
-    /// Sets the next sampling period if the present turn (about 100 ms) is over. If the kernel refuses to change the period of a CPU's event, that
-    /// event keeps its period.
+    /// Begins the next turn if the present one (about 100 ms) is over.
     pub(crate) fn tick(&mut self) {
         let now_ns = arch::monotonic_ns();
-        if now_ns < self.turn_ends_ns {
-            return;
+        if now_ns >= self.turn_ends_ns {
+            self.turn = self.turn.wrapping_add(1);
+            self.begin_turn(now_ns);
         }
-        self.turn = self.turn.wrapping_add(1);
+    }
+
+    /// Returns whether a sample taken at `t_ns`, in this turn or the one before, belongs to a round.
+    pub(crate) fn is_in_round(&self, t_ns: u64) -> bool {
+        self.rounds.contains(&t_ns)
+    }
+
+    /// Sets the sampling periods of the turn. If the kernel refuses to change the period of a CPU's event, that event keeps its period.
+    fn begin_turn(&mut self, now_ns: u64) {
         self.turn_ends_ns = now_ns + sampling::TURN_NS;
-        let period_ns = sampling::period_of_turn_ns(self.mean_ns, self.turn);
-        for clock in &self.clocks {
-            // The kernel expects the period's address, although the binding's parameter looks like a value.
-            let at = (&raw const period_ns) as u64;
-            // SAFETY: `clock.event` is a perf event that the link keeps open. The kernel reads from the address only during the call, and does not
-            // write to it.
-            unsafe { perf_event_open_sys::ioctls::PERIOD(clock.event, at) };
+        self.rounds.end = self.rounds.end.min(now_ns);
+        let in_rounds = self.turn % TURNS_PER_ROUND_TURN == TURNS_PER_ROUND_TURN - 1;
+        let backwards = in_rounds && self.turn % (2 * TURNS_PER_ROUND_TURN) == TURNS_PER_ROUND_TURN - 1;
+        let count = self.clocks.len();
+        for at in 0..count {
+            let number = if backwards { count - 1 - at } else { at };
+            let period_ns =
+                sampling::period_of_turn_ns(self.mean_ns, self.turn, if in_rounds { 0 } else { number as u32 });
+            self.clocks[number].set_period(period_ns);
         }
+        if in_rounds {
+            self.rounds = arch::monotonic_ns()..u64::MAX;
+        }
+    }
+}
+
+impl SamplingClock {
+    /// Sets the period and restarts it.
+    fn set_period(&self, period_ns: u64) {
+        // The kernel expects the period's address, although the binding's parameter looks like a value.
+        let at = (&raw const period_ns) as u64;
+        // SAFETY: `event` is a perf event that the link keeps open. The kernel reads from the address only during the call, and does not write to it.
+        unsafe { perf_event_open_sys::ioctls::PERIOD(self.event, at) };
     }
 }
 

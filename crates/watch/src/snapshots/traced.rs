@@ -95,7 +95,7 @@ impl ThreadSnapshots for Traced {
         self.sampler = None;
         if !cpus.is_empty() {
             self.samplings = self.samplings.wrapping_add(1);
-            let period_ns = sampling::period_of_turn_ns(mean_ns, self.samplings);
+            let period_ns = sampling::period_of_turn_ns(mean_ns, self.samplings, 0);
             let program = self.programs.program("on_look")?;
             self.sampler = Some(Sampler::start(&program, period_ns, cpus)?);
         }

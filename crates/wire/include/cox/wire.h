@@ -247,7 +247,7 @@ struct cox_sample {
 	__u32 tid;
 	__u32 tgid;
 	__u32 in_kernel; /* 0 in user mode; in the kernel 1 + system call number, or COX_NO_CALL */
-	__u32 pad;
+	__u32 in_round;	 /* set by the reader: all CPUs took samples at this time */
 	__u64 t_ns;
 };
 

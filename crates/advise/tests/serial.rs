@@ -1,0 +1,91 @@
+//! Serial parts: work that one thread does alone.
+
+mod staged;
+
+use advise::{Confidence, Kind, Verdict};
+use staged::{IDLE, Life, SIBLINGS, Stage, advise};
+
+fn judge(stage: &Stage) -> Verdict {
+    advise(&stage.account, &stage.facts)
+}
+
+fn steps(verdict: &Verdict) -> Vec<&str> {
+    verdict.sentences.iter().flat_map(|sentence| &sentence.next).map(|step| step.action.as_str()).collect()
+}
+
+/// Four threads on four CPUs. The first works all the time, 40 % of it in serial code; the others wait for it asleep.
+fn two_fifths_serial() -> Stage {
+    let waits = Life { futex: 0.4, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() };
+    Stage::new(4, SIBLINGS, &[Life::default(), waits.clone(), waits.clone(), waits])
+}
+
+#[test]
+fn serial_work_is_no_imbalance() {
+    let verdict = judge(&two_fifths_serial());
+    assert_eq!(verdict.headline, Kind::Imbalance, "without the functions, one thread has more work");
+    let verdict = judge(&two_fifths_serial().serial(0, 0.4, "init_matrix", "cg.A"));
+    assert_eq!((verdict.headline, verdict.confidence), (Kind::Serial, Confidence::High));
+    let sentence = &verdict.sentences[0];
+    let text = "Serial parts: 4.00 s of 10.00 s (40 %) ran in 100 app alone, mostly in init_matrix (cg.A).";
+    assert!(sentence.text.starts_with(text), "{}", sentence.text);
+    // Amdahl: 10 / (10 − 4 + 4 / 4) = 1.428; half of the saving of 3 s: 10 / 8.5 = 1.176.
+    let step = &sentence.next[0];
+    assert_eq!((step.expected_low, step.expected_high, step.bound), (Some(1.176), Some(1.428), Some(1.428)));
+    assert!(!steps(&verdict).iter().any(|step| step.contains("schedule(")), "{verdict:#?}");
+}
+
+#[test]
+fn threads_that_spin_or_do_not_exist_yet_make_no_difference() {
+    let spins = Life { spin: 0.4, ..Life::default() };
+    let stage = Stage::new(4, SIBLINGS, &[Life::default(), spins.clone(), spins.clone(), spins]);
+    assert_eq!(judge(&stage.serial(0, 0.4, "init", "app")).headline, Kind::Serial);
+    let mut stage = Stage::new(4, IDLE, &[Life::default(), Life::default(), Life::default(), Life::default()]);
+    for thread in &mut stage.account.programs[0].processes[0].threads[1..] {
+        (thread.wall_ns, thread.run_ns) = (thread.wall_ns * 6 / 10, thread.run_ns * 6 / 10);
+    }
+    assert_eq!(judge(&stage.serial(0, 0.4, "init", "app")).headline, Kind::Serial);
+}
+
+#[test]
+fn what_is_unequal_beside_the_serial_part_stays_imbalance() {
+    // The second thread has most of the parallel work; the first has a short serial part.
+    let waits = |futex| Life { futex, wakeups_per_s: 100.0, woken_by: vec![101], ..Life::default() };
+    let stage = Stage::new(2, SIBLINGS, &[waits(0.5), Life::default()]).serial(0, 0.06, "output", "app");
+    let verdict = judge(&stage);
+    assert_eq!(verdict.headline, Kind::Imbalance);
+    assert!(verdict.sentences[0].text.starts_with("The parallel work is unequal: 101 app"), "{verdict:#?}");
+}
+
+#[test]
+fn little_or_doubtful_serial_work_is_no_headline() {
+    let equal = || Stage::new(2, SIBLINGS, &[Life::default(), Life::default()]);
+    assert_eq!(judge(&equal().serial(0, 0.08, "f", "app")).headline, Kind::NothingToGain);
+    let mut doubtful = two_fifths_serial().serial(0, 0.4, "f", "app");
+    doubtful.account.programs[0].processes[0].threads[0].serial_error_ns = 1_400_000_000;
+    assert_ne!(judge(&doubtful).headline, Kind::Serial);
+}
+
+#[test]
+fn memory_that_goes_back_and_forth_is_kept_by_a_variable() {
+    let keeps = |stage: &Stage| steps(&judge(stage)).iter().any(|step| step.starts_with("MALLOC_TOP_PAD_="));
+    let mut stage = two_fifths_serial().serial(0, 0.3, "init", "app").serial(0, 0.1, "brk", "libc.so.6");
+    assert!(keeps(&stage));
+    stage.facts.environment.insert("MALLOC_TOP_PAD_".into(), "1000000".into());
+    assert!(!keeps(&stage), "it is set already");
+    assert!(!keeps(&two_fifths_serial().serial(0, 0.4, "brk", "app")), "a function of the program");
+}
+
+#[test]
+fn one_thread_beside_idle_cpus_is_told_to_use_more() {
+    let one = |cpus| Stage::new(cpus, IDLE, &[Life::default()]);
+    let advised = |stage: &Stage| steps(&judge(stage)).first().map(|step| (*step).to_owned());
+    let options = "run it with 2 threads, if it has an option for that (such as -j, -p, -T or --threads)";
+    assert_eq!(judge(&one(2)).headline, Kind::NothingToGain);
+    assert_eq!(advised(&one(2)).as_deref(), Some(options));
+    assert_eq!(advised(&one(1)), None, "no CPU is idle");
+    let mut openmp = one(4);
+    openmp.facts.openmp_runtime = Some("libgomp.so.1.0.0".into());
+    assert_eq!(advised(&openmp).as_deref(), Some("OMP_NUM_THREADS=4"));
+    openmp.facts.cpu_quota = Some(1.5);
+    assert_eq!(advised(&openmp), None, "the quota allows one CPU");
+}
