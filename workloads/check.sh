@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm"
+all="barriers losses mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -102,7 +102,7 @@ for program in $all; do
     refuses 2 "$program" --truth /no/such/directory/truth.json
     if [ "$program" != known-mutex ] && [ "$program" != mandelbrot ]; then
         number=--seconds
-        [[ ! $program =~ ^(kernel-.*|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path)$ ]] || number=--threads
+        [[ ! $program =~ ^(kernel-.*|losses|regions|taskcost|blocked|heat|fwi|phases|loops|blocks|path)$ ]] || number=--threads
         [ $program != firsttask ] || number=--count
         for value in x -1 0 nan inf 0x10 "1 " "" 1e99; do
             refuses 2 "$program" $number "$value"
@@ -148,6 +148,14 @@ if built mandelbrot; then
 fi
 refuses 2 mandelbrot --size 0
 refuses 2 mandelbrot --verify --no-verify
+
+# losses: each alone, and all together
+works losses --steps 3 --work-us 100
+works losses --steps 3 --work-us 100 --serial-us 200 --wait spin
+works losses --threads 3 --steps 3 --work-us 100 --unequal-us 200 --wait yield
+works losses --steps 3 --work-us 100 --serial-us 50 --unequal-us 50 --locked-us 100 --locks 5 --writes 2 --dir "$scratch"
+refuses 2 losses --threads 1
+refuses 2 losses --dir /no/such/directory --writes 1
 
 # triad, imbalance, hog
 works triad --bytes 1M --repeats 3

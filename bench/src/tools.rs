@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
+/// Versions of LLVM whose libomp is looked for (in Debian's folders), newest first.
+const LLVM: std::ops::RangeInclusive<u32> = 14..=22;
+
+/// Returns the path of LLVM's OpenMP runtime; `None` if there is none.
+pub fn libomp() -> Option<PathBuf> {
+    let mut paths = LLVM.rev().map(|version| PathBuf::from(format!("/usr/lib/llvm-{version}/lib/libomp.so.5")));
+    paths.find(|path| path.exists())
+}
+
 /// The programs of one experiment.
 #[derive(Debug)]
 pub struct Tools {

@@ -25,7 +25,7 @@ use way::Way;
 
 use crate::interrupt::Interrupt;
 use crate::process::{ending, run_within};
-use crate::tools::Tools;
+use crate::tools::{self, Tools};
 
 /// The environment of all runs: programs, libraries, CPUs.
 pub struct Field<'a> {
@@ -40,8 +40,6 @@ pub struct Field<'a> {
 
 /// Time limit of a run. A run that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(120);
-/// Versions of LLVM whose libomp is looked for (in Debian's folders), newest first.
-const LLVM: std::ops::RangeInclusive<u32> = 14..=22;
 
 impl<'a> Field<'a> {
     /// Finds programs and libraries. The measured programs write into `folder`, or into the temporary folder.
@@ -54,8 +52,7 @@ impl<'a> Field<'a> {
         if !library.exists() {
             bail!("no preload library at {}; build it (make build)", library.display());
         }
-        let paths = LLVM.rev().map(|version| PathBuf::from(format!("/usr/lib/llvm-{version}/lib/libomp.so.5")));
-        let libomp = paths.into_iter().find(|path| path.exists());
+        let libomp = tools::libomp();
         let prefix = leftovers::name("files-");
         let mut builder = tempfile::Builder::new();
         let builder = builder.prefix(&prefix);

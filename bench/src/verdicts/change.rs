@@ -62,6 +62,11 @@ impl Change {
         }
     }
 
+    /// Returns the change to packing by cox on all CPUs of the experiment.
+    pub fn packed(cpus: &Cpus) -> Change {
+        Change::Under(["pack", "--cpus", &list(&cpus.0)].map(str::to_owned).into())
+    }
+
     /// Returns the change in words.
     pub fn name(&self) -> String {
         match self {
@@ -103,6 +108,9 @@ pub fn known(situation: &Situation, setting: &Setting, cpus: &Cpus) -> Vec<Chang
         all.push(Change::Unset(PLACES.to_owned()));
     }
     all.push(Change::Bind("none".to_owned()));
+    if situation.circumstance == Circumstance::Plain && setting.number > cpus.count() {
+        all.push(Change::packed(cpus));
+    }
     let alters = |change: &Change| change.apply(setting, situation, cpus).is_some_and(|changed| changed != *setting);
     all.retain(alters);
     all
@@ -131,7 +139,8 @@ mod tests {
     fn known_changes_are_those_that_alter_something() {
         let names = |name, count, circumstance| known_names(&situation(name, count, circumstance));
         let policies = ["OMP_WAIT_POLICY=passive", "OMP_WAIT_POLICY=active"];
-        assert_eq!(names("kernel-cg", Count::OneMore, Circumstance::Plain), [&["n=1", "n=2"], &policies[..]].concat());
+        let more = [&["n=1", "n=2"], &policies[..], &["cox pack --cpus 0,1"]].concat();
+        assert_eq!(names("kernel-cg", Count::OneMore, Circumstance::Plain), more);
         assert_eq!(names("kernel-cg", Count::Cpus, Circumstance::Plain), [&["n=1"], &policies[..]].concat());
         let passive = names("kernel-cg", Count::Cpus, Circumstance::Passive);
         assert_eq!(passive, ["n=1", "OMP_WAIT_POLICY=active", "unset OMP_WAIT_POLICY"]);

@@ -15,6 +15,11 @@ pub fn verdicts(totals: &Totals, whole: bool) -> Vec<Verdict> {
         at_most("median of upper / lower end of ranges at high confidence", totals.spread_at_high, 1.4),
         at_most("largest upper / lower end of a range", totals.spread_most, 2.0),
         share("situations of 2 s or more on a quiet machine with low confidence", totals.low, totals.long, 0.15, false),
+        none(
+            "runs under cox pack that take more than 1.02 times the plain time and 15 ms",
+            totals.slower_packed,
+            totals.packed,
+        ),
         none("steps that the experiment cannot read", totals.unknown, totals.situations),
     ];
     if whole {
@@ -69,6 +74,7 @@ mod tests {
             spread_at_high: Some(1.4),
             spread_most: Some(2.0),
             long: 100,
+            packed: 10,
             low: 15,
             ..Totals::default()
         }
@@ -87,6 +93,7 @@ mod tests {
             Totals { spread_at_high: Some(1.41), ..good() },
             Totals { spread_most: Some(2.1), ..good() },
             Totals { low: 16, ..good() },
+            Totals { slower_packed: 1, ..good() },
             Totals { unknown: 1, ..good() },
             Totals { programs: 24, ..good() },
             Totals { situations: 119, ..good() },

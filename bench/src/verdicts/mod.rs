@@ -53,6 +53,9 @@ pub struct Options {
     /// A fixed part of the corpus that takes about ten minutes: one situation of each kind
     #[arg(long)]
     quick: bool,
+    /// Only every N-th situation: an even sample of all programs and circumstances
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "quick")]
+    every: u16,
     /// Folder of benchmarks that were built by `cargo xtask benchmarks`
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
@@ -129,7 +132,8 @@ impl Options {
         };
         let programs = corpus::all().into_iter().filter(meant);
         let all = programs.flat_map(|program| situation::of(program, cpus.count()));
-        all.filter(|situation| !self.quick || quick::contains(situation)).collect()
+        let all = all.filter(|situation| !self.quick || quick::contains(situation));
+        all.step_by(self.every.into()).collect()
     }
 
     /// Returns the corpus as text: each program, whether it was found, and its number of situations.

@@ -17,6 +17,12 @@ const LONG_S: f64 = 2.0;
 /// A machine is quiet if other programs used at most this share of its CPUs.
 const QUIET: f64 = 0.05;
 
+/// Under `cox pack`, a program takes at most this factor of its time without it, plus a fixed time, s.
+const PACKED_FACTOR: f64 = 1.02;
+const PACKED_FIXED_S: f64 = 0.015;
+/// Runs that are shorter than this without packing are not compared, s.
+const SHORT_S: f64 = 0.5;
+
 /// What did not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +37,8 @@ pub enum Wrong {
     Missed,
     /// The headline is not one of those in the truth table.
     Headline,
+    /// Packing made the program slower.
+    SlowerPacked,
     /// The experiment cannot read the step.
     UnknownStep,
 }
@@ -44,6 +52,7 @@ impl Wrong {
             Wrong::OutOfRange => "out of range",
             Wrong::Missed => "missed",
             Wrong::Headline => "wrong headline",
+            Wrong::SlowerPacked => "slower packed",
             Wrong::UnknownStep => "unknown step",
         }
     }
@@ -99,6 +108,10 @@ pub struct Totals {
     pub long: usize,
     /// Of these, the ones with low confidence.
     pub low: usize,
+    /// Situations that were also measured under `cox pack`.
+    pub packed: usize,
+    /// Of these, the ones in which packing made the program slower.
+    pub slower_packed: usize,
     /// Steps that the experiment cannot read.
     pub unknown: usize,
 }
@@ -135,6 +148,7 @@ pub fn score<'a>(all: &[Finished], right: impl Fn(&str) -> Option<&'a [Kind]>) -
         }
         score.bound(finished);
         score.known(finished);
+        score.packed(finished);
         let quiet = !finished.loaded && told.others <= QUIET;
         // If foreign programs used the CPUs, they can be the right headline.
         if let Some(right) = right(&finished.key).filter(|_| quiet || finished.loaded) {
@@ -208,7 +222,12 @@ impl Score {
 
     /// Finds known changes that give much, and to which no step leads. A step to another change that gives as much is as good.
     fn known(&mut self, finished: &Finished) {
-        let much = |tried: &&Tried| tried.known && tried.speedup.is_some_and(|speedup| speedup.low > WORTH);
+        // Packing has a limit of its own: to be no slower.
+        let much = |tried: &&Tried| {
+            tried.known
+                && !tried.change.starts_with("cox pack")
+                && tried.speedup.is_some_and(|speedup| speedup.low > WORTH)
+        };
         let Some((best, measured)) = best(finished.tried.iter().filter(much)) else { return };
         self.totals.worth += 1;
         let advised = finished.arrows.iter().filter_map(|arrow| followed(finished, arrow)?.speedup);
@@ -216,6 +235,24 @@ impl Score {
         if !as_good {
             self.totals.missed += 1;
             self.fault(finished, &best.change, "no step".to_owned(), Some(measured), Wrong::Missed);
+        }
+    }
+
+    /// Compares the program under `cox pack` with the plain one. A session of cox costs a fixed time, so short runs are not compared.
+    fn packed(&mut self, finished: &Finished) {
+        let under_pack = finished.tried.iter().filter(|tried| tried.known && tried.change.starts_with("cox pack"));
+        for tried in under_pack {
+            let (Some(measured), base_s) = (tried.speedup, median(&tried.base_s)) else { continue };
+            if base_s < SHORT_S {
+                continue;
+            }
+            self.totals.packed += 1;
+            let allowed = base_s / (PACKED_FACTOR * base_s + PACKED_FIXED_S);
+            if measured.high < allowed {
+                self.totals.slower_packed += 1;
+                let promised = format!("at least {allowed:.2}");
+                self.fault(finished, &tried.change, promised, Some(measured), Wrong::SlowerPacked);
+            }
         }
     }
 

@@ -62,6 +62,14 @@ fn on_all_cpus(situation: &Situation) -> Option<Truth> {
         (Nature::Independent | Nature::Equal, Count::One) => {
             truth(NOTHING, "a single thread waits for no other, and has a CPU")
         }
+        (Nature::SerialParts, Count::One) => truth(NOTHING, "one thread computes all the time and has a CPU"),
+        (Nature::SerialParts, Count::Cpus) => {
+            truth(&[Kind::Serial], "one thread does a large part of the work alone, by construction")
+        }
+        (Nature::SerialParts, _) => {
+            let right: &'static [Kind] = &[Kind::Serial, Kind::TooManyThreadsSpinning, Kind::TooManyThreadsSleeping];
+            truth(right, "serial work, and more threads than CPUs: either is a cause of the waiting")
+        }
         (Nature::Independent, _) => {
             truth(NOTHING, "threads that hardly wait for one another lose nothing by sharing CPUs")
         }
@@ -86,10 +94,15 @@ fn on_all_cpus(situation: &Situation) -> Option<Truth> {
 
 /// More threads than CPUs that meet often. How the threads wait follows from the waiting policy.
 fn too_many(situation: &Situation) -> Option<Truth> {
-    let openmp = situation.program.family.is_openmp();
     match (situation.circumstance, situation.program.family) {
         (Circumstance::Passive, _) => truth(SLEEPING, "more threads than CPUs, and waiting threads sleep at once"),
-        (Circumstance::Active, _) if openmp => truth(SPINNING, "more threads than CPUs, and waiting threads spin"),
+        (Circumstance::Active, Family::OpenMpClang) => {
+            truth(SPINNING, "more threads than CPUs, and waiting threads spin")
+        }
+        // GCC's runtime spins for 1,000 tests only if there are more threads than CPUs, whatever the policy (GOMP_SPINCOUNT in its manual).
+        (Circumstance::Active, Family::OpenMpGcc) => {
+            truth(TOO_MANY, "more threads than CPUs, and waiting threads spin briefly")
+        }
         (_, Family::Mpich | Family::OpenMpi) => truth(TOO_MANY, "more ranks than CPUs, and ranks poll for messages"),
         _ => truth(TOO_MANY, "more threads than CPUs, and the threads meet often"),
     }
@@ -147,7 +160,9 @@ mod tests {
         );
         assert_eq!(right("bound-openmpi n=1 plain"), None);
         assert_eq!(right("imbalance n=2 plain"), Some(&[Kind::Imbalance][..]));
-        assert_eq!(right("kernel-cg n=3 active"), Some(SPINNING));
+        assert_eq!(right("kernel-cg n=3 active"), Some(TOO_MANY));
+        assert_eq!(right("stencil-clang n=3 active"), Some(SPINNING));
+        assert_eq!(right("serial-gcc n=2 plain"), Some(&[Kind::Serial][..]));
         assert_eq!(right("kernel-cg n=3 passive"), Some(SLEEPING));
         assert_eq!(right("known-mutex n=2 plain"), Some(&[Kind::LockConvoy][..]));
         assert_eq!(right("known-write n=1 plain"), Some(&[Kind::DiskBound][..]));

@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers::Ranks;
 use crate::numbers::{about_percent, counted};
-use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR};
+use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
@@ -109,6 +109,14 @@ impl<'a> Evidence<'a> {
     /// Returns the work bound (the largest speed-up factor with the same work) on the CPUs the program may use, if no other programs run there.
     pub fn work_bound(&self) -> f64 {
         self.work_bound_on(self.cpus)
+    }
+
+    /// Returns whether the work took more CPU time because of how it was scheduled: threads took turns on CPUs (they queued for CPUs that other tracked
+    /// threads held), or slept so often that their CPUs left the idle state for a large part of the time. Then no work bound holds.
+    pub(crate) fn work_can_shrink(&self) -> bool {
+        let queued = if self.sees.preemptors { self.behind.siblings_ns } else { self.sums.waiting_for_cpu_ns() };
+        let from_idle = self.behind.idle_ns.min(self.sums.wake_delay_ns);
+        self.share(queued) >= WORTH_SHARE || self.share(from_idle) >= WORTH_SHARE
     }
 
     /// Converts `alone`, a forecast for CPUs without other programs, into a forecast for the present load. A step that changes neither other programs

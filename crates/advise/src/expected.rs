@@ -65,6 +65,11 @@ impl Expected {
         Expected::new(self.low * bound / self.bound, self.high, bound)
     }
 
+    /// Returns this forecast with its upper ends multiplied by `factor`.
+    pub fn beyond(self, factor: f64) -> Expected {
+        Expected::new(self.low, self.high * factor, self.bound * factor)
+    }
+
     /// Returns the lowest expected factor.
     pub fn low(&self) -> f64 {
         self.low

@@ -25,10 +25,11 @@ mod launchers;
 mod limits;
 pub mod numbers;
 mod openmp;
+mod pools;
 mod rules;
 pub mod thresholds;
 pub mod verdict;
 
 pub use facts::Facts;
 pub use rules::judge;
-pub use verdict::{CitedFigure, Confidence, Kind, NextStep, Sentence, Verdict};
+pub use verdict::{CitedFigure, Confidence, Kind, Loss, NextStep, Sentence, Verdict};

@@ -8,11 +8,11 @@ use wire::Backend;
 
 use crate::evidence::Evidence;
 use crate::figures::Figure::{Sum, Whole};
-use crate::figures::Whole::{Events, LostEvents, OnlineCpus, ThreadNs};
+use crate::figures::Whole::{Events, LostEvents, OnlineCpus, ThreadNs, WallNs};
 use crate::figures::say;
 use crate::numbers::{about_percent, count, counted, duration};
 use crate::thresholds::{
-    LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_THREAD_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION, UNKNOWN_TOO_MUCH,
+    LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_FORECAST_NS, MIN_THREAD_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION, UNKNOWN_TOO_MUCH,
 };
 use crate::verdict::{Confidence, Sentence};
 
@@ -39,6 +39,7 @@ impl Limits {
 pub(crate) fn limits(evidence: &Evidence) -> Limits {
     let mut limits = Limits { sentences: Vec::new(), ceiling: Confidence::High, may_forecast: true, may_judge: true };
     too_short(evidence, &mut limits);
+    too_short_to_forecast(evidence, &mut limits);
     losses(evidence, &mut limits);
     contradictions(evidence, &mut limits);
     blindness(evidence, &mut limits);
@@ -57,6 +58,20 @@ fn too_short(evidence: &Evidence, limits: &mut Limits) {
     );
     limits.say(say(evidence, text, &[Whole(ThreadNs)]), Confidence::Low);
     limits.may_judge = false;
+}
+
+/// Withdraws all forecasts for a short run.
+fn too_short_to_forecast(evidence: &Evidence, limits: &mut Limits) {
+    if evidence.wall_ns >= MIN_FORECAST_NS as f64 || !limits.may_judge {
+        return;
+    }
+    let text = format!(
+        "A run of {} is too short for a forecast; it needs at least {}. Measure a larger input, or many runs (cox run --repeat).",
+        duration(evidence.wall_ns as u64),
+        duration(MIN_FORECAST_NS)
+    );
+    limits.say(say(evidence, text, &[Whole(WallNs)]), Confidence::Medium);
+    limits.may_forecast = false;
 }
 
 fn losses(evidence: &Evidence, limits: &mut Limits) {

@@ -6,6 +6,7 @@ use crate::evidence::{Evidence, share};
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::numbers::{counted, cpu_list};
+use crate::pools;
 use crate::thresholds::{IMBALANCE_FACTOR, WORTH_FACTOR};
 use crate::verdict::{Kind, NextStep};
 
@@ -101,7 +102,7 @@ pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
         return None;
     }
     let setting = workers(evidence, cpus);
-    let action = if is_openmp(evidence) || evidence.ranks.is_some() {
+    let action = if is_openmp(evidence) || evidence.ranks.is_some() || pools::variable(evidence).is_some() {
         setting
     } else {
         format!("{setting}, if it has an option for that (such as -j, -p, -T or --threads)")
@@ -119,6 +120,8 @@ pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
         format!("run it with {} on this machine{option}", counted(whole, "rank"))
     } else if is_openmp(evidence) {
         format!("OMP_NUM_THREADS={whole}")
+    } else if let Some(variable) = pools::variable(evidence) {
+        format!("{variable}={whole}")
     } else {
         format!("run it with {}", counted(whole, "thread"))
     }

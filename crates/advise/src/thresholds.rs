@@ -41,6 +41,13 @@ pub const TEAM_ALIVE: f64 = 0.5;
 /// time; if the rounds are short, wake-ups add more idle time.
 pub const QUEUE_UTILISATION: f64 = 0.60;
 
+/// A forecast whose upper end is more than this many times its lower end is not printed, because it says little.
+pub const WIDEST_RANGE: f64 = 2.0;
+
+/// Without turns on CPUs, programs became faster by up to this factor more than the work bound allows, because their work took less CPU time then:
+/// 1.15 (NPB's SP, 4 threads on 2 CPUs), 1.07 (BT), 1.18 (a stencil). A CPU that changes between threads refills its caches each time.
+pub const TURNS_COST: f64 = 1.15;
+
 /// Load imbalance is reported only if equal work would save at least this part of the worker threads' time.
 pub const IMBALANCE_SHARE: f64 = 0.10;
 
@@ -93,6 +100,10 @@ pub const STEAL_SHARE: f64 = 0.03;
 /// Least thread time for any verdict. With this much thread time and one sample per millisecond, the standard error of a spin share is 14 percentage
 /// points, and the run consists of a dozen scheduler slices.
 pub const MIN_THREAD_NS: u64 = 50_000_000;
+
+/// Least wall time for a forecast. In a shorter run, starting and loading the program take a large part of the time, and no change of scheduling shortens
+/// them. In a virtual machine there are 40 samples of each CPU in this time, so the standard error of a spin share is up to 8 percentage points.
+pub const MIN_FORECAST_NS: u64 = 200_000_000;
 
 /// Losing at most this part of the events changes no figure in its printed digits.
 pub const LOSS_NEGLIGIBLE: f64 = 0.001;

@@ -5,8 +5,9 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, share};
 use crate::expected::Expected;
+use crate::thresholds::{TURNS_COST, WIDEST_RANGE};
 
 /// What cost a program its time, and what to try next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -15,6 +16,9 @@ pub struct Verdict {
     pub headline: Kind,
     /// How sure the headline is.
     pub confidence: Confidence,
+    /// What the situations cost, largest first. They can overlap: the same waiting can have two causes, and removing either would end it.
+    #[serde(default)]
+    pub losses: Vec<Loss>,
     /// Three to six sentences, most important first; fewer if there is nothing to report.
     pub sentences: Vec<Sentence>,
 }
@@ -67,6 +71,14 @@ pub enum Kind {
     TooLittleEvidence,
 }
 
+impl Kind {
+    /// Returns whether removing the loss lets threads switch and sleep less.
+    fn ends_switching(self) -> bool {
+        use Kind::{PinnedTooFew, SlowWakeups, TooManyThreadsSleeping, TooManyThreadsSpinning};
+        matches!(self, PinnedTooFew | SlowWakeups | TooManyThreadsSleeping | TooManyThreadsSpinning)
+    }
+}
+
 /// Writes the name in JSON, which is also the name of the page in docs/advice that explains the situation.
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,6 +112,24 @@ impl Confidence {
             Confidence::High => Confidence::Medium,
             _ => Confidence::Low,
         }
+    }
+}
+
+/// What a situation costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Loss {
+    /// The situation.
+    pub kind: Kind,
+    /// The thread time that it costs, estimated, ns: the time spent in it, and the time for which other threads waited because of it.
+    pub cost_ns: u64,
+    /// `cost_ns` as a part of all thread time, from 0 to 1.
+    pub cost_share: f64,
+}
+
+impl Loss {
+    /// Returns the loss of `cost_ns` out of all thread time, `all_ns`.
+    pub(crate) fn new(kind: Kind, cost_ns: f64, all_ns: f64) -> Loss {
+        Loss { kind, cost_ns: cost_ns as u64, cost_share: share(cost_ns, all_ns) }
     }
 }
 
@@ -143,7 +173,8 @@ pub struct NextStep {
     pub expected_low: Option<f64>,
     /// Upper end of the expected speed-up, a factor.
     pub expected_high: Option<f64>,
-    /// Upper bound of the speed-up, a factor: no way of removing this loss can give more.
+    /// Upper bound of the speed-up, a factor: no way of removing this loss can give more. Absent if the threads took turns on CPUs, or
+    /// slept very often: their work took more CPU time because of that, and nothing in the account shows how much more.
     pub bound: Option<f64>,
     /// What would have to disappear to reach the bound, as in "bound 9× without any waiting for storage". Present only if the bound is larger than
     /// the number of CPUs that the program may use.
@@ -166,7 +197,12 @@ impl NextStep {
         }
     }
 
-    /// Returns a step with a forecast, but without numbers if the gain is too small to promise. `without` says what must disappear to reach the upper
+    /// Returns a step with a forecast, but without numbers if the gain is too small to promise, or if the range is so wide that it says little.
+    ///
+    /// If the scheduling made the work itself take more CPU time (threads took turns on CPUs, or slept very often), the range has no bound: refilling
+    /// caches, and the kernel's part of a switch, count as work, and less of them is left after the step (see [`TURNS_COST`]).
+    ///
+    /// `without` says what must disappear to reach the upper
     /// bound of the speed-up, for example "any waiting for storage". The report shows it only if the bound is larger than the number of CPUs, because
     /// better use of the CPUs alone cannot give such a speed-up.
     pub(crate) fn expecting(
@@ -177,12 +213,25 @@ impl NextStep {
         without: &str,
     ) -> NextStep {
         let mut step = NextStep::plain(action, kind);
-        if expected.is_worth_trying() {
-            step.expected_low = Some(expected.low());
-            step.expected_high = Some(expected.high());
-            step.bound = Some(expected.bound());
-            step.bound_without = (expected.bound() > evidence.cpus).then(|| without.to_owned());
+        let can_shrink = kind.ends_switching() && evidence.work_can_shrink();
+        let range = if can_shrink { expected.beyond(TURNS_COST) } else { expected };
+        if expected.is_worth_trying() && range.high() <= WIDEST_RANGE * range.low() {
+            step.expected_low = Some(range.low());
+            step.expected_high = Some(range.high());
+            step.bound = (!can_shrink).then(|| range.bound());
+            step.bound_without = step.bound.filter(|bound| *bound > evidence.cpus).map(|_| without.to_owned());
         }
         step
+    }
+
+    /// Returns a step with a forecast as [`expecting`](NextStep::expecting) does; `None` if the gain is too small to promise.
+    pub(crate) fn if_worth(
+        evidence: &Evidence,
+        action: impl Into<String>,
+        expected: Expected,
+        kind: Kind,
+        without: &str,
+    ) -> Option<NextStep> {
+        expected.is_worth_trying().then(|| NextStep::expecting(evidence, action, expected, kind, without))
     }
 }

@@ -89,3 +89,14 @@ fn one_thread_beside_idle_cpus_is_told_to_use_more() {
     openmp.facts.cpu_quota = Some(1.5);
     assert_eq!(advised(&openmp), None, "the quota allows one CPU");
 }
+
+#[test]
+fn a_known_pool_is_set_by_its_variable() {
+    let advised = |module: &str, function: &str| {
+        let stage = Stage::new(4, IDLE, &[Life::default()]).serial(0, 0.9, function, module);
+        steps(&judge(&stage)).first().map(|step| (*step).to_owned())
+    };
+    assert_eq!(advised("libopenblasp-r0.3.21.so", "dgemm_kernel").as_deref(), Some("OPENBLAS_NUM_THREADS=4"));
+    assert_eq!(advised("server", "runtime.mallocgc").as_deref(), Some("GOMAXPROCS=4"));
+    assert!(advised("server", "main").is_some_and(|step| step.starts_with("run it with 4 threads, if")));
+}

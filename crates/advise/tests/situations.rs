@@ -74,9 +74,10 @@ fn three_spinners_on_two_cpus_are_bound_by_their_work() {
     let steps = &verdict.sentences[0].next;
     let actions: Vec<&str> = steps.iter().map(|step| step.action.as_str()).collect();
     assert_eq!(actions, ["OMP_NUM_THREADS=2", "OMP_WAIT_POLICY=passive", "cox advise --cpus 0-1 -- ./app …"]);
-    // Work is 0.65 of two CPUs' time: 1 / 0.65.
-    assert!(steps[..2].iter().all(|step| step.bound == Some(1.538)), "{}", text(&verdict));
-    assert_eq!((steps[0].expected_low, steps[2].expected_low), (Some(1.307), None));
+    // Work is 0.65 of two CPUs' time: 1 / 0.65 = 1.538. It can shrink when the threads no longer take turns.
+    assert!(steps.iter().all(|step| step.bound.is_none()), "{}", text(&verdict));
+    assert_eq!((steps[0].expected_low, steps[0].expected_high), (Some(1.307), Some(1.768)));
+    assert_eq!(steps[2].expected_low, None);
 }
 
 #[test]
@@ -464,8 +465,9 @@ fn proc_says_that_it_does_not_divide_the_delay() {
 #[test]
 fn losses_are_said_first_and_take_forecasts_then_the_verdict() {
     let mut stage = crowd_spinning(3, 2, 0.5);
-    let forecasts =
-        |verdict: &Verdict| verdict.sentences.iter().flat_map(|s| &s.next).filter(|step| step.bound.is_some()).count();
+    let forecasts = |verdict: &Verdict| {
+        verdict.sentences.iter().flat_map(|s| &s.next).filter(|step| step.expected_low.is_some()).count()
+    };
     stage.account.lost.events = 10;
     let few = expect(&stage, Kind::TooManyThreadsSpinning);
     assert!(few.sentences[0].text.starts_with("10 of 100,010 events were lost"), "{}", text(&few));

@@ -70,7 +70,8 @@ const IMPERATIVES: &str = "add allow ask avoid balance batch bind build change c
 const NO_ACTIONS: [&str; 1] = ["spin and yield"];
 
 /// Values for the placeholders of actions.
-const VALUES: [(&str, &str); 15] = [
+const VALUES: [(&str, &str); 16] = [
+    ("{variable}={whole}", "GOMAXPROCS=2"),
     ("run it with {}", "run it with 2 threads"),
     ("cox {verb} --cpus {cpus} {what}", "cox pack --cpus 0-1 --pid 1"),
     ("run it with {} on this machine{option}", "run it with 2 ranks on this machine"),
@@ -89,10 +90,11 @@ const VALUES: [(&str, &str); 15] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 23;
+const PLACES: usize = 26;
 
 /// Texts of actions that are in the source of `advise`.
-const PRESENT: [&str; 29] = [
+const PRESENT: [&str; 30] = [
+    "{variable}={whole}",
     "OMP_NUM_THREADS={",
     "OMP_WAIT_POLICY=passive",
     "OMP_WAIT_POLICY=active",

@@ -53,8 +53,8 @@ pub const PROGRAMS: &[Program] = &[
     clang("sp.W.clang", Nature::Coupled, &[]),
     gcc("lulesh.gcc", Nature::Coupled, LULESH),
     clang("lulesh.clang", Nature::Coupled, LULESH),
-    gcc("hpcg.gcc", Nature::Open, HPCG),
-    clang("hpcg.clang", Nature::Open, HPCG),
+    gcc("hpcg.gcc", Nature::SerialParts, HPCG),
+    clang("hpcg.clang", Nature::SerialParts, HPCG),
     gcc("minife.gcc", Nature::Open, MINIFE),
     clang("minife.clang", Nature::Open, MINIFE),
 ];

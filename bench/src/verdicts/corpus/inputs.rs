@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use random::Random;
 
 use crate::data::{write_picture, write_words};
+use crate::tools;
 
 const STENCIL: &str = include_str!("sources/stencil.c");
 const HALO: &str = include_str!("sources/halo.c");
@@ -224,17 +225,23 @@ pub fn memcached(folder: &Path) -> Result<()> {
 
 /// The stencil by gcc.
 pub fn stencil_gcc(folder: &Path) -> Result<()> {
-    stencil(folder, "gcc")
+    stencil(folder, "gcc", &[])
 }
 
 /// The stencil by clang.
 pub fn stencil_clang(folder: &Path) -> Result<()> {
-    stencil(folder, "clang")
+    // The runtime can be of another version than clang, and then clang does not find it.
+    let runtime = tools::libomp();
+    let of_runtime = runtime.as_deref().and_then(Path::parent).and_then(Path::to_str);
+    let options = of_runtime.map(|folder| vec![format!("-L{folder}"), format!("-Wl,-rpath,{folder}")]);
+    stencil(folder, "clang", &options.unwrap_or_default())
 }
 
-fn stencil(folder: &Path, compiler: &str) -> Result<()> {
+fn stencil(folder: &Path, compiler: &str, options: &[String]) -> Result<()> {
     write(folder, "stencil.c", STENCIL)?;
-    tool(folder, &[compiler, "-O2", "-fopenmp", "-o", "stencil", "stencil.c", "-lm"])
+    let command = [compiler, "-O2", "-fopenmp", "-o", "stencil", "stencil.c", "-lm"];
+    let words: Vec<&str> = command.into_iter().chain(options.iter().map(String::as_str)).collect();
+    tool(folder, &words)
 }
 
 /// The exchange of borders by MPICH.

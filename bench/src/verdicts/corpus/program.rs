@@ -122,6 +122,8 @@ pub enum Nature {
     Waits(Kind),
     /// One thread computes all the time.
     Serial,
+    /// One thread does a large part of the work alone; the threads divide the rest.
+    SerialParts,
     /// Nothing is certain.
     Open,
 }

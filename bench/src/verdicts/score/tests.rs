@@ -107,6 +107,20 @@ fn a_known_change_that_gives_much_has_a_step() {
 }
 
 #[test]
+fn packing_must_not_make_a_program_slower() {
+    let packed = |base_s: f64, ratio: f64| {
+        let packed = Tried { base_s: vec![base_s; 5], ..tried("cox pack --cpus 0,1", ratio) };
+        let (faults, totals) = scored(&[finished(Vec::new(), vec![packed])]);
+        (faults, totals.packed, totals.slower_packed)
+    };
+    // 1.02 × 1 s + 15 ms: a ratio of 0.966. The interval ends 2 % above the ratio.
+    assert_eq!(packed(1.0, 0.95), (vec![], 1, 0));
+    assert_eq!(packed(1.0, 0.94), (vec![Wrong::SlowerPacked], 1, 1));
+    assert_eq!(packed(0.4, 0.5), (vec![], 0, 0), "too short");
+    assert_eq!(packed(1.0, 3.0), (vec![], 1, 0), "that it gains much is no reason for a step");
+}
+
+#[test]
 fn headlines_are_compared_with_the_truth_table() {
     let all = [finished(Vec::new(), Vec::new())];
     let right = score(&all, |_| Some(&[Kind::Imbalance, Kind::TooManyThreadsSpinning]));

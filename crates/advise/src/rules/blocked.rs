@@ -36,8 +36,8 @@ pub(crate) fn disk(evidence: &Evidence) -> Option<Finding> {
         let all = evidence.without_delay(evidence.sums.blocked_by[Cause::Disk] as f64);
         let bound = all.bound().min(OVERLAP_BOUND);
         let expected = evidence.beside_others(Expected::new(1.0, bound, bound));
-        let step = NextStep::expecting(evidence, OVERLAP, expected, finding.kind, "any waiting for storage");
-        finding.sentences[0].next.extend(step.bound.is_some().then_some(step));
+        let step = NextStep::if_worth(evidence, OVERLAP, expected, finding.kind, "any waiting for storage");
+        finding.sentences[0].next.extend(step);
     }
     Some(finding)
 }

@@ -67,14 +67,19 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     let alone = evidence.work_bound().max(1.0);
     let bound = factor(alone);
     let taken = evidence.cpus_of_others() / evidence.cpus;
-    let text = if taken >= WORTH_SHARE {
+    let loaded = (taken >= WORTH_SHARE).then(|| {
         figures.push(Cpus(cpu::busy_others_ns));
+        let left = factor(evidence.work_bound_on(evidence.cpus_left()).max(1.0));
+        format!("{left} at the present load (others took {} of these CPUs)", about_percent(taken))
+    });
+    let text = if evidence.work_can_shrink() {
+        let loaded = loaded.map_or_else(String::new, |loaded| format!(" on idle CPUs, {loaded}"));
         format!(
-            "The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound} on idle CPUs, {} at \
-             the present load (others took {} of these CPUs).",
-            factor(evidence.work_bound_on(evidence.cpus_left()).max(1.0)),
-            about_percent(taken),
+            "The work itself needs {ideal} on {cpus}: {bound} faster without any waiting{loaded}. With fewer switches, the work can \
+             also need less CPU time."
         )
+    } else if let Some(loaded) = loaded {
+        format!("The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound} on idle CPUs, {loaded}.")
     } else if alone > evidence.cpus {
         format!(
             "The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound}, reached only if threads \

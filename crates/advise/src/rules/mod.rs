@@ -18,7 +18,7 @@ use self::finding::Finding;
 use crate::evidence::Evidence;
 use crate::limits::{Limits, limits};
 use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
-use crate::verdict::{Confidence, Kind, NextStep, Sentence, Verdict};
+use crate::verdict::{Confidence, Kind, Loss, NextStep, Sentence, Verdict};
 
 /// Maximum number of sentences in a verdict, so that it is quickly read.
 const MOST_SENTENCES: usize = 6;
@@ -63,6 +63,13 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     let all_ns = evidence.sums.wall_ns as f64;
     findings.retain(|finding| finding.back_ns >= MENTION_SHARE * all_ns);
     findings.sort_by(|a, b| b.back_ns.total_cmp(&a.back_ns));
+    let losses = findings.iter().map(|finding| Loss::new(finding.kind, finding.back_ns, all_ns)).collect();
+    Verdict { losses, ..ranked(evidence, findings, limits) }
+}
+
+/// Returns the verdict without its losses. `findings` are the losses, largest first.
+fn ranked(evidence: &Evidence, mut findings: Vec<Finding>, limits: Limits) -> Verdict {
+    let all_ns = evidence.sums.wall_ns as f64;
     let is_headline = |finding: &Finding| finding.back_ns >= WORTH_SHARE * all_ns;
     if findings.first().is_some_and(is_headline) {
         let first = findings.remove(0);
@@ -118,7 +125,7 @@ fn compose(kind: Kind, confidence: Confidence, limits: Limits, main: Vec<Sentenc
     if !limits.may_forecast {
         sentences.iter_mut().flat_map(|sentence| &mut sentence.next).for_each(withdraw_forecast);
     }
-    Verdict { headline: kind, confidence: confidence.min(limits.ceiling), sentences }
+    Verdict { headline: kind, confidence: confidence.min(limits.ceiling), losses: Vec::new(), sentences }
 }
 
 /// Keeps a step but removes its forecast.

@@ -66,7 +66,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
         format!("raise the group's cpu.max to {could_use:.0} CPUs or more")
     };
     let expected = Expected::new(delay.low(), bound, bound);
-    main.next.push(NextStep::expecting(evidence, raise, expected, kind, "throttling"));
+    main.next.extend(NextStep::if_worth(evidence, raise, expected, kind, "throttling"));
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
         // Running fewer threads saves only the part of the quota that is spent on spinning, and leaves a fraction of a CPU unused.
         let wasted = Expected::of_delay(
@@ -78,10 +78,9 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
         if wasted.is_worth_trying() {
             let fewer = openmp::workers(evidence, quota.min(evidence.cpus));
             let expected = Expected::new(1.0, wasted.high(), wasted.bound());
-            main.next.push(NextStep::expecting(evidence, fewer, expected, kind, "any spinning"));
+            main.next.extend(NextStep::if_worth(evidence, fewer, expected, kind, "any spinning"));
         }
     }
-    main.next.retain(|step| step.bound.is_some());
     if main.next.is_empty() {
         return None;
     }

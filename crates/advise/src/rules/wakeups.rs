@@ -20,7 +20,9 @@ use crate::verdict::{Confidence, Kind};
 pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     let from_idle = evidence.behind.idle_ns.min(evidence.sums.wake_delay_ns);
     let throttled = evidence.facts.throttled_ns as f64 >= THROTTLED_SHARE * evidence.wall_ns;
-    let expected = evidence.without_delay(from_idle as f64);
+    // Threads that spin need no futex system calls either.
+    let lost = from_idle.saturating_add(evidence.worker_sums.kernel_sync_ns);
+    let expected = evidence.without_delay(lost as f64);
     let room = evidence.workers.len() as f64 <= evidence.cpus;
     if throttled || !room || evidence.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
         return None;

@@ -59,6 +59,12 @@ fn named<'n>(all: impl ExactSizeIterator<Item = (u32, &'n str)>) -> String {
     named.join(", ") + &more
 }
 
+/// The kernel's figure with which cox compares its waits for a CPU.
+const RUN_DELAY: &str = "kernel's run_delay";
+
+/// A difference up to this part of the kernel's figure needs no explanation.
+const SMALL: f64 = 0.05;
+
 /// Formats the results of the self-checks.
 pub(crate) fn checked(document: &Document) -> String {
     let checks = &document.checks;
@@ -71,11 +77,18 @@ pub(crate) fn checked(document: &Document) -> String {
         line.push_str(&format!("; {}", counted(checks.contradictions, "contradicting event")));
     }
     let compared = [
-        ("kernel's run_delay", checks.run_delay, checks.run_delay_difference),
+        (RUN_DELAY, checks.run_delay, checks.run_delay_difference),
         ("kernel's CPU clocks", checks.cpu_time, checks.cpu_time_difference),
     ];
     for (what, sums, difference) in compared {
         line.push_str(&match (difference, sums) {
+            (Some(difference), Some(sums))
+                if difference > SMALL && what == RUN_DELAY && sums.earlier_ns().is_some() =>
+            {
+                let (kernel, ours) = (duration(sums.kernel_ns), duration(sums.ours_ns));
+                let earlier = duration(sums.earlier_ns().unwrap_or(0));
+                format!("; {what} {kernel}, cox {ours}: cox's waits begin {earlier} earlier at each wake-up")
+            }
             (Some(difference), Some(sums)) => {
                 let (percent, base) = (difference * 100.0, duration(sums.kernel_ns));
                 format!("; {what} agrees within {percent:.1} % of {base}").replace("clocks agrees", "clocks agree")

@@ -21,11 +21,13 @@ pub(super) fn write(page: &mut Page) {
     }
 }
 
-/// Formats the speed-up that a step is expected to give. The text has the upper bound of the speed-up only for the `first` step of a sentence.
+/// Formats the speed-up that a step is expected to give. The text has the upper bound of the speed-up, if there is one, only for the `first` step of a
+/// sentence.
 pub(crate) fn forecast(step: &NextStep, first: bool) -> Option<String> {
-    let (low, high, bound) = (step.expected_low?, step.expected_high?, step.bound?);
+    let (low, high) = (step.expected_low?, step.expected_high?);
     let without = step.bound_without.as_deref().map_or_else(String::new, |what| format!(" without {what}"));
-    let bound = if first { format!(" (bound {}{without})", factor(bound)) } else { String::new() };
+    let bound = step.bound.filter(|_| first);
+    let bound = bound.map_or_else(String::new, |bound| format!(" (bound {}{without})", factor(bound)));
     Some(format!("expected {} faster{bound}", factor_range(low, high)))
 }
 

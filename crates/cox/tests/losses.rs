@@ -1,0 +1,97 @@
+//! Programs that lose time for two reasons: the verdict names the larger loss first, with its size.
+
+use advise::Kind;
+use serde_json::Value;
+use testkit::measured::{Bench, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
+
+/// A reason to lose time, which the workload `losses` can have.
+struct Reason {
+    kind: Kind,
+    /// The option of the workload, with its values for a large and for a small loss.
+    option: &'static str,
+    large: &'static str,
+    small: &'static str,
+    /// The thread time that the workload lost, by its own clocks, ns.
+    lost_ns: fn(&Value) -> u64,
+}
+
+/// The values are so that a large loss takes about a third of thread time, and a small one about a tenth.
+const REASONS: [Reason; 4] = [
+    Reason {
+        kind: Kind::Serial,
+        option: "--serial-us",
+        large: "6000",
+        small: "1500",
+        lost_ns: |truth| number(truth, "serial_ns"),
+    },
+    Reason {
+        kind: Kind::Imbalance,
+        option: "--unequal-us",
+        large: "6000",
+        small: "1500",
+        lost_ns: |truth| number(truth, "unequal_ns").min(number(truth, "end_ns")),
+    },
+    Reason {
+        kind: Kind::LockConvoy,
+        option: "--locked-us",
+        large: "9000",
+        small: "2500",
+        lost_ns: |truth| number(truth, "lock_ns"),
+    },
+    Reason {
+        kind: Kind::DiskBound,
+        option: "--writes",
+        large: "40",
+        small: "8",
+        // The other thread waits for the writer, too, except for the time in which it has more to do.
+        lost_ns: |truth| {
+            let waits = number(truth, "end_ns").saturating_sub(number(truth, "unequal_ns"));
+            number(truth, "disk_ns") + waits.min(number(truth, "disk_ns"))
+        },
+    },
+];
+
+/// Most that the size of a loss may be off, in percentage points of thread time, besides four standard errors of what is estimated from samples.
+const POINTS: f64 = 3.0;
+
+/// The larger loss must exceed the smaller one by this factor, so that clocks and samples cannot disagree which one it is.
+const CLEARLY: f64 = 1.5;
+
+#[test]
+fn the_larger_of_two_losses_comes_first() {
+    let Some(bench) = bench("the_larger_of_two_losses_comes_first") else { return };
+    for (at, first) in REASONS.iter().enumerate() {
+        for second in REASONS.iter().skip(at + 1) {
+            for (larger, smaller) in [(first, second), (second, first)] {
+                assert_undisturbed(|| faults(&bench, larger, smaller));
+            }
+        }
+    }
+}
+
+fn faults(bench: &Bench, larger: &Reason, smaller: &Reason) -> Vec<String> {
+    let options = [larger.option, larger.large, smaller.option, smaller.small, "--work-us", "6000", "--steps", "100"];
+    let (seen, truth) = bench.watch_workload(&on_cpus(2), "losses", &options);
+    let all_ns: u64 = threads_of(&truth).iter().map(|thread| number(thread, "wall_ns")).sum();
+    let percent = |ns: u64| 100.0 * ns as f64 / all_ns as f64;
+    let [large, small] = [larger, smaller].map(|reason| percent((reason.lost_ns)(&truth)));
+    let verdict = &seen.document.verdict[0];
+    let ours: Vec<(Kind, f64)> = verdict.losses.iter().map(|loss| (loss.kind, 100.0 * loss.cost_share)).collect();
+    let line = format!("{} {large:.1} %, {} {small:.1} %: {ours:.1?}, {}", larger.kind, smaller.kind, verdict.headline);
+    println!("{line}");
+    let mut faults = seen.faults();
+    if large < CLEARLY * small {
+        return faults;
+    }
+    let named = verdict.losses.first().filter(|loss| loss.kind == larger.kind && verdict.headline == larger.kind);
+    if named.is_none_or(|loss| (100.0 * loss.cost_share - large).abs() > POINTS + percent(error_ns(&seen))) {
+        faults.push(line);
+    }
+    faults
+}
+
+/// Four standard errors of what is estimated from samples, ns.
+fn error_ns(seen: &Seen) -> u64 {
+    let errors = seen.threads().map(|thread| thread.work_error_ns().hypot(thread.serial_error_ns as f64));
+    (4.0 * errors.fold(0.0, f64::hypot)) as u64
+}
