@@ -153,8 +153,9 @@ refuses 2 mandelbrot --verify --no-verify
 works losses --steps 3 --work-us 100
 works losses --steps 3 --work-us 100 --serial-us 200 --wait spin
 works losses --threads 3 --steps 3 --work-us 100 --unequal-us 200 --wait yield
-works losses --steps 3 --work-us 100 --serial-us 50 --unequal-us 50 --locked-us 100 --locks 5 --writes 2 --dir "$scratch"
+works losses --steps 3 --work-us 100 --serial-us 50 --unequal-us 50 --locked-us 100 --locks 5 --writes 2 --block 64K --dir "$scratch"
 refuses 2 losses --threads 1
+refuses 2 losses --block 5000
 refuses 2 losses --dir /no/such/directory --writes 1
 
 # triad, imbalance, hog

@@ -36,7 +36,7 @@ struct worker {
     uint64_t serial_ns;      // time in the serial part, or waiting for it
     uint64_t parallel_cpu_ns;
     uint64_t lock_ns;        // waiting for the critical section
-    uint64_t disk_ns;        // in writes
+    uint64_t disk_ns;        // in writes, not on a CPU
     uint64_t end_ns;         // waiting at the end of a step
 };
 
@@ -44,7 +44,7 @@ struct run {
     struct barrier barrier;
     struct amounts amounts;
     pthread_mutex_t lock;
-    uint64_t steps, writes;
+    uint64_t steps, writes, block_bytes;
     uint64_t locks;          // critical sections in a step, for each thread
     size_t threads;
     int fd;                  // -1: no writes
@@ -93,11 +93,12 @@ static void serial_phase(struct worker *me)
 
 static void write_blocks(struct worker *me)
 {
-    uint64_t begin_ns = monotonic_ns();
+    uint64_t begin_ns = monotonic_ns(), begin_cpu_ns = thread_cpu_ns();
     for (uint64_t i = 0; i < me->run->writes; i++)
-        if (pwrite(me->run->fd, me->run->block, ALIGNMENT, 0) != ALIGNMENT)
+        if (pwrite(me->run->fd, me->run->block, me->run->block_bytes, 0) != (ssize_t)me->run->block_bytes)
             system_failed("write a block");
-    me->disk_ns += monotonic_ns() - begin_ns;
+    uint64_t wall_ns = monotonic_ns() - begin_ns, cpu_ns = thread_cpu_ns() - begin_cpu_ns;
+    me->disk_ns += wall_ns > cpu_ns ? wall_ns - cpu_ns : 0;
 }
 
 static void locked_part(struct worker *me, uint64_t step)
@@ -193,7 +194,7 @@ int main(int argc, char **argv)
     unsigned wait_mode = WAIT_FUTEX;
     double iterations_per_us = 0;
     const char *directory = scratch_default_directory();
-    struct run run = {.lock = PTHREAD_MUTEX_INITIALIZER, .locks = 20, .fd = -1};
+    struct run run = {.lock = PTHREAD_MUTEX_INITIALIZER, .locks = 20, .block_bytes = 1024 * 1024, .fd = -1};
     const struct option_spec options[] = {
         {"threads", OPTION_COUNT, &threads, 2, 4096, NULL, "N", "threads, the main thread among them (2)", NULL},
         {"steps", OPTION_COUNT, &steps, 1, 1e9, NULL, "S", "number of steps (200)", NULL},
@@ -208,7 +209,9 @@ int main(int argc, char **argv)
         {"locks", OPTION_COUNT, &run.locks, 1, 1e6, NULL, "L",
          "critical sections of each thread in a step (20)", NULL},
         {"writes", OPTION_COUNT, &run.writes, 0, 1e6, NULL, "W",
-         "blocks of 4 KiB that the first thread writes in a step, with O_DIRECT (0)", NULL},
+         "blocks that the first thread writes in a step, with O_DIRECT (0)", NULL},
+        {"block", OPTION_BYTES, &run.block_bytes, ALIGNMENT, 1073741824.0, NULL, "BYTES",
+         "size of a block, a multiple of 4096 (1M)", NULL},
         {"dir", OPTION_TEXT, &directory, 0, 0, NULL, "DIR",
          "directory of the file ($TMPDIR, or the working directory)", NULL},
         {"wait", OPTION_CHOICE, &wait_mode, 0, 0, wait_names, "HOW", "futex, spin or yield (futex)", NULL},
@@ -242,15 +245,17 @@ int main(int argc, char **argv)
     run.barrier.threads = (uint32_t)threads;
     run.barrier.mode = (enum barrier_wait_mode)wait_mode;
     run.barrier.pause = true;
+    if (run.block_bytes % ALIGNMENT != 0)
+        bad_input("--block is not a multiple of %d", ALIGNMENT);
     if (run.writes > 0) {
         int fd = scratch_open(directory);
         scratch_demand_disk(fd, directory);
         run.fd = scratch_reopen(fd, O_WRONLY | O_DIRECT);
         close(fd);
-        run.block = aligned_alloc(ALIGNMENT, ALIGNMENT);
+        run.block = aligned_alloc(ALIGNMENT, run.block_bytes);
         if (run.block == NULL)
             system_failed("allocate a block");
-        memset(run.block, 1, ALIGNMENT);
+        memset(run.block, 1, run.block_bytes);
     }
     run.workers = aligned_alloc(_Alignof(struct worker), threads * sizeof *run.workers);
     if (run.workers == NULL)

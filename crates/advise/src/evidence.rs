@@ -236,10 +236,11 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Returns a thread's work without its serial work, ns: the work that it does in code that other threads run, too. Waiting for a thread's serial work is
-/// no sign of unequal work.
+/// Returns a thread's parallel work, ns: its work without its serial work, and without the time in which the hypervisor ran something else. Others may
+/// wait for serial work or for a thread whose CPU was stolen, too, but neither means that the work is divided unequally.
 pub(crate) fn parallel_work_ns(thread: &Thread) -> f64 {
-    thread.work_ns().saturating_sub(thread.serial_ns) as f64
+    let ran = 1.0 - share(thread.steal_ns as f64, thread.run_ns as f64);
+    thread.work_ns().saturating_sub(thread.serial_ns) as f64 * ran
 }
 
 /// Returns `part / whole` within 0 to 1; 0 if `whole` is 0.

@@ -57,6 +57,17 @@ fn what_is_unequal_beside_the_serial_part_stays_imbalance() {
 }
 
 #[test]
+fn a_stolen_cpu_is_no_unequal_work() {
+    // Both threads have the same work; the hypervisor took the first one's CPU for 30 % of the time, and the second one waited for it.
+    let waits = Life { futex: 0.3, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() };
+    let stage = |steal| Stage::new(2, SIBLINGS, &[Life { steal, ..Life::default() }, waits.clone()]);
+    assert_eq!(judge(&stage(0.0)).headline, Kind::Imbalance);
+    let verdict = judge(&stage(0.3));
+    assert_eq!(verdict.headline, Kind::HypervisorSteal, "{verdict:#?}");
+    assert!((verdict.losses[0].cost_share - 0.3).abs() < 0.03, "15 % stolen, and as much waited: {verdict:#?}");
+}
+
+#[test]
 fn little_or_doubtful_serial_work_is_no_headline() {
     let equal = || Stage::new(2, SIBLINGS, &[Life::default(), Life::default()]);
     assert_eq!(judge(&equal().serial(0, 0.08, "f", "app")).headline, Kind::NothingToGain);
