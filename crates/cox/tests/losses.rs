@@ -1,8 +1,8 @@
-//! Programs that lose time for two reasons: the verdict names the larger loss first, with its size.
+//! Programs that lose time for two reasons: the verdict names the larger loss first, with its size if the program can measure it.
 
 use advise::Kind;
 use serde_json::Value;
-use testkit::measured::{Bench, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
+use testkit::measured::{Bench, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
 
 /// A reason to lose time, which the workload `losses` can have.
 struct Reason {
@@ -103,6 +103,26 @@ fn faults(bench: &Bench, larger: &Reason, smaller: &Reason) -> Vec<String> {
         faults.push(line);
     }
     faults
+}
+
+/// Too few CPUs for the threads cost more than any of the small losses. What share that is, the program cannot say.
+#[test]
+fn too_few_cpus_come_before_smaller_losses() {
+    let Some(bench) = bench("too_few_cpus_come_before_smaller_losses") else { return };
+    for (threads, cpus, kind) in [("3", 2, Kind::TooManyThreadsSleeping), ("2", ONE_CPU, Kind::PinnedTooFew)] {
+        for smaller in &REASONS {
+            let options = ["--threads", threads, smaller.option, smaller.small, "--work-us", "6000", "--steps", "50"];
+            assert_undisturbed(|| {
+                let (seen, _) = bench.watch_workload(&on_cpus(cpus), "losses", &options);
+                let verdict = &seen.document.verdict[0];
+                let line = format!("{kind}, {}: {:?}", smaller.kind, verdict.losses);
+                println!("{line}");
+                let mut faults = seen.faults();
+                faults.extend((verdict.headline != kind).then_some(line));
+                faults
+            });
+        }
+    }
 }
 
 /// Four standard errors of what is estimated from samples, ns.
