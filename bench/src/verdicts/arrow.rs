@@ -45,11 +45,30 @@ pub fn read(action: &str, cpus: usize) -> Followed {
     if let Some((_, why)) = BY_HAND.iter().find(|(words, _)| action.starts_with(words)) {
         return Followed::ByHand(why);
     }
+    if let Some((first, second)) = action.split_once(", with ") {
+        return together(read(first, cpus), read_number(second));
+    }
     let changes = [assignment, unset, number, allow, bind, alone, under]
         .into_iter()
         .find_map(|rule| rule(action))
         .or_else(|| quota(action, cpus));
     changes.map_or(Followed::Unknown, Followed::Changes)
+}
+
+/// `OMP_NUM_THREADS=2`, `2 threads` or `2 ranks …`, behind "with".
+fn read_number(text: &str) -> Option<Vec<Change>> {
+    assignment(text).or_else(|| number(&format!("run it with {text}")))
+}
+
+/// The first change of each step, one after the other.
+fn together(first: Followed, second: Option<Vec<Change>>) -> Followed {
+    match (first, second.map(|changes| changes.into_iter().next())) {
+        (Followed::Changes(changes), Some(Some(second))) => Followed::Changes(
+            changes.into_iter().take(1).map(|first| Change::All(vec![first, second.clone()])).collect(),
+        ),
+        (by_hand @ Followed::ByHand(_), _) => by_hand,
+        _ => Followed::Unknown,
+    }
 }
 
 /// `OMP_WAIT_POLICY=passive`, perhaps followed by an explanation.

@@ -23,6 +23,8 @@ pub enum Change {
     Quota(f64),
     /// Runs the program with this command of cox.
     Under(Vec<String>),
+    /// Several changes, one after the other.
+    All(Vec<Change>),
 }
 
 impl Change {
@@ -48,6 +50,11 @@ impl Change {
             Change::Quota(_) if setting.quota.is_none() => return None,
             Change::Quota(quota) => changed.quota = (*quota < cpus.count() as f64).then_some(*quota),
             Change::Under(words) => words.clone_into(&mut changed.under),
+            Change::All(changes) => {
+                for change in changes {
+                    changed = change.apply(&changed, situation, cpus)?;
+                }
+            }
         }
         Some(changed)
     }
@@ -59,6 +66,7 @@ impl Change {
             Change::Set(..) | Change::Under(_) => true,
             Change::Unset(name) => name != PLACES,
             Change::Allow(_) | Change::Bind(_) | Change::Alone | Change::Quota(_) => false,
+            Change::All(changes) => changes.iter().all(|change| change.is_scheduling(setting)),
         }
     }
 
@@ -78,6 +86,7 @@ impl Change {
             Change::Alone => "without the other program".to_owned(),
             Change::Quota(cpus) => format!("quota {cpus}"),
             Change::Under(words) => format!("cox {}", words.join(" ")),
+            Change::All(changes) => changes.iter().map(Change::name).collect::<Vec<_>>().join(", "),
         }
     }
 }

@@ -209,7 +209,7 @@ impl Options {
         }
         let right = |key: &str| -> Option<&'static [Kind]> { Some(truth::of(by_key.get(key)?)?.right) };
         let score = score::score(&finished, right);
-        let whole = !self.quick && self.only.is_empty();
+        let whole = !self.quick && self.only.is_empty() && self.every == 1;
         let verdicts = limits::verdicts(&score.totals, whole);
         self.common.print(&text::tables(&score, &verdicts))?;
         let header = crate::json::Header::new("verdicts")?;

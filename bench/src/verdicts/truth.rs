@@ -1,4 +1,6 @@
-//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do.
+//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Three entries are
+//! newer: with more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says; HPCG and the stencil with serial
+//! steps have serial parts, as their source shows.
 //!
 //! A situation without an entry makes no claim, and its headline is not scored.
 
@@ -99,7 +101,7 @@ fn too_many(situation: &Situation) -> Option<Truth> {
         (Circumstance::Active, Family::OpenMpClang) => {
             truth(SPINNING, "more threads than CPUs, and waiting threads spin")
         }
-        // GCC's runtime spins for 1,000 tests only if there are more threads than CPUs, whatever the policy (GOMP_SPINCOUNT in its manual).
+        // With more threads than CPUs, GCC's runtime spins for 1,000 tests under this policy (GOMP_SPINCOUNT in its manual), and then sleeps.
         (Circumstance::Active, Family::OpenMpGcc) => {
             truth(TOO_MANY, "more threads than CPUs, and waiting threads spin briefly")
         }

@@ -3,7 +3,7 @@
 //! Threads wait for one another for four reasons, and an account can tell them apart:
 //!  1. **Unequal work.** The load imbalance is `Σ (largest work − own work)` over the worker threads. If each of them had worked as long as the
 //!     busiest one, they would not have waited for this time. Work here is parallel work, without the serial work.
-//!  2. **Serial work.** While one thread does serial work, each of the `n − 1` others waits, or does not exist yet.
+//!  2. **Serial work.** While one thread does serial work, each of the other threads waits, unless it does not exist yet.
 //!  3. **A delayed thread.** A thread that waits for a CPU, a disk or a page makes the others wait in turn. One thread-second of delay can make each
 //!     of the `n − 1` others wait at most one second.
 //!  4. **The rest** is waiting while no thread was delayed and the work was equal: a lock, or an inequality of work that moves from thread to thread.
@@ -28,8 +28,7 @@ pub(crate) fn divide(evidence: &Evidence) -> Blame {
     let largest = evidence.largest_parallel_work_ns();
     let inequality: f64 = evidence.workers.iter().map(|thread| largest - parallel_work_ns(thread)).sum();
     let unequal = inequality.min(waiting);
-    let others = evidence.workers.len().saturating_sub(1) as f64;
-    let serial = (workers.serial_ns as f64 * others).min(waiting - unequal);
+    let serial = waited_for_serial_work(evidence).min(waiting - unequal);
 
     let spun_part = share(workers.spin_ns as f64, workers.run_ns as f64);
     let (behind_siblings, squeezed) = queue(evidence);
@@ -43,6 +42,15 @@ pub(crate) fn divide(evidence: &Evidence) -> Blame {
         direct_ns: without_yields(delays_ns, workers.yield_wait_ns as f64),
         induced_ns,
     }
+}
+
+/// Returns how long threads waited for the serial work of others: each worker thread but the one with most serial work for all of it, without the time in
+/// which the thread did not exist. (Serial work is often done before a team exists.)
+fn waited_for_serial_work(evidence: &Evidence) -> f64 {
+    let serial_ns = evidence.worker_sums.serial_ns as f64;
+    let most = evidence.workers.iter().max_by_key(|thread| thread.serial_ns).map(|thread| thread.tid);
+    let others = evidence.workers.iter().filter(|thread| Some(thread.tid) != most);
+    others.map(|thread| (serial_ns - (evidence.wall_ns - thread.wall_ns as f64).max(0.0)).max(0.0)).sum()
 }
 
 /// Returns the thread time spent waiting for CPUs that other tracked threads held, in two parts: the part that the program itself caused with its

@@ -71,6 +71,8 @@ whole! {
     WallNs = "wall_ns", |evidence| evidence.wall_ns;
     /// The work of the thread that worked most.
     LargestWorkNs = "largest_work_ns", |evidence| evidence.largest_work_ns();
+    /// The largest parallel work of a worker thread: its work without serial work, and without the part in which the hypervisor ran something else.
+    LargestParallelWorkNs = "largest_parallel_work_ns", |evidence| evidence.largest_parallel_work_ns();
     /// CPUs in use on average: run time of all threads ÷ `wall_ns`.
     AverageCpus = "average_cpus", |evidence| evidence.concurrency.running;
     /// Parallel efficiency (POP), from 0 to 1: the worker threads' work ÷ (worker threads × `wall_ns`). If there are more worker threads than CPUs: the work of all threads ÷ (CPUs that the program may use × `wall_ns`). Absent if there are fewer than two worker threads or several programs, or if spinning is not seen.

@@ -66,7 +66,7 @@ fn too_short_to_forecast(evidence: &Evidence, limits: &mut Limits) {
         return;
     }
     let text = format!(
-        "A run of {} is too short for a forecast; it needs at least {}. Measure a larger input, or many runs (cox run --repeat).",
+        "A run of {} is too short for a forecast; it needs at least {}. Measure a larger input.",
         duration(evidence.wall_ns as u64),
         duration(MIN_FORECAST_NS)
     );

@@ -44,8 +44,8 @@ pub const QUEUE_UTILISATION: f64 = 0.60;
 /// A forecast whose upper end is more than this many times its lower end is not printed, because it says little.
 pub const WIDEST_RANGE: f64 = 2.0;
 
-/// Without turns on CPUs, programs became faster by up to this factor more than the work bound allows, because their work took less CPU time then:
-/// 1.15 (NPB's SP, 4 threads on 2 CPUs), 1.07 (BT), 1.18 (a stencil). A CPU that changes between threads refills its caches each time.
+/// A typical gain beyond the work bound when threads no longer take turns on CPUs, because their work then takes less CPU time: programs measured 1.07
+/// (NPB's BT, 4 threads on 2 CPUs), 1.15 (SP) and 1.18 (a stencil). A CPU that changes between threads refills its caches each time.
 pub const TURNS_COST: f64 = 1.15;
 
 /// Load imbalance is reported only if equal work would save at least this part of the worker threads' time.

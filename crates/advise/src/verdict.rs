@@ -74,8 +74,10 @@ pub enum Kind {
 impl Kind {
     /// Returns whether removing the loss lets threads switch and sleep less.
     fn ends_switching(self) -> bool {
-        use Kind::{PinnedTooFew, SlowWakeups, TooManyThreadsSleeping, TooManyThreadsSpinning};
-        matches!(self, PinnedTooFew | SlowWakeups | TooManyThreadsSleeping | TooManyThreadsSpinning)
+        use Kind::{CpuHog, LockConvoy, PinnedTooFew, QuotaThrottled, SlowWakeups};
+        use Kind::{TooManyThreadsSleeping, TooManyThreadsSpinning, WaitingForThreads};
+        matches!(self, CpuHog | LockConvoy | PinnedTooFew | QuotaThrottled | SlowWakeups)
+            || matches!(self, TooManyThreadsSleeping | TooManyThreadsSpinning | WaitingForThreads)
     }
 }
 

@@ -96,6 +96,7 @@ fn faults(bench: &Bench, larger: &Reason, smaller: &Reason) -> Vec<String> {
     println!("{line}");
     let mut faults = seen.faults();
     if large < CLEARLY * small {
+        faults.push(format!("the losses are too alike: {line}"));
         return faults;
     }
     let named = verdict.losses.first().filter(|loss| loss.kind == larger.kind && verdict.headline == larger.kind);

@@ -86,7 +86,7 @@ impl Compared {
     /// Returns the time, ns, by which cox's waits begin earlier than the kernel's, on average for each wake-up; `None` if they do not begin earlier.
     #[must_use]
     pub fn earlier_ns(&self) -> Option<u64> {
-        self.ours_ns.checked_sub(self.kernel_ns)?.checked_div(self.wakeups)
+        self.ours_ns.checked_sub(self.kernel_ns)?.checked_div(self.wakeups).filter(|ns| *ns > 0)
     }
 
     /// Returns |`ours_ns` − `kernel_ns`| / `kernel_ns`, the relative difference between cox's sum and the kernel's; `None` if the kernel's sum is
@@ -133,6 +133,16 @@ mod tests {
     fn compared(ours_ns: u64, kernel_ns: u64, wakeups: u64) -> Compared {
         let agreement = Agreement { ours_ns, kernel_ns, wakeups };
         Compared::new(&agreement, LEAST_BASE_PER_WAKEUP_NS)
+    }
+
+    #[test]
+    fn waits_begin_earlier_only_if_there_were_wakeups() {
+        assert_eq!(compared(3_000_000, 1_000_000, 200).earlier_ns(), Some(10_000));
+        for (ours_ns, kernel_ns, wakeups) in
+            [(1_000_000, 1_000_000, 200), (900_000, 1_000_000, 200), (3_000_000, 1_000_000, 0)]
+        {
+            assert_eq!(compared(ours_ns, kernel_ns, wakeups).earlier_ns(), None);
+        }
     }
 
     #[test]

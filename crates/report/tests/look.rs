@@ -117,8 +117,8 @@ fn perf_on_a_terminal_without_utf8() {
       -> OMP_NUM_THREADS=2            expected 1.2-1.6x faster
           why: cox explain too_many_threads_spinning
       -> or OMP_WAIT_POLICY=passive   expected 1.0-1.6x faster
-      The work itself needs 8.08 s on 2 CPUs: 1.4x faster without any waiting. With fewer switches, the
-      work can also need less CPU time.
+      The work itself needs 8.08 s on 2 CPUs. Without any waiting, the program would be 1.4x faster.
+      With fewer switches, the work can also need less CPU time.
 
       thread        wall    work    spin  preempted  blocked  unknown  switches v/i
       4711 heat  12.41 s  5.41 s  2.60 s     4.06 s   0.31 s   0.03 s   1,204/2,811

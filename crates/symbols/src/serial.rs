@@ -2,21 +2,22 @@
 //! code between parallel regions, and the output of one rank.
 //!
 //! Whether a thread was alone does not tell serial code from unequal work: a thread with more work than the others is alone, too, when they have
-//! finished. What tells them apart is the function. Parallel code runs in several threads, serial code always in the same one.
+//! finished. What tells them apart is the function. Parallel code runs in several threads, serial code always in the same one. Code without a file, such
+//! as that of a just-in-time compiler, has no functions here and never counts as serial.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::rounds::AtPlace;
 
-/// A function is serial only if it has at least this many samples. Of two threads that run the same parallel function, one takes all of the first five
+/// A function is serial only if it has at least this many samples in rounds. Of two threads that run the same parallel function, one takes all of the first five
 /// samples in 6 % of the cases.
 const LEAST_SAMPLES: u64 = 5;
 
-/// … and at least this part of its samples is of one thread. The rest allows for the same function at the end of a run.
+/// In a serial function, at least this part of the samples is of one thread. The rest allows for the same function at the end of a run.
 const ONE_THREAD: f64 = 0.95;
 
-/// … and in at least this part of the rounds with the function, no other thread worked. If other threads work at the same time, the threads divide the
+/// In at least this part of the rounds with a serial function, no other thread worked. If other threads work at the same time, the threads divide the
 /// work by function, as in a pipeline. The rest allows for a sample that came too late for its round.
 const ALONE: f64 = 0.75;
 

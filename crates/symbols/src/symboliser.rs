@@ -96,7 +96,7 @@ impl Symboliser {
             let Sample { tgid, tid, ip, .. } = *sample;
             let place = Place { tgid, tid, generation, in_kernel: sample.in_kernel != 0, call: sample.call(), ip };
             // A sample in a round shows which threads worked at the same time. The shares of functions come from the other samples.
-            let of_shares = u64::from(sample.in_round == 0);
+            let of_shares = u64::from(!sample.is_in_round());
             let free = self.counts.len();
             let number = match self.counts.get_mut(&place) {
                 Some(counted) => {
@@ -113,8 +113,8 @@ impl Symboliser {
                     continue;
                 }
             };
-            if sample.in_round != 0 {
-                self.rounds.add(sample.t_ns, tid, number);
+            if sample.is_in_round() {
+                self.rounds.add(sample.t_ns, tid, number, sample.is_queued());
             }
             each(sample, number);
         }

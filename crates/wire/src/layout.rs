@@ -352,8 +352,8 @@ pub struct Sample {
     pub tgid: u32,
     /// 0 in user mode. In the kernel 1 + the system call number, or [`NO_CALL`](Sample::NO_CALL).
     pub in_kernel: u32,
-    /// Not 0 if the sample belongs to a round: the samples that all CPUs took at the same time. Set by the observer, not by the kernel.
-    pub in_round: u32,
+    /// [`QUEUED`](Sample::QUEUED) and [`IN_ROUND`](Sample::IN_ROUND).
+    pub flags: u32,
     /// Time of the sample, nanoseconds.
     pub t_ns: u64,
 }
@@ -361,6 +361,23 @@ pub struct Sample {
 impl Sample {
     /// Value of [`in_kernel`](Sample::in_kernel) if the sample hit the kernel but no system call: a page fault, or an interrupt.
     pub const NO_CALL: u32 = u32::MAX;
+
+    /// Flag, set by the sampling program: a tracked thread waited for a CPU.
+    pub const QUEUED: u32 = 1;
+    /// Flag, set by the observer: the sample belongs to a round, the samples that all CPUs take at the same time.
+    pub const IN_ROUND: u32 = 2;
+
+    /// Returns whether a tracked thread waited for a CPU.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.flags & Sample::QUEUED != 0
+    }
+
+    /// Returns whether the sample belongs to a round.
+    #[must_use]
+    pub fn is_in_round(&self) -> bool {
+        self.flags & Sample::IN_ROUND != 0
+    }
 
     /// Returns the number of the system call that the sample hit; `None` if it hit none.
     #[must_use]

@@ -33,6 +33,11 @@ fn steps_become_changes() {
     assert_eq!(changes("run it with 2 ranks on this machine (mpirun -n 2)"), [Change::Number(2)]);
     assert_eq!(changes("allow CPU 0-1 (taskset -c 0-1, cpuset or job request)"), [Change::Allow(vec![0, 1])]);
     assert_eq!(changes("allow CPU 0,2-3 (taskset -c 0,2-3, cpuset or job request)"), [Change::Allow(vec![0, 2, 3])]);
+    let both = changes("allow CPU 0-1 (taskset -c 0-1, cpuset or job request), with OMP_NUM_THREADS=2");
+    let set = set("OMP_NUM_THREADS", "2");
+    assert_eq!(both, [Change::All(vec![Change::Allow(vec![0, 1]), set[0].clone()])]);
+    let both = changes("unset OMP_PLACES, or let it include CPU 0-1, with 2 threads");
+    assert_eq!(both, [Change::All(vec![Change::Unset("OMP_PLACES".into()), Change::Number(2)])]);
     assert_eq!(changes("mpirun --bind-to none"), [Change::Bind("none".into())]);
     assert_eq!(changes("stop hog, or keep it off CPU 0-1"), [Change::Alone]);
     assert_eq!(changes("look for another busy program on these CPUs (top)"), [Change::Alone]);

@@ -75,8 +75,8 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
     let text = if evidence.work_can_shrink() {
         let loaded = loaded.map_or_else(String::new, |loaded| format!(" on idle CPUs, {loaded}"));
         format!(
-            "The work itself needs {ideal} on {cpus}: {bound} faster without any waiting{loaded}. With fewer switches, the work can \
-             also need less CPU time."
+            "The work itself needs {ideal} on {cpus}. Without any waiting, the program would be {bound} faster{loaded}. With fewer \
+             switches, the work can also need less CPU time."
         )
     } else if let Some(loaded) = loaded {
         format!("The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound} on idle CPUs, {loaded}.")

@@ -91,8 +91,7 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
 /// rotation.
 fn is_lock(evidence: &Evidence) -> bool {
     let workers = &evidence.worker_sums;
-    let average = workers.work_ns() as f64 / evidence.workers.len() as f64;
-    let equal = evidence.largest_work_ns() <= EQUAL_WORK_FACTOR * average;
+    let equal = evidence.parallel_inequality() <= EQUAL_WORK_FACTOR;
     if workers.spin_ns > workers.blocked_by[Cause::Futex] {
         return equal && spins_on_lock(evidence);
     }

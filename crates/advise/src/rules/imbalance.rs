@@ -14,7 +14,7 @@ use super::finding::Finding;
 use crate::evidence::{Evidence, parallel_work_ns};
 use crate::expected::Expected;
 use crate::figures::Figure::{BlockedBy, Sum, Whole};
-use crate::figures::Whole::{LargestWorkNs, ThreadNs, WorkerThreads};
+use crate::figures::Whole::{LargestParallelWorkNs, ThreadNs, WorkerThreads};
 use crate::figures::say;
 use crate::numbers::about_percent;
 use crate::openmp;
@@ -32,7 +32,7 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     let average = all / workers;
     let largest = parallel_work_ns(busiest);
     let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
-    let doubt = 3.0 * busiest.work_error_ns();
+    let doubt = 3.0 * busiest.work_error_ns().hypot(busiest.serial_error_ns as f64);
     if workers < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
         return None;
     }
@@ -62,8 +62,10 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
         waiting = about_percent(evidence.worker_share(waiting)),
     );
     let figures = [
-        Whole(LargestWorkNs),
+        Whole(LargestParallelWorkNs),
         Sum(thread::work_ns),
+        Sum(thread::serial_ns),
+        Sum(thread::steal_ns),
         Whole(WorkerThreads),
         Sum(thread::waiting_for_threads_ns),
         Sum(thread::spin_ns),

@@ -67,15 +67,17 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
         Cpus(cpu::idle_while_waiting_ns),
     ];
     let mut main = say(evidence, text, &figures);
-    let action = widen(evidence, &all, elsewhere.inside);
-    // Threads that wait for one another on CPUs that are still too few can lose as much as they gain.
-    let still_too_few =
-        !each_has_one && evidence.worker_share(evidence.worker_sums.waiting_for_threads_ns() as f64) >= WORTH_SHARE;
-    if still_too_few && expected.is_worth_trying() {
-        main.next.push(NextStep::plain(action, kind));
-    } else {
-        main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting for a CPU"));
+    let mut action = widen(evidence, &all, elsewhere.inside);
+    let mut expected = expected;
+    let meet = evidence.worker_share(evidence.worker_sums.waiting_for_threads_ns() as f64) >= WORTH_SHARE;
+    if !each_has_one && meet {
+        // Threads that wait for one another on CPUs that are still too few can lose as much as they gain.
+        let setting = openmp::workers(evidence, all.len() as f64);
+        action = format!("{action}, with {}", setting.strip_prefix("run it with ").unwrap_or(&setting));
+        let (bound, reached) = (evidence.work_bound_on(used + free), evidence.work_bound_on(used + added));
+        expected = Expected::new(reached * REACHED, bound, bound);
     }
+    main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting for a CPU"));
     if !each_has_one {
         main.next.extend(openmp::threads(evidence, elsewhere.used.len() as f64, kind));
     }

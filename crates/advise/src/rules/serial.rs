@@ -24,8 +24,9 @@ const SURE: f64 = 0.5;
 /// Serial time counts if it exceeds this many standard errors.
 const SURE_ERRORS: f64 = 3.0;
 
-/// Functions of the C library in which malloc and free change the program's memory.
-const RETURN_MEMORY: [&str; 4] = ["brk", "sbrk", "munmap", "madvise"];
+/// Functions of the C library in which malloc and free move the end of the heap. Blocks that malloc maps one by one (mmap, munmap) are not in the heap:
+/// the variable would not keep them, and makes malloc map more of them, because it ends the adaptation of their least size (mallopt(3)).
+const RETURN_MEMORY: [&str; 2] = ["brk", "sbrk"];
 
 /// glibc's variable for the memory that malloc requests beyond what it needs, and keeps when memory is freed; see mallopt(3), M_TOP_PAD.
 const TOP_PAD: &str = "MALLOC_TOP_PAD_";
@@ -35,9 +36,10 @@ const MOST_NAMES: usize = 2;
 
 /// Detects that much of the run is work that one thread does alone.
 pub(crate) fn serial(evidence: &Evidence) -> Option<Finding> {
-    let serial_ns = evidence.sums.serial_ns as f64;
+    // Launchers, which are no workers, also work alone before the program begins.
+    let serial_ns = (evidence.worker_sums.serial_ns as f64).min(evidence.wall_ns);
     let workers = evidence.workers.len() as f64;
-    if workers < 2.0 || serial_ns < SURE_ERRORS * evidence.sums.serial_error_ns as f64 {
+    if workers < 2.0 || serial_ns < SURE_ERRORS * evidence.worker_sums.serial_error_ns as f64 {
         return None;
     }
     let saved_ns = serial_ns - serial_ns / evidence.parallelism(evidence.cpus);
@@ -50,10 +52,10 @@ pub(crate) fn serial(evidence: &Evidence) -> Option<Finding> {
     let who = if most.serial_ns as f64 >= 0.9 * serial_ns {
         format!("in {} {} alone", most.tid, most.comm)
     } else {
-        "in one thread at a time".to_owned()
+        "while only one thread worked".to_owned()
     };
     let text = format!(
-        "Serial parts: {} of {} ({}) ran {who}{}. The other threads waited, or did not exist yet.",
+        "Serial parts: {} of {} ({}) ran {who}{}. The other threads waited, or did not exist.",
         duration(serial_ns as u64),
         duration(evidence.wall_ns as u64),
         about_percent(serial_ns / evidence.wall_ns),
@@ -73,8 +75,14 @@ pub(crate) fn serial(evidence: &Evidence) -> Option<Finding> {
 /// It has no forecast: what the kernel does for the same memory in page faults of parallel code is not known. (LULESH with two threads became 1.6 times
 /// faster.) The value is large enough for the arrays that a simulation allocates in each step, and small beside the memory of a machine.
 fn keep_memory(evidence: &Evidence, serial_ns: f64) -> Option<NextStep> {
-    let hot = evidence.account.hot_functions.iter().filter(|hot| hot.module.starts_with("libc.so"));
-    let returns = hot.filter(|hot| hot.function.as_deref().is_some_and(|name| RETURN_MEMORY.contains(&name)));
+    let hot = evidence
+        .account
+        .hot_functions
+        .iter()
+        .filter(|hot| hot.module.starts_with("libc.so") || hot.module.starts_with("libc-2."));
+    let returns = hot.filter(|hot| {
+        hot.function.as_deref().is_some_and(|name| RETURN_MEMORY.contains(&name.trim_start_matches('_')))
+    });
     let returned_ns = returns.map(|hot| hot.serial_ns as f64).sum::<f64>();
     let is_set = evidence.facts.variable(TOP_PAD).is_some();
     let action = format!("{TOP_PAD}=67108864, so that freed memory stays in the program (glibc)");
@@ -83,7 +91,7 @@ fn keep_memory(evidence: &Evidence, serial_ns: f64) -> Option<NextStep> {
 
 /// Returns, for the sentence, in which functions most of the serial time was spent.
 fn functions(evidence: &Evidence) -> String {
-    let all_ns = evidence.sums.serial_ns as f64;
+    let all_ns = evidence.worker_sums.serial_ns as f64;
     let mut hot: Vec<_> = evidence.account.hot_functions.iter().collect();
     hot.sort_by_key(|hot| std::cmp::Reverse(hot.serial_ns));
     let much = hot.into_iter().filter(|hot| hot.serial_ns as f64 >= NAMED_SHARE * all_ns).take(MOST_NAMES);

@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 use crate::figures::Figure::{Sum, Whole};
 use crate::figures::Whole::{ThreadNs, TookIdleNs};
 use crate::figures::say;
-use crate::numbers::{count, duration};
+use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
 use crate::thresholds::{THROTTLED_SHARE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind};
@@ -20,7 +20,7 @@ use crate::verdict::{Confidence, Kind};
 pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     let from_idle = evidence.behind.idle_ns.min(evidence.sums.wake_delay_ns);
     let throttled = evidence.facts.throttled_ns as f64 >= THROTTLED_SHARE * evidence.wall_ns;
-    // Threads that spin need no futex system calls either.
+    // Threads that spin make no futex system calls, so that this time is saved, too.
     let lost = from_idle.saturating_add(evidence.worker_sums.kernel_sync_ns);
     let expected = evidence.without_delay(lost as f64);
     let room = evidence.workers.len() as f64 <= evidence.cpus;
@@ -29,12 +29,14 @@ pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     }
     let wakeups = evidence.workers.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);
     let text = format!(
-        "Waking up on idle CPUs cost {} of thread time: {} wake-ups that took {} each.",
+        "Waking up on idle CPUs cost {} of thread time, and the futex system calls for it {}: {} wake-ups that took {} each.",
         evidence.percent(from_idle),
+        about_percent(evidence.share(evidence.worker_sums.kernel_sync_ns)),
         count(wakeups),
         duration(from_idle / wakeups),
     );
-    let mut main = say(evidence, text, &[Whole(TookIdleNs), Sum(thread::wake_delay_ns), Whole(ThreadNs)]);
+    let figures = [Whole(TookIdleNs), Sum(thread::wake_delay_ns), Sum(thread::kernel_sync_ns), Whole(ThreadNs)];
+    let mut main = say(evidence, text, &figures);
     main.next.push(openmp::active(evidence, expected, Kind::SlowWakeups));
     let back_ns = evidence.blame.total_ns(Delay::Idle).min(evidence.sums.wall_ns as f64);
     Some(Finding { kind: Kind::SlowWakeups, back_ns, confidence: Confidence::Medium, sentences: vec![main] })

@@ -68,7 +68,7 @@ fn what_finds_no_room_is_counted() {
 #[test]
 fn samples_in_rounds_count_for_no_share() {
     let (_folder, mut symboliser) = machine();
-    let in_round = |tid, t_ns| Sample { in_round: 1, t_ns, ..sample(TGID, tid, 0x1010, 0) };
+    let in_round = |tid, t_ns| Sample { flags: Sample::IN_ROUND, t_ns, ..sample(TGID, tid, 0x1010, 0) };
     let mut seen = 0;
     let batch = [in_round(5, 1_000_000), in_round(6, 1_000_500), sample(TGID, 5, 0x1010, 0)];
     symboliser.observe(&batch, |_, _| seen += 1);

@@ -26,6 +26,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -55,6 +56,8 @@ pub struct BpfObserver {
     // Field order is drop order: readers and links before the object they point into.
     rings: RingBuffer<'static>,
     sampler: Option<Sampler>,
+    /// The time of the last turn in which all CPUs took samples at the same time. It outlives the sampler.
+    rounds: Range<u64>,
     programs: Programs,
     sample_period_ns: u64,
     finals: Rc<RefCell<Vec<Clock>>>,
@@ -92,13 +95,14 @@ impl BpfObserver {
             0 => None,
             period_ns => {
                 let program = programs.program("on_sample")?;
-                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, &cpus)).ok()
+                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, &cpus, 0)).ok()
             }
         };
         laps::done(Lap::Sampling);
         Ok(BpfObserver {
             rings,
             sampler,
+            rounds: 0..0,
             programs,
             sample_period_ns,
             finals,
@@ -231,11 +235,12 @@ impl Observer for BpfObserver {
 
     fn tick(&mut self, intake: &mut Intake) -> Result<(), WatchError> {
         self.drain()?;
+        for sample in self.samples.borrow_mut().iter_mut().filter(|sample| self.rounds.contains(&sample.t_ns)) {
+            sample.flags |= Sample::IN_ROUND;
+        }
         if let Some(sampler) = &mut self.sampler {
-            for sample in self.samples.borrow_mut().iter_mut() {
-                sample.in_round = sampler.is_in_round(sample.t_ns).into();
-            }
             sampler.tick();
+            self.rounds = sampler.rounds();
         }
         intake.samples.append(&mut self.samples.borrow_mut());
         intake.trace_events.append(&mut self.trace_events.borrow_mut());

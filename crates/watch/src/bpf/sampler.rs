@@ -12,6 +12,9 @@
 //!   thread on the next CPU has often begun to wait for it when its own sample is taken. (Measured with LULESH, whose loops take some 10 µs, on two CPUs of
 //!   a guest: 25 % spinning in rounds, 17 % with different periods.) The order of the CPUs is reversed in every second such turn, so that no thread always
 //!   has the later sample.
+//!
+//! The clocks are restarted one after the other, which takes some microseconds for each CPU. If it takes longer than [`LONGEST_RESTART_NS`], as on machines
+//! with more than about a hundred CPUs, or if the kernel refuses a period, the turn has no rounds.
 
 use std::ops::Range;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -26,6 +29,10 @@ use crate::sampling;
 
 /// One turn of this many is one in which the CPUs take their samples in rounds.
 const TURNS_PER_ROUND_TURN: u32 = 3;
+
+/// Longest time for which the clocks of all CPUs may be restarted, ns. The samples of a round are then taken within this time; the shortest period on bare
+/// metal is three times as long.
+const LONGEST_RESTART_NS: u64 = 250_000;
 
 /// The sampling events. Dropping them stops sampling.
 pub(crate) struct Sampler {
@@ -44,10 +51,18 @@ struct SamplingClock {
 }
 
 impl Sampler {
-    /// Starts sampling: on each of `cpus`, `program` takes a sample every `mean_ns` nanoseconds on average.
-    pub(crate) fn start(program: &ProgramMut<'_>, mean_ns: u64, cpus: &[u32]) -> Result<Sampler, WatchError> {
-        let mut sampler = Sampler { clocks: Vec::new(), mean_ns, turn: 0, turn_ends_ns: 0, rounds: 0..0 };
-        let period_ns = sampling::period_of_turn_ns(mean_ns, 0, 0);
+    /// Starts sampling: on each of `cpus`, `program` takes a sample every `mean_ns` nanoseconds on average. A caller that starts several samplers one after
+    /// the other, and never calls `tick`, gives each another `number`, so that their periods differ.
+    pub(crate) fn start(
+        program: &ProgramMut<'_>,
+        mean_ns: u64,
+        cpus: &[u32],
+        number: u32,
+    ) -> Result<Sampler, WatchError> {
+        // A multiple of this number of turns, so that the first turn has no rounds.
+        let turn = number.wrapping_mul(TURNS_PER_ROUND_TURN);
+        let mut sampler = Sampler { clocks: Vec::new(), mean_ns, turn, turn_ends_ns: 0, rounds: 0..0 };
+        let period_ns = sampling::period_of_turn_ns(mean_ns, turn, 0);
         for &cpu in cpus {
             let of_cpu = format!("the sampling clock of CPU {cpu}");
             let event =
@@ -70,37 +85,39 @@ impl Sampler {
         }
     }
 
-    /// Returns whether a sample taken at `t_ns`, in this turn or the one before, belongs to a round.
-    pub(crate) fn is_in_round(&self, t_ns: u64) -> bool {
-        self.rounds.contains(&t_ns)
+    /// Returns the time of the last turn with rounds: samples taken in it, in this turn or the one before, belong to rounds.
+    pub(crate) fn rounds(&self) -> Range<u64> {
+        self.rounds.clone()
     }
 
     /// Sets the sampling periods of the turn. If the kernel refuses to change the period of a CPU's event, that event keeps its period.
     fn begin_turn(&mut self, now_ns: u64) {
         self.turn_ends_ns = now_ns + sampling::TURN_NS;
         self.rounds.end = self.rounds.end.min(now_ns);
-        let in_rounds = self.turn % TURNS_PER_ROUND_TURN == TURNS_PER_ROUND_TURN - 1;
-        let backwards = in_rounds && self.turn % (2 * TURNS_PER_ROUND_TURN) == TURNS_PER_ROUND_TURN - 1;
+        let in_rounds = self.turn % TURNS_PER_ROUND_TURN == 1;
+        let backwards = in_rounds && self.turn % (2 * TURNS_PER_ROUND_TURN) == 1;
         let count = self.clocks.len();
+        let mut is_set = true;
         for at in 0..count {
             let number = if backwards { count - 1 - at } else { at };
-            let period_ns =
-                sampling::period_of_turn_ns(self.mean_ns, self.turn, if in_rounds { 0 } else { number as u32 });
-            self.clocks[number].set_period(period_ns);
+            let of_cpu = if in_rounds { 0 } else { number as u32 };
+            let period_ns = sampling::period_of_turn_ns(self.mean_ns, self.turn, of_cpu);
+            is_set &= self.clocks[number].set_period(period_ns);
         }
-        if in_rounds {
-            self.rounds = arch::monotonic_ns()..u64::MAX;
+        let restarted_ns = arch::monotonic_ns();
+        if in_rounds && is_set && restarted_ns.saturating_sub(now_ns) <= LONGEST_RESTART_NS {
+            self.rounds = restarted_ns..u64::MAX;
         }
     }
 }
 
 impl SamplingClock {
-    /// Sets the period and restarts it.
-    fn set_period(&self, period_ns: u64) {
+    /// Sets the period and restarts it. Returns false if the kernel refuses.
+    fn set_period(&self, period_ns: u64) -> bool {
         // The kernel expects the period's address, although the binding's parameter looks like a value.
         let at = (&raw const period_ns) as u64;
         // SAFETY: `event` is a perf event that the link keeps open. The kernel reads from the address only during the call, and does not write to it.
-        unsafe { perf_event_open_sys::ioctls::PERIOD(self.event, at) };
+        unsafe { perf_event_open_sys::ioctls::PERIOD(self.event, at) == 0 }
     }
 }
 

@@ -16,7 +16,6 @@ use super::{Other, Others, Table, ThreadSnapshots};
 use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, gathered, process_key, system};
 use crate::mapping::Mapping;
 use crate::observer::WatchError;
-use crate::sampling;
 
 /// The BPF programs that write the table of thread snapshots. Dropping this value detaches and frees them; the table keeps its last state.
 pub struct Traced {
@@ -89,15 +88,14 @@ impl ThreadSnapshots for Traced {
         self.programs.enrol(Part::Snapshots, &[process_key(pid)], 0).map(drop)
     }
 
-    /// Starts sampling on `cpus`. Each call uses a slightly different period (the mean is `mean_ns`), so that samples do not fall into step with a
-    /// periodic program.
+    /// Starts sampling on `cpus`. Each call and each CPU has a slightly different period (the mean is `mean_ns`), so that samples do not fall into step
+    /// with a periodic program, or with one another.
     fn sample_on(&mut self, cpus: &[u32], mean_ns: u64) -> Result<(), WatchError> {
         self.sampler = None;
         if !cpus.is_empty() {
             self.samplings = self.samplings.wrapping_add(1);
-            let period_ns = sampling::period_of_turn_ns(mean_ns, self.samplings, 0);
             let program = self.programs.program("on_look")?;
-            self.sampler = Some(Sampler::start(&program, period_ns, cpus)?);
+            self.sampler = Some(Sampler::start(&program, mean_ns, cpus, self.samplings)?);
         }
         Ok(())
     }

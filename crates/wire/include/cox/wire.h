@@ -242,12 +242,17 @@ struct cox_tracked {
 #define COX_NO_CALL 0xffffffffu
 
 /* Ring records. */
+/* Set by the sampling program: a tracked thread waited for a CPU. */
+#define COX_SAMPLE_QUEUED 1
+/* Set by the observer: the sample belongs to a round, the samples that all CPUs take at the same time. */
+#define COX_SAMPLE_IN_ROUND 2
+
 struct cox_sample {
 	__u64 ip; /* user instruction pointer, even if the sample hit the kernel */
 	__u32 tid;
 	__u32 tgid;
 	__u32 in_kernel; /* 0 in user mode; in the kernel 1 + system call number, or COX_NO_CALL */
-	__u32 in_round;	 /* set by the reader: all CPUs took samples at this time */
+	__u32 flags;	 /* COX_SAMPLE_* */
 	__u64 t_ns;
 };
 

@@ -10,6 +10,16 @@
 #include "place.bpf.h"
 #include "snapshots.bpf.h"
 
+/* Returns whether a tracked thread waits for a CPU. Threads that are bound to one CPU are seen only on that CPU. */
+COX_INLINE int is_queued(struct cox_cpu *cpu)
+{
+	u64 queued = cox_cell_count(cpu->pinned);
+
+	for (int k = 0; k < COX_MASK_CLASSES; k++)
+		queued += cox_cell_count(tracked.waiting[k].cell);
+	return queued != 0;
+}
+
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
 {
@@ -33,6 +43,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	sample.tid = c->tid;
 	sample.tgid = c->tgid;
 	sample.t_ns = bpf_ktime_get_ns();
+	sample.flags = is_queued(cpu) ? COX_SAMPLE_QUEUED : 0;
 	sample_place(&sample, ctx, p);
 	cpu->samples++;
 	if (bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
