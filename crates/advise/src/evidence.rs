@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers::Ranks;
 use crate::numbers::{about_percent, counted};
-use crate::thresholds::{UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
+use crate::thresholds::{ONE_THREAD_WORK, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
@@ -166,6 +166,13 @@ impl<'a> Evidence<'a> {
         let all: f64 = self.workers.iter().map(|thread| parallel_work_ns(thread)).sum();
         let average = all / self.workers.len().max(1) as f64;
         if average > 0.0 { (self.largest_parallel_work_ns() / average).max(1.0) } else { 1.0 }
+    }
+
+    /// Returns whether one thread does all the work: there is only one worker thread, or the others hardly have parallel work. (A reader and a writer beside
+    /// one worker are no parallelism.)
+    pub(crate) fn works_in_one_thread(&self) -> bool {
+        let all: f64 = self.worker_sums.work_ns() as f64;
+        self.workers.len() == 1 || (all > 0.0 && self.worker_sums.serial_ns as f64 >= ONE_THREAD_WORK * all)
     }
 
     /// Returns the largest parallel work of a worker thread, in nanoseconds.

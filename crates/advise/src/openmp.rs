@@ -98,7 +98,7 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
 pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
     let cpus = evidence.facts.quota().map_or(evidence.cpus, |quota| quota.min(evidence.cpus)).floor();
     let works = evidence.largest_work_ns() >= WORKS * evidence.wall_ns;
-    if evidence.workers.len() != 1 || cpus < 2.0 || !works || evidence.unused().is_none() {
+    if !evidence.works_in_one_thread() || cpus < 2.0 || !works || evidence.unused().is_none() {
         return None;
     }
     let setting = workers(evidence, cpus);

@@ -41,6 +41,9 @@ pub const TEAM_ALIVE: f64 = 0.5;
 /// time; if the rounds are short, wake-ups add more idle time.
 pub const QUEUE_UTILISATION: f64 = 0.60;
 
+/// One thread does all the work if at least this part of it is serial work. The rest is what a reader, a writer or a main thread does beside it.
+pub const ONE_THREAD_WORK: f64 = 0.9;
+
 /// A forecast whose upper end is more than this many times its lower end is not printed, because it says little.
 pub const WIDEST_RANGE: f64 = 2.0;
 

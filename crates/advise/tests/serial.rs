@@ -43,7 +43,30 @@ fn threads_that_spin_or_do_not_exist_yet_make_no_difference() {
     for thread in &mut stage.account.programs[0].processes[0].threads[1..] {
         (thread.wall_ns, thread.run_ns) = (thread.wall_ns * 6 / 10, thread.run_ns * 6 / 10);
     }
-    assert_eq!(judge(&stage.serial(0, 0.4, "init", "app")).headline, Kind::Serial);
+    let stage = stage.serial(0, 0.4, "init", "app");
+    assert_eq!(judge(&stage).headline, Kind::Serial);
+    // The threads that do not exist yet do not wait: all waiting later has another cause.
+    let mut stage = stage;
+    for thread in &mut stage.account.programs[0].processes[0].threads {
+        let waited_ns = thread.run_ns / 4;
+        (thread.run_ns, thread.blocked_ns) = (thread.run_ns - waited_ns, waited_ns);
+        thread.blocked_by = [(staged::cause("futex"), waited_ns)].into_iter().collect();
+    }
+    let losses = judge(&stage).losses;
+    let waiting = losses.iter().find(|loss| matches!(loss.kind, Kind::LockConvoy | Kind::WaitingForThreads));
+    assert!(waiting.is_some_and(|loss| loss.cost_share > 0.2), "{losses:#?}");
+}
+
+#[test]
+fn a_launcher_that_works_alone_is_not_the_program() {
+    let mut stage = Stage::new(2, SIBLINGS, &[Life::default(), Life::default()]).serial(0, 0.0, "f", "app");
+    let mut launcher = stage.account.programs[0].processes[0].clone();
+    (launcher.pid, launcher.comm) = (7, "mpirun".into());
+    launcher.threads.truncate(1);
+    launcher.threads[0].serial_ns = staged::WALL_NS * 3 / 10;
+    stage.account.programs[0].processes[0].parent_pid = 7;
+    stage.account.programs[0].processes.insert(0, launcher);
+    assert_ne!(judge(&stage).headline, Kind::Serial);
 }
 
 #[test]
@@ -78,6 +101,9 @@ fn little_or_doubtful_serial_work_is_no_headline() {
 
 #[test]
 fn memory_that_goes_back_and_forth_is_kept_by_a_variable() {
+    // Blocks that malloc maps one by one are not in the heap.
+    let mapped = two_fifths_serial().serial(0, 0.3, "init", "app").serial(0, 0.1, "munmap", "libc.so.6");
+    assert!(!steps(&judge(&mapped)).iter().any(|step| step.starts_with("MALLOC")));
     let keeps = |stage: &Stage| steps(&judge(stage)).iter().any(|step| step.starts_with("MALLOC_TOP_PAD_="));
     let mut stage = two_fifths_serial().serial(0, 0.3, "init", "app").serial(0, 0.1, "brk", "libc.so.6");
     assert!(keeps(&stage));
@@ -102,12 +128,24 @@ fn one_thread_beside_idle_cpus_is_told_to_use_more() {
 }
 
 #[test]
+fn helpers_beside_one_thread_are_no_parallelism() {
+    // A reader feeds one thread that compresses.
+    let reader = Life { futex: 0.97, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() };
+    let verdict = judge(&Stage::new(2, IDLE, &[Life::default(), reader]).serial(0, 0.98, "compress", "lbzip2"));
+    assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
+    assert!(steps(&verdict)[0].starts_with("run it with 2 threads, if"), "{verdict:#?}");
+}
+
+#[test]
 fn a_known_pool_is_set_by_its_variable() {
     let advised = |module: &str, function: &str| {
         let stage = Stage::new(4, IDLE, &[Life::default()]).serial(0, 0.9, function, module);
         steps(&judge(&stage)).first().map(|step| (*step).to_owned())
     };
     assert_eq!(advised("libopenblasp-r0.3.21.so", "dgemm_kernel").as_deref(), Some("OPENBLAS_NUM_THREADS=4"));
-    assert_eq!(advised("server", "runtime.mallocgc").as_deref(), Some("GOMAXPROCS=4"));
+    // Most time is spent in the program's own functions.
+    let mut of_go = Stage::new(4, IDLE, &[Life::default()]).serial(0, 0.9, "main.fft", "server");
+    of_go = of_go.serial(0, 0.01, "runtime.mallocgc", "server");
+    assert_eq!(steps(&judge(&of_go))[0], "GOMAXPROCS=4");
     assert!(advised("server", "main").is_some_and(|step| step.starts_with("run it with 4 threads, if")));
 }

@@ -64,7 +64,8 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
     let workers = &evidence.worker_sums;
     let waited = workers.waiting_for_threads_ns().saturating_add(workers.waiting_for_cpu_ns());
     let used = evidence.concurrency.working / evidence.parallelism(evidence.cpus);
-    if evidence.workers.len() < 2 || evidence.worker_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY {
+    let little = evidence.worker_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY;
+    if evidence.works_in_one_thread() || evidence.workers.len() < 2 || little {
         return None;
     }
     let text = format!(

@@ -39,7 +39,10 @@ pub(crate) fn serial(evidence: &Evidence) -> Option<Finding> {
     // Launchers, which are no workers, also work alone before the program begins.
     let serial_ns = (evidence.worker_sums.serial_ns as f64).min(evidence.wall_ns);
     let workers = evidence.workers.len() as f64;
-    if workers < 2.0 || serial_ns < SURE_ERRORS * evidence.worker_sums.serial_error_ns as f64 {
+    if workers < 2.0
+        || evidence.works_in_one_thread()
+        || serial_ns < SURE_ERRORS * evidence.worker_sums.serial_error_ns as f64
+    {
         return None;
     }
     let saved_ns = serial_ns - serial_ns / evidence.parallelism(evidence.cpus);
