@@ -8,7 +8,7 @@
 //! - **Delay range.** A loss of `D` thread-seconds has lengthened the run by about `D / n` if it delayed all threads at the same time, and by at most
 //!   `D` if it delayed them one after another on the critical path. Removing it gives a factor between `W / (W − D/n)` and `W / (W − D)`.
 //!
-//! Ranges are cut to the bounds. The exception is a step after which the work itself can take less CPU time ([`Expected::beyond`]): its range goes beyond
+//! Ranges are cut to the bounds. The exception is a step after which the work itself can take less CPU time ([`Expected::stretched`]): its range goes beyond
 //! the work bound. Factors are rounded down, so that rounding never promises more.
 
 use crate::thresholds::WORTH_FACTOR;
@@ -67,7 +67,7 @@ impl Expected {
     }
 
     /// Returns this forecast with its upper ends multiplied by `times`, so that they can exceed the work bound.
-    pub fn beyond(self, times: f64) -> Expected {
+    pub fn stretched(self, times: f64) -> Expected {
         Expected::new(self.low, self.high * times, self.bound * times)
     }
 

@@ -216,7 +216,7 @@ impl NextStep {
     ) -> NextStep {
         let mut step = NextStep::plain(action, kind);
         let can_shrink = kind.ends_switching() && evidence.work_can_shrink();
-        let range = if can_shrink { expected.beyond(TURNS_COST) } else { expected };
+        let range = if can_shrink { expected.stretched(TURNS_COST) } else { expected };
         if expected.is_worth_trying() && range.high() <= WIDEST_RANGE * range.low() {
             step.expected_low = Some(range.low());
             step.expected_high = Some(range.high());
