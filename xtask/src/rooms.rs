@@ -115,7 +115,13 @@ pub const ROOMS: &[Room] = &[
     Room {
         name: "advise",
         floor: "rules",
-        uses: these(&["wire"], &[("ledger", "a verdict is derived from an account only")]),
+        uses: these(
+            &["wire"],
+            &[
+                ("ledger", "a verdict is derived from an account only"),
+                ("compare", "which of several tried ways is fastest is decided by the intervals of `compare`"),
+            ],
+        ),
         pure: true,
     },
     Room { name: "compare", floor: "rules", uses: these(&["random"], &[]), pure: true },

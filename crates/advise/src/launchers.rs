@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ledger::{Process, Thread};
 
 /// Launchers of parallel programs: Open MPI's, MPICH's (hydra), PRRTE's. Slurm's `srun` is not among them, because ranks are not its descendants.
-const PARALLEL: [&str; 9] = [
+pub(crate) const PARALLEL: [&str; 9] = [
     "mpirun",
     "mpiexec",
     "mpiexec.hydra",

@@ -1,7 +1,8 @@
 //! The output of `cox advise`: forecasts of how long a program would take on fewer CPUs, as text and as JSON.
 
+use advise::forecast::tried::{Answer, Tried};
 use advise::forecast::{Basis, Choice, Forecast, Way};
-use advise::numbers::{counted, duration, seconds};
+use advise::numbers::{about_percent, counted, duration, seconds};
 use ledger::Provenance;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,9 @@ pub struct Advice {
     /// Where and when the run on which the advice is based was measured.
     #[serde(default)]
     pub provenance: Option<Provenance>,
+    /// What trying the ways has shown; absent unless the ways were tried (`--runs`).
+    #[serde(default)]
+    pub tried: Option<Tried>,
     /// The forecast for each way to run the program.
     #[serde(flatten)]
     pub forecast: Forecast,
@@ -40,7 +44,7 @@ pub struct Advice {
 pub struct Run {
     /// Whether the ways to run the program were tried and measured during this run, or modelled from the run's account.
     pub basis: Basis,
-    /// How long the run took.
+    /// How long the run took. If the ways were tried: the first run, which showed what kind of program it is.
     pub elapsed_ns: u64,
     /// Number of CPUs that the run had.
     pub cpus: u64,
@@ -68,10 +72,15 @@ impl Advice {
         };
         let title = format!("cox: {command} · {} on {cpus} · {how}", counted(forecast.threads, "thread"));
         let mut lines = vec![style.title(&style.clean(&title)), String::new(), style.clean(&self.now())];
-        lines.push(row("bound", None, &seconds(forecast.bound_ns), ""));
-        for (place, choice) in forecast.choices.iter().enumerate() {
-            let line = style.clean(&line(choice, place));
-            lines.push(if place == 0 { style.step(&line) } else { line });
+        match &self.tried {
+            None => {
+                lines.push(row("bound", "", &seconds(forecast.bound_ns), ""));
+                for (place, choice) in forecast.choices.iter().enumerate() {
+                    let line = style.clean(&line(choice, &format!("{:.2} of the bound", choice.of_bound), place == 0));
+                    lines.push(if place == 0 { style.step(&line) } else { line });
+                }
+            }
+            Some(tried) => lines.extend(self.tried_lines(tried, style)),
         }
         if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
             let told = format!(
@@ -83,10 +92,32 @@ impl Advice {
         lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
+    /// Formats the measured ways, what the runs show, and why other ways were not tried.
+    fn tried_lines(&self, tried: &Tried, style: &Style) -> Vec<String> {
+        let choices = &self.forecast.choices;
+        let fastest_ns = choices.first().map_or(1, |choice| choice.time_ns.max(1)) as f64;
+        let mut lines = Vec::new();
+        for (place, choice) in choices.iter().enumerate() {
+            let is_best = place == 0 && tried.answer == Answer::Fastest;
+            let compared = format!("{:.2} × as long", choice.time_ns as f64 / fastest_ns);
+            let line = style.clean(&line(choice, if place == 0 { "" } else { &compared }, is_best));
+            lines.push(if is_best { style.step(&line) } else { line });
+        }
+        if let [first, second, ..] = &choices[..] {
+            lines.push(String::new());
+            lines.extend(style.wrapped(&verdict(tried, &name(first), &name(second)), "  ", "    "));
+        }
+        lines.extend(tried.notes.iter().flat_map(|note| style.wrapped(&format!("Not tried: {note}."), "  ", "    ")));
+        lines
+    }
+
     /// Formats the line above the forecasts, which names the run on which they are based.
     fn now(&self) -> String {
         let (threads, now) = (counted(self.forecast.threads, "thread"), &self.run);
         let on = counted(self.forecast.cpus, "CPU");
+        if let Some(tried) = &self.tried {
+            return format!("  how long it takes on {on}, measured in {} of each way:", counted(tried.rounds, "run"));
+        }
         match now.basis {
             Basis::Modelled => {
                 let (cpus, time) = (counted(now.cpus, "CPU"), seconds(now.elapsed_ns));
@@ -101,22 +132,45 @@ impl Advice {
     }
 }
 
-fn row(name: &str, of_bound: Option<f64>, time: &str, note: &str) -> String {
-    let of_bound = of_bound.map_or_else(String::new, |part| format!("{part:.2} of the bound"));
-    format!("    {name:<24}  {of_bound:<17}  {time:>9}{note}")
+fn row(name: &str, compared: &str, time: &str, note: &str) -> String {
+    format!("    {name:<24}  {compared:<17}  {time:>9}{note}")
 }
 
-fn line(choice: &Choice, place: usize) -> String {
-    let name = match choice.way {
-        Way::FewerThreads => counted(choice.threads, "thread"),
+fn name(choice: &Choice) -> String {
+    match choice.way {
+        Way::OneThread | Way::FewerThreads => counted(choice.threads, "thread"),
+        Way::Ranks => counted(choice.threads, "rank"),
         Way::Passive => "OMP_WAIT_POLICY=passive".to_owned(),
+        Way::Active => "OMP_WAIT_POLICY=active".to_owned(),
         Way::Taskset => "taskset".to_owned(),
         Way::Packing => "packing (cox pack)".to_owned(),
-    };
-    let best = (place == 0).then(|| "← best".to_owned());
+    }
+}
+
+/// Formats a way. `compared`: its time, compared with that of the bound or of another way.
+fn line(choice: &Choice, compared: &str, is_best: bool) -> String {
+    let best = is_best.then(|| "← best".to_owned());
     let remarks: Vec<String> = best.into_iter().chain(choice.note.clone()).collect();
     let note = format!(" {:<13}  {}", range(choice), remarks.join(", "));
-    row(&name, Some(choice.of_bound), &seconds(choice.time_ns), &note)
+    row(&name(choice), compared, &seconds(choice.time_ns), &note)
+}
+
+/// Says what the runs show about the two fastest ways.
+fn verdict(tried: &Tried, first: &str, second: &str) -> String {
+    let (low, high) = tried.interval;
+    let at_most = about_percent((1.0 / low).max(high) - 1.0);
+    match tried.answer {
+        Answer::Fastest => {
+            let ratio = tried.ratio;
+            format!(
+                "Fastest: {first}. It takes {ratio:.2} of the time of {second} (95 % interval: {low:.2}–{high:.2})."
+            )
+        }
+        Answer::Equal => format!("No significant difference between {first} and {second}: at most {at_most}."),
+        Answer::Undecided => format!(
+            "No significant difference between {first} and {second}: it may be up to {at_most}. More runs (--runs) show smaller differences."
+        ),
+    }
 }
 
 /// Formats a forecast's interval: `± 0.1 s`, or both ends if one is much nearer to the forecast than the other.
@@ -144,6 +198,8 @@ mod tests {
             of_bound: 12_800.0 / time as f64,
             basis: Basis::Measured,
             note: note.map(str::to_owned),
+            runs: None,
+            runs_ns: Vec::new(),
         }
     }
 
@@ -163,6 +219,7 @@ mod tests {
                 others: Some(0.01),
             },
             provenance: None,
+            tried: None,
             forecast: Forecast {
                 threads: 16,
                 cpus: 12,
@@ -206,6 +263,56 @@ mod tests {
         let text = advice.text(&Style::default());
         assert!(text.contains("16 threads on 12 CPUs · modelled"), "{text}");
         assert!(text.contains("the run: 16 threads on 16 CPUs, 9.60 s. Forecast for 12 CPUs:"), "{text}");
+    }
+
+    fn tried(answer: Answer, interval: (f64, f64)) -> Advice {
+        let fastest = (answer == Answer::Fastest).then_some(Way::FewerThreads);
+        let notes = vec!["cox does not know that".to_owned()];
+        let ratio = f64::midpoint(interval.0, interval.1);
+        Advice { tried: Some(Tried { rounds: 5, answer, fastest, ratio, interval, notes }), ..advice() }
+    }
+
+    #[test]
+    fn tried_ways_are_compared_with_the_fastest() {
+        let text = tried(Answer::Fastest, (0.93, 0.99)).text(&Style::default());
+        let expected = [
+            "cox: ./app · 16 threads on CPUs 0-11 · measured",
+            "",
+            "  how long it takes on 12 CPUs, measured in 5 runs of each way:",
+            "    12 threads                                     13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
+            "    packing (cox pack)        1.05 × as long       13.80 s ± 0.30 s",
+            "    OMP_WAIT_POLICY=passive   1.36 × as long       18.00 s ± 6.00 s",
+            "    taskset                   1.45 × as long       19.10 s (16.00–27.00)",
+            "",
+            "  Fastest: 12 threads. It takes 0.96 of the time of packing (cox pack) (95 % interval: 0.93–0.99).",
+            "  Not tried: cox does not know that.",
+        ];
+        assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn a_difference_that_is_not_significant_has_a_limit() {
+        let text = |answer, interval| tried(answer, interval).text(&Style::default());
+        let equal = text(Answer::Equal, (0.98, 1.01));
+        assert!(
+            equal.contains("between 12 threads and packing (cox pack): at most 2.0 %.") && !equal.contains("best"),
+            "{equal}"
+        );
+        let undecided = text(Answer::Undecided, (0.8, 1.1));
+        assert!(
+            undecided.contains("it may be up to 25 %.") && undecided.contains("--runs") && !undecided.contains("best")
+        );
+        assert!(undecided.lines().all(|line| line.chars().count() <= 100), "{undecided}");
+    }
+
+    #[test]
+    fn documents_of_earlier_versions_can_be_read() {
+        let mut json = serde_json::to_value(advice()).unwrap();
+        json.as_object_mut().unwrap().remove("tried");
+        for choice in json["choices"].as_array_mut().unwrap() {
+            choice.as_object_mut().unwrap().retain(|name, _| !name.starts_with("runs"));
+        }
+        assert_eq!(serde_json::from_value::<Advice>(json).unwrap(), advice());
     }
 
     #[test]

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result};
-use machine::Root;
 use machine::process::Task;
+use machine::{CpuSet, Root};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitOptions, pidfd_open, pidfd_send_signal, waitid, waitpid,
@@ -180,6 +180,8 @@ struct Prepared {
     arguments: Vec<CString>,
     environment: Vec<CString>,
     has_no_input: bool,
+    /// Affinity mask: bit n of word w is CPU 64w + n.
+    mask: Option<Vec<u64>>,
 }
 
 /// The data of a [`Prepared`] in the form that system calls take. Lists of pointers end with a null pointer.
@@ -188,6 +190,7 @@ struct Words<'p> {
     argv: Vec<*const libc::c_char>,
     envp: Vec<*const libc::c_char>,
     has_no_input: bool,
+    mask: Option<&'p [u64]>,
 }
 
 impl Prepared {
@@ -213,14 +216,23 @@ impl Prepared {
             arguments: strings(command.iter().map(OsString::as_os_str))?,
             environment: strings(environment.iter().map(OsString::as_os_str))?,
             has_no_input: launch.has_no_input,
+            mask: launch.cpus.as_ref().map(mask_words),
             program,
         })
     }
 
     fn words(&self) -> Words<'_> {
         let (argv, envp) = (pointers(&self.arguments), pointers(&self.environment));
-        Words { candidates: &self.candidates, argv, envp, has_no_input: self.has_no_input }
+        let mask = self.mask.as_deref();
+        Words { candidates: &self.candidates, argv, envp, has_no_input: self.has_no_input, mask }
     }
+}
+
+/// Returns the words of an affinity mask for sched_setaffinity(2).
+fn mask_words(cpus: &CpuSet) -> Vec<u64> {
+    let mut words = vec![0; cpus.iter().max().map_or(0, |last| last as usize / 64 + 1)];
+    cpus.iter().for_each(|cpu| words[cpu as usize / 64] |= 1 << (cpu % 64));
+    words
 }
 
 /// Returns the disposition that SIGCHLD had when cox was started, and sets the default. If the caller of cox ignores
@@ -243,8 +255,8 @@ fn fail(status: &OwnedFd, errno: i32) -> ! {
 }
 
 /// Runs in the child: restores the signal dispositions and streams, and execs. Returns the errno.
-fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::sighandler_t) -> i32 {
-    let Words { candidates, argv, envp, has_no_input } = words;
+fn become_program(words: &Words<'_>, signals: &libc::sigset_t, child_signal: libc::sighandler_t) -> i32 {
+    let Words { candidates, argv, envp, has_no_input, mask } = words;
     // SAFETY: the block makes only async-signal-safe calls, with valid pointers; `argv` and `envp` end with null
     // pointers.
     unsafe {
@@ -264,7 +276,12 @@ fn become_program(words: &Words<'_>, mask: &libc::sigset_t, child_signal: libc::
                 libc::close(nothing);
             }
         }
-        libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+        if let Some(mask) = mask
+            && libc::sched_setaffinity(0, size_of_val(*mask), mask.as_ptr().cast()) != 0
+        {
+            return *libc::__errno_location();
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, signals, std::ptr::null_mut());
         let mut worst = libc::ENOENT;
         for candidate in *candidates {
             libc::execve(candidate.as_ptr(), argv.as_ptr(), envp.as_ptr());
@@ -347,6 +364,13 @@ mod tests {
         assert!(file_of(OsStr::new("sh")).is_some_and(|path| path.ends_with("sh") && path.is_absolute()));
         assert_eq!(file_of(OsStr::new("/bin")), None);
         assert_eq!(file_of(OsStr::new("no-such-program")), None);
+    }
+
+    #[test]
+    fn masks_have_a_bit_for_each_cpu() {
+        let words = |list: &str| mask_words(&list.parse().unwrap());
+        assert_eq!(words("0-1,63"), [0x8000_0000_0000_0003]);
+        assert_eq!(words("1,64"), [2, 1]);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 
 use anyhow::{Result, bail};
-use machine::Root;
 use machine::cgroup::Cgroup;
 use machine::process::Task;
+use machine::{CpuSet, Root};
 
 /// The target of a session.
 #[derive(Clone, Debug)]
@@ -28,6 +28,9 @@ pub struct Launch {
     pub variables: Vec<(OsString, OsString)>,
     /// Whether standard input is empty (/dev/null), because cox's own input belongs to another program.
     pub has_no_input: bool,
+    /// The CPUs that the program may use, as if taskset(1) had started it; `None` for those of cox. The program has this
+    /// mask from its first instruction on, and no other mask before, so there is nothing to restore.
+    pub cpus: Option<CpuSet>,
 }
 
 /// Processes that run already.

@@ -1,17 +1,18 @@
 //! Forecasts how long a program takes on fewer CPUs than it has threads: with fewer threads, packed, with passive waiting, or only restricted by
 //! taskset. Pure: callers provide the measurements or the results of a simulation.
 //!
-//! There are two bases:
+//! There are three bases:
 //!
 //! - [`measured`]: the program runs once on those CPUs. The ways between which cox can switch at run time take turns in windows. A way's *efficiency*
 //!   is the useful part of the CPUs' time in its windows. The forecast time of a way is the run's useful work divided by this efficiency. CPU time is
 //!   useful if it is not spent on spinning, on going to sleep or on waking others.
 //! - [`modelled`]: there is only an account of `cox run`. It gives the amount of work, how threads wait, and, if they sleep, the length of phases; a
 //!   simulator computes the rest.
+//! - [`tried`]: the program runs several times in each way, so nothing is forecast: the times are measured. For programs that can be run again.
 //!
 //! Rejected alternatives:
 //!
-//! - Running the program once for each way: advice on a job of several hours would take several times as long as the job.
+//! - Always running the program in each way: advice on a job of several hours would take many times as long as the job. So users ask for it.
 //! - Using the model for commands, too: no account shows how long the phases of spinning threads are, but the loss of such threads under the kernel's
 //!   scheduler differs by a factor of ten between phases of 0.2 and 10 ms.
 //! - Comparing the elapsed times of windows without samples: windows do different parts of the work, and a spinning thread is as busy as a working
@@ -20,6 +21,7 @@
 mod estimate;
 pub mod measured;
 pub mod modelled;
+pub mod tried;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,12 +32,18 @@ use crate::numbers::{counted, duration};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
+    /// OMP_NUM_THREADS=1: start one thread. Only if the ways are tried.
+    OneThread,
     /// Start as many threads as CPUs.
     FewerThreads,
+    /// Start as many ranks as CPUs. Only if the ways are tried.
+    Ranks,
     /// taskset(1): the kernel places the threads.
     Taskset,
     /// OMP_WAIT_POLICY=passive: waiting threads sleep.
     Passive,
+    /// OMP_WAIT_POLICY=active: waiting threads spin. Only if the ways are tried.
+    Active,
     /// Packing by `cox pack`.
     Packing,
 }
@@ -44,7 +52,7 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// The figures were measured in windows of a run.
+    /// The figures were measured, in windows of a run or in whole runs.
     Measured,
     /// The figures were computed with a model.
     Modelled,
@@ -55,20 +63,26 @@ pub enum Basis {
 pub struct Choice {
     /// The way to run the program.
     pub way: Way,
-    /// Number of threads.
+    /// Number of threads; of ranks, if each rank is one thread.
     pub threads: u64,
-    /// Most likely time, in nanoseconds.
+    /// Most likely time, in nanoseconds. If the ways were tried, the median of the runs.
     pub time_ns: u64,
-    /// Lower end of the range, in nanoseconds.
+    /// Lower end of the range, in nanoseconds. If the ways were tried, of the median's 95 % interval.
     pub low_ns: u64,
-    /// Upper end of the range, in nanoseconds.
+    /// Upper end of the range, in nanoseconds. If the ways were tried, of the median's 95 % interval.
     pub high_ns: u64,
-    /// Bound ÷ most likely time.
+    /// Bound ÷ most likely time; 0 if the ways were tried.
     pub of_bound: f64,
     /// Whether this time was measured or modelled.
     pub basis: Basis,
     /// Remark for the reader.
     pub note: Option<String>,
+    /// Number of runs in this way; absent unless the ways were tried.
+    #[serde(default)]
+    pub runs: Option<u64>,
+    /// Wall time of each of these runs, in nanoseconds, in the order of the rounds.
+    #[serde(default)]
+    pub runs_ns: Vec<u64>,
 }
 
 /// The forecast for a program.
@@ -79,7 +93,7 @@ pub struct Forecast {
     /// Number of CPUs that the program would have.
     pub cpus: u64,
     /// Lower bound of the time, in nanoseconds: the time for all useful work if it keeps all CPUs busy. In a measured forecast, parts of the run with
-    /// a CPU for each thread keep their measured length.
+    /// a CPU for each thread keep their measured length. 0 if the ways were tried: measured times need no bound.
     pub bound_ns: u64,
     /// The ways to run the program, fastest first.
     pub choices: Vec<Choice>,
@@ -111,6 +125,18 @@ pub enum Refusal {
     /// The account is not reliable: threads or events were lost.
     #[error("threads or events of the run were lost, so its sums are not reliable; record it again")]
     Lossy,
+    /// To try the ways: one thread does all the work, and cox does not know how to give it more threads.
+    #[error("one thread does all the work, and cox does not know how to start more: there are no ways to try")]
+    Serial,
+    /// To try the ways: a run is too short to be compared with others.
+    #[error("too short: the run took {}, and differences between ways to run it can be measured from {} on", duration(*elapsed_ns), duration(tried::LEAST_NS))]
+    TooBrief {
+        /// Length of the run, in nanoseconds.
+        elapsed_ns: u64,
+    },
+    /// To try the ways: there is only one.
+    #[error("there is no other way to try: {0}")]
+    OneWay(&'static str),
     /// The run was packed, so the account does not show how the program runs under the kernel's scheduler alone.
     #[error("the run was packed; record it with cox run, without --pack-cpus")]
     Packed,
@@ -134,7 +160,7 @@ impl Choice {
         let (low, high) = (low.clamp(bound_ns, likely), high.max(likely));
         let of_bound = bound_ns / likely.max(1.0);
         let [low_ns, time_ns, high_ns] = [low, likely, high].map(|ns| ns as u64);
-        Choice { way, threads, time_ns, low_ns, high_ns, of_bound, basis, note: None }
+        Choice { way, threads, time_ns, low_ns, high_ns, of_bound, basis, note: None, runs: None, runs_ns: Vec::new() }
     }
 
     fn noting(mut self, note: impl Into<String>) -> Choice {

@@ -1,7 +1,8 @@
-//! Input of the forecasts: the results of a trial, or of simulations based on an account.
+//! Input of the forecasts: the results of a trial, of simulations based on an account, or of runs in each way.
 
 pub mod measured;
 pub mod modelled;
+pub mod tried;
 
 use advise::forecast::{Basis, Forecast};
 use report::advice::{Advice, Run, SCHEMA_VERSION};
@@ -16,6 +17,7 @@ fn advice(forecast: Forecast) -> Advice {
         cpu_list: None,
         run: Run { basis: Basis::Modelled, elapsed_ns: 0, cpus: 0, windows: 0, window_ns: 0, others: None },
         provenance: None,
+        tried: None,
         forecast,
     }
 }

@@ -1,7 +1,8 @@
 //! `cox advise`: predicts which way of running a program on fewer CPUs than threads is fastest.
 //!
 //! [`advise::forecast`] makes the forecasts; [`crate::forecasts`] collects their input. If the user gives a
-//! command, cox runs it once, in a trial of the packer. If the user gives a report of `cox run`, cox simulates the program from that report.
+//! command, cox runs it once, in a trial of the packer, or, with `--runs`, several times in each way ([`super::tries`]). If the user gives a report of
+//! `cox run`, cox simulates the program from that report.
 
 use std::fs;
 use std::io::{self, Read};
@@ -16,6 +17,7 @@ use report::Document;
 use report::advice::Advice;
 use session::{Limits, Outcome, provenance};
 
+use super::tries::{Series, tries};
 use crate::faces::print;
 use crate::forecasts::{measured, modelled};
 use crate::run_context::RunContext;
@@ -37,16 +39,27 @@ pub fn advise(options: &cli::Advise) -> Result<u8> {
     let json = Output::wanted(options.json.as_deref())?;
     let text = if options.quiet { None } else { Some(Output::open(options.output.as_deref())?) };
     let outputs = Outputs { text, json };
-    match &options.from {
-        Some(path) => match modelled::advice(&options.cpus, &read(path)?) {
+    match (&options.from, options.runs) {
+        (Some(path), _) => match modelled::advice(&options.cpus, &read(path)?) {
             Ok(advice) => outputs.write(&advice).map(|()| 0),
             Err(refusal) => {
                 say(&refusal.to_string());
                 Ok(NOTHING_TO_CHOOSE)
             }
         },
-        None => run(options, outputs),
+        (None, Some(rounds)) => repeated(options, rounds, outputs),
+        (None, None) => run(options, outputs),
     }
+}
+
+/// Runs the program several times in each way.
+fn repeated(options: &cli::Advise, rounds: u32, outputs: Outputs) -> Result<u8> {
+    let Series { advice, code } = tries(options, rounds)?;
+    // The program has run. From here on, failures are reported, but do not change its exit code.
+    if let Err(error) = advice.and_then(|advice| outputs.write(&advice)) {
+        say(&chain(&error));
+    }
+    Ok(code)
 }
 
 /// Runs the program once. The kernel and the packer place its threads alternately.

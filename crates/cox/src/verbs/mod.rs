@@ -14,3 +14,4 @@ pub mod report;
 pub mod run;
 pub mod series;
 pub mod simulate;
+pub mod tries;

@@ -1,0 +1,199 @@
+//! `cox advise --runs N`: runs the program several times in each way, and compares the times.
+//!
+//! Each run is a session of its own, as in `cox run --repeat`: it has cox's input and output, and receives the signals that cox receives.
+//!
+//! 1. One run is observed. It shows how many threads work, and which runtime they use; from that follow the ways.
+//! 2. If a way sets OMP_NUM_THREADS, one run in this way is observed, too: if it has as many threads as the first, the program ignores the variable.
+//! 3. Rounds: every way once, in another order each time. These runs are not observed.
+//!
+//! A run that fails ends the series, because ways that do different work cannot be compared.
+
+use advise::forecast::Refusal;
+use advise::forecast::Way;
+use advise::forecast::tried::order::{ROUNDS_BEFORE_GIVING_UP, far_slower, order};
+use advise::forecast::tried::{LEAST_NS, Program, Start, Timed, Ways, ways};
+use anyhow::{Context, Error, Result, anyhow};
+use machine::CpuSet;
+use machine::limits::Who;
+use observe::{Choice, Observed, Observing};
+use pack::engine::cpu_choice::CpuChoice;
+use pack::engine::{How, Packing, Wanted};
+use report::advice::Advice;
+use session::{Ended, Engines, Exit, Launch, Limits, Outcome, Target, provenance};
+use wire::latency::Scope;
+
+use crate::forecasts::tried::{self, First, Shown};
+use crate::run_context::RunContext;
+use crate::{cli, exit};
+
+/// The end of a series of runs.
+pub struct Series {
+    /// The advice, or why there is none.
+    pub advice: Result<Advice>,
+    /// The exit code to end with: that of the last run.
+    pub code: u8,
+}
+
+/// Why a series ended before all runs.
+enum Stop {
+    /// A run ended the series: it failed, a signal ended it, or it shows that there is nothing to compare. Holds the exit code.
+    Run(Error, u8),
+    /// cox could not start a run.
+    Cox(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Stop {
+        Stop::Cox(error)
+    }
+}
+
+/// Runs the program `rounds` times in each way.
+///
+/// # Errors
+/// If cox cannot start a run.
+pub fn tries(options: &cli::Advise, rounds: u32) -> Result<Series> {
+    let wanted = Wanted::of(options.cpus.cpus.clone(), options.cpus.ncpus)?;
+    let cpus = CpuChoice::of(Who::Own)?.choose(&wanted)?;
+    let tries = Tries { options, cpus, run_context: RunContext::read(None) };
+    match tries.all(rounds) {
+        Ok(advice) => Ok(Series { advice: Ok(advice), code: 0 }),
+        Err(Stop::Run(why, code)) => Ok(Series { advice: Err(why), code }),
+        Err(Stop::Cox(error)) => Err(error),
+    }
+}
+
+/// What is the same for all runs.
+struct Tries<'o> {
+    options: &'o cli::Advise,
+    cpus: CpuSet,
+    run_context: RunContext,
+}
+
+impl Tries<'_> {
+    fn all(&self, rounds: u32) -> Result<Advice, Stop> {
+        let provenance = provenance::here("cox", None);
+        let plain = self.launch(self.options.program.clone(), &[]);
+        let command = plain.words();
+        let (first, ended) = self.observe(&plain, "as it is")?;
+        let elapsed_ns = ended.end_ns - ended.start_ns;
+        if elapsed_ns < LEAST_NS {
+            return Err(stop(Refusal::TooBrief { elapsed_ns }, &ended));
+        }
+        let facts = self.run_context.facts(&command, None, None, first.openmp_runtime.clone());
+        let program = Program {
+            command: &self.options.program,
+            cpus: self.cpus.len() as u64,
+            workers: first.workers,
+            is_serial: first.is_serial,
+            facts: &facts,
+        };
+        let mut ways = ways(&program).map_err(|refusal| stop(refusal, &ended))?;
+        if let Some(start) = ways.to_check() {
+            let (shown, ended) = self.observe(&self.launch_of(start), &name(start))?;
+            ways = ways.after_check(shown.workers).map_err(|refusal| stop(refusal, &ended))?;
+        }
+        let (timed, notes) = self.rounds(ways, rounds as usize)?;
+        let first = First { command: command.clone(), ended: &ended, shown: &first, cpus: &self.cpus };
+        let advice = tried::advice(first, timed, &notes).map_err(|refusal| stop(refusal, &ended))?;
+        Ok(Advice { provenance: Some(ledger::Provenance { command, ..provenance }), ..advice })
+    }
+
+    /// Runs every way once in each round. Ways that are far slower than others get fewer runs.
+    fn rounds(&self, ways: Ways, rounds: usize) -> Result<(Vec<Timed>, Vec<&'static str>), Stop> {
+        let Ways { starts, notes } = ways;
+        let mut times_ns = vec![Vec::new(); starts.len()];
+        let mut given_up = vec![false; starts.len()];
+        for round in 0..rounds {
+            for at in order(starts.len(), round).filter(|at| !given_up[*at]) {
+                let of = format!("round {} of {rounds}, {}", round + 1, name(&starts[at]));
+                times_ns[at].push(self.time(&starts[at], &of)?);
+            }
+            if round + 1 == ROUNDS_BEFORE_GIVING_UP {
+                given_up = far_slower(&times_ns);
+            }
+        }
+        let timed = starts.into_iter().zip(times_ns).map(|(start, times_ns)| Timed { start, times_ns });
+        Ok((timed.collect(), notes))
+    }
+
+    /// Runs the program and observes it.
+    fn observe(&self, launch: &Launch, of: &str) -> Result<(Shown, Ended), Stop> {
+        let children = !self.options.no_children;
+        let engine = Observing::new(Choice::Auto, children, None, Scope::default());
+        let mut outcome = self.run(launch, Engines::new().with(engine), of)?;
+        let observed: Result<Observed> = match outcome.findings.failure::<Observing>() {
+            Some(error) => Err(error),
+            None => outcome.findings.section::<Observing>().context("nothing was observed"),
+        };
+        let facts = self.run_context.facts(&launch.words(), None, None, None);
+        match observed {
+            Ok(observed) => Ok((tried::shown(&observed, &outcome.ended, launch, &facts), outcome.ended)),
+            Err(error) => Err(stop(error.context("no advice: the program cannot be observed"), &outcome.ended)),
+        }
+    }
+
+    /// Runs the program in one way. Returns its wall time in ns.
+    fn time(&self, start: &Start, of: &str) -> Result<u64, Stop> {
+        if start.way != Way::Packing {
+            return Ok(length_ns(&self.run(&self.launch_of(start), Engines::new(), of)?.ended));
+        }
+        let how = How { children: !self.options.no_children, ..How::default() };
+        let wanted = Wanted::Named { option: "--cpus", cpus: self.cpus.clone() };
+        // The packer sets the masks itself.
+        let launch = Launch { cpus: None, ..self.launch_of(start) };
+        let mut outcome = self.run(&launch, Engines::new().with(Packing::new(wanted, &how)), of)?;
+        let failed = outcome.findings.failure::<Packing>();
+        let summary = outcome.findings.section::<Packing>().map(|packed| packed.summary);
+        let code = exit::after(&outcome.ended, failed.is_some());
+        let code = summary.map_or(code, |summary| exit::undone_or(code, &summary));
+        match failed {
+            Some(error) => Err(Stop::Run(error.context(format!("no advice: {of}")), code)),
+            None if code != 0 => Err(Stop::Run(anyhow!("no advice: {of}: not everything was restored"), code)),
+            None => Ok(length_ns(&outcome.ended)),
+        }
+    }
+
+    /// Runs the program to its end. A run that fails, or that a signal ends, ends the series.
+    fn run(&self, launch: &Launch, engines: Engines, of: &str) -> Result<Outcome, Stop> {
+        let outcome = session::run(&Target::Launch(vec![launch.clone()]), engines, Limits::default())?;
+        let ended = &outcome.ended;
+        if ended.interrupted {
+            return Err(stop(anyhow!("no advice: interrupted ({of})"), ended));
+        }
+        match ended.exit {
+            Some(Exit::Code(0)) => Ok(outcome),
+            Some(Exit::Code(code)) => Err(stop(anyhow!("no advice: a run failed with exit code {code} ({of})"), ended)),
+            Some(Exit::Signal(signal)) => Err(stop(anyhow!("no advice: signal {signal} ended a run ({of})"), ended)),
+            None => Err(Stop::Cox(anyhow!("the exit code of a run is not known"))),
+        }
+    }
+
+    fn launch(&self, command: Vec<std::ffi::OsString>, variables: &[(&'static str, String)]) -> Launch {
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Launch { command, variables, cpus: Some(self.cpus.clone()), ..Launch::default() }
+    }
+
+    fn launch_of(&self, start: &Start) -> Launch {
+        self.launch(start.command.clone(), &start.variables)
+    }
+}
+
+fn stop(why: impl Into<Error>, ended: &Ended) -> Stop {
+    Stop::Run(why.into(), exit::after(ended, false))
+}
+
+fn length_ns(ended: &Ended) -> u64 {
+    // The session's end includes the end of its engines.
+    ended.launched.first().map_or(0, |launched| launched.end_ns.saturating_sub(launched.start_ns))
+}
+
+/// Returns the name of a way for messages.
+fn name(start: &Start) -> String {
+    match (start.way, start.variables.first()) {
+        (Way::Packing, _) => "packed".to_owned(),
+        (Way::Ranks, _) => format!("with {} ranks", start.threads),
+        (_, Some((name, value))) => format!("{name}={value}"),
+        (_, None) => "as it is".to_owned(),
+    }
+}
