@@ -4,12 +4,28 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cpus.h"
+
+// OpenMP's variable counts for kernels of both kinds, so that one setting works for all of them.
+// 0: it is not set, or is no valid number.
+static uint64_t threads_in_environment(void)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    if (text == NULL)
+        return 0;
+    char *end;
+    unsigned long threads = strtoul(text, &end, 10);
+    bool valid = end != text && *end == '\0' && threads <= KERNEL_MAX_THREADS;
+    return valid ? threads : 0;
+}
 
 void kernel_start(struct kernel *kernel, const struct program *program, int argc, char **argv)
 {
     program_start(program, argc, argv, &kernel->truth);
+    if (kernel->threads == 0)
+        kernel->threads = threads_in_environment();
     if (kernel->threads != 0)
         return;
     static struct cpu_list allowed;

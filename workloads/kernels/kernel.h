@@ -28,7 +28,7 @@ struct kernel {
 #define KERNEL_THREADS(kernel)                                                                     \
     {                                                                                              \
         "threads", OPTION_COUNT, &(kernel)->threads, 1, KERNEL_MAX_THREADS, NULL, "N",             \
-            "threads, the main thread among them (one per allowed CPU)", NULL                      \
+            "threads, the main thread among them (OMP_NUM_THREADS, else all CPUs)", NULL           \
     }
 
 // Calls program_start, and sets the number of threads if it was not given.

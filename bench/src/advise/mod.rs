@@ -3,9 +3,12 @@
 //! In each round, `cox advise` forecasts how long the kernel takes in each of several ways to run it (such as packed, or with fewer threads). In the
 //! same round, the kernel runs in each of these ways, in an order that changes from round to round. A forecast is compared with the run of the same
 //! round, because a machine's speed changes over hours.
+//!
+//! With `--tried`, the question is another one: is the way that `cox advise --runs` calls the fastest one really the fastest? See [`tried`].
 
 mod kernels;
 mod order;
+mod tried;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -35,6 +38,9 @@ pub struct Options {
     /// Rounds; each runs the kernel once in every way
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
     runs: u16,
+    /// Judge `cox advise --runs 3`, which tries the ways, instead of the forecasts
+    #[arg(long)]
+    tried: bool,
     /// Only one round, as a check that everything works
     #[arg(long)]
     quick: bool,
@@ -67,8 +73,10 @@ struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Way {
+    OneThread,
     FewerThreads,
     Passive,
+    Active,
     Taskset,
     Packing,
 }
@@ -129,8 +137,11 @@ pub fn advise(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let cpus = stay_on(usize::from(options.ncpus))?;
     let scratch = tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
     let bench = Bench { options, interrupt, tools, cpus, scratch };
-    let mut report = Report { schema_version: 2, threads: options.threads, cpus: options.ncpus, cases: Vec::new() };
     let wanted = if options.kernels.is_empty() { KERNELS.iter().collect() } else { options.kernels.clone() };
+    if options.tried {
+        return tried::judge(&bench, &wanted);
+    }
+    let mut report = Report { schema_version: 2, threads: options.threads, cpus: options.ncpus, cases: Vec::new() };
     for kernel in wanted {
         let case = bench.case(kernel);
         interrupt.check()?;
@@ -208,22 +219,28 @@ impl Bench<'_> {
 
     /// Runs the benchmark kernel once in the given way (such as packed by cox). Returns its wall time in ns.
     fn measure(&self, kernel: &Kernel, way: Way) -> Result<f64> {
-        let json = self.scratch.path().join("pack.json");
-        let threads = if way == Way::FewerThreads { self.options.ncpus } else { self.options.threads };
+        let threads = match way {
+            Way::OneThread => 1,
+            Way::FewerThreads => self.options.ncpus,
+            _ => self.options.threads,
+        };
         let line = self.line(kernel, threads)?;
         if way == Way::Packing {
+            let json = self.scratch.path().join("pack.json");
             let mut command = self.cox("pack", &json)?;
-            self.finish(command.arg("--").args(line))?;
-            // Use the program's own wall time: cox loads eBPF before the program starts.
-            let report: serde_json::Value = self.read(&json)?;
-            return report["wall_ns"].as_f64().context("the JSON of cox pack has no wall_ns");
+            return self.packed(command.arg("--").args(line), &json);
         }
         let mut command = Command::new(&line[0]);
-        command.args(&line[1..]);
-        if way == Way::Passive {
-            command.env("OMP_WAIT_POLICY", "passive");
-        }
+        command.args(&line[1..]).envs(way.policy().map(|policy| ("OMP_WAIT_POLICY", policy)));
         self.finish(&mut command)
+    }
+
+    /// Runs a command of `cox pack` that writes its report to `json`. Returns the wall time of the program in ns. It is not that of the command,
+    /// because cox loads eBPF before the program starts.
+    fn packed(&self, command: &mut Command, json: &Path) -> Result<f64> {
+        self.finish(command)?;
+        let report: serde_json::Value = self.read(json)?;
+        report["wall_ns"].as_f64().context("the JSON of cox pack has no wall_ns")
     }
 
     fn cox(&self, verb: &str, json: &Path) -> Result<Command> {
@@ -264,10 +281,21 @@ impl Bench<'_> {
 }
 
 impl Way {
+    /// Returns the value of OMP_WAIT_POLICY, if this way sets it.
+    fn policy(self) -> Option<&'static str> {
+        match self {
+            Way::Passive => Some("passive"),
+            Way::Active => Some("active"),
+            _ => None,
+        }
+    }
+
     fn name(self) -> &'static str {
         match self {
+            Way::OneThread => "one thread",
             Way::FewerThreads => "fewer threads",
             Way::Passive => "passive",
+            Way::Active => "active",
             Way::Taskset => "taskset",
             Way::Packing => "packing",
         }

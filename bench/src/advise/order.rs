@@ -3,7 +3,7 @@
 use crate::stats::median;
 
 /// Two measured times that differ by less than this share count as equal.
-const SAME: f64 = 0.05;
+pub const SAME: f64 = 0.05;
 /// If two ways to run a program are predicted to take the same time, the prediction counts as right if their measured times differ by less than
 /// this share.
 const PREDICTED_SAME: f64 = 0.15;

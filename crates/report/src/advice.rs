@@ -83,10 +83,11 @@ impl Advice {
             Some(tried) => lines.extend(self.tried_lines(tried, style)),
         }
         if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
-            let told = format!(
-                "  Other programs had {:.0} % of these CPUs: all times except the bound include their effect",
-                100.0 * others
-            );
+            let effect = match self.tried {
+                Some(_) => " in the first run: the times probably include their effect",
+                None => ": all times except the bound include their effect",
+            };
+            let told = format!("  Other programs had {:.0} % of these CPUs{effect}", 100.0 * others);
             lines.extend([String::new(), style.warning(&style.clean(&told))]);
         }
         lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()

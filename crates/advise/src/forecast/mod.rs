@@ -67,9 +67,9 @@ pub struct Choice {
     pub threads: u64,
     /// Most likely time, in nanoseconds. If the ways were tried, the median of the runs.
     pub time_ns: u64,
-    /// Lower end of the range, in nanoseconds. If the ways were tried, of the median's 95 % interval.
+    /// Lower end of the range, in nanoseconds. If the ways were tried, of the median's 95 % interval; with two runs, one of these.
     pub low_ns: u64,
-    /// Upper end of the range, in nanoseconds. If the ways were tried, of the median's 95 % interval.
+    /// Upper end of the range, in nanoseconds. If the ways were tried, of the median's 95 % interval; with two runs, one of these.
     pub high_ns: u64,
     /// Bound ÷ most likely time; 0 if the ways were tried.
     pub of_bound: f64,

@@ -70,7 +70,11 @@ pub fn answer(workers: u64, cpus: u64, ways: Vec<Timed>, notes: Vec<String>) -> 
 
 fn choice(Timed { start, times_ns }: Timed, rounds: u64) -> Choice {
     let estimate = few::of_times(&floats(&times_ns));
-    let (low, high) = estimate.interval.unwrap_or((estimate.median, estimate.median));
+    let extremes = || {
+        let ends = (times_ns.iter().min(), times_ns.iter().max());
+        (ends.0.map_or(0.0, |ns| *ns as f64), ends.1.map_or(0.0, |ns| *ns as f64))
+    };
+    let (low, high) = estimate.interval.unwrap_or_else(extremes);
     let runs = times_ns.len() as u64;
     let given_up = (runs < rounds).then(|| format!("far slower, so only {runs} runs"));
     let remarks: Vec<String> = start.note.into_iter().chain(given_up).collect();
@@ -138,7 +142,8 @@ mod tests {
         let ways = vec![way(Way::Taskset, &[4000, 4100]), way(Way::FewerThreads, &[1000, 1010, 990])];
         let (forecast, tried) = tried(ways);
         assert_eq!((tried.rounds, tried.answer), (3, Answer::Fastest));
-        assert_eq!(forecast.choices[1].runs, Some(2));
+        let second = &forecast.choices[1];
+        assert_eq!((second.runs, second.low_ns, second.high_ns), (Some(2), 4_000_000_000, 4_100_000_000));
         assert!(forecast.choices[1].note.as_deref().unwrap().contains("only 2 runs"));
         assert!(answer(3, 2, vec![way(Way::Taskset, &[1000, 1000, 1000])], Vec::new()).is_none());
     }

@@ -106,8 +106,8 @@ impl Program<'_> {
         Start { variables: vec![(name, value)], ..self.start(way, threads) }
     }
 
-    /// Returns whether OpenMP's variables may have an effect: the runtime is loaded, or the number of threads is set. The runtime of a statically
-    /// linked program cannot be seen.
+    /// Returns whether OMP_NUM_THREADS may have an effect: an OpenMP runtime is loaded, or the variable is set. Other programs read it, too, and the
+    /// runtime of a statically linked program cannot be seen.
     fn is_openmp(&self) -> bool {
         self.facts.openmp_runtime.is_some() || self.facts.variable(NUM_THREADS).is_some()
     }
@@ -138,20 +138,16 @@ impl Ways {
         if program.cpus > 1 && program.workers > 1 {
             self.starts.extend(program.with_threads(Way::OneThread, 1));
         }
-        // A single thread waits for no other.
-        if program.workers <= 1 {
-            return;
-        }
+        // A single thread waits for no other. Threads that are not OpenMP's do not read the policy, though the number of threads may come from
+        // OpenMP's variable.
+        let Some(runtime) = program.facts.openmp_runtime.as_deref().filter(|_| program.workers > 1) else { return };
         // The runtimes' own variables are stronger than OpenMP's.
-        let facts = program.facts;
-        let runtime = facts.openmp_runtime.as_deref();
-        let is_gcc = runtime.map(|runtime| runtime.starts_with("libgomp"));
-        let is_set = |name: &str| facts.variable(name).is_some();
-        if (is_set("GOMP_SPINCOUNT") && is_gcc != Some(false)) || (is_set("KMP_BLOCKTIME") && is_gcc != Some(true)) {
+        let own = if runtime.starts_with("libgomp") { "GOMP_SPINCOUNT" } else { "KMP_BLOCKTIME" };
+        if program.facts.variable(own).is_some() {
             self.notes.push(SPIN_SET);
             return;
         }
-        let now = facts.variable(WAIT_POLICY);
+        let now = program.facts.variable(WAIT_POLICY);
         for (way, policy) in [(Way::Passive, "passive"), (Way::Active, "active")] {
             if now.as_deref() != Some(policy) {
                 self.starts.push(program.setting(way, program.workers, WAIT_POLICY, policy.to_owned()));
@@ -232,8 +228,9 @@ mod tests {
         assert_eq!(ways.to_check().unwrap().way, Way::FewerThreads);
         // With a CPU for each thread, neither their number nor packing would change anything.
         assert_eq!(names(found("./app", 2, &gcc)), [Way::Taskset, Way::OneThread, Way::Passive, Way::Active]);
-        // The variable suffices: the runtime may be linked statically.
-        assert_eq!(names(found("./app", 3, &facts(None, &[("OMP_NUM_THREADS", "3")]))), all);
+        // Other programs may read the variable, too, but not the policy.
+        let other = found("./app", 3, &facts(None, &[("OMP_NUM_THREADS", "3")]));
+        assert_eq!(names(other), [Way::Taskset, Way::FewerThreads, Way::OneThread, Way::Packing]);
     }
 
     #[test]
