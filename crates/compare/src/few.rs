@@ -1,7 +1,7 @@
 //! Intervals for up to five values, from Student's distribution (1908).
 //!
 //! So few values have no rank interval of 95 %: six values all lie on one side of their median with probability 2 / 2^6 = 3 %, but five with 6 %.
-//! Logarithms of run times are assumed to be normal. If one of the values is far off, the interval becomes wide, so a disturbed run hides a difference
+//! Logarithms of run times are assumed to be normal. If one of the values is far off, the interval becomes wide: a disturbed run hides a difference
 //! and does not invent one. Resampling would: of three values, it finds an interval that misses the truth in one case of four.
 
 use crate::stats::{Estimate, median, median_estimate};

@@ -183,6 +183,9 @@ fn wrong_options_are_refused_before_anything_starts() {
         (vec!["--ncpus", "9999", "--", "sh", "-c", "echo started"], "may use"),
         (vec!["--ncpus", "1"], "PROGRAM"),
         (vec!["--ncpus", "1", "--from", "x", "--", "sh"], "cannot be used with"),
+        (vec!["--ncpus", "1", "--runs", "2", "--", "sh", "-c", "echo started"], "3..=100"),
+        (vec!["--ncpus", "1", "--runs", "3", "--from", "x"], "cannot be used with"),
+        (vec!["--ncpus", "9999", "--runs", "3", "--", "sh", "-c", "echo started"], "may use"),
         (vec!["--ncpus", "1", "--json", "/no/such/folder/x", "--", "sh", "-c", "echo started"], "/no/such/folder"),
     ] {
         let ran = cox(&place, &[&["advise"][..], &arguments].concat());

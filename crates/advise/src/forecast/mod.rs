@@ -129,7 +129,7 @@ pub enum Refusal {
     #[error("one thread does all the work, and cox does not know how to start more: there are no ways to try")]
     Serial,
     /// To try the ways: a run is too short to be compared with others.
-    #[error("too short: the run took {}, and differences between ways to run it can be measured from {} on", duration(*elapsed_ns), duration(tried::LEAST_NS))]
+    #[error("too short: the run took {}; ways are compared from {} on", duration(*elapsed_ns), duration(tried::LEAST_NS))]
     TooBrief {
         /// Length of the run, in nanoseconds.
         elapsed_ns: u64,
@@ -194,6 +194,9 @@ mod tests {
             (Refusal::Blind, "--backend bpf"),
             (Refusal::Lossy, "lost"),
             (Refusal::Packed, "without --pack-cpus"),
+            (Refusal::Serial, "one thread"),
+            (Refusal::TooBrief { elapsed_ns: 51_000_000 }, "took 51 ms; ways are compared from 0.10 s on"),
+            (Refusal::OneWay("why"), "no other way to try: why"),
         ];
         for (refusal, part) in refusals {
             let text = refusal.to_string();

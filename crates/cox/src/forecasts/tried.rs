@@ -63,10 +63,9 @@ pub struct First<'r> {
 ///
 /// # Errors
 /// If there were too few runs to compare ways.
-pub fn advice(first: First<'_>, ways: Vec<Timed>, notes: &[&'static str]) -> Result<Advice, Refusal> {
+pub fn advice(first: First<'_>, ways: Vec<Timed>, notes: Vec<String>) -> Result<Advice, Refusal> {
     let First { command, ended, shown, cpus } = first;
     let count = cpus.len() as u64;
-    let notes = notes.iter().map(|note| (*note).to_owned()).collect();
     let (forecast, tried) =
         tried::answer(shown.workers, count, ways, notes).ok_or(Refusal::OneWay("all others were left out"))?;
     let elapsed_ns = ended.end_ns - ended.start_ns;

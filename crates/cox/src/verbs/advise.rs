@@ -1,8 +1,8 @@
 //! `cox advise`: predicts which way of running a program on fewer CPUs than threads is fastest.
 //!
 //! [`advise::forecast`] makes the forecasts; [`crate::forecasts`] collects their input. If the user gives a
-//! command, cox runs it once, in a trial of the packer, or, with `--runs`, several times in each way ([`super::tries`]). If the user gives a report of
-//! `cox run`, cox simulates the program from that report.
+//! command, cox runs it once, in a trial of the packer, or, with `--runs`, several times in each way ([`super::tries`]). If the user gives a
+//! report of `cox run`, cox simulates the program from that report.
 
 use std::fs;
 use std::io::{self, Read};

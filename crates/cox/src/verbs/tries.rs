@@ -8,14 +8,14 @@
 //!
 //! A run that fails ends the series, because ways that do different work cannot be compared.
 
-use advise::forecast::Refusal;
-use advise::forecast::Way;
 use advise::forecast::tried::order::{ROUNDS_BEFORE_GIVING_UP, far_slower, order};
 use advise::forecast::tried::{LEAST_NS, Program, Start, Timed, Ways, ways};
+use advise::forecast::{Refusal, Way};
 use anyhow::{Context, Error, Result, anyhow};
 use machine::CpuSet;
 use machine::limits::Who;
 use observe::{Choice, Observed, Observing};
+use outputs::diagnostics::chain;
 use pack::engine::cpu_choice::CpuChoice;
 use pack::engine::{How, Packing, Wanted};
 use report::advice::Advice;
@@ -95,26 +95,40 @@ impl Tries<'_> {
         }
         let (timed, notes) = self.rounds(ways, rounds as usize)?;
         let first = First { command: command.clone(), ended: &ended, shown: &first, cpus: &self.cpus };
-        let advice = tried::advice(first, timed, &notes).map_err(|refusal| stop(refusal, &ended))?;
+        let advice = tried::advice(first, timed, notes).map_err(|refusal| stop(refusal, &ended))?;
         Ok(Advice { provenance: Some(ledger::Provenance { command, ..provenance }), ..advice })
     }
 
     /// Runs every way once in each round. Ways that are far slower than others get fewer runs.
-    fn rounds(&self, ways: Ways, rounds: usize) -> Result<(Vec<Timed>, Vec<&'static str>), Stop> {
-        let Ways { starts, notes } = ways;
-        let mut times_ns = vec![Vec::new(); starts.len()];
-        let mut given_up = vec![false; starts.len()];
+    fn rounds(&self, ways: Ways, rounds: usize) -> Result<(Vec<Timed>, Vec<String>), Stop> {
+        let mut notes: Vec<String> = ways.notes.into_iter().map(str::to_owned).collect();
+        let mut timed: Vec<Timed> =
+            ways.starts.into_iter().map(|start| Timed { start, times_ns: Vec::new() }).collect();
+        let mut given_up = vec![false; timed.len()];
         for round in 0..rounds {
-            for at in order(starts.len(), round).filter(|at| !given_up[*at]) {
-                let of = format!("round {} of {rounds}, {}", round + 1, name(&starts[at]));
-                times_ns[at].push(self.time(&starts[at], &of)?);
+            for at in order(timed.len(), round) {
+                if given_up[at] {
+                    continue;
+                }
+                let Timed { start, times_ns } = &mut timed[at];
+                let of = format!("round {} of {rounds}, {}", round + 1, name(start));
+                match self.time(start, &of) {
+                    Ok(time_ns) => times_ns.push(time_ns),
+                    // Nothing has been started. The other ways do not need the packer.
+                    Err(Stop::Cox(error)) if start.way == Way::Packing => {
+                        notes.push(format!("packing is not possible here: {}", chain(&error)));
+                        given_up[at] = true;
+                    }
+                    Err(stop) => return Err(stop),
+                }
             }
             if round + 1 == ROUNDS_BEFORE_GIVING_UP {
-                given_up = far_slower(&times_ns);
+                let far_slower = far_slower(timed.iter().map(|way| &way.times_ns[..]));
+                given_up.iter_mut().zip(far_slower).for_each(|(given_up, far_slower)| *given_up |= far_slower);
             }
         }
-        let timed = starts.into_iter().zip(times_ns).map(|(start, times_ns)| Timed { start, times_ns });
-        Ok((timed.collect(), notes))
+        timed.retain(|way| !way.times_ns.is_empty());
+        Ok((timed, notes))
     }
 
     /// Runs the program and observes it.

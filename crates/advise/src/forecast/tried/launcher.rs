@@ -1,86 +1,30 @@
 //! The command line of a launcher of parallel programs: how many ranks it starts, and the same command with another number.
 //!
-//! The number is the value of an option (`-n 4`, `-np 4`, `--ntasks=4`), which must come before the program: the program may have an option `-n`
+//! The number is the value of an option (`-n 4`, `-np 4`, `--np=4`), which must come before the program: the program may have an option `-n`
 //! of its own. Only options whose number of values is known are skipped. After an unknown option, the next word could be its value or the program, so
 //! the command counts as not understood. That loses one way to try, while a wrong number would compare different programs.
+//!
+//! Slurm's `srun` is not among the launchers: a daemon starts its ranks, on other CPUs than those of cox.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::launchers;
 
-/// Options for the number of ranks: Open MPI, MPICH and PRRTE; Slurm's are the long one and `-n`.
-const NUMBER: [&str; 5] = ["-n", "-np", "--n", "--np", "--ntasks"];
+/// Options for the number of ranks.
+const NUMBER: [&str; 4] = ["-n", "-np", "--n", "--np"];
 
-/// Options with two values.
-const TWO: [&str; 6] = ["mca", "prtemca", "pmixmca", "gmca", "env", "genv"];
+/// Options with two values, without their dashes.
+const TWO: &str = "mca prtemca pmixmca gmca env genv";
 
-/// Options with one value.
-const ONE: [&str; 35] = [
-    "bind-to",
-    "map-by",
-    "rank-by",
-    "x",
-    "hostfile",
-    "machinefile",
-    "host",
-    "H",
-    "hosts",
-    "f",
-    "wdir",
-    "wd",
-    "path",
-    "prefix",
-    "N",
-    "npernode",
-    "ppn",
-    "perhost",
-    "output",
-    "timeout",
-    "cpu-set",
-    "stdin",
-    "tune",
-    "am",
-    "envlist",
-    "genvlist",
-    "iface",
-    "launcher",
-    "rmk",
-    "rank-file",
-    "rf",
-    "outfile-pattern",
-    "errfile-pattern",
-    "cpu-bind",
-    "mpi",
-];
+/// Options with one value, without their dashes.
+const ONE: &str = "bind-to map-by rank-by x hostfile machinefile host H hosts f wdir wd path prefix N npernode ppn perhost output \
+    timeout cpu-set stdin tune am envlist genvlist iface launcher rmk rank-file rf outfile-pattern errfile-pattern";
 
-/// Options without a value.
-const NONE: [&str; 21] = [
-    "allow-run-as-root",
-    "oversubscribe",
-    "nooversubscribe",
-    "use-hwthread-cpus",
-    "report-bindings",
-    "tag-output",
-    "display-map",
-    "v",
-    "verbose",
-    "quiet",
-    "bind-to-none",
-    "bind-to-core",
-    "bind-to-socket",
-    "bynode",
-    "byslot",
-    "genvall",
-    "genvnone",
-    "envall",
-    "envnone",
-    "l",
-    "prepend-rank",
-];
-
-/// Slurm's launcher. It is not among the launchers whose ranks are recognised, but its command line is understood.
-const SRUN: &str = "srun";
+/// Options without a value, without their dashes.
+const NONE: &str = "allow-run-as-root oversubscribe nooversubscribe use-hwthread-cpus report-bindings tag-output display-map v \
+    verbose quiet bind-to-none bind-to-core bind-to-socket bynode byslot genvall genvnone envall envnone l \
+    prepend-rank";
 
 /// The number of ranks in a launcher's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,14 +33,14 @@ pub struct Ranks {
     pub count: u64,
     /// Index of the word with the number.
     at: usize,
-    /// What comes before the number in this word, such as `--ntasks=`.
+    /// What comes before the number in this word, such as `--np=`.
     before: String,
 }
 
 /// Returns whether a command starts a launcher of parallel programs.
 pub fn is_launcher(command: &[OsString]) -> bool {
     let name = command.first().and_then(|word| Path::new(word).file_name()).and_then(OsStr::to_str);
-    name.is_some_and(|name| name == SRUN || launchers::PARALLEL.contains(&name))
+    name.is_some_and(|name| launchers::PARALLEL.contains(&name))
 }
 
 /// Returns the number of ranks that a launcher's command starts; `None` if it is not given, or the command is not understood.
@@ -127,11 +71,11 @@ pub fn ranks(command: &[OsString]) -> Option<Ranks> {
             at = place + 1;
             continue;
         }
-        let name = option.trim_start_matches('-');
+        let is_one_of = |names: &str| names.split(' ').any(|name| name == option.trim_start_matches('-'));
         at += match () {
-            () if value.is_some() || NONE.contains(&name) => 1,
-            () if ONE.contains(&name) => 2,
-            () if TWO.contains(&name) => 3,
+            () if value.is_some() || is_one_of(NONE) => 1,
+            () if is_one_of(ONE) => 2,
+            () if is_one_of(TWO) => 3,
             () => return None,
         };
     }
@@ -177,7 +121,7 @@ mod tests {
                 "mpirun --mca btl self,vader -x OMP_NUM_THREADS=1 --np 2 ./app",
             ),
             ("mpirun -n 3 --bind-to=core ./app", 3, "mpirun -n 2 --bind-to=core ./app"),
-            ("srun --ntasks=8 ./app", 8, "srun --ntasks=2 ./app"),
+            ("prterun --np=8 ./app", 8, "prterun --np=2 ./app"),
             ("mpiexec -genv A b -n 3 ./app", 3, "mpiexec -genv A b -n 2 ./app"),
         ] {
             assert_eq!(with_two(line), Some((count, expected.to_owned())), "{line}");
@@ -207,9 +151,7 @@ mod tests {
 
     #[test]
     fn launchers_are_known_by_their_names() {
-        assert!(
-            ["mpirun", "/opt/x/bin/mpiexec", "orterun -n 2 x", "srun x"].iter().all(|line| is_launcher(&words(line)))
-        );
-        assert!(["./mpirunner", "app", "sh mpirun"].iter().all(|line| !is_launcher(&words(line))));
+        assert!(["mpirun", "/opt/x/bin/mpiexec", "orterun -n 2 x"].iter().all(|line| is_launcher(&words(line))));
+        assert!(["./mpirunner", "app", "sh mpirun", "srun -n 2 x"].iter().all(|line| !is_launcher(&words(line))));
     }
 }
