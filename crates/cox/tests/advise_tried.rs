@@ -87,10 +87,12 @@ fn more_threads_than_cpus_are_compared_with_fewer() {
         (&3.into(), &2.into(), &"measured".into())
     );
     let fewer = choice(&advice, "fewer_threads");
-    assert_eq!((&fewer["threads"], &fewer["note"]), (&2.into(), &"OMP_NUM_THREADS=2".into()));
-    // Three threads on two CPUs take at least a third longer, because two of them share a CPU.
+    assert_eq!(fewer["threads"], 2);
+    assert!(fewer["note"].as_str().unwrap().starts_with("OMP_NUM_THREADS=2"), "{advice}");
+    // Three threads on two CPUs take at least a third longer, because two of them share a CPU. Beside other programs, it may be the other way round.
     let time = |way| choice(&advice, way)["time_ns"].as_f64().unwrap();
-    assert!(time("fewer_threads") * 1.1 < time("taskset"), "{advice}");
+    let is_quiet = advice["run"]["others"].as_f64().is_none_or(|others| others < 0.05);
+    assert!(!is_quiet || time("fewer_threads") * 1.1 < time("taskset"), "{advice}");
     assert!(ran.stderr.contains("measured in 3 runs of each way:"), "{}", ran.stderr);
     assert!(ran.stderr.contains("2 threads") && ran.stderr.contains("1 thread "), "{}", ran.stderr);
     // Each run has cox's output: the observed ones, and three or, if a way is far slower, two of each way.

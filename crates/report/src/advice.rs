@@ -52,7 +52,7 @@ pub struct Run {
     pub windows: u64,
     /// Minimum length of a window (a part of the run in which one way to run the program was measured), nanoseconds.
     pub window_ns: u64,
-    /// The part of the CPUs' time that other programs used during the run; absent if not measured.
+    /// The part of the CPUs' time that other programs used during the run, or during all runs if the ways were tried; absent if not measured.
     pub others: Option<f64>,
 }
 
@@ -84,7 +84,7 @@ impl Advice {
         }
         if let Some(others) = self.run.others.filter(|others| *others > OTHERS) {
             let effect = match self.tried {
-                Some(_) => " in the first run: the times probably include their effect",
+                Some(_) => ": the times include their effect",
                 None => ": all times except the bound include their effect",
             };
             let told = format!("  Other programs had {:.0} % of these CPUs{effect}", 100.0 * others);

@@ -21,8 +21,6 @@ pub struct Shown {
     pub is_serial: bool,
     /// Name of the OpenMP runtime, if one is mapped.
     pub openmp_runtime: Option<String>,
-    /// Part of the CPUs' time that other programs used; `None` if the backend does not see them.
-    pub others: Option<f64>,
 }
 
 /// Returns what the run of `launch` has shown. `facts` are those of its surroundings.
@@ -43,11 +41,10 @@ pub fn shown(observed: &Observed, ended: &Ended, launch: &Launch, facts: &Facts)
         workers: evidence.workers.len() as u64,
         is_serial: evidence.workers.len() <= 1 || evidence.largest_work_ns() >= ALL * all_ns,
         openmp_runtime: observed.openmp_runtime.clone(),
-        others: (evidence.all_cpus.busy_others_ns > 0).then(|| evidence.cpus_of_others() / evidence.cpus),
     }
 }
 
-/// The first run of the program, and the CPUs of all runs.
+/// The first run of the program, and what all runs have in common.
 pub struct First<'r> {
     /// The command.
     pub command: Vec<String>,
@@ -57,6 +54,8 @@ pub struct First<'r> {
     pub shown: &'r Shown,
     /// The CPUs.
     pub cpus: &'r CpuSet,
+    /// Part of the CPUs' time that other programs used during all runs; `None` if it could not be measured.
+    pub others: Option<f64>,
 }
 
 /// Returns the advice from the runs of all ways.
@@ -64,7 +63,7 @@ pub struct First<'r> {
 /// # Errors
 /// If there were too few runs to compare ways.
 pub fn advice(first: First<'_>, ways: Vec<Timed>, notes: Vec<String>) -> Result<Advice, Refusal> {
-    let First { command, ended, shown, cpus } = first;
+    let First { command, ended, shown, cpus, others } = first;
     let count = cpus.len() as u64;
     let (forecast, tried) =
         tried::answer(shown.workers, count, ways, notes).ok_or(Refusal::OneWay("all others were left out"))?;
@@ -73,7 +72,7 @@ pub fn advice(first: First<'_>, ways: Vec<Timed>, notes: Vec<String>) -> Result<
         command,
         exit_code: ended.exit.map(Exit::shell_code),
         cpu_list: Some(cpus.to_string()),
-        run: Run { basis: Basis::Measured, elapsed_ns, cpus: count, windows: 0, window_ns: 0, others: shown.others },
+        run: Run { basis: Basis::Measured, elapsed_ns, cpus: count, windows: 0, window_ns: 0, others },
         tried: Some(tried),
         ..super::advice(forecast)
     })

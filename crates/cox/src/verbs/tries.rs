@@ -8,12 +8,16 @@
 //!
 //! A run that fails ends the series, because ways that do different work cannot be compared.
 
+use std::collections::BTreeMap;
+
 use advise::forecast::tried::order::{ROUNDS_BEFORE_GIVING_UP, far_slower, order};
 use advise::forecast::tried::{LEAST_NS, Program, Start, Timed, Ways, ways};
 use advise::forecast::{Refusal, Way};
 use anyhow::{Context, Error, Result, anyhow};
-use machine::CpuSet;
+use machine::busy::busy_ns;
 use machine::limits::Who;
+use machine::process::Task;
+use machine::{CpuSet, Root};
 use observe::{Choice, Observed, Observing};
 use outputs::diagnostics::chain;
 use pack::engine::cpu_choice::CpuChoice;
@@ -73,6 +77,7 @@ struct Tries<'o> {
 impl Tries<'_> {
     fn all(&self, rounds: u32) -> Result<Advice, Stop> {
         let provenance = provenance::here("cox", None);
+        let before = CpuTime::now();
         let plain = self.launch(self.options.program.clone(), &[]);
         let command = plain.words();
         let (first, ended) = self.observe(&plain, "as it is")?;
@@ -94,7 +99,8 @@ impl Tries<'_> {
             ways = ways.after_check(shown.workers).map_err(|refusal| stop(refusal, &ended))?;
         }
         let (timed, notes) = self.rounds(ways, rounds as usize)?;
-        let first = First { command: command.clone(), ended: &ended, shown: &first, cpus: &self.cpus };
+        let others = before.zip(CpuTime::now()).and_then(|(before, now)| now.others_since(&before, &self.cpus));
+        let first = First { command: command.clone(), ended: &ended, shown: &first, cpus: &self.cpus, others };
         let advice = tried::advice(first, timed, notes).map_err(|refusal| stop(refusal, &ended))?;
         Ok(Advice { provenance: Some(ledger::Provenance { command, ..provenance }), ..advice })
     }
@@ -193,6 +199,33 @@ impl Tries<'_> {
     }
 }
 
+/// How much CPU time has been used, to tell how much other programs use.
+struct CpuTime {
+    at_ns: u64,
+    /// Busy time of each CPU.
+    busy_ns: BTreeMap<u32, u64>,
+    /// CPU time of cox and of the programs that it has run.
+    ours_ns: u64,
+}
+
+impl CpuTime {
+    fn now() -> Option<CpuTime> {
+        let root = Root::live();
+        let children_ns = Task::process(&root, std::process::id()).stat().ok()?.children_ns;
+        let ours_ns = children_ns + arch::clock::process_cpu_ns();
+        Some(CpuTime { at_ns: arch::monotonic_ns(), busy_ns: busy_ns(&root).ok()?, ours_ns })
+    }
+
+    /// Returns the part of the time of `cpus` that other programs have used since `before`.
+    fn others_since(&self, before: &CpuTime, cpus: &CpuSet) -> Option<f64> {
+        let busy = |cpu: u32| Some(self.busy_ns.get(&cpu)?.saturating_sub(*before.busy_ns.get(&cpu)?));
+        let busy_ns: u64 = cpus.iter().map(busy).sum::<Option<u64>>()?;
+        let others_ns = busy_ns.saturating_sub(self.ours_ns.saturating_sub(before.ours_ns));
+        let all_ns = self.at_ns.saturating_sub(before.at_ns).max(1) * cpus.len() as u64;
+        Some(others_ns as f64 / all_ns as f64)
+    }
+}
+
 fn stop(why: impl Into<Error>, ended: &Ended) -> Stop {
     Stop::Run(why.into(), exit::after(ended, false))
 }
@@ -209,5 +242,22 @@ fn name(start: &Start) -> String {
         (Way::Ranks, _) => format!("with {} ranks", start.threads),
         (_, Some((name, value))) => format!("{name}={value}"),
         (_, None) => "as it is".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_neither_cox_nor_its_programs_used_is_of_others() {
+        let time =
+            |at_ns, busy_ns: [u64; 3], ours_ns| CpuTime { at_ns, busy_ns: (0..).zip(busy_ns).collect(), ours_ns };
+        let (before, now) = (time(100, [10, 20, 30], 5), time(200, [90, 110, 40], 155));
+        // 80 and 90 of 200, less 150.
+        let others = |list: &str| now.others_since(&before, &list.parse().unwrap());
+        assert_eq!(others("0-1"), Some(0.1));
+        assert_eq!(others("2"), Some(0.0), "ours was elsewhere");
+        assert_eq!(others("0,7"), None);
     }
 }

@@ -17,6 +17,9 @@ pub struct Stat {
     pub user_ns: u64,
     /// Time in the kernel, nanoseconds at tick resolution.
     pub system_ns: u64,
+    /// CPU time of the process's children that have ended and for which it has waited, and of their own such children,
+    /// nanoseconds at tick resolution.
+    pub children_ns: u64,
     /// Number of threads of the process.
     pub threads: u32,
     /// Start time on CLOCK_BOOTTIME, nanoseconds, rounded down to a whole tick (10 ms).
@@ -80,6 +83,8 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
     let small = |at: usize, number: u64| u32::try_from(number).map_err(|_| not_a_number(at));
     let user_ns = ticks_to_ns(number(14)?, ticks_per_s);
     let system_ns = ticks_to_ns(number(15)?, ticks_per_s);
+    // These fields are signed.
+    let children_ns = [16, 17].map(|at| ticks_to_ns(number(at).unwrap_or(0), ticks_per_s)).iter().sum();
     let threads = small(20, number(20)?)?;
     let start_ticks = number(22)?;
     let processor = small(39, number(39)?)?;
@@ -89,6 +94,7 @@ pub(super) fn parse(line: &[u8], ticks_per_s: u64) -> Result<Stat, String> {
         state,
         user_ns,
         system_ns,
+        children_ns,
         threads,
         start_boottime_ns: ticks_to_ns(start_ticks, ticks_per_s),
         start_ticks,
@@ -113,7 +119,7 @@ mod tests {
     fn fields_are_taken_by_their_manual_page_number() {
         let stat = parse(format!("4711 (heat) {}\n", fields()).as_bytes(), 100).expect("well formed");
         assert_eq!((stat.comm.as_str(), stat.state), ("heat", 'S'));
-        assert_eq!((stat.user_ns, stat.system_ns), (140_000_000, 150_000_000));
+        assert_eq!((stat.user_ns, stat.system_ns, stat.children_ns), (140_000_000, 150_000_000, 330_000_000));
         assert_eq!((stat.threads, stat.start_boottime_ns, stat.processor), (20, 220_000_000, 39));
         assert_eq!((stat.start_ticks, stat.exit_code), (22, 52));
     }
