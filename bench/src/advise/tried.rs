@@ -11,9 +11,9 @@ use std::process::Command;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::field::{Bench, Way};
 use super::kernels::Kernel;
 use super::order::SAME;
-use super::{Bench, Way};
 use crate::interrupt::Interrupt;
 use crate::stats::median;
 use crate::verdict::FAILED;

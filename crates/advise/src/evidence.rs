@@ -79,6 +79,13 @@ impl<'a> Evidence<'a> {
         })
     }
 
+    /// Returns the largest number of worker threads of one process.
+    pub(crate) fn workers_of_one_process(&self) -> usize {
+        let processes = self.account.programs.iter().flat_map(|program| &program.processes);
+        let is_worker = |thread: &&Thread| self.workers.iter().any(|worker| worker.tid == thread.tid);
+        processes.map(|process| process.threads.iter().filter(is_worker).count()).max().unwrap_or(0)
+    }
+
     /// Returns the average number of worker threads alive.
     pub fn workers_alive(&self) -> f64 {
         self.worker_sums.wall_ns as f64 / self.wall_ns

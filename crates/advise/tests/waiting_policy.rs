@@ -52,6 +52,25 @@ fn a_runtime_that_is_mapped_is_not_a_runtime_that_waits() {
     assert!(!actions(&in_program).contains(&"OMP_WAIT_POLICY=passive"), "{in_program:#?}");
 }
 
+/// Moves the last thread to a process of its own, so that no process has more threads than CPUs.
+fn in_two_processes(mut stage: Stage) -> Stage {
+    let processes = &mut stage.account.programs[0].processes;
+    let last = processes[0].threads.pop().expect("a thread");
+    let other = Process { pid: last.tid, parent_pid: 1, comm: "app".into(), threads: vec![last], ..Process::default() };
+    processes.push(other);
+    stage
+}
+
+#[test]
+fn a_runtime_with_too_many_threads_spins_only_briefly() {
+    let passive = |stage: Stage| {
+        let verdict = judge(&stage.spinning_in("OpenMP runtime"));
+        steps(&verdict).into_iter().find(|step| step.action.contains("passive")).cloned().expect("a step")
+    };
+    assert_eq!(passive(spinning()).expected_high, None);
+    assert!(passive(in_two_processes(spinning())).expected_high.is_some());
+}
+
 #[test]
 fn spinning_that_goes_on_limits_what_a_policy_gives() {
     let bound = |verdict: &Verdict| {
@@ -59,6 +78,7 @@ fn spinning_that_goes_on_limits_what_a_policy_gives() {
         let passive = steps.into_iter().find(|step| step.action.contains("passive"));
         passive.and_then(|step| step.expected_high).expect("a range")
     };
+    let spinning = || in_two_processes(spinning());
     let all = bound(&judge(&spinning().spinning_in("OpenMP runtime")));
     let half = bound(&judge(&spinning().spinning_in("OpenMP runtime").spinning_in("tight loop")));
     // Work is 0.6 of the two CPUs' time, and a half of the rest is spun elsewhere: 1 / 0.6 and 1 / 0.8.

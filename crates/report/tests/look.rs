@@ -116,7 +116,7 @@ fn perf_on_a_terminal_without_utf8() {
       thread time). Threads waited for a CPU for 33 % of thread time.
       -> OMP_NUM_THREADS=2            expected 1.2-1.6x faster
           why: cox explain too_many_threads_spinning
-      -> or OMP_WAIT_POLICY=passive   expected 1.0-1.6x faster
+      -> or OMP_WAIT_POLICY=passive
       The work itself needs 8.08 s on 2 CPUs. Without any waiting, the program would be 1.4x faster.
       With fewer switches, the work can also need less CPU time.
 

@@ -95,7 +95,7 @@ const VALUES: [(&str, &str); 16] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 25;
+const PLACES: usize = 27;
 
 /// Texts of actions that are in the source of `advise`.
 const PRESENT: [&str; 30] = [
@@ -177,7 +177,7 @@ fn is_action(text: &str) -> bool {
     });
     let told = text.contains(' ') && IMPERATIVES.split_whitespace().any(|word| word == first);
     // Sentences end with a full stop; actions do not.
-    (assigned || told) && !text.ends_with('.') && !NO_ACTIONS.contains(&text)
+    (assigned || told) && !text.ends_with('.') && !text.starts_with("cox does not know ") && !NO_ACTIONS.contains(&text)
 }
 
 /// Returns the string literals of code, without those in comments and in tests at the end of the file.

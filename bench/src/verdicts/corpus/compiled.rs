@@ -52,8 +52,8 @@ const BOUND: Program = Program {
 pub const PROGRAMS: &[Program] = &[
     stencil("stencil-gcc", Family::OpenMpGcc, Nature::Coupled, &["512", "3000", "0"]),
     stencil("stencil-clang", Family::OpenMpClang, Nature::Coupled, &["512", "3000", "0"]),
-    stencil("serial-gcc", Family::OpenMpGcc, Nature::SerialParts, &["512", "1200", "20"]),
-    stencil("serial-clang", Family::OpenMpClang, Nature::SerialParts, &["512", "1200", "20"]),
+    stencil("serial-gcc", Family::OpenMpGcc, Nature::SerialParts, &["512", "2400", "60"]),
+    stencil("serial-clang", Family::OpenMpClang, Nature::SerialParts, &["512", "2400", "60"]),
     BOUND,
     halo("halo-mpich", Family::Mpich, &["mpirun.mpich", "-n", "{n}"]),
     halo("halo-openmpi", Family::OpenMpi, &["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "{n}"]),

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::order::floats;
-use super::ways::Start;
+use super::starts::Start;
 use crate::forecast::{Basis, Choice, Forecast, Way};
 
 /// Ways that differ by at most this part take equally long.
