@@ -11,6 +11,8 @@
 //! spinning ends, too, and the busiest thread's work is the second bound. A CPU of which other programs used a part counts only as the part that they
 //! left.
 
+use std::collections::BTreeSet;
+
 use ledger::account::{cpu, thread};
 
 use super::finding::Finding;
@@ -47,7 +49,8 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     let (bound, reached) = (faster(used + free), faster(used + added));
     // Spinning may have been for something else than preempted threads, so the low end is that without spinning.
     let expected = Expected::new(reached.min((used + added) / used) * REACHED, bound, bound);
-    let all: Vec<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
+    let all: BTreeSet<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
+    let all: Vec<u32> = all.into_iter().collect();
 
     let idle = if elsewhere.seen { "stood idle" } else { "was unused" };
     let text = format!(
@@ -74,7 +77,8 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
         // Threads that wait for one another on CPUs that are still too few can lose as much as they gain.
         let setting = openmp::workers(evidence, all.len() as f64);
         action = format!("{action}, with {}", setting.strip_prefix("run it with ").unwrap_or(&setting));
-        let (bound, reached) = (evidence.work_bound_on(used + free), evidence.work_bound_on(used + added));
+        let on = |cpus: f64| evidence.work_bound_on(cpus.min(all.len() as f64));
+        let (bound, reached) = (on(used + free), on(used + added));
         expected = Expected::new(reached * REACHED, bound, bound);
     }
     main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting for a CPU"));
