@@ -175,6 +175,14 @@ impl<'a> Evidence<'a> {
         if average > 0.0 { (self.largest_parallel_work_ns() / average).max(1.0) } else { 1.0 }
     }
 
+    /// Returns the inequality of the parallel work that two standard errors of the busiest thread's work do not explain.
+    pub(crate) fn sure_inequality(&self) -> f64 {
+        let busiest = self.workers.iter().max_by(|a, b| parallel_work_ns(a).total_cmp(&parallel_work_ns(b)));
+        let error = busiest.map_or(0.0, |thread| 2.0 * thread.work_error_ns().hypot(thread.serial_error_ns as f64));
+        let explained = share(error, self.largest_parallel_work_ns());
+        (self.parallel_inequality() * (1.0 - explained)).max(1.0)
+    }
+
     /// Returns whether one thread does all the work: there is only one worker thread, or the others hardly have parallel work. (A reader and a writer beside
     /// one worker are no parallelism.)
     pub(crate) fn works_in_one_thread(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Settings that need no change of the program: OpenMP's environment variables, if it is an OpenMP program.
 
+use ledger::HotFunction;
 use wire::Waiting;
 
 use crate::evidence::{Evidence, share};
@@ -33,6 +34,23 @@ const RUNTIME_SPINS: f64 = 0.5;
 pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
     let seen = evidence.account.hot_functions.iter().any(|hot| hot.waiting.as_deref() == Some(Waiting::OpenMp.name()));
     seen || (evidence.facts.openmp_runtime.is_some() && evidence.ranks_of_one_thread().is_none())
+}
+
+/// Returns whether samples hit neither the OpenMP runtime nor functions that a compiler has made from parallel regions, although several threads work. The
+/// runtime may then be mapped only because of a library, as for ffmpeg, whose threads are x264's.
+fn may_be_other_threads(evidence: &Evidence) -> bool {
+    let hot = &evidence.account.hot_functions;
+    evidence.workers.len() > 1 && !hot.is_empty() && !hot.iter().any(is_of_openmp)
+}
+
+/// Returns whether a function belongs to an OpenMP runtime, or is a parallel region that a compiler has made a function: `f._omp_fn.0` (GCC),
+/// `.omp_outlined.` (clang).
+fn is_of_openmp(hot: &HotFunction) -> bool {
+    let runtime = ["libgomp.", "libgomp-", "libomp.", "libomp5", "libomp-", "libiomp5"]
+        .iter()
+        .any(|name| hot.module.starts_with(name));
+    let region = |name: &str| name.contains("._omp_fn.") || name.contains("omp_outlined") || name.starts_with("GOMP_");
+    runtime || hot.function.as_deref().is_some_and(region)
 }
 
 /// Returns the part of the spinning that was in the OpenMP runtime's own code, from 0 to 1. Samples in sched_yield do not tell who called it, so they are
@@ -80,7 +98,7 @@ fn runtime(evidence: &Evidence) -> Option<Runtime> {
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
     // If the work is unequal, it stays unequal among fewer threads, so less of the bound is reached. `ONE_PER_CPU` already allows for a little
     // inequality.
-    let inequality = evidence.parallel_inequality();
+    let inequality = evidence.sure_inequality();
     let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
     let bound = evidence.work_bound_on(cpus);
     // With unequal work, fewer threads can lose about as much time as they gain. Then this step is not proposed, because the work must be balanced
@@ -130,7 +148,8 @@ pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
         let option = ranks.launcher.as_ref().map_or(String::new(), |launcher| format!(" ({launcher} -n {whole})"));
         format!("run it with {} on this machine{option}", counted(whole, "rank"))
     } else if is_openmp(evidence) {
-        format!("OMP_NUM_THREADS={whole}")
+        let condition = if may_be_other_threads(evidence) { ", if its threads are OpenMP's" } else { "" };
+        format!("OMP_NUM_THREADS={whole}{condition}")
     } else if let Some(variable) = pools::variable(evidence) {
         format!("{variable}={whole}")
     } else {

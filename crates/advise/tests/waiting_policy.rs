@@ -62,6 +62,36 @@ fn in_two_processes(mut stage: Stage) -> Stage {
 }
 
 #[test]
+fn a_library_may_have_mapped_the_runtime() {
+    // The threads are the program's own, and sleep in turns; nothing of them is OpenMP.
+    let with = |function: &str, module: &str| {
+        let mut stage = spinning_in_program(function, module);
+        stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".into());
+        judge(&stage)
+    };
+    let of_threads = with("x264_slicetype_decide", "libx264.so.164");
+    let doubtful = "OMP_NUM_THREADS=2, if its threads are OpenMP's";
+    assert!(actions(&of_threads).contains(&doubtful), "{of_threads:#?}");
+    for (function, module) in [("main._omp_fn.0", "app"), (".omp_outlined..3", "app"), ("unknown", "libgomp.so.1.0.0")]
+    {
+        let of_openmp = with(function, module);
+        assert!(actions(&of_openmp).contains(&"OMP_NUM_THREADS=2"), "{of_openmp:#?}");
+    }
+}
+
+fn spinning_in_program(function: &str, module: &str) -> Stage {
+    let mut stage = spinning();
+    stage.account.hot_functions = vec![HotFunction {
+        module: module.into(),
+        function: Some(function.into()),
+        run_ns: 1,
+        samples: 1,
+        ..HotFunction::default()
+    }];
+    stage
+}
+
+#[test]
 fn a_runtime_with_too_many_threads_spins_only_briefly() {
     let passive = |stage: Stage| {
         let verdict = judge(&stage.spinning_in("OpenMP runtime"));

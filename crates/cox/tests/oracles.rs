@@ -257,7 +257,7 @@ fn spinning_is_what_the_program_says() {
     assert_spin(&bench, "--threads 3 --wait spin --work-us 200");
     assert_spin(&bench, "--threads 3 --wait spin --work-us 200 --no-pause");
     // Shorter than a sampling interrupt in a virtual machine: the samples must not be taken at the same time on all CPUs.
-    assert_spin(&bench, "--threads 2 --wait spin --work-us 20");
+    assert_spin(&bench, "--threads 2 --wait spin --work-us 30");
 }
 
 /// Two threads that meet after each step, spinning. With `serial`, the first thread works alone at the beginning of each step, in a function of its own;

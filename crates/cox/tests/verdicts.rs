@@ -31,7 +31,7 @@ fn expect(stage: &Stage, situation: &Situation, right: &[&str]) -> Option<Judged
 fn assert_first_step(situation: &Situation, judged: &Judged, action: &str) {
     let first = judged.steps().next().unwrap_or_else(|| panic!("no step\n{}", judged.summary()));
     assert!(first.action.contains(action), "{action}\n{}", judged.summary());
-    assert!(first.bound.is_some() || judged.disturbance(situation).is_some(), "no number\n{}", judged.summary());
+    assert!(first.expected_low.is_some() || judged.disturbance(situation).is_some(), "no number\n{}", judged.summary());
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl Symboliser {
     /// or for a new address) and opens the sampled files, but does not read these files.
     ///
     /// Calls `each` with every sample and the number of its place, which is the index into [`waits`](Symboliser::waits). `each` is not
-    /// called for lost samples.
+    /// called for lost samples, nor for samples in rounds, which count for no share.
     pub fn observe(&mut self, samples: &[Sample], mut each: impl FnMut(&Sample, u32)) {
         let now = Instant::now();
         let mut looked = HashSet::new();
@@ -115,8 +115,9 @@ impl Symboliser {
             };
             if sample.is_in_round() {
                 self.rounds.add(sample.t_ns, tid, number, sample.is_queued());
+            } else {
+                each(sample, number);
             }
-            each(sample, number);
         }
     }
 

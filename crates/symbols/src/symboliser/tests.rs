@@ -74,5 +74,5 @@ fn samples_in_rounds_count_for_no_share() {
     symboliser.observe(&batch, |_, _| seen += 1);
     let sample_sites: Vec<(u32, u64)> = symboliser.sample_sites().iter().map(|site| (site.tid, site.samples)).collect();
     assert_eq!(sample_sites, [(5, 1)]);
-    assert_eq!((seen, symboliser.waits().len()), (3, 2));
+    assert_eq!((seen, symboliser.waits().len()), (1, 2));
 }
