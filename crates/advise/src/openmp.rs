@@ -98,17 +98,22 @@ fn runtime(evidence: &Evidence) -> Option<Runtime> {
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
     // If the work is unequal, it stays unequal among fewer threads, so less of the bound is reached. `ONE_PER_CPU` already allows for a little
     // inequality.
-    let inequality = evidence.sure_inequality();
-    let low = if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
+    let reached = |inequality: f64| if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
+    let inequality = evidence.parallel_inequality();
     let bound = evidence.work_bound_on(cpus);
     // With unequal work, fewer threads can lose about as much time as they gain. Then this step is not proposed, because the work must be balanced
     // first. The gain is computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make this step come
     // first.
     let here = bound.min(evidence.work_bound_on(evidence.cpus_left()));
-    if inequality >= IMBALANCE_FACTOR && here * low * here < WORTH_FACTOR {
+    if inequality >= IMBALANCE_FACTOR && here * reached(inequality) * here < WORTH_FACTOR {
         return None;
     }
-    let step = step(evidence, workers(evidence, cpus), Expected::part_of(bound, low, 1.0), kind)?;
+    let step = step(
+        evidence,
+        workers(evidence, cpus),
+        Expected::part_of(bound, reached(evidence.sure_inequality()), 1.0),
+        kind,
+    )?;
     // As many threads as CPUs still sleep at each meeting if the environment tells them to. How much of the waiting that leaves is not known.
     let sleeps_on = evidence.facts.waits_passively() && sleeps_at_a_cost(evidence);
     Some(if sleeps_on { NextStep::plain(step.action, kind) } else { step })
