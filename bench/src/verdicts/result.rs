@@ -92,6 +92,13 @@ pub struct Tried {
     pub failed: Option<String>,
 }
 
+impl Tried {
+    /// Returns whether the change is packing by cox.
+    pub fn is_packing(&self) -> bool {
+        self.change.starts_with("cox pack")
+    }
+}
+
 /// Median time without a change ÷ median time with it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Speedup {

@@ -224,9 +224,7 @@ impl Score {
     fn known(&mut self, finished: &Finished) {
         // Packing has a limit of its own: to be no slower.
         let much = |tried: &&Tried| {
-            tried.known
-                && !tried.change.starts_with("cox pack")
-                && tried.speedup.is_some_and(|speedup| speedup.low > WORTH)
+            tried.known && !tried.is_packing() && tried.speedup.is_some_and(|speedup| speedup.low > WORTH)
         };
         let Some((best, measured)) = best(finished.tried.iter().filter(much)) else { return };
         self.totals.worth += 1;
@@ -240,7 +238,7 @@ impl Score {
 
     /// Compares the program under `cox pack` with the plain one. A session of cox costs a fixed time, so short runs are not compared.
     fn packed(&mut self, finished: &Finished) {
-        let under_pack = finished.tried.iter().filter(|tried| tried.known && tried.change.starts_with("cox pack"));
+        let under_pack = finished.tried.iter().filter(|tried| tried.known && tried.is_packing());
         for tried in under_pack {
             let (Some(measured), base_s) = (tried.speedup, median(&tried.base_s)) else { continue };
             if base_s < SHORT_S {

@@ -1,7 +1,7 @@
 //! The evidence for the rules: sums of an account, the worker threads, the CPUs, and what the backend can see.
 
 use ledger::summary::{Behind, Concurrency, Sums};
-use ledger::{Account, CpuAccount, Preemptor, PreemptorKind, Sees, Thread};
+use ledger::{Account, CpuAccount, Preemptor, PreemptorKind, Process, Sees, Thread};
 
 use crate::blame::Blame;
 use crate::expected::Expected;
@@ -72,8 +72,7 @@ impl<'a> Evidence<'a> {
         self.ranks.as_ref().filter(|ranks| ranks.pids.len() > 1).filter(|ranks| {
             let processes = self.account.programs.iter().flat_map(|program| &program.processes);
             let of_ranks = processes.filter(|process| ranks.pids.contains(&process.pid));
-            let is_worker = |thread: &Thread| self.workers.iter().any(|worker| worker.tid == thread.tid);
-            let workers = of_ranks.map(|process| process.threads.iter().filter(|thread| is_worker(thread)).count());
+            let workers = of_ranks.map(|process| self.workers_of(process));
             let workers: Vec<usize> = workers.collect();
             workers.iter().all(|count| *count == 1) && workers.len() == self.workers.len()
         })
@@ -82,8 +81,13 @@ impl<'a> Evidence<'a> {
     /// Returns the largest number of worker threads of one process.
     pub(crate) fn workers_of_one_process(&self) -> usize {
         let processes = self.account.programs.iter().flat_map(|program| &program.processes);
+        processes.map(|process| self.workers_of(process)).max().unwrap_or(0)
+    }
+
+    /// Returns the number of worker threads of a process.
+    fn workers_of(&self, process: &Process) -> usize {
         let is_worker = |thread: &&Thread| self.workers.iter().any(|worker| worker.tid == thread.tid);
-        processes.map(|process| process.threads.iter().filter(is_worker).count()).max().unwrap_or(0)
+        process.threads.iter().filter(is_worker).count()
     }
 
     /// Returns the average number of worker threads alive.
@@ -121,9 +125,18 @@ impl<'a> Evidence<'a> {
     /// Returns whether the work took more CPU time because of how it was scheduled: threads took turns on CPUs (they queued for CPUs that other tracked
     /// threads held), or slept so often that their CPUs left the idle state for a large part of the time. Then no work bound holds.
     pub(crate) fn work_can_shrink(&self) -> bool {
-        let queued = if self.sees.preemptors { self.behind.siblings_ns } else { self.sums.waiting_for_cpu_ns() };
-        let from_idle = self.behind.idle_ns.min(self.sums.wake_delay_ns);
-        self.share(queued) >= WORTH_SHARE || self.share(from_idle) >= WORTH_SHARE
+        self.share(self.queued_ns()) >= WORTH_SHARE || self.share(self.idle_wake_ns()) >= WORTH_SHARE
+    }
+
+    /// Returns the thread time spent waiting for CPUs that other tracked threads held; if the backend does not see which thread held a CPU, all waiting for
+    /// CPUs.
+    pub(crate) fn queued_ns(&self) -> u64 {
+        if self.sees.preemptors { self.behind.siblings_ns } else { self.sums.waiting_for_cpu_ns() }
+    }
+
+    /// Returns the wake delay on CPUs that were idle.
+    pub(crate) fn idle_wake_ns(&self) -> u64 {
+        self.behind.idle_ns.min(self.sums.wake_delay_ns)
     }
 
     /// Converts `alone`, a forecast for CPUs without other programs, into a forecast for the present load. A step that changes neither other programs
@@ -177,8 +190,7 @@ impl<'a> Evidence<'a> {
 
     /// Returns the inequality of the parallel work that two standard errors of the busiest thread's work do not explain.
     pub(crate) fn sure_inequality(&self) -> f64 {
-        let busiest = self.workers.iter().max_by(|a, b| parallel_work_ns(a).total_cmp(&parallel_work_ns(b)));
-        let error = busiest.map_or(0.0, |thread| 2.0 * thread.work_error_ns().hypot(thread.serial_error_ns as f64));
+        let error = self.busiest_in_parallel().map_or(0.0, |thread| 2.0 * parallel_work_error_ns(thread));
         let explained = share(error, self.largest_parallel_work_ns());
         (self.parallel_inequality() * (1.0 - explained)).max(1.0)
     }
@@ -192,7 +204,12 @@ impl<'a> Evidence<'a> {
 
     /// Returns the largest parallel work of a worker thread, in nanoseconds.
     pub(crate) fn largest_parallel_work_ns(&self) -> f64 {
-        self.workers.iter().map(|thread| parallel_work_ns(thread)).fold(0.0, f64::max)
+        self.busiest_in_parallel().map_or(0.0, parallel_work_ns)
+    }
+
+    /// Returns the worker thread with most parallel work.
+    pub(crate) fn busiest_in_parallel(&self) -> Option<&'a Thread> {
+        self.workers.iter().copied().max_by(|a, b| parallel_work_ns(a).total_cmp(&parallel_work_ns(b)))
     }
 
     /// Returns the work of the thread that worked most, in nanoseconds.
@@ -263,6 +280,11 @@ impl<'a> Evidence<'a> {
 pub(crate) fn parallel_work_ns(thread: &Thread) -> f64 {
     let ran = 1.0 - share(thread.steal_ns as f64, thread.run_ns as f64);
     thread.work_ns().saturating_sub(thread.serial_ns) as f64 * ran
+}
+
+/// Returns the standard error of a thread's parallel work, ns.
+pub(crate) fn parallel_work_error_ns(thread: &Thread) -> f64 {
+    thread.work_error_ns().hypot(thread.serial_error_ns as f64)
 }
 
 /// Returns `part / whole` within 0 to 1; 0 if `whole` is 0.

@@ -11,7 +11,7 @@ use ledger::account::thread;
 use wire::Cause;
 
 use super::finding::Finding;
-use crate::evidence::{Evidence, parallel_work_ns};
+use crate::evidence::{Evidence, parallel_work_error_ns, parallel_work_ns};
 use crate::expected::Expected;
 use crate::figures::Figure::{BlockedBy, Sum, Whole};
 use crate::figures::Whole::{LargestParallelWorkNs, ThreadNs, WorkerThreads};
@@ -26,13 +26,13 @@ const SURE: f64 = 0.5;
 
 /// Detects that threads wait for a thread with more work.
 pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
-    let busiest = evidence.workers.iter().max_by(|a, b| parallel_work_ns(a).total_cmp(&parallel_work_ns(b)))?;
+    let busiest = evidence.busiest_in_parallel()?;
     let workers = evidence.workers.len() as f64;
     let all: f64 = evidence.workers.iter().map(|thread| parallel_work_ns(thread)).sum();
     let average = all / workers;
     let largest = parallel_work_ns(busiest);
     let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
-    let doubt = 3.0 * busiest.work_error_ns().hypot(busiest.serial_error_ns as f64);
+    let doubt = 3.0 * parallel_work_error_ns(busiest);
     if workers < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
         return None;
     }

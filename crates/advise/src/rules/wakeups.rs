@@ -18,7 +18,7 @@ use crate::verdict::{Confidence, Kind};
 
 /// Detects that waking up from idle takes a large part of thread time.
 pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
-    let from_idle = evidence.behind.idle_ns.min(evidence.sums.wake_delay_ns);
+    let from_idle = evidence.idle_wake_ns();
     let throttled = evidence.facts.throttled_ns as f64 >= THROTTLED_SHARE * evidence.wall_ns;
     // Threads that spin make no futex system calls, so that this time is saved, too.
     let lost = from_idle.saturating_add(evidence.worker_sums.kernel_sync_ns);
