@@ -20,6 +20,18 @@ pub fn become_punctual(priority: u32) -> io::Result<()> {
     attr::set(gettid(), &Attr::real_time(priority)).or_else(|_| take_shortest_slice())
 }
 
+/// Runs `what` at the priority of [`become_punctual`]. Then restores the caller's scheduling.
+pub fn punctually<T>(priority: u32, what: impl FnOnce() -> T) -> T {
+    let before = attr::get(gettid()).and_then(|own| Attr::of(&own));
+    let _ = become_punctual(priority);
+    let result = what();
+    if let Ok(before) = before {
+        // Ignore a failure: the thread is punctual more often than it needs to be.
+        let _ = attr::set(gettid(), &before);
+    }
+    result
+}
+
 /// Sets the shortest slice. When a thread with the shortest slice wakes up, it immediately preempts a thread with a
 /// longer slice, unless the waking thread has already used more than its share. Before Linux 6.12 slices cannot be
 /// chosen, and nothing changes. Threads and processes that the caller creates inherit the slice.

@@ -261,7 +261,8 @@ mod tests {
             trial.counts = Counts { samples: 100, waiting: 40, ..Counts::default() };
             let seen = crate::policy::seen::Seen { samples: 1_000, spinning, ..Default::default() };
             let (run_ns, slots_ns) = (160_000_000, 160_000_000);
-            trial.note(2, &Window { seen, run_ns, blocks: 0, slots_ns, own_ns: 0, active: 3, phase_ns: None });
+            trial
+                .note(2, &Window { seen, run_ns, blocks: 0, meets: 0, slots_ns, own_ns: 0, active: 3, phase_ns: None });
             trial.seen.windows[0].waiting
         };
         assert_eq!(

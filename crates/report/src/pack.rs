@@ -48,6 +48,10 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
+    /// True if packing never began, because at no time did more threads run than the pack has CPUs. The program had the pack's mask, as with
+    /// taskset, and cox only read its CPU times in /proc.
+    #[serde(default)]
+    pub only_watched: bool,
     /// The part (0 to 1) of the time of the pack's CPUs that other programs used, according to /proc/stat. Absent if it was not measured, and for
     /// runs below 100 ms, because the kernel counts this time in ticks of some milliseconds. From 5 % on the report shows it, with the efficiency in
     /// the remaining time.
@@ -71,6 +75,17 @@ pub struct PackReport {
     /// Useful CPU time ÷ CPU time of the pack's CPUs, without rotation. Measured while the kernel places the threads: before the first rotation, and
     /// at intervals later. Absent if never measured.
     pub efficiency_without: Option<f64>,
+    /// The lowest efficiency without rotation that one of the measuring windows allows, by its sampling error (two standard errors, at least 3 % of
+    /// it).
+    #[serde(default)]
+    pub efficiency_without_low: Option<f64>,
+    /// The highest such efficiency.
+    #[serde(default)]
+    pub efficiency_without_high: Option<f64>,
+    /// For how long efficiency without rotation was measured. If this is less than 3 % of `wall_ns`, the report does not say how long the run would
+    /// have taken.
+    #[serde(default)]
+    pub without_measured_ns: u64,
     /// Useful CPU time ÷ CPU time of the pack's CPUs, with rotation.
     pub efficiency_with: Option<f64>,
     /// Number of scheduling periods (times between two placements) at whose end threads changed their CPUs.
@@ -159,6 +174,9 @@ pub(crate) const OTHERS: f64 = 0.05;
 /// If other programs used more than this part of the time of the pack's CPUs, the figures of a run say little about packing.
 const MOST_OTHERS: f64 = 0.3;
 
+/// Without rotation, efficiency must have been measured for at least this part of the run.
+const MEASURED_PART: f64 = 0.03;
+
 /// Shortest run for which the other programs' share is given, nanoseconds.
 const LEAST_WALL_NS: u64 = 100_000_000;
 
@@ -188,11 +206,14 @@ impl PackReport {
         (useful_ns * self.wall_ns as f64 / self.slots_ns.max(1) as f64) as u64
     }
 
-    /// Returns how long the run would have taken without rotation. Absent if the efficiency without rotation was never measured.
+    /// Returns how long the run would have taken without rotation, at least and at most. Absent if the efficiency without rotation was never
+    /// measured, or too short for the length of the run: programs change.
     #[must_use]
-    pub fn without_ns(&self) -> Option<u64> {
-        let efficiency = self.efficiency_without.filter(|e| *e > 0.0)?;
-        Some((self.bound_ns() as f64 / efficiency) as u64)
+    pub fn without_ns(&self) -> Option<(u64, u64)> {
+        let (low, high) = (self.efficiency_without_low?, self.efficiency_without_high?.min(1.0));
+        let is_enough = self.without_measured_ns as f64 >= MEASURED_PART * self.wall_ns as f64;
+        let would_take_ns = |efficiency: f64| (self.bound_ns() as f64 / efficiency) as u64;
+        (is_enough && low > 0.0).then(|| (would_take_ns(high), would_take_ns(low)))
     }
 
     /// Formats the report for a terminal.
@@ -211,6 +232,9 @@ impl PackReport {
     }
 
     fn heading(&self) -> String {
+        if self.only_watched {
+            return format!("on {}, as with taskset · never more threads ran than CPUs", cpus_of(&self.cpus));
+        }
         format!("{} packed on {} · {}", counted(self.threads, "thread"), cpus_of(&self.cpus), self.kind())
     }
 
@@ -236,7 +260,7 @@ impl PackReport {
         for runtime in &self.spinning_runtimes {
             lines.extend([&runtime.loss, &runtime.remedy].map(Clone::clone));
         }
-        if self.backend == Some(Backend::Proc) {
+        if self.backend == Some(Backend::Proc) && !self.only_watched {
             lines.push(
                 "Observed through /proc: only the preload library shows cox which threads wait in loops".to_owned(),
             );
@@ -277,11 +301,18 @@ impl PackReport {
         );
         let rotated = 100.0 * self.rotating_ns as f64 / self.wall_ns.max(1) as f64;
         let second = match self.without_ns() {
-            Some(ns) if self.rotating_ns > 0 => format!(
-                "Without rotation, the run would have taken about {} (measured efficiency: {:.0} %) · threads rotated for {rotated:.0} % of the time",
-                seconds(ns),
-                100.0 * self.efficiency_without.unwrap_or(0.0),
+            Some((least_ns, most_ns)) if self.rotating_ns > 0 => format!(
+                "Without rotation, the run would have taken {} to {} (efficiency {:.0} to {:.0} %, measured for {}) · threads rotated for \
+                 {rotated:.0} % of the time",
+                seconds(least_ns),
+                seconds(most_ns),
+                100.0 * self.efficiency_without_low.unwrap_or(0.0),
+                100.0 * self.efficiency_without_high.unwrap_or(0.0).min(1.0),
+                seconds(self.without_measured_ns),
             ),
+            _ if self.only_watched => {
+                "Packing did not begin: it helps only if more threads run than there are CPUs".to_owned()
+            }
             _ if self.rotating_ns == 0 => {
                 "Packing could gain nothing here: the kernel placed the threads, as with taskset".to_owned()
             }
@@ -334,6 +365,9 @@ mod tests {
             run_ns: 3_200_000_000,
             spinning: Some(0.0625),
             efficiency_without: Some(0.68),
+            efficiency_without_low: Some(0.64),
+            efficiency_without_high: Some(0.72),
+            without_measured_ns: 160_000_000,
             efficiency_with: Some(0.93),
             exchanges: 4000,
             moves: 3214,
@@ -346,13 +380,16 @@ mod tests {
     #[test]
     fn the_bound_is_the_useful_time_on_all_slots() {
         assert_eq!(packed().bound_ns(), 1_500_000_000);
-        assert_eq!(packed().without_ns(), Some(2_205_882_352));
+        assert_eq!(packed().without_ns(), Some((2_083_333_333, 2_343_750_000)));
+        let long = PackReport { without_measured_ns: 40_000_000, ..packed() };
+        assert_eq!(long.without_ns(), None, "that was 2.5 % of the run");
+        assert!(long.text(&Style::default()).contains("Threads changed their CPUs at the end of 4,000 periods"));
         let text = packed().text(&Style::default());
         for part in [
             "3 threads packed on CPUs 0-1",
             "period 0.5 ms",
             "Efficiency 93 %: 1.61 s, lower bound 1.50 s",
-            "about 2.21 s",
+            "would have taken 2.08 s to 2.34 s",
             "3,214 moves",
             "3.1 % of one CPU",
             "masks restored",
@@ -409,6 +446,26 @@ mod tests {
         assert!(text.lines().all(|line| columns(line) <= 100), "{text}");
         let bpf = PackReport { backend: Some(Backend::Bpf), ..packed() };
         assert!(!bpf.text(&Style::default()).contains("Observed through"));
+    }
+
+    #[test]
+    fn a_program_that_was_only_watched_is_not_called_packed() {
+        let few = PackReport {
+            only_watched: true,
+            rotating_ns: 0,
+            period_ns: 0,
+            spinning: None,
+            moves: 0,
+            backend: Some(Backend::Proc),
+            ..packed()
+        };
+        let text = few.text(&Style::default());
+        for part in ["on CPUs 0-1, as with taskset", "Packing did not begin", "0 moves", "masks restored"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        for part in ["threads packed", "in loops", "Observed through", "would have taken"] {
+            assert!(!text.contains(part), "{part}: {text}");
+        }
     }
 
     #[test]

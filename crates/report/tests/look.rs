@@ -252,8 +252,8 @@ fn packing_is_the_last_section() {
     insta::assert_snapshot!(format!("  3 threads packed{packed}"), @r"
       3 threads packed on CPUs 0-1 · threads wait in loops, period 0.5 ms
         Efficiency 65 %: 12.41 s, lower bound 8.04 s (the threads' work on 2 CPUs)
-        Without rotation, the run would have taken about 16.09 s (measured efficiency: 50 %) · threads
-          rotated for 89 % of the time
+        Without rotation, the run would have taken 15.47 s to 16.76 s (efficiency 48 to 52 %, measured
+          for 0.48 s) · threads rotated for 89 % of the time
         41,210 moves · controller 2.5 % of one CPU, included in the 12.41 s · masks restored
     ");
 }

@@ -138,4 +138,6 @@ pub struct Launched {
     pub start_ns: u64,
     /// Time when cox noticed the end, nanoseconds: at most one tick after it.
     pub end_ns: u64,
+    /// CPU time of the first process and of all descendants that were waited for, nanoseconds (getrusage(2)).
+    pub cpu_ns: u64,
 }

@@ -142,14 +142,32 @@ impl Running {
         Ok(waitid(WaitId::Pid(self.pid), look).context("waitid")?.is_some())
     }
 
-    /// Waits for the end of the program and returns its exit.
-    pub fn reap(&self) -> Result<Exit> {
+    /// Waits for the end of the program. Returns its exit, and its CPU time with that of all descendants that were
+    /// waited for, ns.
+    pub fn reap(&self) -> Result<(Exit, u64)> {
+        let pid = self.pid.as_raw_nonzero().get();
         loop {
-            let Some((_, status)) = waitpid(Some(self.pid), WaitOptions::empty()).context("waitpid")? else { continue };
-            match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => return Ok(Exit::Code(code)),
-                (_, Some(signal)) => return Ok(Exit::Signal(signal)),
-                _ => {}
+            let mut status = 0;
+            let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+            // SAFETY: both pointers are valid for writing.
+            if unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) } != pid {
+                let error = std::io::Error::last_os_error();
+                if error.kind() == std::io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(error).context("wait4");
+            }
+            // SAFETY: zeroed above, and any bits are valid in this struct of integers.
+            let usage = unsafe { usage.assume_init() };
+            let cpu_ns = [usage.ru_utime, usage.ru_stime]
+                .iter()
+                .map(|time| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000)
+                .sum();
+            if libc::WIFEXITED(status) {
+                return Ok((Exit::Code(libc::WEXITSTATUS(status)), cpu_ns));
+            }
+            if libc::WIFSIGNALED(status) {
+                return Ok((Exit::Signal(libc::WTERMSIG(status)), cpu_ns));
             }
         }
     }

@@ -211,7 +211,8 @@ impl Ticking<'_> {
             }
             self.tick();
             for ((one, start_ns), end_ns) in ended {
-                launched.push(Launched { pid: one.pid(), exit: one.reap()?, start_ns, end_ns });
+                let (exit, cpu_ns) = one.reap()?;
+                launched.push(Launched { pid: one.pid(), exit, start_ns, end_ns, cpu_ns });
             }
         }
         launched.sort_by_key(|one| order.iter().position(|pid| *pid == one.pid));

@@ -18,6 +18,7 @@ mod large;
 mod loader;
 mod names;
 mod table;
+mod tables;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -241,7 +242,7 @@ impl Image {
     }
 }
 
-/// Reads a whole file; returns `None` if it is too long. For the C library this takes 10 ms. Reading its thousands of names one by one would need two
+/// Reads the [tables](tables) of a file; returns `None` if it is too long. Reading the thousands of names of the C library one by one would need two
 /// system calls per name, 24 ms in total. *Turned down:* mapping the file, because another process could truncate it, which would kill cox.
 fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     const MAX: u64 = 64 << 20;
@@ -249,9 +250,7 @@ fn contents(file: &File) -> std::io::Result<Option<Vec<u8>>> {
     if len > MAX {
         return Ok(None);
     }
-    let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
-    file.read_exact_at(&mut bytes, 0)?;
-    Ok(Some(bytes))
+    tables::read(file, usize::try_from(len).unwrap_or_default()).map(Some)
 }
 
 /// Adds the symbols of a file; none if it is not an ELF file.

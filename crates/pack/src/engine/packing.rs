@@ -231,7 +231,11 @@ impl Engine for Packing {
     }
 
     fn section(&mut self, ended: &Ended) -> Result<Packed> {
-        let summary = self.summary.take().context("nothing was packed")?;
+        let mut summary = self.summary.take().context("nothing was packed")?;
+        if summary.only_watched && self.plan.how.children {
+            // The kernel's sum also has threads that lived for a short time only.
+            summary.totals.run_ns = ended.launched.iter().map(|one| one.cpu_ns).sum();
+        }
         let (what, repacked) = (std::mem::take(&mut self.what), std::mem::take(&mut self.repacked));
         Ok(Packed { report: section::report(what, &self.cpus(), repacked, &summary, ended.exit), summary })
     }

@@ -14,7 +14,7 @@ use machine::CpuSet;
 use wire::ThreadSnapshot;
 
 use super::Error;
-use super::plan::Plan;
+use super::plan::{Began, Plan};
 use crate::policy::{Order, Slot};
 
 /// The name of the engine in messages and journals.
@@ -76,6 +76,8 @@ pub struct Holder<'h> {
     /// has changed its mask, else the nearest ancestor whose mask the session has changed. Threads that ended before
     /// cox saw them are included, because they may have passed such a mask on to the threads that they created.
     origin: BTreeMap<u32, Thread>,
+    /// The program's first thread, if cox has started the program. Threads whose creator is not known descend from it.
+    first: Option<Thread>,
     /// For each process that the user named: a lock that keeps other sessions from packing it.
     alone: BTreeMap<u32, Right>,
     /// Threads of which cox could not take control: their number and the first reason. They are not moved.
@@ -113,7 +115,9 @@ impl<'h> Holder<'h> {
         let session =
             Session::begin(knob_io, journals, process::id(), &plan.command, |journal| post(journal).map(Some))?;
         let (adopted, origin, left) = (BTreeMap::new(), BTreeMap::new(), Failures::default());
-        Ok(Holder { knob_io, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, alone, left })
+        let first = plan.pids.first().filter(|_| plan.began == Began::Here);
+        let first = first.and_then(|&pid| knob_io.thread(pid).ok());
+        Ok(Holder { knob_io, session, cpus: plan.cpus.iter().copied().collect(), adopted, origin, first, alone, left })
     }
 
     /// Takes control of the threads that exist when packing begins, `new`: all of them or none. From then on, the
@@ -243,7 +247,7 @@ impl<'h> Holder<'h> {
         };
         let creator =
             new.iter().find(|(_, snapshot)| snapshot.tid == pid).map_or(0, |(_, snapshot)| snapshot.creator_tid);
-        let heir_of = self.origin.get(&creator).copied().into_iter().collect();
+        let heir_of = self.origin_of(creator).filter(|origin| origin.tid != pid).into_iter().collect();
         match self.session.adopt([self.request(leader, heir_of)]) {
             Ok(()) | Err(changes::Error::Gone(_)) => {}
             Err(error) => return Err(error.into()),
@@ -255,11 +259,18 @@ impl<'h> Holder<'h> {
     /// Returns the threads from which a new thread may have inherited its mask: the thread that `origin` names for its
     /// creator, and the first thread of its process.
     fn ancestors(&self, snapshot: &ThreadSnapshot) -> Vec<Thread> {
-        if snapshot.creator_tid == 0 {
+        let creator = self.origin_of(snapshot.creator_tid);
+        if creator.is_none() && snapshot.creator_tid == 0 {
             return Vec::new();
         }
-        let creator = self.origin.get(&snapshot.creator_tid).copied();
-        creator.into_iter().chain(self.adopted.get(&snapshot.tgid).map(|(leader, _)| *leader)).collect()
+        let leader = self.adopted.get(&snapshot.tgid).map(|(leader, _)| *leader);
+        creator.into_iter().chain(leader).filter(|ancestor| ancestor.tid != snapshot.tid).collect()
+    }
+
+    /// Returns the thread that `origin` names for a thread's creator. If the creator is not known (0), this is the
+    /// program's first thread, or none.
+    fn origin_of(&self, creator_tid: u32) -> Option<Thread> {
+        if creator_tid == 0 { self.first } else { self.origin.get(&creator_tid).copied() }
     }
 
     fn request(&self, thread: Thread, heir_of: Vec<Thread>) -> ChangeRequest {

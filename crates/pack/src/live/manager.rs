@@ -2,36 +2,31 @@
 //! At the end of each measuring window, it lets the policy decide whether to rotate the threads over the CPUs, to
 //! measure, or to pause.
 
+mod beginning;
 mod ending;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arch::BlockedIn;
-use arch::laps::{self, Part};
-use machine::Root;
-use machine::process::Task;
 use symbols::Judge;
 use watch::ThreadSnapshots;
-use watch::snapshots::{self, STAY_OPEN, has_ended};
-use wire::{Backend, Cause, Sample, ThreadSnapshot, Waiting};
+use watch::snapshots::{STAY_OPEN, has_ended};
+use wire::{Cause, Sample, ThreadSnapshot, Waiting};
 
+pub use self::beginning::manage;
+use super::kept::Kept;
 use super::managed::{Holder, ManagedThread};
 use super::overhead::OwnTime;
-use super::plan::{Began, Plan};
 use super::polls::{Polls, Sighting};
-use super::preload_pages::{Places, PreloadPages};
+use super::preload_pages::PreloadPages;
 use super::realtime;
-use super::shared::{Core, Sensors, Shared};
-use super::spins::Spins;
+use super::shared::Shared;
 use super::summary::Summary;
-use super::ticker;
 use crate::policy::Member;
-use crate::policy::controller::Controller;
 use crate::policy::mode::Action;
 use crate::trial::{Did, Look, Trial, look_ns};
 
@@ -42,75 +37,6 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 /// The only thread of a process is not bound to a single CPU before it has run this long, ns. OpenMP counts the CPUs of
 /// the affinity mask when the process starts or loads OpenMP; if the thread were bound then, OpenMP would count one CPU.
 const ALONE_NS: u64 = 1_000_000_000;
-
-type Ready = SyncSender<Result<Arc<Shared>, super::Error>>;
-
-/// Packs the program until the session is over. Reports on `ready` that cox has taken control of all threads, or why it
-/// has not.
-pub fn manage(plan: &Plan, mut own: OwnTime, ready: &Ready) -> Summary {
-    let root = Root::live();
-    let knob_io = changes::LiveKnobIo::new(root.clone());
-    let prepared = Holder::begin(&knob_io, plan).and_then(|holder| {
-        laps::done(Part::Guarding);
-        let snapshots = snapshots::start(plan.how.sight, plan.how.children, plan.helping, &plan.cpus)?;
-        Ok((holder, snapshots))
-    });
-    let (holder, (snapshots, passed_over)) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            let _ = ready.send(Err(error));
-            return Summary::default();
-        }
-    };
-    let now_ns = arch::monotonic_ns();
-    let controller = Controller::new(plan.how.settings, &plan.capacities, now_ns, own.charged_ns());
-    let shared = Arc::new(Shared {
-        core: Mutex::new(Core::new(controller, plan.how.log)),
-        sensors: Sensors {
-            table: snapshots.table(),
-            spins: Spins::default(),
-            preload_pages: Places::default(),
-            cpus: plan.cpus.clone(),
-        },
-        tick_ns: AtomicU64::new(0),
-        over: AtomicBool::new(false),
-        without_ticker: AtomicU32::new(0),
-    });
-    let mut preload_pages = PreloadPages::new(root.clone(), plan.cpus.len());
-    // Processes that cox did not start still have their own masks, so `allowed` returns how many CPUs their libgomp has
-    // counted.
-    match plan.began {
-        Began::Here => {}
-        Began::Outside => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, preload_pages.allowed(pid))),
-        Began::Packed(cpus) => plan.pids.iter().for_each(|&pid| preload_pages.attach(pid, cpus)),
-    }
-    let backend = snapshots.backend();
-    let passed_over = passed_over.map(|why| why.to_string());
-    let mut manager = Manager {
-        preload_pages,
-        judge: Judge::new(root),
-        own,
-        trial: plan.how.trial.then(|| Trial::new(plan.how.settings.periods)),
-        shared: Arc::clone(&shared),
-        snapshots,
-        holder,
-        tickers: Vec::new(),
-        known: 0,
-        living: Vec::new(),
-        newcomers: Vec::new(),
-        polls: (backend == Backend::Proc).then(Polls::default),
-        summary: Summary { backend: Some(backend), passed_over, ..Summary::default() },
-    };
-    if let Err(error) = manager.take_hold(plan) {
-        // Everything is restored before the failure is reported.
-        manager.finish(now_ns, 0);
-        let _ = ready.send(Err(error));
-        return Summary::default();
-    }
-    let _ = ready.send(Ok(Arc::clone(&shared)));
-    // Time is counted from here, so that the CPU time for loading BPF programs is not charged to the session.
-    manager.run(arch::monotonic_ns())
-}
 
 /// Converts a sample to the form that a trial uses. `waits` is the kind of loop in which the thread spun; `None`: it
 /// did not spin.
@@ -140,6 +66,10 @@ struct Manager<'p> {
     known: usize,
     living: Vec<Living>,
     newcomers: Vec<Newcomer>,
+    /// True if the manager ends when the policy rests; [`beginning`] starts another one after the rest.
+    may_pause: bool,
+    /// False after a failure.
+    works: bool,
     /// Estimates by polling how often threads spin; `None` if the backend takes samples itself.
     polls: Option<Polls>,
     summary: Summary,
@@ -164,30 +94,14 @@ struct Living {
     tgid: u32,
 }
 
-impl Manager<'_> {
-    /// Starts the tickers, and takes control of all threads that exist now.
-    fn take_hold(&mut self, plan: &Plan) -> Result<(), super::Error> {
-        // Start the tickers before this thread gets its real-time priority below. (Each CPU of the pack has a ticker, a
-        // thread that ends the CPU's scheduling periods.) They then inherit the shortest slice, but not the priority.
-        // The slice matters if cox is killed: the guardian restores the program's affinity masks only when all threads
-        // of cox have exited. Each of them needs a CPU to exit, and on busy CPUs a thread with a short slice gets one
-        // sooner.
-        for slot in 0..plan.cpus.len() {
-            let ours = Arc::clone(&self.shared);
-            let ticker = thread::Builder::new().name(format!("cox-slot-{slot}"));
-            self.tickers.push(ticker.spawn(move || ticker::run(&ours, slot)).map_err(super::Error::Thread)?);
-        }
-        // From here on the manager changes affinity masks, and tickers need its lock. So the manager must not wait for a
-        // CPU that the program's threads use.
-        let _ = realtime::become_punctual(realtime::MANAGER);
-        for pid in &plan.pids {
-            self.snapshots.enrol(*pid)?;
-        }
-        // Take control of all threads that exist now, before the session reports that they are packed.
-        self.meet_all(&plan.pids)
+impl<'p> Manager<'p> {
+    /// Packs until the session is over or, if packing may pause, until the policy rests. From here on the manager changes
+    /// affinity masks, and tickers need its lock. So it must not wait for a CPU that the program's threads use.
+    fn run(self, start_ns: u64) -> (Summary, Kept<'p>) {
+        realtime::punctually(realtime::MANAGER, || self.steer(start_ns))
     }
 
-    fn run(mut self, start_ns: u64) -> Summary {
+    fn steer(mut self, start_ns: u64) -> (Summary, Kept<'p>) {
         let own_before_ns = self.own.charged_ns();
         if let Ok(mut core) = self.shared.core.lock() {
             core.controller.start(start_ns, own_before_ns);
@@ -199,15 +113,22 @@ impl Manager<'_> {
             let looked = self.look().and_then(|steering| {
                 if steering {
                     self.settle();
+                } else if self.may_pause {
+                    return Ok(false);
                 }
                 thread::park_timeout(self.pause(steering));
                 self.meet()?;
                 self.preload_pages.look(arch::monotonic_ns(), &self.shared.sensors.preload_pages);
-                Ok(())
+                Ok(true)
             });
-            if let Err(error) = looked {
-                self.summary.diagnostics.push(error.to_string());
-                break;
+            match looked {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.summary.diagnostics.push(error.to_string());
+                    self.works = false;
+                    break;
+                }
             }
         }
         self.finish(start_ns, own_before_ns)
@@ -228,11 +149,8 @@ impl Manager<'_> {
     fn look(&mut self) -> Result<bool, super::Error> {
         let samples = self.snapshots.take_samples()?;
         if !samples.is_empty() {
-            // Look up all samples twice: the first look-up of an unknown address only queues it. `settle` then judges
-            // whether the queued code spins, and the second look-up below gets the result.
-            for sample in &samples {
-                self.shared.sensors.spins.waited_in(sample);
-            }
+            // `settle` judges the code that is queued here, and the look-up below gets the result.
+            samples.iter().for_each(|sample| self.shared.sensors.spins.count(sample));
             self.settle();
         }
         let waits: Vec<Option<Waiting>> = samples.iter().map(|s| self.shared.sensors.spins.waited_in(s)).collect();
@@ -302,19 +220,6 @@ impl Manager<'_> {
         self.snapshots.poll()?;
         let new = self.met();
         let managed = self.holder.take(&new)?;
-        self.keep(managed)
-    }
-
-    /// Takes control of the threads that exist when packing begins: all of them or none.
-    fn meet_all(&mut self, pids: &[u32]) -> Result<(), super::Error> {
-        let new = self.met();
-        let is_seen = |pid: &&u32| new.iter().any(|(_, snapshot)| snapshot.tgid == **pid);
-        if let Some(&pid) =
-            pids.iter().filter(|pid| !is_seen(pid)).find(|&&pid| Task::process(&Root::live(), pid).exists())
-        {
-            return Err(super::Error::Unseen(pid));
-        }
-        let managed = self.holder.take_all(&new)?;
         self.keep(managed)
     }
 

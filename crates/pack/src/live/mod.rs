@@ -7,6 +7,8 @@
 //!   the end of a scheduling period, a timer wakes the ticker, and the ticker preempts the running thread. This switch
 //!   brings the thread's snapshot up to date. The ticker asks the policy, carries out the policy's orders and sleeps
 //!   again.
+//! - A program that cox starts is not observed by BPF, and has no tickers, before more of its threads run than the pack
+//!   has CPUs (`standby`).
 //! - One **manager** (`manager`) notices new and ended threads, and finds out which code spins (`spins`). At the end of
 //!   each measuring window, it asks the policy whether to rotate the threads, to measure, or to pause.
 //! - `preload_pages` talks to the preload library inside the program, if there is one. It reads which threads wait at
@@ -17,8 +19,10 @@
 
 mod alarm;
 mod error;
+mod kept;
 mod managed;
 mod manager;
+mod orphans;
 mod overhead;
 mod packer;
 mod plan;
@@ -27,6 +31,7 @@ mod preload_pages;
 mod realtime;
 mod shared;
 mod spins;
+mod standby;
 mod summary;
 mod ticker;
 

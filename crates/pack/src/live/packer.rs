@@ -1,7 +1,7 @@
 //! Starts and stops the packing of a program. The manager runs on a thread of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::thread::{self, JoinHandle};
 
@@ -9,12 +9,12 @@ use super::manager::manage;
 use super::overhead::OwnTime;
 use super::plan::Plan;
 use super::realtime;
-use super::shared::Shared;
 use super::summary::Summary;
 
 /// A program that is being packed.
 pub struct Packer {
-    shared: Arc<Shared>,
+    /// True once the session is over.
+    over: Arc<AtomicBool>,
     /// The manager's thread; `None` once it was told to finish.
     manager: Option<JoinHandle<Summary>>,
 }
@@ -32,10 +32,12 @@ impl Packer {
         let _ = realtime::take_shortest_slice();
         let (ready, is_ready) = sync_channel(1);
         let own = OwnTime::of_all_but_caller();
+        let over = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&over);
         let manager = thread::Builder::new().name("cox-pack".into());
-        let manager = manager.spawn(move || manage(&plan, own, &ready)).map_err(super::Error::Thread)?;
+        let manager = manager.spawn(move || manage(&plan, own, &theirs, &ready)).map_err(super::Error::Thread)?;
         match is_ready.recv() {
-            Ok(Ok(shared)) => Ok(Packer { shared, manager: Some(manager) }),
+            Ok(Ok(())) => Ok(Packer { over, manager: Some(manager) }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(super::Error::Thread(std::io::Error::other("the thread that manages packing has ended"))),
         }
@@ -53,7 +55,7 @@ impl Packer {
     }
 
     fn stop(&mut self) -> Summary {
-        self.shared.over.store(true, Ordering::Release);
+        self.over.store(true, Ordering::Release);
         let Some(manager) = self.manager.take() else { return Summary::default() };
         manager.thread().unpark();
         manager

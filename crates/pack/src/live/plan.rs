@@ -67,3 +67,13 @@ pub struct Plan {
     /// cox's command line, for the journal.
     pub command: String,
 }
+
+impl Plan {
+    /// Returns whether packing begins only when it could help, and pauses if it does not. Otherwise it lasts for the whole
+    /// session: if the program runs already and its runtimes must be kept from spinning, if BPF is required, or if the
+    /// user wants packing even where it gains nothing.
+    pub(super) fn may_pause(&self) -> bool {
+        let How { settings, sight, trial, .. } = &self.how;
+        self.began == Began::Here && !settings.always && !trial && *sight != Sight::Traced
+    }
+}

@@ -22,7 +22,9 @@ pub struct Shared {
     /// Time between two ticks (ends of a scheduling period) of the same CPU, ns; 0: no ticks are wanted.
     pub tick_ns: AtomicU64,
     /// True once the session is over.
-    pub over: AtomicBool,
+    pub over: Arc<AtomicBool>,
+    /// True once the tickers shall end.
+    pub no_more_ticks: AtomicBool,
     /// Number of CPUs of the pack whose ticker has failed. On these CPUs no scheduling periods end, so no threads are
     /// rotated.
     pub without_ticker: AtomicU32,
@@ -115,6 +117,7 @@ impl Sensors {
         Observation {
             run_ns: snapshots::run_ns(snapshot, now_ns),
             blocks: snapshot.blocks,
+            meets: state.map_or(0, |state| state.phases),
             doing,
             spins: waits(),
             yields: Spins::is_yielding(snapshot),

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use watch::snapshots::Others;
 use wire::Backend;
 
+use super::managed::Holder;
 use super::preload_pages::PreloadSummary;
 use crate::policy::Why;
 use crate::policy::controller::Totals;
+use crate::policy::mode::Measured;
 use crate::trial::Seen;
 
 /// The result of packing a program.
@@ -19,6 +21,8 @@ pub struct Summary {
     pub slots_ns: u64,
     /// Number of threads that were packed.
     pub threads: usize,
+    /// True if packing never began: at no time did more threads run than the pack has CPUs.
+    pub only_watched: bool,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
     /// Sums over the session: observations and CPU time of the threads, and how long threads were rotated over the
@@ -26,6 +30,8 @@ pub struct Summary {
     pub totals: Totals,
     /// Efficiency without rotation: useful CPU time ÷ time of the pack's CPUs; `None` if it was not measured.
     pub without: Option<f64>,
+    /// Efficiency without rotation in all windows in which it was measured; `None` if there was none.
+    pub measured: Option<Measured>,
     /// Efficiency while threads were rotated, with the scheduling period that was used last: useful CPU time ÷ time of
     /// the pack's CPUs; `None` if it was not measured.
     pub with: Option<f64>,
@@ -65,8 +71,17 @@ pub struct Placed {
 }
 
 impl Summary {
-    /// Adds the summary of a later pack of the same program on other CPUs. Efficiencies are those of the later pack. A
-    /// thread that is in both counts once.
+    /// Ends a session's changes, which restores all masks, and adds the result.
+    pub(super) fn restore(&mut self, holder: Holder<'_>) {
+        let undone = holder.end();
+        self.restored += undone.restored + undone.gone;
+        self.unrestored |= undone.failures().next().is_some();
+        self.diagnostics.extend(undone.left.iter().map(ToString::to_string));
+        self.diagnostics.extend(undone.troubles);
+    }
+
+    /// Adds the summary of a later part of the session, for example of a pack of the same program on other CPUs.
+    /// Efficiencies are those of the later part, if it has any. A thread that is in both counts once.
     #[must_use]
     pub fn then(self, later: Summary) -> Summary {
         let met_again: usize = self.living.values().sum();
@@ -82,6 +97,12 @@ impl Summary {
             preloads: self.preloads.then(later.preloads),
             others: together(self.others, &later.others),
             others_ns: [self.others_ns, later.others_ns].into_iter().flatten().reduce(|one, two| one + two),
+            without: later.without.or(self.without),
+            with: later.with.or(self.with),
+            measured: later.measured.or(self.measured),
+            only_watched: self.only_watched && later.only_watched,
+            backend: if later.only_watched { self.backend.or(later.backend) } else { later.backend },
+            passed_over: later.passed_over.or(self.passed_over),
             unrestored: self.unrestored || later.unrestored,
             diagnostics: [self.diagnostics, later.diagnostics].concat(),
             log: [self.log, later.log].concat(),

@@ -24,7 +24,7 @@ pub fn run(shared: &Arc<Shared>, slot: Slot) {
         shared.without_ticker.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    while !shared.over.load(Ordering::Acquire) {
+    while !shared.no_more_ticks.load(Ordering::Acquire) {
         let tick_ns = shared.tick_ns.load(Ordering::Acquire);
         if tick_ns == 0 {
             thread::park();
@@ -50,7 +50,7 @@ fn tick(shared: &Shared, slot: Slot, tick_ns: u64) -> std::io::Result<()> {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             waited => waited?,
         }
-        let is_wanted = || shared.tick_ns.load(Ordering::Acquire) != 0 && !shared.over.load(Ordering::Acquire);
+        let is_wanted = || shared.tick_ns.load(Ordering::Acquire) != 0 && !shared.no_more_ticks.load(Ordering::Acquire);
         if !is_wanted() {
             return Ok(());
         }

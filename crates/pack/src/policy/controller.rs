@@ -2,12 +2,12 @@
 //! threads at all (`mode`). The live packer and the simulator call it.
 
 use super::assignment::{Assignment, Rules};
-use super::mode::{Action, Mode, Periods, Window};
+use super::mode::{Action, Measured, Mode, Periods, Window};
 use super::seen::Seen;
 use super::{Arrange, Member, Observation, Order, Sense, Slot};
 
 /// A thread that ran for at most 1/50 of a measuring window counts as not runnable in it.
-const IDLE_PART: u64 = 50;
+pub const IDLE_PART: u64 = 50;
 
 /// Settings of the controller.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,7 @@ pub struct Controller {
     /// CPU time of each thread at the start of the measuring window, by member number, ns.
     run_ns: Vec<u64>,
     blocks: Vec<u32>,
+    meets: Vec<u64>,
     ended: Vec<bool>,
     /// CPU time in this measuring window of threads that have ended, and of threads before they were added, ns.
     ended_ns: u64,
@@ -89,10 +90,23 @@ impl Controller {
             window_own_ns: own_ns,
             run_ns: Vec::new(),
             blocks: Vec::new(),
+            meets: Vec::new(),
             ended: Vec::new(),
             ended_ns: 0,
             totals: Totals::default(),
         }
+    }
+
+    /// Continues with the mode of an earlier controller, which has decided to rest: measures now.
+    pub fn resume(&mut self, mode: Mode, now_ns: u64) {
+        self.mode = mode;
+        self.mode.resume(now_ns);
+    }
+
+    /// Returns the mode, for [`Controller::resume`].
+    #[must_use]
+    pub fn into_mode(self) -> Mode {
+        self.mode
     }
 
     /// Notes that the program starts: time before this call does not count.
@@ -131,6 +145,7 @@ impl Controller {
         let member = self.arrange.join(observation);
         self.run_ns.push(observation.run_ns);
         self.blocks.push(observation.blocks);
+        self.meets.push(observation.meets);
         self.ended.push(false);
         if self.is_rotating() {
             self.arrange.admit(member, now_ns, orders);
@@ -224,6 +239,12 @@ impl Controller {
         self.mode.efficiencies()
     }
 
+    /// Returns the efficiency without rotation in all settled windows; see [`Mode::measured`].
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        self.mode.measured()
+    }
+
     fn is_rotating(&self) -> bool {
         matches!(self.action, Action::Rotate { .. })
     }
@@ -232,11 +253,18 @@ impl Controller {
     pub fn close_window(&mut self, now_ns: u64, own_ns: u64, sense: &impl Sense) -> Window {
         let length_ns = now_ns - self.window_ns;
         let (mut active, mut blocks, mut run_sum_ns) = (0, 0, std::mem::take(&mut self.ended_ns));
+        // The most barriers that one thread has passed: all threads of a team pass the same ones.
+        let mut meets = 0;
         for member in (0..self.ended.len()).filter(|&member| !self.ended[member]) {
             let observation = sense.observation(member);
             let run_ns = observation.run_ns;
             blocks += u64::from(observation.blocks.saturating_sub(self.blocks[member]));
             self.blocks[member] = self.blocks[member].max(observation.blocks);
+            // The preload library's page may be found only after the thread has joined: then nothing is known yet.
+            let before = std::mem::replace(&mut self.meets[member], observation.meets);
+            if before != 0 {
+                meets = meets.max(observation.meets.saturating_sub(before));
+            }
             let ran_ns = run_ns.saturating_sub(self.run_ns[member]);
             active += usize::from(ran_ns > length_ns / IDLE_PART);
             run_sum_ns += ran_ns;
@@ -253,6 +281,6 @@ impl Controller {
         // Not weighted by the CPUs' capacities, because the threads' CPU time is not weighted either.
         let slots_ns = length_ns * self.slots as u64;
         let phase_ns = self.arrange.phase_ns();
-        Window { seen, run_ns: run_sum_ns, blocks, slots_ns, own_ns: own_in_window_ns, active, phase_ns }
+        Window { seen, run_ns: run_sum_ns, blocks, meets, slots_ns, own_ns: own_in_window_ns, active, phase_ns }
     }
 }

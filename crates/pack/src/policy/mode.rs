@@ -14,8 +14,8 @@
 //!    programs change. If nearly all time is spent spinning, periods are much too long and a measuring window shows
 //!    only noise; then periods become short immediately. In long phases the controller should take at most 2 % of the
 //!    CPUs' time. Some efficiency is given up for that, but not so much that rotation is no longer worth it.
-//! 4. **Back out** if even the best period does not gain 5 % over the kernel. Then cox rests, and the next rest will be
-//!    twice as long.
+//! 4. **Back out** if even the best period does not gain 5 % over the kernel, or the program does not advance faster
+//!    (`progress`). Then cox rests, and the next rest will be twice as long.
 //! 5. **Spread** threads whose number is a multiple of the number of CPUs. The kernel may leave three threads on one
 //!    CPU and one on the other for a long time, and then the measured efficiency is not what the kernel can reach. So
 //!    the threads are rotated for one measuring window, which leaves them evenly spread, and efficiency without
@@ -24,10 +24,11 @@
 //!
 //! *Alternative that was rejected:* decide only from how the program waits (spinning, blocking, or not at all).
 //! Samples show this, but the gain or loss of rotation also depends on phase lengths, caches and the machine.
-//! Efficiency is what users care about.
 
+mod progress;
 pub mod search;
 
+use self::progress::{Counted, Progress};
 use self::search::{Gave, Search, mixed};
 pub use self::search::{PERIODS_NS, Periods};
 use super::seen::Seen;
@@ -71,12 +72,22 @@ const GOOD_ENOUGH: f64 = 0.97;
 /// than the measurement errors of these two efficiencies.
 pub const WORTH: f64 = 1.05;
 
+/// Number of measuring windows after which it is decided whether rotation helps.
+const TRIAL: u32 = 4;
+
+/// If the first window with rotation has at most this factor times the efficiency or the speed without it, rotation does
+/// not help, and a second window would only cost more.
+const HOPELESS: f64 = 0.9;
+
 /// If efficiency with rotation is more than this factor times efficiency without it, rotation is certainly worth its
 /// cost. Then efficiency without rotation is measured again later than usual.
 const CLEARLY: f64 = 1.2;
 
 /// The lowest cost of rotation, as a fraction of the CPUs' time: each period of 2 ms costs 30 to 40 us.
 const LEAST_COST: f64 = 0.02;
+
+/// The least error of an efficiency, relative to it: programs are not the same in each window.
+const LEAST_ERROR: f64 = 0.03;
 
 /// What the controller costs threads beyond its own CPU time, as a fraction of that time: a tick (cox's ticker thread
 /// takes the CPU and decides) of 13 us cost the interrupted thread 20 us on a virtual machine.
@@ -85,7 +96,8 @@ const INTERRUPTS: f64 = 0.5;
 /// If at most this fraction of the samples finds a thread spinning, the program's threads count as not spinning.
 const SPINS: f64 = 0.02;
 
-/// Threads that sleep while they wait are only rotated if they run at least this long between two sleeps, ns. Threads
+/// Threads that sleep or yield while they wait are only rotated if they run at least this long between two sleeps or
+/// barriers, ns. Threads
 /// that run for a shorter time lose more than they gain: while they are bound to single CPUs, idle CPUs cannot pull
 /// them. 3 threads on 2 CPUs took 1.43 of the ideal time with rotation and 1.38 without it, if phases (times between
 /// two barriers) lasted 0.2 ms. The times were equal with phases of 1 ms; with 10 ms they were 1.10 with rotation and
@@ -100,10 +112,10 @@ const LONG_PHASE_NS: u64 = 5_000_000;
 const SELDOM: u64 = 3;
 
 /// Length of the first and of the longest rest ([`Action::Rest`]: cox neither rotates threads nor takes samples), ns.
-/// After a rest, cox measures again. The first rest is short, because a program often begins with one thread that
-/// prepares the others' work, and the first measurement is then not representative. Each further rest is twice as long,
-/// because measuring slows threads that often wait for each other by about 3 %.
-const REST_NS: (u64, u64) = (500_000_000, 16_000_000_000);
+/// After a rest, cox measures again, because the first measurement may not be representative. That costs about 15 ms of
+/// each CPU for loading BPF programs, and slows threads that often wait for each other by 3 to 10 % meanwhile. So each
+/// further rest is twice as long.
+const REST_NS: (u64, u64) = (1_000_000_000, 16_000_000_000);
 
 /// The first and the longest time between two verifications, ns. A verification measures efficiency without rotation
 /// again, because the program may behave differently now.
@@ -137,6 +149,8 @@ pub struct Window {
     pub run_ns: u64,
     /// How often these threads blocked.
     pub blocks: u64,
+    /// How many barriers the threads passed; 0 if no preload library counts them.
+    pub meets: u64,
     /// Time of all CPUs of the pack: number of CPUs × length of the window, ns.
     pub slots_ns: u64,
     /// CPU time of the controller, ns.
@@ -152,6 +166,9 @@ pub struct Window {
 pub enum Kind {
     /// The threads spin.
     Spinning,
+    /// The threads spin, but call sched_yield(2) in their loops, so they take little time from other threads. They pass
+    /// a barrier after this time on average, ns.
+    Yielding(u64),
     /// The threads sleep, after running for this long on average, ns.
     Blocking(u64),
     /// The threads hardly ever wait for each other, or there are no more threads than CPUs.
@@ -165,7 +182,11 @@ impl Kind {
         if window.active <= slots {
             Kind::Free
         } else if window.seen.spinning as f64 > window.seen.samples as f64 * SPINS {
-            Kind::Spinning
+            let yields = window.seen.yielding * 2 > window.seen.spinning;
+            match (window.slots_ns / slots.max(1) as u64).checked_div(window.meets) {
+                Some(phase_ns) if yields => Kind::Yielding(phase_ns),
+                _ => Kind::Spinning,
+            }
         } else if efficiency(window) > GOOD_ENOUGH || window.blocks < window.active as u64 * SELDOM {
             // Either the threads used nearly all CPU time of the pack, or they hardly blocked, and other programs used
             // the rest. In both cases, the threads did not wait for each other.
@@ -175,14 +196,49 @@ impl Kind {
         }
     }
 
+    /// Returns whether the threads wait in loops.
+    #[must_use]
+    pub fn spins(self) -> bool {
+        matches!(self, Kind::Spinning | Kind::Yielding(_))
+    }
+
     /// Returns whether rotation might help threads that wait in this way.
     #[must_use]
     pub fn may_gain(self) -> bool {
         match self {
             Kind::Spinning => true,
-            Kind::Blocking(burst_ns) => burst_ns >= LONG_BURST_NS,
+            Kind::Blocking(burst_ns) | Kind::Yielding(burst_ns) => burst_ns >= LONG_BURST_NS,
             Kind::Free => false,
         }
+    }
+}
+
+/// Efficiency without rotation, in all settled measuring windows of a session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// The lowest that a window allows, by its sampling error.
+    pub low: f64,
+    /// The highest that a window allows.
+    pub high: f64,
+    /// Length of all these windows together, ns.
+    pub ns: u64,
+}
+
+impl Measured {
+    /// Returns what `window` says of efficiency, on `slots` CPUs: within two standard errors of the sampling, and at
+    /// least [`LEAST_ERROR`].
+    fn of(window: &Window, slots: usize) -> Measured {
+        let (efficiency, spins) = (efficiency(window), spinning(window));
+        let deviation = (spins * (1.0 - spins) / window.seen.samples.max(1) as f64).sqrt();
+        let error =
+            (2.0 * deviation * window.run_ns as f64 / window.slots_ns.max(1) as f64).max(efficiency * LEAST_ERROR);
+        Measured { low: efficiency - error, high: efficiency + error, ns: window.slots_ns / slots.max(1) as u64 }
+    }
+
+    /// Adds other windows.
+    #[must_use]
+    pub fn and(self, other: Measured) -> Measured {
+        Measured { low: self.low.min(other.low), high: self.high.max(other.high), ns: self.ns + other.ns }
     }
 }
 
@@ -191,6 +247,7 @@ impl Kind {
 pub struct Mode {
     action: Action,
     search: Search,
+    progress: Progress,
     /// True: always rotate, even if nothing is gained (for experiments).
     always: bool,
     until_ns: u64,
@@ -202,6 +259,8 @@ pub struct Mode {
     starting: bool,
     /// Efficiency without rotation at the last measurement.
     without: Option<f64>,
+    /// Efficiency without rotation in all settled windows.
+    measured: Option<Measured>,
     /// True while threads are rotated for one measuring window only to spread them evenly over the CPUs.
     spreading: bool,
     /// True if cox has already rotated the threads for one measuring window, only to spread them evenly over the CPUs.
@@ -220,12 +279,14 @@ impl Mode {
         let mut mode = Mode {
             action: Action::Rest,
             search: Search::new(periods),
+            progress: Progress::default(),
             always,
             until_ns: now_ns,
             settled: false,
             soon: true,
             starting: true,
             without: None,
+            measured: None,
             spreading: false,
             spread: false,
             rotated_windows: 0,
@@ -260,6 +321,17 @@ impl Mode {
         (self.without.filter(|_| self.settled), self.search.efficiency())
     }
 
+    /// Ends a rest.
+    pub fn resume(&mut self, now_ns: u64) {
+        self.measure(now_ns);
+    }
+
+    /// Returns the efficiency without rotation in all settled windows of the session; `None` if there was none.
+    #[must_use]
+    pub fn measured(&self) -> Option<Measured> {
+        self.measured
+    }
+
     /// Called at the end of a measuring window. Chooses the next action (rest, measure or rotate) from what was
     /// observed in `window` on `slots` CPUs.
     pub fn decide(&mut self, now_ns: u64, slots: usize, window: &Window) {
@@ -273,9 +345,11 @@ impl Mode {
                 // time first.
                 let no_doubt = if self.soon { NO_DOUBT_SOON } else { NO_DOUBT };
                 let kept = 1.0 - window.seen.yielding as f64 / window.seen.spinning.max(1) as f64;
-                let in_the_way = Kind::of(window, slots) == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
+                let kind = Kind::of(window, slots);
+                let in_the_way = kind == Kind::Spinning && spun(window) * kept > 1.0 - no_doubt;
                 if in_the_way && self.may_win(efficiency) {
                     self.without = Some(efficiency);
+                    self.progress.note_without(counted(window));
                     return self.rotate(now_ns);
                 }
                 self.action = Action::Measure { look_ns: look_ns(window, slots) };
@@ -283,10 +357,15 @@ impl Mode {
                     self.until_ns = now_ns + SETTLE_NS / 2;
                     return;
                 }
+                if matches!(kind, Kind::Yielding(_)) && !kind.may_gain() {
+                    // Measuring on would only cost more: such threads switch hundreds of thousands of times a second,
+                    // and cox observes each switch.
+                    return self.rest(now_ns);
+                }
                 self.settled = true;
                 self.until_ns = now_ns + MEASURE_NS;
             }
-            Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, slots) == Kind::Spinning => {
+            Action::Measure { look_ns: LOOK_SELDOM_NS } if Kind::of(window, slots).spins() => {
                 // Threads have begun to spin: take more samples, and measure again.
                 self.action = Action::Measure { look_ns: LOOK_NS };
                 self.until_ns = now_ns + MEASURE_NS;
@@ -294,6 +373,9 @@ impl Mode {
             Action::Measure { .. } => {
                 let without = self.without.map_or(efficiency, |before| mixed(before, efficiency));
                 self.without = Some(without);
+                self.progress.note_without(counted(window));
+                let measured = Measured::of(window, slots);
+                self.measured = Some(self.measured.map_or(measured, |before| before.and(measured)));
                 if !Kind::of(window, slots).may_gain() || !self.may_win(without) {
                     return self.rest(now_ns);
                 }
@@ -335,7 +417,17 @@ impl Mode {
             return self.rotate(now_ns);
         }
         let best = self.search.best_lately().unwrap_or(0.0);
-        if self.rotated_windows >= 4 && best < needed || self.rotated_windows >= 2 && best < without {
+        // Later the program may do something else than when it was measured without rotation, and only a verification
+        // tells.
+        self.progress.note_with(counted(window));
+        let speedup = self.progress.ratio(!Kind::of(window, slots).spins());
+        let slower = self.rotated_windows <= TRIAL && speedup.is_some_and(|speedup| speedup < 1.0);
+        let helps_not = match self.rotated_windows {
+            0..2 => best < without * HOPELESS || speedup.is_some_and(|speedup| speedup < HOPELESS),
+            2..TRIAL => best < without || slower,
+            _ => best < needed || slower,
+        };
+        if helps_not {
             if !self.settled && std::mem::take(&mut self.starting) {
                 // Rotation did not help. cox began it before the settling time was over, because so much spinning
                 // seemed to make a gain certain. But the program may only have been starting, so measure again for the
@@ -345,7 +437,7 @@ impl Mode {
             }
             return self.rest(now_ns);
         }
-        if self.rotated_windows == 4 {
+        if self.rotated_windows == TRIAL {
             // Each rest (a pause in which cox neither rotates nor measures) is twice as long as the one before.
             // Rotation has proved to be worth it here, so the next rest has the shortest length again.
             self.rest_ns = REST_NS.0;
@@ -369,6 +461,7 @@ impl Mode {
     fn rotate(&mut self, now_ns: u64) {
         let period_ns = self.search.period_ns();
         if !matches!(self.action, Action::Rotate { .. }) {
+            self.progress.rotation_begins();
             self.rotated_windows = 0;
             self.verify_at_ns = now_ns + self.verify_after_ns;
         }
@@ -389,7 +482,7 @@ impl Mode {
 /// and hardly any spinning, else short. If few threads were runnable, the program may only be starting, so samples stay
 /// frequent.
 fn look_ns(window: &Window, slots: usize) -> u64 {
-    let asleep = window.active > slots && Kind::of(window, slots) != Kind::Spinning;
+    let asleep = window.active > slots && !Kind::of(window, slots).spins();
     if asleep { LOOK_SELDOM_NS } else { LOOK_NS }
 }
 
@@ -399,6 +492,11 @@ fn efficiency(window: &Window) -> f64 {
     }
     let useful_ns = window.run_ns as f64 * (1.0 - spinning(window)) - window.own_ns as f64 * INTERRUPTS;
     (useful_ns / window.slots_ns as f64).max(0.0)
+}
+
+/// Returns what tells how far the program advanced in `window`.
+fn counted(window: &Window) -> Counted {
+    Counted { meets: window.meets as f64, blocks: window.blocks as f64, ns: window.slots_ns as f64 }
 }
 
 /// Returns the fraction of the CPUs' time (of the whole pack) that was spent spinning.

@@ -27,6 +27,8 @@ pub struct Observation {
     pub run_ns: u64,
     /// Voluntary switches: how often the thread has blocked.
     pub blocks: u32,
+    /// How many barriers the thread has passed; 0 if no preload library counts them.
+    pub meets: u64,
     /// The thread's scheduling state.
     pub doing: Doing,
     /// True if the thread was spinning, waiting for other threads in a loop, when it was switched out last.

@@ -198,6 +198,7 @@ impl Sense for Machine<'_> {
         Observation {
             run_ns: thread.run_ns + stretch_ns,
             blocks: thread.blocks,
+            meets: 0,
             doing,
             spins: thread.seen_spinning,
             yields: thread.seen_spinning && self.program.wait == Wait::Yield,

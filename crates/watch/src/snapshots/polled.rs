@@ -46,8 +46,11 @@ pub struct Polled {
     living: HashMap<Id, usize>,
     /// No poll is made before this time.
     next_ns: u64,
-    /// The CPU times of all processes when this table was made. The CPU time of other programs is counted from then on.
-    before: Before,
+    /// CPUs on which the CPU time of other programs is counted.
+    others_on: Vec<u32>,
+    /// The CPU times of all processes at the first poll. The CPU time of other programs is counted from then on. `None` before: reading the files of
+    /// all processes would delay the start of the program.
+    before: Option<Before>,
 }
 
 /// The table: one row for each thread that ever got a snapshot.
@@ -88,17 +91,18 @@ struct Row {
 
 impl Polled {
     /// Makes an empty table. With `follow_children`, child processes of tracked processes are tracked. The CPU time of other programs on `cpus` is
-    /// counted from now on.
+    /// counted from the first poll on.
     ///
     /// # Errors
     /// `Unavailable` if the kernel does not provide what is needed.
     pub fn new(follow_children: bool, cpus: &[u32]) -> Result<Polled, WatchError> {
-        Polled::of(check(follow_children)?, follow_children, Before::read(cpus))
+        Polled::of(check(follow_children)?, follow_children, cpus)
     }
 
-    fn of(root: Root, follow_children: bool, before: Before) -> Result<Polled, WatchError> {
+    fn of(root: Root, follow_children: bool, others_on: &[u32]) -> Result<Polled, WatchError> {
         let tree = Tree::new(root.clone(), suspended_ns(), follow_children);
-        Ok(Polled { tree, root, rows: Arc::default(), living: HashMap::new(), next_ns: 0, before })
+        let (rows, living, others_on) = (Arc::default(), HashMap::new(), others_on.to_vec());
+        Ok(Polled { tree, root, rows, living, next_ns: 0, others_on, before: None })
     }
 
     fn give_places(&mut self) {
@@ -146,6 +150,7 @@ impl ThreadSnapshots for Polled {
     fn poll_at_once(&mut self) -> Result<(), WatchError> {
         // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
         let before_ns = arch::clock::thread_cpu_ns();
+        self.before.get_or_insert_with(|| Before::read(&self.others_on));
         self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.tree.forget_ended();
         self.give_places();
@@ -167,7 +172,7 @@ impl ThreadSnapshots for Polled {
     }
 
     fn others(&self) -> Others {
-        self.before.others(&self.rows.processes())
+        self.before.as_ref().map(|before| before.others(&self.rows.processes())).unwrap_or_default()
     }
 }
 
@@ -307,7 +312,7 @@ mod tests {
         }
 
         fn polled(&self) -> Polled {
-            let mut polled = Polled::of(Root::at(self.0.path()), true, Before::read(&[])).unwrap();
+            let mut polled = Polled::of(Root::at(self.0.path()), true, &[]).unwrap();
             polled.enrol(10).unwrap();
             polled
         }
@@ -418,7 +423,7 @@ mod tests {
     #[test]
     fn who_is_not_there_has_no_threads() {
         let machine = Machine(tempfile::tempdir().unwrap());
-        let mut polled = Polled::of(Root::at(machine.0.path()), true, Before::read(&[])).unwrap();
+        let mut polled = Polled::of(Root::at(machine.0.path()), true, &[]).unwrap();
         polled.enrol(10).unwrap();
         assert_eq!(polled.rows.given(), 0);
     }

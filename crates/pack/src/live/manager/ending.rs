@@ -1,13 +1,15 @@
 //! The end of packing: restores everything and makes the summary.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arch::laps::{self, Part};
 
 use super::Manager;
+use crate::live::kept::Kept;
 use crate::live::summary::Summary;
 
-impl Manager<'_> {
+impl<'p> Manager<'p> {
     /// Adds a diagnostic for each kind of failure: threads that were not packed, and CPUs without rotation.
     fn complain(&mut self) {
         let mut say = |count: u64, what: &str| {
@@ -30,10 +32,12 @@ impl Manager<'_> {
         }
     }
 
-    /// Restores everything and returns the summary.
-    pub(super) fn finish(mut self, start_ns: u64, own_before_ns: u64) -> Summary {
+    /// Lets the kernel place all threads, within the pack. Returns the summary, and what another manager can use.
+    pub(super) fn finish(mut self, start_ns: u64, own_before_ns: u64) -> (Summary, Kept<'p>) {
+        laps::done(Part::Running);
         self.summary.preloads = self.preload_pages.end();
-        self.shared.over.store(true, Ordering::Release);
+        self.shared.tick_ns.store(0, Ordering::Release);
+        self.shared.no_more_ticks.store(true, Ordering::Release);
         for ticker in self.tickers.drain(..) {
             ticker.thread().unpark();
             // Ignore a panic of the ticker: its only task was to end scheduling periods, and packing is over.
@@ -54,6 +58,7 @@ impl Manager<'_> {
             self.summary.wall_ns = end_ns - start_ns;
             self.summary.slots_ns = self.summary.wall_ns * self.shared.sensors.cpus.len() as u64;
             self.summary.totals = core.controller.totals();
+            self.summary.measured = core.controller.measured();
             (self.summary.without, self.summary.with) = core.controller.efficiencies();
             self.summary.log = core.log.take().unwrap_or_default();
             if let Some(first) = &core.failures.first {
@@ -75,15 +80,17 @@ impl Manager<'_> {
         for newcomer in &self.newcomers {
             *self.summary.living.entry(newcomer.tgid).or_default() += 1;
         }
-        let undone = self.holder.end();
-        self.summary.restored = undone.restored + undone.gone;
-        self.summary.unrestored |= undone.failures().next().is_some();
-        self.summary.diagnostics.extend(undone.left.iter().map(ToString::to_string));
-        self.summary.diagnostics.extend(undone.troubles);
         laps::done(Part::Closing);
         // Dropping the snapshots' backend detaches the BPF programs, if there are any.
         drop(self.snapshots);
         laps::done(Part::Detaching);
-        self.summary
+        // No ticker has the shared state any more, unless one of them was never started.
+        let shared = Arc::into_inner(self.shared);
+        let (mode, spins) = shared.map_or_else(Default::default, |shared| {
+            let mode = shared.core.into_inner().ok().map(|core| core.controller.into_mode());
+            (mode, shared.sensors.spins)
+        });
+        let works = self.works;
+        (self.summary, Kept { own: self.own, holder: self.holder, judge: self.judge, spins, mode, works })
     }
 }

@@ -1,0 +1,252 @@
+//! The time in which a program is not packed: cox waits until packing could help it.
+//!
+//! Rotation can only help if more threads run than the pack has CPUs. Many programs never get there, or only after they
+//! have read their input; others gain nothing from rotation. Meanwhile no BPF programs are loaded: loading them takes
+//! about 20 ms of CPU time, and they cost each context switch some hundred ns. cox only reads the program's threads from
+//! /proc, which takes less than 1 % of one CPU. When BPF programs are loaded, the program is running.
+//!
+//! Everything that must be restored is safe meanwhile: the session and its guardian exist from before the program's
+//! start to its end, and cox takes control of each process and thread that it finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use watch::snapshots::{self, has_ended};
+use watch::{Sight, ThreadSnapshots};
+use wire::ThreadSnapshot;
+
+use super::Error;
+use super::managed::Holder;
+use super::orphans::Orphans;
+use super::plan::Plan;
+use super::summary::Summary;
+use crate::policy::controller::{IDLE_PART, Totals};
+
+/// Time between two looks at the threads: the first value in the first [`SOON_NS`] of a program, the second one later.
+/// A look takes about 0.1 ms on a CPU of the program, and threads that meet often all wait meanwhile. But if threads
+/// wait in loops, each of the pauses may be ten times slower without packing.
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
+const SOON_NS: u64 = 100_000_000;
+/// Longest time between two looks while packing may not begin: new processes have to be found some time, so that their
+/// masks are restored if cox is killed.
+const REST: Duration = Duration::from_millis(100);
+
+/// A program that is not packed now.
+pub struct Standby {
+    snapshots: Box<dyn ThreadSnapshots>,
+    begun_ns: u64,
+    /// CPUs of the pack.
+    slots: usize,
+    /// Number of snapshots that have been read so far.
+    known: usize,
+    /// The threads that lived at the last look, by the number of their snapshot.
+    living: BTreeMap<usize, Living>,
+    /// CPU time of threads that have ended, ns.
+    ended_ns: u64,
+    looked_ns: u64,
+    /// Packing does not begin before this time: it was tried, and did not help.
+    until_ns: u64,
+}
+
+/// A thread that lived at the last look.
+struct Living {
+    tgid: u32,
+    /// CPU time at the last look, ns; `None` before the first one.
+    run_ns: Option<u64>,
+    /// CPU time that does not count, because the thread had used it before this part of the session, ns.
+    before_ns: u64,
+}
+
+impl Living {
+    /// Returns the CPU time in this part of the session, ns.
+    fn ran_ns(&self) -> u64 {
+        self.run_ns.unwrap_or(self.before_ns).saturating_sub(self.before_ns)
+    }
+}
+
+impl Standby {
+    /// Takes control of the first thread of a program that starts now, which gives it the mask of the pack.
+    ///
+    /// # Errors
+    /// Fails if /proc cannot be read, or the kernel refuses the mask.
+    pub fn begin(plan: &Plan, holder: &mut Holder<'_>) -> Result<Standby, Error> {
+        let mut standby = Standby::of(plan, &plan.pids, 0)?;
+        let new = standby.met(holder);
+        holder.take_all(&new)?;
+        Ok(standby)
+    }
+
+    /// Continues a session whose packing did not help these processes. Packing does not begin before `until_ns`.
+    ///
+    /// # Errors
+    /// Fails if /proc cannot be read, or a change cannot be journaled.
+    pub fn resume(plan: &Plan, pids: &[u32], until_ns: u64, holder: &mut Holder<'_>) -> Result<Standby, Error> {
+        let mut standby = Standby::of(plan, pids, until_ns)?;
+        standby.meet(holder)?;
+        standby.active();
+        standby.living.values_mut().for_each(|living| living.before_ns = living.run_ns.unwrap_or(0));
+        Ok(standby)
+    }
+
+    fn of(plan: &Plan, pids: &[u32], until_ns: u64) -> Result<Standby, Error> {
+        let (mut snapshots, _) = snapshots::start(Sight::Polled, plan.how.children, None, &plan.cpus)?;
+        for &pid in pids {
+            snapshots.enrol(pid)?;
+        }
+        let now_ns = arch::monotonic_ns();
+        Ok(Standby {
+            snapshots,
+            begun_ns: now_ns,
+            slots: plan.cpus.len(),
+            known: 0,
+            living: BTreeMap::new(),
+            ended_ns: 0,
+            looked_ns: now_ns,
+            until_ns,
+        })
+    }
+
+    /// Notes that the program starts: time before this call does not count.
+    pub fn start(&mut self) {
+        self.begun_ns = arch::monotonic_ns();
+    }
+
+    /// Waits until more threads run than the pack has CPUs, and returns true; false once the session is `over`.
+    ///
+    /// # Errors
+    /// Fails if /proc cannot be read, or a change cannot be journaled.
+    pub fn wait(
+        &mut self,
+        mut orphans: Option<&mut Orphans>,
+        holder: &mut Holder<'_>,
+        over: &AtomicBool,
+    ) -> Result<bool, Error> {
+        loop {
+            thread::park_timeout(self.pause());
+            if over.load(Ordering::Acquire) {
+                // Threads that nobody has found yet have the mask of the pack, too.
+                self.look_at_once(orphans, holder)?;
+                return Ok(false);
+            }
+            self.find(orphans.as_deref_mut())?;
+            self.snapshots.poll()?;
+            self.meet(holder)?;
+            if self.active() > self.slots && arch::monotonic_ns() >= self.until_ns {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Returns the time until the next look.
+    fn pause(&self) -> Duration {
+        let now_ns = arch::monotonic_ns();
+        let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns));
+        if self.until_ns == 0 && now_ns < self.begun_ns + SOON_NS { LOOK.0 } else { LOOK.1.max(rest.min(REST)) }
+    }
+
+    /// Returns the program's processes that `than` does not contain, after a new look at /proc.
+    ///
+    /// # Errors
+    /// Fails if /proc cannot be read, or a change cannot be journaled.
+    pub fn other_processes(
+        &mut self,
+        than: &BTreeSet<u32>,
+        orphans: Option<&mut Orphans>,
+        holder: &mut Holder<'_>,
+    ) -> Result<BTreeSet<u32>, Error> {
+        self.look_at_once(orphans, holder)?;
+        Ok(self.living.values().map(|living| living.tgid).filter(|tgid| !than.contains(tgid)).collect())
+    }
+
+    /// Ends this part of the session. `own_ns` is cox's own CPU time in it, ns.
+    pub fn end(mut self, own_ns: u64) -> Summary {
+        self.active();
+        let wall_ns = arch::monotonic_ns() - self.begun_ns;
+        let mut living = BTreeMap::new();
+        for one in self.living.values() {
+            *living.entry(one.tgid).or_default() += 1;
+        }
+        let run_ns = self.ended_ns + self.living.values().map(Living::ran_ns).sum::<u64>();
+        Summary {
+            wall_ns,
+            slots_ns: wall_ns * self.slots as u64,
+            threads: self.known,
+            only_watched: true,
+            living,
+            totals: Totals { run_ns, ..Totals::default() },
+            own_ns,
+            others: self.snapshots.others(),
+            backend: Some(self.snapshots.backend()),
+            ..Summary::default()
+        }
+    }
+
+    fn look_at_once(&mut self, orphans: Option<&mut Orphans>, holder: &mut Holder<'_>) -> Result<(), Error> {
+        self.find(orphans)?;
+        self.snapshots.poll_at_once()?;
+        self.meet(holder)
+    }
+
+    /// Adds processes whose parent ended before they were found.
+    fn find(&mut self, orphans: Option<&mut Orphans>) -> Result<(), Error> {
+        for pid in orphans.map(Orphans::new_ones).unwrap_or_default() {
+            self.snapshots.enrol(pid)?;
+        }
+        Ok(())
+    }
+
+    /// Takes control of new threads, and forgets those that have ended.
+    fn meet(&mut self, holder: &mut Holder<'_>) -> Result<(), Error> {
+        let new = self.met(holder);
+        holder.take(&new)?;
+        let table = self.snapshots.table();
+        let ended_ns = &mut self.ended_ns;
+        self.living.retain(|&number, living| {
+            let ended = table.known(number).filter(has_ended);
+            if let Some(snapshot) = &ended {
+                *ended_ns += living.ran_ns();
+                holder.forget(snapshot.tid);
+            }
+            ended.is_none()
+        });
+        Ok(())
+    }
+
+    /// Returns the threads that were found since the last call.
+    fn met(&mut self, holder: &mut Holder<'_>) -> Vec<(usize, ThreadSnapshot)> {
+        let table = self.snapshots.table();
+        let mut new = Vec::new();
+        while self.known < table.given() {
+            let Some(snapshot) = table.known(self.known) else { break };
+            if has_ended(&snapshot) {
+                holder.passed(&snapshot);
+            } else {
+                self.living.insert(self.known, Living { tgid: snapshot.tgid, run_ns: None, before_ns: 0 });
+                new.push((self.known, snapshot));
+            }
+            self.known += 1;
+        }
+        new
+    }
+
+    /// Reads the threads' CPU times. Returns how many threads ran since the last look, as [`Window::active`] counts
+    /// them.
+    ///
+    /// [`Window::active`]: crate::policy::mode::Window::active
+    fn active(&mut self) -> usize {
+        let table = self.snapshots.table();
+        let now_ns = arch::monotonic_ns();
+        let idle_ns = (now_ns - self.looked_ns) / IDLE_PART;
+        self.looked_ns = now_ns;
+        let mut active = 0;
+        for (&number, living) in &mut self.living {
+            let Some(snapshot) = table.read(number) else { continue };
+            let run_ns = snapshots::run_ns(&snapshot, now_ns);
+            let before_ns = living.run_ns.replace(run_ns).unwrap_or(living.before_ns);
+            active += usize::from(run_ns.saturating_sub(before_ns) > idle_ns);
+        }
+        active
+    }
+}
