@@ -26,8 +26,9 @@ pub fn punctually<T>(priority: u32, what: impl FnOnce() -> T) -> T {
     let _ = become_punctual(priority);
     let result = what();
     if let Ok(before) = before {
-        // Ignore a failure: the thread is punctual more often than it needs to be.
-        let _ = attr::set(gettid(), &before);
+        // Only CAP_SYS_NICE allows to clear the flag that keeps children from inheriting the priority. It does no harm.
+        // Ignore a failure: the thread is then punctual more often than it needs to be.
+        let _ = attr::set(gettid(), &before).or_else(|_| attr::set(gettid(), &before.reset_on_fork()));
     }
     result
 }

@@ -21,7 +21,8 @@ use crate::cli::{self, PackBackend};
 pub fn of_run(options: &cli::Run, recorder: Option<Recorder>) -> Engines {
     let children = !options.no_children;
     let packing = options.pack_cpus.clone().map(|cpus| {
-        let how = How { children, preload: !options.no_preload, ..How::default() };
+        // The observer has its BPF programs attached for the whole run.
+        let how = How { children, preload: !options.no_preload, pauses: false, ..How::default() };
         Packing::new(Wanted::Named { option: "--pack-cpus", cpus }, &how)
     });
     let overlapping = options.overlap.map(|backend| Overlapping::new(backend, children));

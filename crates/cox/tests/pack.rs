@@ -112,6 +112,59 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
+/// Threads that sleep after short phases gain nothing. cox measures, rests and measures again, each time with new BPF
+/// programs.
+#[test]
+fn the_parts_of_a_session_that_pauses_add_up() {
+    let Some((_, cpus)) = two_cpus("the_parts_of_a_session_that_pauses_add_up") else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let truth = path(&place.0, "truth");
+    let program = workload("barriers");
+    let phases = ["--threads", "3", "--work-us", "200", "--wait", "futex", "--rounds", "8000", "--truth", &truth];
+    let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &phases].concat());
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
+    assert_eq!((ran.code, figure("threads"), figure("restored")), (0, 3, 3), "{report}");
+    assert_eq!(
+        (report["diagnostics"].as_array().map(Vec::len), &report["only_watched"]),
+        (Some(0), &Value::Bool(false))
+    );
+    let truth: Value = serde_json::from_str(&fs::read_to_string(&truth).unwrap()).unwrap();
+    let ran_ns: u64 =
+        truth["threads"].as_array().unwrap().iter().map(|thread| thread["cpu_ns"].as_u64().unwrap()).sum();
+    assert!((ran_ns / 100 * 95..=ran_ns / 100 * 103).contains(&figure("run_ns")), "of {ran_ns}: {report}");
+    // One measurement takes 0.16 s and is followed by a rest of a second.
+    assert!(figure("wall_ns") > 2_000_000_000 && figure("without_measured_ns") > 300_000_000, "{report}");
+    assert!(figure("own_ns") < figure("wall_ns") / 5, "{report}");
+    assert_eq!(place.journals(), 0);
+}
+
+#[test]
+fn a_program_without_more_threads_than_cpus_is_only_watched() {
+    let Some((_, cpus)) = two_cpus("a_program_without_more_threads_than_cpus_is_only_watched") else { return };
+    let place = Place::new();
+    let program = workload("hog");
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &program, "--threads", "1", "--seconds", "0.4"]);
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
+    assert_eq!((ran.code, &report["only_watched"], figure("moves")), (0, &Value::Bool(true), 0), "{report}");
+    assert!((350_000_000..450_000_000).contains(&figure("run_ns")), "{report}");
+    assert_eq!(place.journals(), 0);
+}
+
+/// cox is the parent of processes whose parent has ended. The script counts those that cox has not reaped.
+#[test]
+fn orphans_that_have_ended_are_reaped() {
+    let Some((_, cpus)) = two_cpus("orphans_that_have_ended_are_reaped") else { return };
+    let place = Place::new();
+    let orphans = "for i in 1 2 3 4 5 6 7 8; do (sleep 0.05 &); done";
+    let dead = "for p in $(cat /proc/$PPID/task/*/children); do grep State /proc/$p/status; done | grep -c Z";
+    let script = format!("{orphans}; sleep 0.5; {orphans}; sleep 0.5; {dead}");
+    for more in [&[][..], &["--always"]] {
+        let ran = place.pack(&[&["-q", "--cpus", &cpus][..], more, &["--", "sh", "-c", &script]].concat());
+        assert_eq!(ran.text().trim(), "0", "{more:?}: {}", ran.stderr);
+    }
+}
+
 #[test]
 fn attaching_leaves_every_mask_as_it_was() {
     let Some((_, cpus)) = two_cpus("attaching_leaves_every_mask_as_it_was") else { return };

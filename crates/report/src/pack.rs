@@ -48,7 +48,7 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// True if packing never began, because at no time did more threads run than the pack has CPUs. The program had the pack's mask, as with
+    /// True if packing never began, because cox never saw more threads run than the pack has CPUs. The program had the pack's mask, as with
     /// taskset, and cox only read its CPU times in /proc.
     #[serde(default)]
     pub only_watched: bool,
@@ -233,7 +233,7 @@ impl PackReport {
 
     fn heading(&self) -> String {
         if self.only_watched {
-            return format!("on {}, as with taskset · never more threads ran than CPUs", cpus_of(&self.cpus));
+            return format!("on {}, as with taskset · cox saw no more threads run than CPUs", cpus_of(&self.cpus));
         }
         format!("{} packed on {} · {}", counted(self.threads, "thread"), cpus_of(&self.cpus), self.kind())
     }

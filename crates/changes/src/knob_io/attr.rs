@@ -48,6 +48,11 @@ impl Attr {
         Attr { size, policy: libc::SCHED_FIFO as u32, flags: RESET_ON_FORK, priority, ..Attr::default() }
     }
 
+    /// Returns the same attributes with SCHED_FLAG_RESET_ON_FORK.
+    pub(crate) fn reset_on_fork(self) -> Attr {
+        Attr { flags: self.flags | RESET_ON_FORK, ..self }
+    }
+
     pub(crate) fn of(scheduling: &Scheduling) -> io::Result<Attr> {
         if scheduling.policy == DEADLINE {
             return Err(io::Error::other("cox cannot put a thread into SCHED_DEADLINE"));

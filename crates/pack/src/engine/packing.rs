@@ -233,8 +233,12 @@ impl Engine for Packing {
     fn section(&mut self, ended: &Ended) -> Result<Packed> {
         let mut summary = self.summary.take().context("nothing was packed")?;
         if summary.only_watched && self.plan.how.children {
-            // The kernel's sum also has threads that lived for a short time only.
-            summary.totals.run_ns = ended.launched.iter().map(|one| one.cpu_ns).sum();
+            // The kernel's sum also has threads that lived for a short time only. What is missing in the other sum was
+            // taken for time of other programs.
+            let cpu_ns: u64 = ended.launched.iter().map(|one| one.cpu_ns).sum();
+            let missing_ns = cpu_ns.saturating_sub(summary.totals.run_ns);
+            summary.totals.run_ns += missing_ns;
+            summary.others_ns = summary.others_ns.map(|ns| ns.saturating_sub(missing_ns));
         }
         let (what, repacked) = (std::mem::take(&mut self.what), std::mem::take(&mut self.repacked));
         Ok(Packed { report: section::report(what, &self.cpus(), repacked, &summary, ended.exit), summary })

@@ -3,6 +3,7 @@
 use symbols::Judge;
 
 use super::managed::Holder;
+use super::orphans::Orphans;
 use super::overhead::OwnTime;
 use super::spins::Spins;
 use crate::policy::mode::Mode;
@@ -11,6 +12,9 @@ use crate::policy::mode::Mode;
 pub struct Kept<'p> {
     pub own: OwnTime,
     pub holder: Holder<'p>,
+    /// Finds processes whose parent has ended. `None` if child processes are not packed, or cox did not start the
+    /// program.
+    pub orphans: Option<Orphans>,
     /// Has read the program's binaries.
     pub judge: Judge,
     pub spins: Spins,

@@ -12,14 +12,18 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use arch::BlockedIn;
+use machine::Root;
+use machine::process::Task;
 use symbols::Judge;
 use watch::ThreadSnapshots;
 use watch::snapshots::{STAY_OPEN, has_ended};
-use wire::{Cause, Sample, ThreadSnapshot, Waiting};
+use wire::{Backend, Cause, Sample, ThreadSnapshot, Waiting};
 
 pub use self::beginning::manage;
+use super::alone::may_be_bound;
 use super::kept::Kept;
 use super::managed::{Holder, ManagedThread};
+use super::orphans::Orphans;
 use super::overhead::OwnTime;
 use super::polls::{Polls, Sighting};
 use super::preload_pages::PreloadPages;
@@ -33,10 +37,6 @@ use crate::trial::{Did, Look, Trial, look_ns};
 /// Time between two passes of the manager over the threads: the first value while threads are rotated or measured, the
 /// second one otherwise.
 const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(20));
-
-/// The only thread of a process is not bound to a single CPU before it has run this long, ns. OpenMP counts the CPUs of
-/// the affinity mask when the process starts or loads OpenMP; if the thread were bound then, OpenMP would count one CPU.
-const ALONE_NS: u64 = 1_000_000_000;
 
 /// Converts a sample to the form that a trial uses. `waits` is the kind of loop in which the thread spun; `None`: it
 /// did not spin.
@@ -61,6 +61,7 @@ struct Manager<'p> {
     shared: Arc<Shared>,
     snapshots: Box<dyn ThreadSnapshots>,
     holder: Holder<'p>,
+    orphans: Option<Orphans>,
     tickers: Vec<JoinHandle<()>>,
     /// How many thread snapshots have been read so far.
     known: usize,
@@ -81,6 +82,8 @@ struct Newcomer {
     place: usize,
     tgid: u32,
     met_run_ns: u64,
+    /// CPU time of the thread when it was met, ns. BPF's snapshots count from the time when it is enrolled.
+    before_ns: u64,
     managed: ManagedThread,
 }
 
@@ -102,9 +105,9 @@ impl<'p> Manager<'p> {
     }
 
     fn steer(mut self, start_ns: u64) -> (Summary, Kept<'p>) {
-        let own_before_ns = self.own.charged_ns();
+        let own_before_ns = self.own.ns();
         if let Ok(mut core) = self.shared.core.lock() {
-            core.controller.start(start_ns, own_before_ns);
+            core.controller.start(start_ns, self.own.charged_ns());
         }
         // Look at the preload libraries before any measurement: they may make libgomp stop spinning, which changes how
         // the program behaves.
@@ -217,6 +220,12 @@ impl<'p> Manager<'p> {
 
     /// Handles threads that were created or have ended since the last look.
     fn meet(&mut self) -> Result<(), super::Error> {
+        // BPF follows the children of all threads, so that it knows the orphans already.
+        let orphans = self.orphans.as_mut().map(Orphans::new_ones).unwrap_or_default();
+        for pid in orphans.into_iter().filter(|_| self.summary.backend == Some(Backend::Proc)) {
+            // A process that has just ended, or is hidden from this user, cannot be observed.
+            let _ = self.snapshots.enrol(pid);
+        }
         self.snapshots.poll()?;
         let new = self.met();
         let managed = self.holder.take(&new)?;
@@ -260,6 +269,7 @@ impl<'p> Manager<'p> {
                     place: number,
                     tgid: snapshot.tgid,
                     met_run_ns: snapshot.run_ns,
+                    before_ns: self.used_ns(&snapshot),
                     managed,
                 });
                 self.summary.threads += 1;
@@ -294,18 +304,26 @@ impl<'p> Manager<'p> {
         Ok(())
     }
 
+    /// Returns the CPU time of a thread that has just been met, ns. Only threads that cox did not see starting have any.
+    fn used_ns(&self, snapshot: &ThreadSnapshot) -> u64 {
+        let is_old = snapshot.creator_tid == 0;
+        let task = is_old.then(|| Task::thread(&Root::live(), snapshot.tgid, snapshot.tid));
+        task.and_then(|task| task.schedstat().ok()).map_or(0, |sums| sums.run_ns)
+    }
+
     /// Gives new threads to the policy, which may then bind them to single CPUs. The only thread of a process is held
-    /// back until it has run for [`ALONE_NS`].
+    /// back for some time; see [`may_be_bound`].
     fn join(&mut self) -> Result<(), super::Error> {
         let table = self.snapshots.table();
         let Ok(mut core) = self.shared.core.lock() else { return Err(super::Error::Poisoned) };
         for newcomer in std::mem::take(&mut self.newcomers) {
             let Some(snapshot) = table.read(newcomer.place) else { continue };
             let mut co_runners = self.living.iter().filter(|living| living.tgid == snapshot.tgid);
+            let alone = snapshot.tid == snapshot.tgid && co_runners.nth(1).is_none();
             let ran_ns = snapshot.run_ns.saturating_sub(newcomer.met_run_ns);
             if has_ended(&snapshot) {
                 core.controller.passed(ran_ns);
-            } else if snapshot.tid == snapshot.tgid && co_runners.nth(1).is_none() && ran_ns < ALONE_NS {
+            } else if !may_be_bound(alone, newcomer.before_ns + ran_ns) {
                 self.newcomers.push(newcomer);
             } else {
                 core.controller.passed(ran_ns);

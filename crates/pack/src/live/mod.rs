@@ -18,6 +18,7 @@
 //! scheduling period, a ticker holds the lock for some microseconds.
 
 mod alarm;
+mod alone;
 mod error;
 mod kept;
 mod managed;

@@ -20,6 +20,8 @@ pub struct How {
     pub log: bool,
     /// Start the program with the preload library, if the program can load it.
     pub preload: bool,
+    /// Detach the BPF programs while packing does not help. False if they are loaded for another engine anyway.
+    pub pauses: bool,
 }
 
 impl Default for How {
@@ -32,6 +34,7 @@ impl Default for How {
             trial: false,
             log: false,
             preload: true,
+            pauses: true,
         }
     }
 }
@@ -70,10 +73,10 @@ pub struct Plan {
 
 impl Plan {
     /// Returns whether packing begins only when it could help, and pauses if it does not. Otherwise it lasts for the whole
-    /// session: if the program runs already and its runtimes must be kept from spinning, if BPF is required, or if the
-    /// user wants packing even where it gains nothing.
+    /// session: if the program runs already and its runtimes must be kept from spinning, if BPF is required or used by
+    /// another engine, or if the user wants packing even where it gains nothing.
     pub(super) fn may_pause(&self) -> bool {
-        let How { settings, sight, trial, .. } = &self.how;
-        self.began == Began::Here && !settings.always && !trial && *sight != Sight::Traced
+        let How { settings, sight, trial, pauses, .. } = &self.how;
+        *pauses && self.began == Began::Here && !settings.always && !trial && *sight != Sight::Traced
     }
 }

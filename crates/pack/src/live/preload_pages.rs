@@ -68,7 +68,10 @@ impl PreloadSummary {
         let is_new = |new: &Wasteful| wasteful.iter().all(|known| known.pid != new.pid);
         let new: Vec<Wasteful> = later.wasteful.into_iter().filter(is_new).collect();
         wasteful.extend(new);
-        let unread = [self.unread, later.unread].concat();
+        let mut unread = self.unread;
+        let new = later.unread.into_iter().filter(|new| unread.iter().all(|(pid, _)| *pid != new.0));
+        let new: Vec<(u32, String)> = new.collect();
+        unread.extend(new);
         PreloadSummary {
             preloaded: self.preloaded.max(later.preloaded),
             throttled: self.throttled.max(later.throttled),

@@ -13,11 +13,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use machine::Root;
+use machine::process::Task;
 use watch::snapshots::{self, has_ended};
 use watch::{Sight, ThreadSnapshots};
 use wire::ThreadSnapshot;
 
 use super::Error;
+use super::alone::may_be_bound;
 use super::managed::Holder;
 use super::orphans::Orphans;
 use super::plan::Plan;
@@ -36,6 +39,8 @@ const REST: Duration = Duration::from_millis(100);
 /// A program that is not packed now.
 pub struct Standby {
     snapshots: Box<dyn ThreadSnapshots>,
+    /// Whether child processes belong to the program.
+    children: bool,
     begun_ns: u64,
     /// CPUs of the pack.
     slots: usize,
@@ -46,6 +51,7 @@ pub struct Standby {
     /// CPU time of threads that have ended, ns.
     ended_ns: u64,
     looked_ns: u64,
+    closed_ns: Option<u64>,
     /// Packing does not begin before this time: it was tried, and did not help.
     until_ns: u64,
 }
@@ -72,38 +78,47 @@ impl Standby {
     /// # Errors
     /// Fails if /proc cannot be read, or the kernel refuses the mask.
     pub fn begin(plan: &Plan, holder: &mut Holder<'_>) -> Result<Standby, Error> {
-        let mut standby = Standby::of(plan, &plan.pids, 0)?;
+        let mut standby = Standby::of(plan, 0)?;
+        for &pid in &plan.pids {
+            standby.snapshots.enrol(pid)?;
+        }
         let new = standby.met(holder);
         holder.take_all(&new)?;
         Ok(standby)
     }
 
-    /// Continues a session whose packing did not help these processes. Packing does not begin before `until_ns`.
+    /// Continues a session at `from_ns`, because packing did not help these processes. It does not begin again before
+    /// `until_ns`.
     ///
     /// # Errors
     /// Fails if /proc cannot be read, or a change cannot be journaled.
-    pub fn resume(plan: &Plan, pids: &[u32], until_ns: u64, holder: &mut Holder<'_>) -> Result<Standby, Error> {
-        let mut standby = Standby::of(plan, pids, until_ns)?;
+    pub fn resume(
+        plan: &Plan,
+        pids: &[u32],
+        (from_ns, until_ns): (u64, u64),
+        holder: &mut Holder<'_>,
+    ) -> Result<Standby, Error> {
+        let mut standby = Standby { begun_ns: from_ns, ..Standby::of(plan, until_ns)? };
+        pids.iter().for_each(|&pid| standby.enrol_family(pid));
         standby.meet(holder)?;
         standby.active();
         standby.living.values_mut().for_each(|living| living.before_ns = living.run_ns.unwrap_or(0));
         Ok(standby)
     }
 
-    fn of(plan: &Plan, pids: &[u32], until_ns: u64) -> Result<Standby, Error> {
-        let (mut snapshots, _) = snapshots::start(Sight::Polled, plan.how.children, None, &plan.cpus)?;
-        for &pid in pids {
-            snapshots.enrol(pid)?;
-        }
+    fn of(plan: &Plan, until_ns: u64) -> Result<Standby, Error> {
+        let (snapshots, _) = snapshots::start(Sight::Polled, plan.how.children, None, &plan.cpus)?;
         let now_ns = arch::monotonic_ns();
         Ok(Standby {
             snapshots,
+            children: plan.how.children,
             begun_ns: now_ns,
             slots: plan.cpus.len(),
             known: 0,
             living: BTreeMap::new(),
             ended_ns: 0,
             looked_ns: now_ns,
+            closed_ns: None,
             until_ns,
         })
     }
@@ -130,7 +145,7 @@ impl Standby {
                 self.look_at_once(orphans, holder)?;
                 return Ok(false);
             }
-            self.find(orphans.as_deref_mut())?;
+            self.find(orphans.as_deref_mut().map(Orphans::new_ones));
             self.snapshots.poll()?;
             self.meet(holder)?;
             if self.active() > self.slots && arch::monotonic_ns() >= self.until_ns {
@@ -160,10 +175,17 @@ impl Standby {
         Ok(self.living.values().map(|living| living.tgid).filter(|tgid| !than.contains(tgid)).collect())
     }
 
+    /// Reads the threads' CPU times for the last time: what comes later does not belong to this part of the session.
+    /// Returns the time.
+    pub fn close(&mut self) -> u64 {
+        self.active();
+        *self.closed_ns.insert(self.looked_ns)
+    }
+
     /// Ends this part of the session. `own_ns` is cox's own CPU time in it, ns.
     pub fn end(mut self, own_ns: u64) -> Summary {
-        self.active();
-        let wall_ns = arch::monotonic_ns() - self.begun_ns;
+        let closed_ns = self.closed_ns.unwrap_or_else(|| self.close());
+        let wall_ns = closed_ns.saturating_sub(self.begun_ns);
         let mut living = BTreeMap::new();
         for one in self.living.values() {
             *living.entry(one.tgid).or_default() += 1;
@@ -184,17 +206,29 @@ impl Standby {
     }
 
     fn look_at_once(&mut self, orphans: Option<&mut Orphans>, holder: &mut Holder<'_>) -> Result<(), Error> {
-        self.find(orphans)?;
+        self.find(orphans.map(Orphans::look));
         self.snapshots.poll_at_once()?;
         self.meet(holder)
     }
 
     /// Adds processes whose parent ended before they were found.
-    fn find(&mut self, orphans: Option<&mut Orphans>) -> Result<(), Error> {
-        for pid in orphans.map(Orphans::new_ones).unwrap_or_default() {
-            self.snapshots.enrol(pid)?;
+    fn find(&mut self, orphans: Option<Vec<u32>>) {
+        orphans.into_iter().flatten().for_each(|pid| self.enrol_family(pid));
+    }
+
+    /// Enrols a process with all its descendants.
+    fn enrol_family(&mut self, pid: u32) {
+        let root = Root::live();
+        let mut family = vec![pid];
+        while let Some(pid) = family.pop() {
+            // A process that has just ended, or is hidden from this user, cannot be observed.
+            let _ = self.snapshots.enrol(pid);
+            if self.children {
+                let tids = Task::process(&root, pid).threads().unwrap_or_default();
+                let children = |tid| Task::thread(&root, pid, tid).children_of_thread().unwrap_or_default();
+                family.extend(tids.into_iter().flat_map(children));
+            }
         }
-        Ok(())
     }
 
     /// Takes control of new threads, and forgets those that have ended.
@@ -232,7 +266,7 @@ impl Standby {
     }
 
     /// Reads the threads' CPU times. Returns how many threads ran since the last look, as [`Window::active`] counts
-    /// them.
+    /// them, and could be rotated.
     ///
     /// [`Window::active`]: crate::policy::mode::Window::active
     fn active(&mut self) -> usize {
@@ -241,11 +275,16 @@ impl Standby {
         let idle_ns = (now_ns - self.looked_ns) / IDLE_PART;
         self.looked_ns = now_ns;
         let mut active = 0;
+        let mut of_process: BTreeMap<u32, usize> = BTreeMap::new();
+        for living in self.living.values() {
+            *of_process.entry(living.tgid).or_default() += 1;
+        }
         for (&number, living) in &mut self.living {
             let Some(snapshot) = table.read(number) else { continue };
             let run_ns = snapshots::run_ns(&snapshot, now_ns);
             let before_ns = living.run_ns.replace(run_ns).unwrap_or(living.before_ns);
-            active += usize::from(run_ns.saturating_sub(before_ns) > idle_ns);
+            let can_be_rotated = may_be_bound(of_process.get(&living.tgid) == Some(&1), run_ns);
+            active += usize::from(can_be_rotated && run_ns.saturating_sub(before_ns) > idle_ns);
         }
         active
     }

@@ -21,7 +21,7 @@ pub struct Summary {
     pub slots_ns: u64,
     /// Number of threads that were packed.
     pub threads: usize,
-    /// True if packing never began: at no time did more threads run than the pack has CPUs.
+    /// True if packing never began: at no look did more threads run than the pack has CPUs.
     pub only_watched: bool,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
@@ -71,8 +71,14 @@ pub struct Placed {
 }
 
 impl Summary {
-    /// Ends a session's changes, which restores all masks, and adds the result.
+    /// Ends a session's changes, which restores all masks. Adds the result, and what could not be changed.
     pub(super) fn restore(&mut self, holder: Holder<'_>) {
+        let left = holder.left();
+        if let Some(why) = &left.first {
+            self.diagnostics
+                .push(format!("{} threads were not packed; the reason for the first one: {why}", left.count));
+        }
+        self.diagnostics.extend_from_slice(holder.inherited());
         let undone = holder.end();
         self.restored += undone.restored + undone.gone;
         self.unrestored |= undone.failures().next().is_some();
@@ -80,8 +86,23 @@ impl Summary {
         self.diagnostics.extend(undone.troubles);
     }
 
-    /// Adds the summary of a later part of the session, for example of a pack of the same program on other CPUs.
-    /// Efficiencies are those of the later part, if it has any. A thread that is in both counts once.
+    /// Adds the summary of a later part of the same pack. Efficiencies are those of the later part, if it has any.
+    #[must_use]
+    pub(super) fn continued(self, later: Summary) -> Summary {
+        let later = Summary {
+            without: later.without.or(self.without),
+            with: later.with.or(self.with),
+            measured: later.measured.or(self.measured),
+            only_watched: self.only_watched && later.only_watched,
+            backend: if later.only_watched { self.backend.or(later.backend) } else { later.backend },
+            passed_over: later.passed_over.or_else(|| self.passed_over.clone()),
+            ..later
+        };
+        self.then(later)
+    }
+
+    /// Adds the summary of a later pack of the same program on other CPUs. Efficiencies are those of the later pack. A
+    /// thread that is in both counts once.
     #[must_use]
     pub fn then(self, later: Summary) -> Summary {
         let met_again: usize = self.living.values().sum();
@@ -97,12 +118,6 @@ impl Summary {
             preloads: self.preloads.then(later.preloads),
             others: together(self.others, &later.others),
             others_ns: [self.others_ns, later.others_ns].into_iter().flatten().reduce(|one, two| one + two),
-            without: later.without.or(self.without),
-            with: later.with.or(self.with),
-            measured: later.measured.or(self.measured),
-            only_watched: self.only_watched && later.only_watched,
-            backend: if later.only_watched { self.backend.or(later.backend) } else { later.backend },
-            passed_over: later.passed_over.or(self.passed_over),
             unrestored: self.unrestored || later.unrestored,
             diagnostics: [self.diagnostics, later.diagnostics].concat(),
             log: [self.log, later.log].concat(),

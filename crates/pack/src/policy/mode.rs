@@ -232,7 +232,11 @@ impl Measured {
         let deviation = (spins * (1.0 - spins) / window.seen.samples.max(1) as f64).sqrt();
         let error =
             (2.0 * deviation * window.run_ns as f64 / window.slots_ns.max(1) as f64).max(efficiency * LEAST_ERROR);
-        Measured { low: efficiency - error, high: efficiency + error, ns: window.slots_ns / slots.max(1) as u64 }
+        Measured {
+            low: (efficiency - error).max(0.0),
+            high: (efficiency + error).min(1.0),
+            ns: window.slots_ns / slots.max(1) as u64,
+        }
     }
 
     /// Adds other windows.
@@ -374,8 +378,10 @@ impl Mode {
                 let without = self.without.map_or(efficiency, |before| mixed(before, efficiency));
                 self.without = Some(without);
                 self.progress.note_without(counted(window));
-                let measured = Measured::of(window, slots);
-                self.measured = Some(self.measured.map_or(measured, |before| before.and(measured)));
+                if window.active > slots {
+                    let measured = Measured::of(window, slots);
+                    self.measured = Some(self.measured.map_or(measured, |before| before.and(measured)));
+                }
                 if !Kind::of(window, slots).may_gain() || !self.may_win(without) {
                     return self.rest(now_ns);
                 }
@@ -420,10 +426,11 @@ impl Mode {
         // Later the program may do something else than when it was measured without rotation, and only a verification
         // tells.
         self.progress.note_with(counted(window));
-        let speedup = self.progress.ratio(!Kind::of(window, slots).spins());
-        let slower = self.rotated_windows <= TRIAL && speedup.is_some_and(|speedup| speedup < 1.0);
+        let speedup = self.progress.speedup(!Kind::of(window, slots).spins());
+        let is_below = |limit: f64| speedup.is_some_and(|speedup| speedup.ratio + speedup.error < limit);
+        let slower = self.rotated_windows <= TRIAL && is_below(1.0);
         let helps_not = match self.rotated_windows {
-            0..2 => best < without * HOPELESS || speedup.is_some_and(|speedup| speedup < HOPELESS),
+            0..2 => best < without * HOPELESS || is_below(HOPELESS),
             2..TRIAL => best < without || slower,
             _ => best < needed || slower,
         };

@@ -14,14 +14,21 @@ use super::large::Large;
 type Header = FileHeader64<LittleEndian>;
 
 /// The sections of type SHT_PROGBITS that describe the file.
-const DESCRIBING: [&[u8]; 3] = [b".eh_frame", b".gnu_debuglink", b".gnu_debugaltlink"];
+const DESCRIBING: [&[u8]; 2] = [b".eh_frame", b".gnu_debuglink"];
 
-/// Returns the ranges of bytes (offset and length) that describe the file; `None` if it is not a 64-bit little-endian ELF file, or is damaged.
+/// A file with more sections is read whole.
+const MAX_SECTIONS: usize = 10_000;
+
+/// Returns the ranges of bytes (offset and length) that describe the file; `None` if it is not a 64-bit little-endian ELF file, is damaged, or has no
+/// sections, or too many.
 fn describing(large: &Large) -> Option<Vec<(u64, u64)>> {
     let header = Header::parse(large).ok()?;
     let endian = header.endian().ok()?;
     let program_headers = u64::from(header.e_phnum(endian)) * u64::from(header.e_phentsize(endian));
     let sections = header.section_headers(endian, large).ok()?;
+    if !(1..=MAX_SECTIONS).contains(&sections.len()) {
+        return None;
+    }
     let names = header.section_strings(endian, large, sections).ok()?;
     let mut ranges = vec![
         (0, size_of::<Header>() as u64),
@@ -29,12 +36,12 @@ fn describing(large: &Large) -> Option<Vec<(u64, u64)>> {
         (header.e_shoff(endian), size_of_val(sections) as u64),
     ];
     for section in sections {
-        let is_loaded = match section.sh_type(endian) {
-            SHT_NOBITS => true,
-            SHT_PROGBITS => !section.name(endian, names).is_ok_and(|name| DESCRIBING.contains(&name)),
-            _ => section.sh_flags(endian).0 & SHF_EXECINSTR.0 != 0,
+        let describes = match section.sh_type(endian) {
+            SHT_NOBITS => false,
+            SHT_PROGBITS => section.name(endian, names).is_ok_and(|name| DESCRIBING.contains(&name)),
+            _ => section.sh_flags(endian).0 & SHF_EXECINSTR.0 == 0,
         };
-        if !is_loaded {
+        if describes {
             ranges.push((section.sh_offset(endian), section.sh_size(endian)));
         }
     }
@@ -47,11 +54,17 @@ fn describing(large: &Large) -> Option<Vec<(u64, u64)>> {
 /// When the file cannot be read.
 pub(super) fn read(file: &File, len: usize) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
-    let ranges = describing(&Large::new(file)?).unwrap_or_else(|| vec![(0, len as u64)]);
+    let mut ranges = describing(&Large::new(file)?).unwrap_or_else(|| vec![(0, len as u64)]);
+    ranges.sort_unstable();
+    // Sections of a hostile file may overlap: no byte is read twice.
+    let mut done = 0;
     for (offset, size) in ranges {
-        let start = usize::try_from(offset).unwrap_or(len).min(len);
-        let end = start.saturating_add(usize::try_from(size).unwrap_or(len)).min(len);
-        file.read_exact_at(&mut bytes[start..end], start as u64)?;
+        let within = |at: u64| usize::try_from(at).unwrap_or(len).min(len);
+        let (start, end) = (within(offset).max(done), within(offset.saturating_add(size)));
+        if start < end {
+            file.read_exact_at(&mut bytes[start..end], start as u64)?;
+            done = end;
+        }
     }
     Ok(bytes)
 }
@@ -81,6 +94,29 @@ mod tests {
             assert!(data(&part, name).iter().all(|byte| *byte == 0), "{name}");
             assert!(data(&whole, name).iter().any(|byte| *byte != 0), "{name}");
         }
+    }
+
+    /// Each of the file's sections, as its headers say, covers the whole file and more.
+    #[test]
+    fn overlapping_sections_are_read_once() {
+        let whole = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let header = Header::parse(&*whole).unwrap();
+        let endian = header.endian().unwrap();
+        let (at, count) = (header.e_shoff(endian) as usize, usize::from(header.e_shnum(endian)));
+        let names = usize::from(header.e_shstrndx(endian).0);
+        let mut hostile = whole.clone();
+        for section in (1..count).filter(|&section| section != names) {
+            let entry = at + section * 64;
+            hostile[entry + 4..entry + 8].copy_from_slice(&object::elf::SHT_NOTE.0.to_le_bytes());
+            hostile[entry + 8..entry + 16].fill(0);
+            hostile[entry + 24..entry + 32].fill(0);
+            hostile[entry + 32..entry + 40].fill(0xff);
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &hostile).unwrap();
+        let ranges = describing(&Large::new(file.as_file()).unwrap()).unwrap();
+        assert!(ranges.iter().filter(|(_, size)| *size == u64::MAX).count() > 10, "{ranges:?}");
+        assert!(read(file.as_file(), hostile.len()).unwrap() == hostile);
     }
 
     #[test]

@@ -30,6 +30,9 @@ use crate::policy::controller::Controller;
 use crate::policy::mode::Mode;
 use crate::trial::Trial;
 
+/// How often the manager looks for processes that were created before their parent was enrolled.
+const ROUNDS: usize = 8;
+
 /// Receives whether cox has taken control of the program's threads.
 type Ready = SyncSender<Result<(), Error>>;
 
@@ -39,8 +42,9 @@ pub fn manage(plan: &Plan, own: OwnTime, over: &Arc<AtomicBool>, ready: &Ready) 
     let knob_io = changes::LiveKnobIo::new(Root::live());
     let begun = Holder::begin(&knob_io, plan).and_then(|holder| {
         laps::done(Part::Guarding);
-        let kept =
-            Kept { own, holder, judge: Judge::new(Root::live()), spins: Spins::default(), mode: None, works: true };
+        let judge = Judge::new(Root::live());
+        let orphans = (plan.how.children && plan.began == Began::Here).then(Orphans::reap);
+        let kept = Kept { own, holder, orphans, judge, spins: Spins::default(), mode: None, works: true };
         if plan.may_pause() { at_times(plan, over, kept, ready) } else { throughout(plan, over, kept, ready) }
     });
     begun.unwrap_or_else(|error| {
@@ -79,20 +83,24 @@ fn throughout(plan: &Plan, over: &Arc<AtomicBool>, kept: Kept<'_>, ready: &Ready
 
 /// Packs a program that cox starts, when that could help the program; see [`Standby`].
 fn at_times(plan: &Plan, over: &Arc<AtomicBool>, mut kept: Kept<'_>, ready: &Ready) -> Result<Summary, Error> {
-    let mut orphans = plan.how.children.then(Orphans::reap);
-    let mut standby = Standby::begin(plan, &mut kept.holder)?;
+    let mut standby = match Standby::begin(plan, &mut kept.holder) {
+        Ok(standby) => standby,
+        // This kernel's /proc lacks something that BPF does not need.
+        Err(Error::Watch(WatchError::Unavailable { .. })) => return throughout(plan, over, kept, ready),
+        Err(error) => return Err(error),
+    };
     let _ = ready.send(Ok(()));
     standby.start();
     let mut summary: Option<Summary> = None;
     let mut add = |part: Summary| {
         summary = Some(match summary.take() {
-            Some(before) => before.then(part),
+            Some(before) => before.continued(part),
             None => part,
         });
     };
     let mut own_before_ns = kept.own.ns();
     let failed = loop {
-        let worth_it = standby.wait(orphans.as_mut(), &mut kept.holder, over);
+        let worth_it = standby.wait(kept.orphans.as_mut(), &mut kept.holder, over);
         if matches!(worth_it, Ok(true)) {
             laps::done(Part::Running);
         }
@@ -104,25 +112,26 @@ fn at_times(plan: &Plan, over: &Arc<AtomicBool>, mut kept: Kept<'_>, ready: &Rea
             }
         };
         let mut manager = Manager::new(plan, over, kept, watched);
-        let taken = manager.take_over(plan, orphans.as_mut(), &mut standby);
+        let taken = manager.take_over(plan, &mut standby);
         add(standby.end(manager.own.ns().saturating_sub(own_before_ns)));
-        let start_ns = arch::monotonic_ns();
         let part;
         (part, kept) = match &taken {
-            Ok(()) => manager.run(start_ns),
+            Ok(start_ns) => manager.run(*start_ns),
             Err(_) => {
-                let own_ns = manager.own.charged_ns();
-                manager.finish(start_ns, own_ns)
+                let own_ns = manager.own.ns();
+                manager.finish(arch::monotonic_ns(), own_ns)
             }
         };
         own_before_ns = kept.own.ns();
         let living: Vec<u32> = part.living.keys().copied().collect();
+        let wall_ns = part.wall_ns;
         add(part);
-        if taken.is_err() || !kept.works || over.load(Ordering::Acquire) {
-            break taken.err();
-        }
+        let start_ns = match taken {
+            Ok(start_ns) if kept.works && !over.load(Ordering::Acquire) => start_ns,
+            ended => break ended.err(),
+        };
         let rested_ns = kept.mode.as_ref().map_or(0, Mode::until_ns);
-        standby = match Standby::resume(plan, &living, rested_ns, &mut kept.holder) {
+        standby = match Standby::resume(plan, &living, (start_ns + wall_ns, rested_ns), &mut kept.holder) {
             Ok(standby) => standby,
             Err(error) => break Some(error),
         };
@@ -136,7 +145,7 @@ fn at_times(plan: &Plan, over: &Arc<AtomicBool>, mut kept: Kept<'_>, ready: &Rea
 impl<'p> Manager<'p> {
     /// Makes a manager that has no threads yet.
     fn new(plan: &Plan, over: &Arc<AtomicBool>, kept: Kept<'p>, (snapshots, passed_over): Watched) -> Manager<'p> {
-        let Kept { mut own, holder, judge, spins, mode, .. } = kept;
+        let Kept { mut own, holder, orphans, judge, spins, mode, .. } = kept;
         let now_ns = arch::monotonic_ns();
         let mut controller = Controller::new(plan.how.settings, &plan.capacities, now_ns, own.charged_ns());
         if let Some(mode) = mode {
@@ -173,6 +182,7 @@ impl<'p> Manager<'p> {
             shared,
             snapshots,
             holder,
+            orphans,
             tickers: Vec::new(),
             known: 0,
             living: Vec::new(),
@@ -202,26 +212,26 @@ impl<'p> Manager<'p> {
         self.keep(managed)
     }
 
-    /// Starts the tickers, and takes control of all threads that `standby` knows.
-    fn take_over(
-        &mut self,
-        plan: &Plan,
-        mut orphans: Option<&mut Orphans>,
-        standby: &mut Standby,
-    ) -> Result<(), Error> {
+    /// Starts the tickers, and takes control of all threads that `standby` knows. Returns the time at which it has closed
+    /// `standby`.
+    fn take_over(&mut self, plan: &Plan, standby: &mut Standby) -> Result<u64, Error> {
         self.start_tickers(plan.cpus.len())?;
         let mut enrolled = BTreeSet::new();
-        loop {
-            // A process that was created before its parent was enrolled is found in the next round.
-            let others = standby.other_processes(&enrolled, orphans.as_deref_mut(), &mut self.holder)?;
+        for _ in 0..ROUNDS {
+            enrolled.extend(self.snapshots.table().processes());
+            let others = standby.other_processes(&enrolled, self.orphans.as_mut(), &mut self.holder)?;
             if others.is_empty() {
-                return self.meet();
+                break;
             }
             for &pid in &others {
-                self.snapshots.enrol(pid)?;
+                // A process that has just ended, or has more rights than the user, cannot be observed. It stays within the
+                // pack, and its mask is restored like all others.
+                let _ = self.snapshots.enrol(pid);
             }
             enrolled.extend(others);
         }
+        let closed_ns = standby.close();
+        self.meet().map(|()| closed_ns)
     }
 
     fn start_tickers(&mut self, slots: usize) -> Result<(), Error> {

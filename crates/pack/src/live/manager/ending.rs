@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 
 use arch::laps::{self, Part};
 
+use watch::snapshots::run_ns;
+
 use super::Manager;
 use crate::live::kept::Kept;
 use crate::live::summary::Summary;
 
 impl<'p> Manager<'p> {
-    /// Adds a diagnostic for each kind of failure: threads that were not packed, and CPUs without rotation.
+    /// Adds a diagnostic for threads that were not observed, and one for CPUs without rotation.
     fn complain(&mut self) {
         let mut say = |count: u64, what: &str| {
             if count > 0 {
@@ -26,10 +28,6 @@ impl<'p> Manager<'p> {
             u64::from(absent),
             "CPUs of the pack were left out of rotation: cox could not run there (offline, or not allowed), or had no timer (too many open files)",
         );
-        let left = self.holder.left();
-        if let Some(why) = &left.first {
-            say(left.count as u64, &format!("threads were not packed; the reason for the first one: {why}"));
-        }
     }
 
     /// Lets the kernel place all threads, within the pack. Returns the summary, and what another manager can use.
@@ -44,10 +42,14 @@ impl<'p> Manager<'p> {
             let _ = ticker.join();
         }
         self.complain();
-        self.summary.diagnostics.extend_from_slice(self.holder.inherited());
         let own_ns = self.own.charged_ns();
         self.summary.own_ns = self.own.ns().saturating_sub(own_before_ns);
         if let Ok(mut core) = self.shared.core.lock() {
+            for newcomer in &self.newcomers {
+                let snapshot = self.shared.sensors.table.read(newcomer.place);
+                let run_ns = snapshot.map_or(0, |snapshot| run_ns(&snapshot, arch::monotonic_ns()));
+                core.controller.passed(run_ns.saturating_sub(newcomer.met_run_ns));
+            }
             let trial = &mut self.trial;
             let (end_ns, seen) = core.decide(&self.shared.sensors, |controller, now_ns, sense, orders| {
                 let seen = trial.as_mut().map(|trial| trial.end(controller, now_ns, own_ns, sense));
@@ -91,6 +93,9 @@ impl<'p> Manager<'p> {
             (mode, shared.sensors.spins)
         });
         let works = self.works;
-        (self.summary, Kept { own: self.own, holder: self.holder, judge: self.judge, spins, mode, works })
+        (
+            self.summary,
+            Kept { own: self.own, holder: self.holder, orphans: self.orphans, judge: self.judge, spins, mode, works },
+        )
     }
 }

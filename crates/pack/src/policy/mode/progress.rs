@@ -2,11 +2,21 @@
 //!
 //! Efficiency is the part of the CPUs' time that is not spent waiting. That is not yet progress: threads that are moved
 //! find their data in another CPU's cache, and then the same work takes more CPU time. So rotation must not only make
-//! the CPUs busier, but also let the program pass more barriers per second, or if no preload library counts barriers,
-//! let its threads block more often per second. Both count the same steps of the program, whoever places its threads.
+//! the CPUs busier. It must not let the program pass fewer barriers per second, or if no preload library counts barriers,
+//! let its threads block less often per second. Barriers count the program's steps, whoever places its threads. Blocks
+//! mostly do, too, if threads only sleep while they wait.
 
-/// Fewest barriers or blocks for a comparison: one more or less is then 5 %.
+/// Fewest barriers or blocks for a comparison.
 const LEAST: f64 = 20.0;
+
+/// The program's speed with rotation, relative to that without.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Speedup {
+    /// The ratio of the speeds.
+    pub ratio: f64,
+    /// Its standard error, if steps came at random times. Regular steps have a smaller one.
+    pub error: f64,
+}
 
 /// What was counted in one measuring window or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,13 +61,16 @@ impl Progress {
         self.with = Counted::default();
     }
 
-    /// Returns the program's speed with rotation divided by that without. `blocks`: the threads wait by sleeping, so it
+    /// Returns the program's speed with rotation relative to that without. `blocks`: the threads wait by sleeping, so it
     /// may be judged from their blocks. `None` if too little was counted.
-    pub fn ratio(&self, blocks: bool) -> Option<f64> {
+    pub fn speedup(&self, blocks: bool) -> Option<Speedup> {
         let speedup = |count: fn(&Counted) -> f64| {
             let (without, with) = (count(&self.without), count(&self.with));
             let known = without >= LEAST && with + without * self.with.ns / self.without.ns >= 2.0 * LEAST;
-            known.then(|| with / self.with.ns / (without / self.without.ns))
+            known.then(|| {
+                let ratio = with / self.with.ns / (without / self.without.ns);
+                Speedup { ratio, error: ratio * (1.0 / without + 1.0 / with.max(1.0)).sqrt() }
+            })
         };
         speedup(|counted| counted.meets).or_else(|| speedup(|counted| counted.blocks).filter(|_| blocks))
     }
@@ -76,7 +89,7 @@ mod tests {
         progress.note_without(window(without));
         progress.rotation_begins();
         progress.note_with(window(with));
-        progress.ratio(blocks)
+        progress.speedup(blocks).map(|speedup| speedup.ratio)
     }
 
     #[test]
@@ -92,7 +105,12 @@ mod tests {
         assert_eq!(ratio((19, 0, 200), (60, 0, 100), false), None);
         assert_eq!(ratio((20, 0, 200), (10, 0, 100), false), None, "10 expected and 10 counted");
         assert_eq!(ratio((200, 0, 200), (0, 0, 100), false), Some(0.0), "100 expected and none counted");
-        assert_eq!(Progress::default().ratio(true), None);
+        assert_eq!(Progress::default().speedup(true), None);
+        let mut progress = Progress::default();
+        progress.note_without(window((100, 0, 100)));
+        progress.note_with(window((400, 0, 400)));
+        let Speedup { ratio, error } = progress.speedup(false).unwrap();
+        assert!((ratio - 1.0).abs() < 1e-9 && (error - 0.1118).abs() < 1e-3, "{error}");
     }
 
     #[test]
@@ -102,8 +120,9 @@ mod tests {
         progress.note_with(window((50, 0, 100)));
         progress.rotation_begins();
         progress.note_with(window((200, 0, 100)));
-        assert_eq!(progress.ratio(false), Some(2.0));
+        let ratio = |progress: &Progress| progress.speedup(false).unwrap().ratio;
+        assert!((ratio(&progress) - 2.0).abs() < 1e-9);
         progress.note_with(window((100, 0, 100)));
-        assert!((progress.ratio(false).unwrap() - 4.0 / 3.0).abs() < 1e-9, "the older window counts half");
+        assert!((ratio(&progress) - 4.0 / 3.0).abs() < 1e-9, "the older window counts half");
     }
 }

@@ -281,7 +281,7 @@ fn meeting(window: Window, meets: u64) -> Window {
 /// Threads that lose their caches are busy, and still slower.
 #[test]
 fn backs_out_where_the_program_advances_no_faster() {
-    for (meets, windows) in [(850, 1), (950, 2), (1010, 40)] {
+    for (meets, windows) in [(820, 1), (920, 2), (1010, 40)] {
         let mut mode = adapted();
         while !rotates(&mode) {
             next(&mut mode, &meeting(spinning(0.8), 1000));
@@ -367,15 +367,15 @@ fn efficiency_without_rotation_has_the_range_of_its_windows() {
         let spinning = (100.0 * (1.0 - efficiency)).round() as u64;
         Window { seen: Seen { samples: 100, spinning, ..Seen::default() }, ..self::spinning(efficiency) }
     };
-    settles(&mut mode, &few(0.99));
+    settles(&mut mode, &few(0.8));
     assert_eq!(mode.measured(), None, "what was seen while settling does not count");
-    next(&mut mode, &few(0.5));
+    next(&mut mode, &few(0.8));
     let one = mode.measured().unwrap();
-    // Two standard errors of 100 samples, half of which spin.
-    assert!((one.low - 0.4).abs() < 1e-9 && (one.high - 0.6).abs() < 1e-9, "{one:?}");
+    // Two standard errors of 100 samples, a fifth of which spin.
+    assert!((one.low - 0.72).abs() < 1e-9 && (one.high - 0.88).abs() < 1e-9, "{one:?}");
     assert_eq!(one.ns, SLOTS_NS / SLOTS as u64);
     let both = one.and(Measured { low: 0.7, high: 0.8, ns: 5 });
-    assert_eq!((both.low, both.high, both.ns), (one.low, 0.8, one.ns + 5));
+    assert_eq!((both.low, both.high, both.ns), (0.7, one.high, one.ns + 5));
     // Many samples do not make a program the same at all times.
     let exact = Measured::of(&spinning(0.5), SLOTS);
     assert!((exact.low - 0.485).abs() < 1e-3 && (exact.high - 0.515).abs() < 1e-3, "{exact:?}");
