@@ -34,6 +34,9 @@ fn threads_and_their_children() {
     children.extend(thread.children_of_thread().expect("children"));
     children.sort_unstable();
     assert_eq!(children, [4999, 5000, 5003]);
+    let mut of_all = process.children();
+    of_all.sort_unstable();
+    assert_eq!(of_all, children);
 }
 
 #[test]

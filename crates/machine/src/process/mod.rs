@@ -202,6 +202,15 @@ impl Task {
         Ok(text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
     }
 
+    /// Returns the child processes of all threads of a process, on kernels that list them. Threads that end meanwhile, or are hidden from this
+    /// user, are left out.
+    #[must_use]
+    pub fn children(&self) -> Vec<u32> {
+        let tids = self.threads().unwrap_or_default();
+        let of = |tid| Task { root: self.root.clone(), folder: self.file(&format!("task/{tid}")) };
+        tids.into_iter().flat_map(|tid| of(tid).children_of_thread().unwrap_or_default()).collect()
+    }
+
     /// Reads a file and parses its text. The error of `parse` tells what is wrong with the text.
     fn parsed<T>(&self, name: &str, parse: impl FnOnce(&str) -> Result<T, String>) -> Result<T, Error> {
         let path = self.file(name);

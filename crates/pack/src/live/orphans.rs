@@ -65,10 +65,7 @@ impl Orphans {
 
     /// Returns the children of cox.
     fn children(&self) -> BTreeSet<u32> {
-        let own = process::id();
-        let tids = Task::process(&self.root, own).threads().unwrap_or_default();
-        let children = |tid| Task::thread(&self.root, own, tid).children_of_thread().unwrap_or_default();
-        tids.into_iter().flat_map(children).collect()
+        Task::process(&self.root, process::id()).children().into_iter().collect()
     }
 }
 

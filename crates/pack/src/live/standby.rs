@@ -224,9 +224,7 @@ impl Standby {
             // A process that has just ended, or is hidden from this user, cannot be observed.
             let _ = self.snapshots.enrol(pid);
             if self.children {
-                let tids = Task::process(&root, pid).threads().unwrap_or_default();
-                let children = |tid| Task::thread(&root, pid, tid).children_of_thread().unwrap_or_default();
-                family.extend(tids.into_iter().flat_map(children));
+                family.extend(Task::process(&root, pid).children());
             }
         }
     }

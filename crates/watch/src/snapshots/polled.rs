@@ -148,9 +148,10 @@ impl ThreadSnapshots for Polled {
     }
 
     fn poll_at_once(&mut self) -> Result<(), WatchError> {
+        // Read only once, so it does not lengthen the pause.
+        self.before.get_or_insert_with(|| Before::read(&self.others_on));
         // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
         let before_ns = arch::clock::thread_cpu_ns();
-        self.before.get_or_insert_with(|| Before::read(&self.others_on));
         self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.tree.forget_ended();
         self.give_places();
