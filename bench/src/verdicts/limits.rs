@@ -41,7 +41,8 @@ fn none(what: &str, found: usize, of: usize) -> Verdict {
     Verdict { outcome, text: format!("{what}: {found} of {of} (limit: none)") }
 }
 
-fn share(what: &str, part: usize, all: usize, limit: f64, least: bool) -> Verdict {
+/// Compares a share with a limit, from 0 to 1: `least` if it is a lower limit.
+pub fn share(what: &str, part: usize, all: usize, limit: f64, least: bool) -> Verdict {
     let share = part as f64 / all as f64;
     let met = if least { share >= limit } else { share <= limit };
     let outcome = if all == 0 { Outcome::NotMeasured } else { outcome(met) };

@@ -17,7 +17,7 @@ use super::corpus::Ready;
 use super::load::{Hog, Quota};
 use super::ratio::speedup;
 use super::report;
-use super::result::{Arrow, Finished, Outcome, Speedup, Tried};
+use super::result::{Arrow, Finished, Outcome, Speedup, Told, Tried};
 use super::setting::{Cpus, Setting};
 use super::situation::Situation;
 use crate::interrupt::Interrupt;
@@ -104,13 +104,32 @@ impl Field<'_> {
         Ok(finished)
     }
 
+    /// Observes a situation twice with cox: alone, and beside another program that uses a CPU. Returns what the two reports say.
+    ///
+    /// # Errors
+    /// When the program or cox fails, and after Ctrl-C.
+    pub fn alone_and_beside(&self, situation: &Situation, ready: &Ready) -> Result<[Told; 2]> {
+        let alone = Setting::of(situation, &self.cpus);
+        let beside = Setting { hog: true, ..alone.clone() };
+        // This run reads the program and its input from disk.
+        self.run(situation, &alone, ready)?;
+        let told = |setting| Ok::<_, anyhow::Error>(self.report(situation, setting, ready)?.0);
+        Ok([told(&alone)?, told(&beside)?])
+    }
+
+    /// Observes a situation with cox. Returns what the report says, and its steps.
+    fn report(&self, situation: &Situation, setting: &Setting, ready: &Ready) -> Result<(Told, Vec<NextStep>)> {
+        let json = self.scratch.join("report.json");
+        let wall_s = self.observe(situation, setting, ready, &json)?;
+        let read = report::read(&json, wall_s);
+        let _ = std::fs::remove_file(&json);
+        read
+    }
+
     fn fill(&self, situation: &Situation, setting: &Setting, ready: &Ready, finished: &mut Finished) -> Result<()> {
         // This run is not measured. It reads the program and its input from disk.
         self.run(situation, setting, ready)?;
-        let json = self.scratch.join("report.json");
-        let wall_s = self.observe(situation, setting, ready, &json)?;
-        let (told, steps) = report::read(&json, wall_s)?;
-        let _ = std::fs::remove_file(&json);
+        let (told, steps) = self.report(situation, setting, ready)?;
         finished.verdict = Some(told);
         let mut changes = Changes { base: setting.clone(), all: Vec::new() };
         finished.arrows = steps.iter().map(|step| self.arrow(step, situation, &mut changes)).collect();

@@ -5,14 +5,18 @@
 //!  2. `measure` gets a report of a situation. `arrow` reads its steps; `change` applies them. The program then runs without and with each change.
 //!  3. `kept` stores the result, so that a later session continues.
 //!  4. `score` compares promises with measurements, and `limits` the totals with their limits.
+//!
+//! With `--beside`, `beside` compares the verdicts on runs with and without another program instead.
 
 mod arrow;
+mod beside;
 mod change;
 mod corpus;
 mod kept;
 mod limits;
 mod load;
 mod measure;
+mod prepared;
 mod quick;
 mod ratio;
 mod report;
@@ -24,25 +28,28 @@ mod text;
 mod truth;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use advise::Kind;
 use anyhow::{Context, Result, anyhow, bail};
 use machine::Root;
 use machine::limits::{Who, allowed_cpus};
 use serde::Serialize;
+use tempfile::TempDir;
 
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::tools::Tools;
 use crate::verdict::{FAILED, Outcome, Verdict};
-use corpus::Ready;
+use beside::Pair;
+use corpus::program::Program;
 use kept::{Kept, Origin};
 use measure::Field;
+use prepared::Prepared;
 use result::Finished;
 use score::Score;
 use setting::Cpus;
-use situation::Situation;
+use situation::{Circumstance, Situation};
 
 /// Options of `cox-bench verdicts`.
 #[derive(Debug, clap::Args)]
@@ -65,6 +72,9 @@ pub struct Options {
     /// The most rounds for a situation; five are always made
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(5..=1000))]
     rounds: u16,
+    /// Compare the verdicts on a run alone and on one beside another program that uses a CPU; no step is followed
+    #[arg(long, conflicts_with_all = ["list", "rescore", "rounds"])]
+    beside: bool,
     /// Print the corpus, and measure nothing
     #[arg(long, conflicts_with = "rescore")]
     list: bool,
@@ -94,6 +104,19 @@ struct Measurements<'a> {
     verdicts: &'a [Verdict],
 }
 
+/// The comparisons of `--beside` as JSON.
+#[derive(Serialize)]
+struct Comparisons<'a> {
+    #[serde(flatten)]
+    header: crate::json::Header,
+    pairs: &'a [Pair],
+    verdicts: &'a [Verdict],
+}
+
+fn scratch() -> Result<TempDir> {
+    tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")
+}
+
 /// Measures the corpus and prints the score. Returns the exit code: 1 if a limit is missed.
 ///
 /// # Errors
@@ -107,6 +130,9 @@ pub fn verdicts(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         return Ok(0);
     }
     let cox = tools.cox.clone().map_err(|why| anyhow!(why))?;
+    if options.beside {
+        return options.beside(&situations, &tools, &cpus, interrupt);
+    }
     let mut kept = Kept::open(&options.results, Origin::of(&cox, cpus.count())?)?;
     for note in &kept.notes {
         options.common.print(note)?;
@@ -127,9 +153,8 @@ pub fn verdicts(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 impl Options {
     /// Returns the situations to measure.
     fn situations(&self, cpus: &Cpus) -> Vec<Situation> {
-        let meant = |program: &&corpus::program::Program| {
-            self.only.is_empty() || self.only.iter().any(|word| corpus::is_meant(program, word))
-        };
+        let meant =
+            |program: &&Program| self.only.is_empty() || self.only.iter().any(|word| corpus::is_meant(program, word));
         let programs = corpus::all().into_iter().filter(meant);
         let all = programs.flat_map(|program| situation::of(program, cpus.count()));
         let all = all.filter(|situation| !self.quick || quick::contains(situation));
@@ -138,7 +163,7 @@ impl Options {
 
     /// Returns the corpus as text: each program, whether it was found, and its number of situations.
     fn corpus(&self, tools: &Tools, cpus: &Cpus) -> String {
-        let mut counts: Vec<(&'static corpus::program::Program, usize)> = Vec::new();
+        let mut counts: Vec<(&'static Program, usize)> = Vec::new();
         for situation in self.situations(cpus) {
             match counts.last_mut().filter(|(program, _)| program.name == situation.program.name) {
                 Some((_, count)) => *count += 1,
@@ -167,32 +192,64 @@ impl Options {
         interrupt: &Interrupt,
         kept: &mut Kept,
     ) -> Result<()> {
-        let scratch =
-            tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")?;
-        let rounds = if self.quick { 5 } else { usize::from(self.rounds) };
-        let field = Field { tools, cpus: cpus.clone(), rounds, interrupt, scratch: scratch.path() };
-        let results = std::path::absolute(&self.results).context("cannot find the folder of results")?;
-        let programs = self.programs.as_deref().map(std::path::absolute).transpose()?;
+        let scratch = scratch()?;
+        let field = self.field(tools, cpus, interrupt, scratch.path());
         let done = kept.keys().into_iter().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
         let left: Vec<&Situation> =
             situations.iter().filter(|situation| !done.contains(&situation.key(cpus.count()))).collect();
-        let mut prepared: BTreeMap<&str, Option<Ready>> = BTreeMap::new();
+        let mut prepared = self.prepared(tools)?;
         for (number, situation) in left.iter().enumerate() {
             interrupt.check()?;
-            let program = situation.program;
-            if !prepared.contains_key(program.name) {
-                let ready = corpus::prepare(program, tools, programs.as_deref(), &results.join("inputs"));
-                if let Err(missing) = &ready {
-                    self.common.print(&format!("{}: missing: {missing}", program.name))?;
-                }
-                prepared.insert(program.name, ready.ok());
-            }
-            let Some(Some(ready)) = prepared.get(program.name) else { continue };
+            let Some(ready) = prepared.get(situation.program)? else { continue };
             let finished = field.measure(situation, ready)?;
             self.common.print(&format!("[{}/{}] {}", number + 1, left.len(), text::line(&finished)))?;
             kept.add(finished)?;
         }
         Ok(())
+    }
+
+    fn prepared<'a>(&'a self, tools: &'a Tools) -> Result<Prepared<'a>> {
+        Prepared::new(&self.common, tools, self.programs.as_deref(), &self.results)
+    }
+
+    fn field<'a>(&self, tools: &'a Tools, cpus: &Cpus, interrupt: &'a Interrupt, scratch: &'a Path) -> Field<'a> {
+        let rounds = if self.quick { 5 } else { usize::from(self.rounds) };
+        Field { tools, cpus: cpus.clone(), rounds, interrupt, scratch }
+    }
+
+    /// Compares the verdicts on situations alone and beside another program. Returns the exit code.
+    fn beside(&self, situations: &[Situation], tools: &Tools, cpus: &Cpus, interrupt: &Interrupt) -> Result<u8> {
+        let scratch = scratch()?;
+        let field = self.field(tools, cpus, interrupt, scratch.path());
+        let mut prepared = self.prepared(tools)?;
+        let mut pairs = Vec::new();
+        let plain = situations.iter().filter(|situation| situation.circumstance == Circumstance::Plain);
+        for situation in plain {
+            interrupt.check()?;
+            let Some(ready) = prepared.get(situation.program)? else { continue };
+            let key = situation.key(cpus.count());
+            match field.alone_and_beside(situation, ready) {
+                Ok([alone, beside]) => {
+                    let pair = Pair { key, alone, beside };
+                    self.common.print(&pair.line())?;
+                    pairs.push(pair);
+                }
+                Err(error) => {
+                    interrupt.check()?;
+                    self.common.print(&format!("{key}: not measured: {error:#}"))?;
+                }
+            }
+        }
+        let verdicts = beside::verdicts(&pairs);
+        for verdict in &verdicts {
+            self.common.print(&format!("  {:12}  {}", verdict.outcome.word(), verdict.text))?;
+        }
+        let header = crate::json::Header::new("verdicts")?;
+        self.common.write(&Comparisons { header, pairs: &pairs, verdicts: &verdicts })?;
+        Ok(match () {
+            () if pairs.is_empty() => FAILED,
+            () => u8::from(verdicts.iter().any(|verdict| verdict.outcome == Outcome::Fail)),
+        })
     }
 
     /// Scores the kept results of these situations and prints the tables. Returns the exit code.

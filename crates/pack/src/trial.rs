@@ -53,19 +53,9 @@ pub fn look_ns(action: Action, on_trial: bool) -> Option<u64> {
 pub struct Look {
     /// The thread's id.
     pub tid: u32,
-    /// What the thread did.
-    pub did: Did,
-}
-
-/// What a running thread did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
-    /// The thread worked.
-    Worked,
-    /// The thread waited in a loop of an OpenMP runtime, or with sched_yield(2).
-    WaitedInRuntime,
-    /// The thread waited in another loop, or was in a futex call: going to sleep, or waking another thread.
-    Waited,
+    /// True if the thread waited in a loop or with sched_yield(2), or was in a futex call: going to sleep, or waking
+    /// another thread. Otherwise it worked.
+    pub waited: bool,
 }
 
 /// The result of a trial: its measuring windows, and how much each thread worked.
@@ -87,7 +77,6 @@ pub struct Seen {
 struct Counts {
     samples: u64,
     waiting: u64,
-    in_runtime: u64,
     /// Samples in which a thread worked, by thread id.
     worked: BTreeMap<u32, u64>,
 }
@@ -131,9 +120,8 @@ impl Trial {
         let counts = &mut self.counts;
         for look in looks {
             counts.samples += 1;
-            counts.waiting += u64::from(look.did != Did::Worked);
-            counts.in_runtime += u64::from(look.did == Did::WaitedInRuntime);
-            if look.did == Did::Worked {
+            counts.waiting += u64::from(look.waited);
+            if !look.waited {
                 *counts.worked.entry(look.tid).or_default() += 1;
             }
         }
@@ -168,7 +156,7 @@ impl Trial {
     }
 
     fn note(&mut self, slots: usize, window: &Window) {
-        let Counts { samples, waiting, in_runtime, worked } = std::mem::take(&mut self.counts);
+        let Counts { samples, waiting, worked } = std::mem::take(&mut self.counts);
         let Some((placing, _)) = self.now else { return };
         let oversubscribed = window.active > slots;
         self.may_gain |= placing == Placing::Kernel && Kind::of(window, slots).may_gain();
@@ -188,7 +176,7 @@ impl Trial {
         let waiting = if placing == Placing::Packer { waiting.max(by_ticks(window, samples)) } else { waiting };
         let (length_ns, run_ns) = (window.slots_ns / slots.max(1) as u64, window.run_ns);
         self.seen.threads = self.seen.threads.max(window.active as u64);
-        let seen = measured::Window { placing, length_ns, run_ns, samples, waiting, in_runtime, oversubscribed };
+        let seen = measured::Window { placing, length_ns, run_ns, samples, waiting, oversubscribed };
         self.seen.windows.push(seen);
     }
 
@@ -280,10 +268,7 @@ mod tests {
             controller.join(&Three { now_ns: 0, blocks: 0 }.observation(0), 0, &mut orders);
         }
         for now_ns in (0..=length_ms).step_by(5).map(|ms| ms * 1_000_000) {
-            let looks = (0..4).map(|tid| Look {
-                tid,
-                did: if spins && tid < 2 { [Did::Waited, Did::WaitedInRuntime][tid as usize] } else { Did::Worked },
-            });
+            let looks = (0..4).map(|tid| Look { tid, waited: spins && tid < 2 });
             trial.sampled(looks);
             controller.sampled(4, if spins { 2 } else { 0 }, 0);
             let three = Three { now_ns, blocks: 0 };
@@ -305,7 +290,7 @@ mod tests {
         assert!(run_ns.abs_diff(4_000_000_000) < 100, "{run_ns}");
         assert!(actions.iter().any(|action| matches!(action, Action::Rotate { .. })));
         for window in &seen.windows {
-            assert_eq!((window.waiting * 2, window.in_runtime * 4), (window.samples, window.samples), "{window:?}");
+            assert_eq!(window.waiting * 2, window.samples, "{window:?}");
         }
         // Threads 0 and 1 only waited.
         assert_eq!(seen.worked.keys().copied().collect::<Vec<_>>(), [2, 3]);
@@ -321,7 +306,7 @@ mod tests {
             controller.join(&Three { now_ns: 0, blocks: 0 }.observation(0), 0, &mut orders);
         }
         for now_ns in (0..=7_000).step_by(20).map(|ms| ms * 1_000_000) {
-            trial.sampled((0..4).map(|tid| Look { tid, did: Did::Waited }));
+            trial.sampled((0..4).map(|tid| Look { tid, waited: true }));
             controller.sampled(4, 4, 0);
             trial.look(&mut controller, now_ns, 0, &Three { now_ns, blocks: 0 }, &mut orders);
         }

@@ -34,6 +34,9 @@ pub struct Advice {
     /// What trying the ways has shown; absent unless the ways were tried (`--runs`).
     #[serde(default)]
     pub tried: Option<Tried>,
+    /// What is not forecast, and why, one sentence each.
+    #[serde(default)]
+    pub not_forecast: Vec<String>,
     /// The forecast for each way to run the program.
     #[serde(flatten)]
     pub forecast: Forecast,
@@ -78,6 +81,10 @@ impl Advice {
                 for (place, choice) in forecast.choices.iter().enumerate() {
                     let line = style.clean(&line(choice, &format!("{:.2} of the bound", choice.of_bound), place == 0));
                     lines.push(if place == 0 { style.step(&line) } else { line });
+                }
+                if !self.not_forecast.is_empty() {
+                    lines.push(String::new());
+                    lines.extend(self.not_forecast.iter().flat_map(|why| style.wrapped(why, "  ", "    ")));
                 }
             }
             Some(tried) => lines.extend(self.tried_lines(tried, style)),
@@ -221,6 +228,7 @@ mod tests {
             },
             provenance: None,
             tried: None,
+            not_forecast: vec!["OMP_WAIT_POLICY is not forecast.".to_owned()],
             forecast: Forecast {
                 threads: 16,
                 cpus: 12,
@@ -228,7 +236,6 @@ mod tests {
                 choices: vec![
                     choice(Way::FewerThreads, 12, [13_100, 13_200, 13_300], Some("OMP_NUM_THREADS=12")),
                     choice(Way::Packing, 16, [13_500, 13_800, 14_100], None),
-                    choice(Way::Passive, 16, [13_500, 18_000, 24_000], None),
                     choice(Way::Taskset, 16, [16_000, 19_100, 27_000], None),
                 ],
             },
@@ -245,8 +252,9 @@ mod tests {
             "    bound                                          12.80 s",
             "    12 threads                0.97 of the bound    13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
             "    packing (cox pack)        0.93 of the bound    13.80 s ± 0.30 s",
-            "    OMP_WAIT_POLICY=passive   0.71 of the bound    18.00 s ± 6.00 s",
             "    taskset                   0.67 of the bound    19.10 s (16.00–27.00)",
+            "",
+            "  OMP_WAIT_POLICY is not forecast.",
         ];
         assert_eq!(text.lines().collect::<Vec<_>>(), expected, "{text}");
         let mut shared = advice();
@@ -282,7 +290,6 @@ mod tests {
             "  how long it takes on 12 CPUs, measured in 5 runs of each way:",
             "    12 threads                                     13.20 s ± 0.10 s       ← best, OMP_NUM_THREADS=12",
             "    packing (cox pack)        1.05 × as long       13.80 s ± 0.30 s",
-            "    OMP_WAIT_POLICY=passive   1.36 × as long       18.00 s ± 6.00 s",
             "    taskset                   1.45 × as long       19.10 s (16.00–27.00)",
             "",
             "  Fastest: 12 threads. It takes 0.96 of the time of packing (cox pack) (95 % interval: 0.93–0.99).",

@@ -1,6 +1,7 @@
 //! The result of packing, as text and as JSON.
 
 use advise::Confidence;
+use advise::forecast::measured::MEETING_AT_MOST;
 use advise::numbers::{counted, milliseconds, seconds};
 use ledger::Provenance;
 use schemars::JsonSchema;
@@ -177,6 +178,9 @@ const MOST_OTHERS: f64 = 0.3;
 /// Without rotation, efficiency must have been measured for at least this part of the run.
 const MEASURED_PART: f64 = 0.03;
 
+/// The report says how long the run would have taken with a thread for each CPU, if that is at most this part of its time.
+const WORTH_FEWER: f64 = 0.95;
+
 /// Shortest run for which the other programs' share is given, nanoseconds.
 const LEAST_WALL_NS: u64 = 100_000_000;
 
@@ -214,6 +218,33 @@ impl PackReport {
         let is_enough = self.without_measured_ns as f64 >= MEASURED_PART * self.wall_ns as f64;
         let would_take_ns = |efficiency: f64| (self.bound_ns() as f64 / efficiency) as u64;
         (is_enough && low > 0.0).then(|| (would_take_ns(high), would_take_ns(low)))
+    }
+
+    /// Returns how long the run would have taken with as many threads as CPUs, at least and at most, if the work divides evenly. Absent if the
+    /// program had no more threads, if other programs used the CPUs, or if efficiency was not measured for long enough.
+    ///
+    /// Useful CPU time stays the same, and threads lose at most a little at barriers ([`MEETING_AT_MOST`]). Efficiency with rotation applies to the
+    /// time of rotation, and efficiency without it to the rest.
+    #[must_use]
+    pub fn fewer_ns(&self) -> Option<(u64, u64)> {
+        let alone = self.others.is_none_or(|others| others <= OTHERS);
+        if self.threads <= self.slots || self.only_watched || !alone {
+            return None;
+        }
+        let useful = |ns: u64, low: f64, high: f64| (ns as f64 * low, ns as f64 * (high * MEETING_AT_MOST).min(1.0));
+        let rest_ns = self.wall_ns.saturating_sub(self.rotating_ns);
+        let (without_least, without_most) = match self.without_ns() {
+            Some(_) => useful(rest_ns, self.efficiency_without_low?, self.efficiency_without_high?),
+            None if self.rotating_ns == 0 => return None,
+            None => (rest_ns as f64, rest_ns as f64),
+        };
+        let (with_least, with_most) = match self.efficiency_with {
+            Some(efficiency) => useful(self.rotating_ns, efficiency, efficiency),
+            None => (self.rotating_ns as f64, self.rotating_ns as f64),
+        };
+        // The efficiencies are measured in parts of the run; the lower bound is that of the whole run.
+        let least_ns = self.bound_ns().max((without_least + with_least) as u64);
+        Some((least_ns, least_ns.max((without_most + with_most) as u64)))
     }
 
     /// Formats the report for a terminal.
@@ -333,7 +364,16 @@ impl PackReport {
             let certain = if confidence == Confidence::Low { "uncertain" } else { "less certain" };
             format!("Confidence {confidence}: the figures are {certain}, because other programs used these CPUs")
         });
-        [Some(first), others, doubt, Some(second)].into_iter().flatten().collect()
+        let fewer = self.fewer_ns().filter(|(_, most_ns)| *most_ns as f64 <= WORTH_FEWER * self.wall_ns as f64);
+        let fewer = fewer.map(|(least_ns, most_ns)| {
+            format!(
+                "With {}, one for each CPU, the run would have taken {} to {} if its work divides evenly (cox advise --runs 3 measures it)",
+                counted(self.slots, "thread"),
+                seconds(least_ns),
+                seconds(most_ns),
+            )
+        });
+        [Some(first), others, doubt, Some(second), fewer].into_iter().flatten().collect()
     }
 }
 
@@ -397,6 +437,39 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    /// 3 s of 4 s rotated with efficiency 0.80; the rest with 0.45 to 0.55, so that a thread for each CPU needs 0.616 of it at most.
+    #[test]
+    fn fewer_threads_need_the_useful_time_only() {
+        let half = PackReport {
+            wall_ns: 4_000_000_000,
+            slots_ns: 8_000_000_000,
+            rotating_ns: 3_000_000_000,
+            efficiency_with: Some(0.8),
+            efficiency_without_low: Some(0.45),
+            efficiency_without_high: Some(0.55),
+            ..packed()
+        };
+        let (least_ns, most_ns) = half.fewer_ns().unwrap();
+        assert!(least_ns.abs_diff(2_850_000_000) < 10 && most_ns.abs_diff(3_304_000_000) < 10, "{least_ns} {most_ns}");
+        let told = |report: &PackReport| report.text(&Style::default()).contains("With 2 threads, one for each CPU");
+        assert!(told(&half));
+        let busier = PackReport { run_ns: 6_400_000_000, ..half.clone() };
+        assert_eq!(busier.fewer_ns().map(|(least_ns, _)| least_ns), Some(busier.bound_ns()));
+        assert!(!told(&packed()), "an efficiency of 0.93 may be what a thread for each CPU has");
+        let unknown = PackReport { without_measured_ns: 0, ..half.clone() };
+        assert_eq!(unknown.fewer_ns().map(|(least_ns, _)| least_ns / 1_000_000), Some(3_400), "the rest stays");
+        for none in [
+            PackReport { threads: 2, ..half.clone() },
+            PackReport { only_watched: true, ..half.clone() },
+            PackReport { others: Some(0.2), ..half.clone() },
+            PackReport { rotating_ns: 0, ..unknown },
+        ] {
+            assert_eq!(none.fewer_ns(), None, "{none:?}");
+        }
+        let abstained = PackReport { rotating_ns: 0, efficiency_with: None, ..half };
+        assert_eq!(abstained.fewer_ns().map(|(_, most_ns)| most_ns / 1_000_000), Some(2_464));
     }
 
     #[test]

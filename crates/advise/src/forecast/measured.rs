@@ -31,8 +31,6 @@ pub struct Window {
     pub samples: u64,
     /// Samples of threads that spun, or were going to sleep or waking up.
     pub waiting: u64,
-    /// Samples of threads that spun in loops of an OpenMP runtime.
-    pub in_runtime: u64,
     /// True if more threads wanted to run than there were CPUs.
     pub oversubscribed: bool,
 }
@@ -48,10 +46,6 @@ pub struct Trial {
     pub windows: Vec<Window>,
     /// For each thread, the number of samples in which it worked. Only samples from windows with more runnable threads than CPUs are counted.
     pub worked: Vec<u64>,
-    /// True if an OpenMP runtime is mapped.
-    pub openmp: bool,
-    /// True if the program's environment already tells waiting threads to sleep (OMP_WAIT_POLICY=passive or the like).
-    pub passive_already: bool,
     /// Whether the number of threads can be set: the program uses an OpenMP runtime or was given OMP_NUM_THREADS.
     pub accepts: bool,
     /// The packer continues to pack if the speed-up is at least this factor.
@@ -77,19 +71,11 @@ const FLOOR: f64 = 0.03;
 const MEETING: f64 = 1.03;
 
 /// Largest factor by which barriers lengthen a run with as many threads as CPUs, if the work is equal.
-const MEETING_AT_MOST: f64 = 1.12;
+pub const MEETING_AT_MOST: f64 = 1.12;
 
 /// Shortest run for a forecast. In a shorter run, even the number of threads is unreliable: in each measurement window, some thread may already have
 /// ended.
 const LEAST_NS: u64 = 250_000_000;
-
-/// A passive waiting policy makes a difference if at least this part of the samples is in spin loops of the runtime. A smaller part is normal: with
-/// more threads than CPUs, GCC's runtime spins for only 100 tests before it sleeps, whatever the policy.
-pub(super) const SPINS: f64 = 0.15;
-
-/// Highest efficiency (useful part of the CPUs' time) that forecasts assume for passive waiting. It is below 1 because the kernel, and not the
-/// packer, then decides which thread runs.
-const ASLEEP_LOSES: f64 = 0.95;
 
 /// Computes the forecast for each way to run the program ([`Way`]).
 ///
@@ -106,10 +92,7 @@ pub fn forecast(trial: &Trial) -> Result<Forecast, Refusal> {
         return Err(Refusal::NothingToPack { threads: trial.threads, cpus: trial.cpus });
     }
     let sums = Sums::of(trial).ok_or(Refusal::TooShort { oversubscribed_ns: trial.oversubscribed_ns() })?;
-    let mut choices = vec![sums.fewer_threads(trial), sums.taskset(trial), sums.packing(trial)];
-    if trial.openmp {
-        choices.push(sums.passive(trial));
-    }
+    let choices = vec![sums.fewer_threads(trial), sums.taskset(trial), sums.packing(trial)];
     Ok(Forecast::new(trial.threads, trial.cpus, sums.bound_ns(), choices))
 }
 
@@ -139,8 +122,6 @@ struct Sums {
     work_error: f64,
     kernel: Estimate,
     packer: Option<Estimate>,
-    /// Part of the samples that hit loops of an OpenMP runtime, in the windows in which the kernel placed the threads.
-    in_runtime: f64,
 }
 
 impl Sums {
@@ -170,7 +151,6 @@ impl Sums {
             work_error: sampling_error(part, samples) / (1.0 - part).max(1e-3),
             kernel,
             packer,
-            in_runtime: part_of_samples(of(Placing::Kernel), |window| window.in_runtime),
         })
         .filter(|sums| sums.kernel.value > 0.0 && sums.work_ns > 0.0)
     }
@@ -223,18 +203,6 @@ impl Sums {
         let choice = Choice::new(Way::FewerThreads, trial.cpus, self.bound_ns(), times, Basis::Modelled);
         choice.noting(setting(trial.accepts, trial.cpus))
     }
-
-    fn passive(&self, trial: &Trial) -> Choice {
-        if trial.passive_already || self.in_runtime < SPINS {
-            return Choice { way: Way::Passive, ..self.taskset(trial) }.noting("threads hardly spin");
-        }
-        let static_slowdown = trial.threads.div_ceil(trial.cpus) as f64 * self.cpus / trial.threads as f64;
-        let oversubscribed_ns = self.work_ns / self.left;
-        let likely = (static_slowdown + 1.0 / ASLEEP_LOSES) / 2.0;
-        let times = [1.0 / ASLEEP_LOSES, likely, static_slowdown.max(1.0 / ASLEEP_LOSES) * 1.1];
-        let times = times.map(|factor| self.alone_ns + oversubscribed_ns * factor);
-        Choice::new(Way::Passive, trial.threads, self.bound_ns(), times, Basis::Modelled)
-    }
 }
 
 /// Returns the note on setting the number of threads.
@@ -275,15 +243,7 @@ mod tests {
 
     fn window(placing: Placing, length_ms: u64, busy: f64, waiting: u64) -> Window {
         let run_ns = (2.0 * (length_ms * MS) as f64 * busy) as u64;
-        Window {
-            placing,
-            length_ns: length_ms * MS,
-            run_ns,
-            samples: 1000,
-            waiting,
-            in_runtime: waiting,
-            oversubscribed: true,
-        }
+        Window { placing, length_ns: length_ms * MS, run_ns, samples: 1000, waiting, oversubscribed: true }
     }
 
     /// 1 s by the kernel, all busy, 60 % of it waiting; 1 s packed, 90 % busy, of that 10 % waiting. Useful: 0.8
@@ -405,18 +365,10 @@ mod tests {
     }
 
     #[test]
-    fn sleeping_is_offered_to_openmp_only() {
-        assert!(forecast(&spinning()).unwrap().choices.iter().all(|choice| choice.way != Way::Passive));
-        let mut trial = Trial { openmp: true, accepts: true, ..spinning() };
-        let (passive, taskset) = (choice(&trial, Way::Passive), choice(&trial, Way::Taskset));
-        assert!(passive.time_ns < taskset.time_ns && passive.basis == Basis::Modelled);
-        assert_eq!(choice(&trial, Way::FewerThreads).note.as_deref(), Some("OMP_NUM_THREADS=2"));
-        trial.passive_already = true;
-        assert_eq!(choice(&trial, Way::Passive).time_ns, taskset.time_ns);
-        // Loops of the program's own do not read the variable.
-        trial.passive_already = false;
-        trial.windows.iter_mut().for_each(|window| window.in_runtime = 0);
-        assert_eq!(choice(&trial, Way::Passive).time_ns, taskset.time_ns);
+    fn programs_that_accept_a_number_of_threads_are_told_how_to_set_it() {
+        let note = |accepts| choice(&Trial { accepts, ..spinning() }, Way::FewerThreads).note;
+        assert_eq!(note(true).as_deref(), Some("OMP_NUM_THREADS=2"));
+        assert_eq!(note(false).as_deref(), Some("if it accepts 2 threads"));
     }
 
     #[test]

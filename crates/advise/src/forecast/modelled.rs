@@ -4,9 +4,7 @@
 //! number of sleeps. If threads spin, the length can only be inferred from the slowdown of a run with more threads than CPUs. If the run had a CPU
 //! for each thread, all lengths are possible, and the ranges are wide.
 
-use wire::Waiting;
-
-use super::measured::{SPINS, setting};
+use super::measured::setting;
 use super::{Basis, Choice, Forecast, Refusal, Way};
 use crate::evidence::Evidence;
 
@@ -43,10 +41,6 @@ pub struct Sketch {
     /// Length of a phase (a thread's work between two barriers), in nanoseconds. If the account does not show the length, this lists all lengths that
     /// are possible.
     pub phases_ns: Vec<u64>,
-    /// True if an OpenMP runtime was mapped.
-    pub openmp: bool,
-    /// True if the environment already tells waiting threads to sleep, or if waiting threads hardly spin in the runtime's loops.
-    pub passive_already: bool,
     /// Whether the number of threads can be set: the program uses an OpenMP runtime or was given OMP_NUM_THREADS.
     pub accepts: bool,
 }
@@ -61,8 +55,6 @@ pub struct Simulated {
     pub packed: f64,
     /// Simulated time ÷ ideal time if the program has only as many threads as CPUs.
     pub fewer_threads: f64,
-    /// Simulated time ÷ ideal time if waiting threads sleep immediately (passive waiting).
-    pub passive: f64,
     /// Simulated time ÷ ideal time if the kernel schedules the program on as many CPUs as the run in the account had.
     pub as_it_ran: f64,
 }
@@ -119,10 +111,6 @@ impl Sketch {
         }
         let run_ns = evidence.worker_sums.run_ns.max(1) as f64;
         let in_loops = evidence.worker_sums.spin_ns as f64 / run_ns;
-        let runtime = [Waiting::OpenMp.name(), Waiting::Yield.name()];
-        let hot = evidence.account.hot_functions.iter();
-        let runtimes = hot.filter(|hot| hot.waiting.as_deref().is_some_and(|waiting| runtime.contains(&waiting)));
-        let in_runtime = runtimes.map(|hot| hot.run_ns as f64).sum::<f64>() / run_ns;
         let mean_work_ns = workers.iter().map(|thread| thread.work_ns() as f64).sum::<f64>() / threads as f64;
         let sleeps = workers.iter().map(|thread| thread.switches_voluntary as f64).sum::<f64>() / threads as f64;
         let asleep = sleeps * 1e9 > evidence.wall_ns * SLEEPS_PER_S;
@@ -154,8 +142,6 @@ impl Sketch {
             inequality: evidence.inequality(),
             waits,
             phases_ns,
-            openmp: runtime,
-            passive_already: evidence.facts.waits_passively() || in_runtime < SPINS,
             accepts: given || runtime,
         })
     }
@@ -215,16 +201,7 @@ pub fn forecast(sketch: &Sketch, simulated: &[Simulated]) -> Forecast {
     if likely.iter().all(|one| one.packed * WORTH > one.taskset) {
         packing = Choice { way: Way::Packing, ..taskset.clone() }.noting("the kernel places the threads");
     }
-    let mut choices = vec![fewer, taskset, packing];
-    if sketch.openmp {
-        let passive = if sketch.passive_already || !matches!(sketch.waits, Waits::Loops | Waits::Both) {
-            Choice { way: Way::Passive, ..choices[1].clone() }.noting("threads hardly spin")
-        } else {
-            choice(Way::Passive, sketch.threads, times(&|one| one.passive))
-        };
-        choices.push(passive);
-    }
-    Forecast::new(sketch.threads, sketch.cpus, bound_ns, choices)
+    Forecast::new(sketch.threads, sketch.cpus, bound_ns, vec![fewer, taskset, packing])
 }
 
 #[cfg(test)]
@@ -241,14 +218,12 @@ mod tests {
             inequality: 1.0,
             waits: Waits::Loops,
             phases_ns: vec![1, 2, 3],
-            openmp: true,
-            passive_already: false,
             accepts: false,
         }
     }
 
     fn simulated(taskset: f64, packed: f64) -> Simulated {
-        Simulated { taskset, packed, fewer_threads: 1.0, passive: 1.3, as_it_ran: taskset }
+        Simulated { taskset, packed, fewer_threads: 1.0, as_it_ran: taskset }
     }
 
     fn choice(forecast: &Forecast, way: Way) -> &Choice {
@@ -266,10 +241,9 @@ mod tests {
         // Taskset on the CPUs that it had is what was measured.
         let taskset = choice(&forecast, Way::Taskset);
         assert_eq!((taskset.time_ns, taskset.basis), (4_000_000_000, Basis::Measured));
-        assert_eq!(choice(&forecast, Way::Passive).time_ns, 2_600_000_000);
         assert_eq!(choice(&forecast, Way::FewerThreads).note.as_deref(), Some("if it accepts 2 threads"));
         let order: Vec<Way> = forecast.choices.iter().map(|choice| choice.way).collect();
-        assert_eq!(order, [Way::FewerThreads, Way::Packing, Way::Passive, Way::Taskset]);
+        assert_eq!(order, [Way::FewerThreads, Way::Packing, Way::Taskset]);
     }
 
     #[test]
@@ -293,14 +267,5 @@ mod tests {
         let packing = choice(&forecast, Way::Packing);
         assert_eq!((packing.time_ns, packing.basis), (4_000_000_000, Basis::Measured));
         assert_eq!(packing.note.as_deref(), Some("the kernel places the threads"));
-    }
-
-    #[test]
-    fn who_sleeps_already_gains_nothing_by_it() {
-        let sketch = Sketch { waits: Waits::Asleep, ..sketch() };
-        let forecast = forecast(&sketch, &[simulated(2.0, 1.5)]);
-        let (passive, taskset) = (choice(&forecast, Way::Passive), choice(&forecast, Way::Taskset));
-        assert_eq!(passive.time_ns, taskset.time_ns);
-        assert!(passive.note.as_ref().unwrap().contains("hardly spin"));
     }
 }

@@ -33,6 +33,7 @@ pub fn advice(tested: &Tested, ended: &Ended, command: Vec<String>, facts: &Fact
             window_ns: WINDOW_NS,
             others,
         },
+        not_forecast: super::not_forecast(tested.openmp),
         ..super::advice(measured::forecast(&trial)?)
     })
 }
@@ -46,8 +47,6 @@ pub(super) fn trial(seen: &Seen, slots: usize, openmp: bool, facts: &Facts) -> T
         threads: seen.threads,
         windows: seen.windows.clone(),
         worked: seen.worked.values().copied().collect(),
-        openmp,
-        passive_already: facts.waits_passively(),
         accepts: openmp || given,
         worth: WORTH,
         first_look_ns: FIRST_LOOK_NS,

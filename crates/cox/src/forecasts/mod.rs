@@ -7,6 +7,13 @@ pub mod tried;
 use advise::forecast::{Basis, Forecast};
 use report::advice::{Advice, Run, SCHEMA_VERSION};
 
+/// Returns what is not forecast, as sentences. `openmp`: the program has loaded an OpenMP runtime.
+fn not_forecast(openmp: bool) -> Vec<String> {
+    let policy =
+        "OMP_WAIT_POLICY is not forecast: its effect depends on how often threads wait. With --runs 3, cox tries it.";
+    openmp.then(|| policy.to_owned()).into_iter().collect()
+}
+
 /// Returns the advice for a forecast; the caller fills in the details of the run.
 fn advice(forecast: Forecast) -> Advice {
     Advice {
@@ -18,6 +25,7 @@ fn advice(forecast: Forecast) -> Advice {
         run: Run { basis: Basis::Modelled, elapsed_ns: 0, cpus: 0, windows: 0, window_ns: 0, others: None },
         provenance: None,
         tried: None,
+        not_forecast: Vec::new(),
         forecast,
     }
 }
@@ -118,8 +126,6 @@ mod tests {
                 inequality: 1.0,
                 waits,
                 phases_ns: known,
-                openmp: false,
-                passive_already: false,
                 accepts: false,
             };
             let simulated: Vec<Simulated> = sketch.phases_ns.iter().map(|phase| simulate(&sketch, *phase)).collect();

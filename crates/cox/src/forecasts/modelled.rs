@@ -36,6 +36,7 @@ pub fn advice(wanted: &Cpus, document: &Document) -> Result<Advice, Refusal> {
             others: None,
         },
         provenance: document.account.provenance.clone(),
+        not_forecast: super::not_forecast(document.facts.openmp_runtime.is_some()),
         ..super::advice(modelled::forecast(&sketch, &simulated))
     })
 }
@@ -81,7 +82,6 @@ pub(super) fn simulate(sketch: &Sketch, phase_ns: u64) -> Simulated {
         taskset,
         packed: times(on.packed().elapsed_ns),
         fewer_threads: on.fewer_threads().map_or(1.0, |(_, outcome)| times(outcome.elapsed_ns)),
-        passive: times(scenario(Wait::Block, sketch.cpus).taskset().elapsed_ns),
         as_it_ran: had.taskset().elapsed_ns as f64 / had.ideal_ns(),
     }
 }

@@ -32,7 +32,7 @@ use super::shared::Shared;
 use super::summary::Summary;
 use crate::policy::Member;
 use crate::policy::mode::Action;
-use crate::trial::{Did, Look, Trial, look_ns};
+use crate::trial::{Look, Trial, look_ns};
 
 /// Time between two passes of the manager over the threads: the first value while threads are rotated or measured, the
 /// second one otherwise.
@@ -43,14 +43,7 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 fn look(sample: &Sample, waits: Option<Waiting>) -> Look {
     let call = sample.call().map(arch::blocked_in);
     let calls = call == Some(BlockedIn::Cause(Cause::Futex));
-    let did = match waits {
-        // The address of a sample in sched_yield(2) does not tell whether the program or its OpenMP runtime made the
-        // call. OpenMP runtimes call it if there are many threads, so the sample counts as waiting in the runtime.
-        Some(Waiting::OpenMp | Waiting::Yield) => Did::WaitedInRuntime,
-        None if !calls => Did::Worked,
-        Some(_) | None => Did::Waited,
-    };
-    Look { tid: sample.tid, did }
+    Look { tid: sample.tid, waited: waits.is_some() || calls }
 }
 
 struct Manager<'p> {

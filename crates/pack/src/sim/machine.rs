@@ -10,7 +10,7 @@ use super::queue::{Entity, Queue};
 use crate::policy::assignment::FULL_CAPACITY;
 use crate::policy::controller::{Controller, Settings, Totals};
 use crate::policy::{Doing, Member, Observation, Order, Sense, Slot};
-use crate::trial::{Did, Look, Seen, Trial, look_ns};
+use crate::trial::{Look, Seen, Trial, look_ns};
 
 /// Time between two ticks of the kernel, ns: 250 Hz.
 const KERNEL_TICK_NS: u64 = 4_000_000;
@@ -505,12 +505,9 @@ impl<'p> Machine<'p> {
 
     fn sample(&mut self, version: u64, controller: &mut Controller) {
         let Some(look_ns) = look_ns(controller.action(), self.trial.is_some()) else { return };
-        let look = |thread: usize| Look {
-            tid: thread as u32,
-            did: if self.threads[thread].act.is_spinning() { Did::Waited } else { Did::Worked },
-        };
+        let look = |thread: usize| Look { tid: thread as u32, waited: self.threads[thread].act.is_spinning() };
         let looks: Vec<Look> = self.cpus.iter().filter_map(|cpu| cpu.current).map(look).collect();
-        let spinning = looks.iter().filter(|look| look.did == Did::Waited).count() as u64;
+        let spinning = looks.iter().filter(|look| look.waited).count() as u64;
         let yielding = if self.program.wait == Wait::Yield { spinning } else { 0 };
         controller.sampled(looks.len() as u64, spinning, yielding);
         if let Some(trial) = &mut self.trial {
