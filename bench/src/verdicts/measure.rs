@@ -32,10 +32,10 @@ const REPORT: Duration = Duration::from_secs(30);
 const ROUNDS: usize = 5;
 /// Width of an interval, relative to its ratio, that is narrow enough.
 const NARROW: f64 = 0.04;
-/// A change that makes the program so many times slower needs no more than the fewest rounds.
-const SLOWER: f64 = 3.0;
+/// A change that makes the program so many times slower or faster needs no more than the fewest rounds.
+const CLEAR: f64 = 3.0;
 /// After the fewest rounds, a situation takes no more than this, s: programs that take a minute would otherwise take hours.
-const LONGEST_S: f64 = 300.0;
+const LONGEST_S: f64 = 90.0;
 
 /// Prefixes of variables by which the caller's shell would influence the programs' runtimes.
 const RUNTIME_VARIABLES: [&str; 12] = [
@@ -293,7 +293,8 @@ fn message(output: &Path) -> Option<String> {
 fn needs_more(tried: &Tried, rounds: usize) -> bool {
     let Some(speedup) = tried.speedup else { return false };
     // A run that was ended took longer than it shows: more of them tell nothing.
-    rounds < ROUNDS || (speedup.width() > NARROW && speedup.ratio > 1.0 / SLOWER && !tried.cut_short)
+    let is_clear = !(1.0 / CLEAR..=CLEAR).contains(&speedup.ratio);
+    rounds < ROUNDS || (speedup.width() > NARROW && !is_clear && !tried.cut_short)
 }
 
 /// The settings that are measured, each once.
@@ -370,6 +371,7 @@ mod tests {
         assert!(!needs_more(&tried(1.0, 0.039), 5));
         assert!(needs_more(&tried(1.0, 0.05), 5));
         assert!(!needs_more(&tried(0.3, 0.5), 5), "more than three times slower");
+        assert!(!needs_more(&tried(3.1, 0.5), 5) && needs_more(&tried(2.9, 0.5), 5), "more than three times faster");
         assert!(!needs_more(&Tried { cut_short: true, ..tried(1.0, 0.5) }, 5));
         assert!(!needs_more(&Tried { speedup: None, failed: Some("no".into()), ..tried(1.0, 0.5) }, 2));
     }

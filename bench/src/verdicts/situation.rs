@@ -112,6 +112,12 @@ impl Situation {
         self.program.has_binding()
     }
 
+    /// Returns whether the launcher binds each rank to a CPU of its own, also to CPUs that `taskset` excludes: Open MPI's does (4.1), if there are not more ranks than
+    /// CPUs.
+    pub fn binds_beyond_mask(&self) -> bool {
+        self.program.family == Family::OpenMpi && matches!(self.count, Count::One | Count::Cpus)
+    }
+
     /// Returns the name of the situation, the same in every session: `kernel-cg n=3 passive`.
     pub fn key(&self, cpus: usize) -> String {
         format!("{} n={} {}", self.program.name, self.count.number(cpus), self.circumstance.name())

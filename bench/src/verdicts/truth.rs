@@ -1,5 +1,5 @@
-//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Three entries are
-//! newer: with more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says; HPCG and the stencil with serial
+//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Four entries are
+//! newer: Open MPI's launcher binds ranks to CPUs that `taskset` excludes, so that there is no claim; with more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says; HPCG and the stencil with serial
 //! steps have serial parts, as their source shows.
 //!
 //! A situation without an entry makes no claim, and its headline is not scored.
@@ -39,6 +39,7 @@ pub fn of(situation: &Situation) -> Option<Truth> {
     match situation.circumstance {
         _ if situation.is_bound_by_launcher() => on_one_cpu(nature).filter(|_| situation.count != Count::One),
         Circumstance::Plain | Circumstance::Passive | Circumstance::Active => on_all_cpus(situation),
+        Circumstance::Bound if situation.binds_beyond_mask() => None,
         Circumstance::Bound | Circumstance::Places => on_one_cpu(nature),
         Circumstance::Hog => beside_a_hog(nature, situation.count),
         Circumstance::Quota => under_a_quota(nature, situation.count),
@@ -161,6 +162,7 @@ mod tests {
             "the launcher binds it to a core"
         );
         assert_eq!(right("bound-openmpi n=1 plain"), None);
+        assert_eq!((right("lammps n=2 bound"), right("lammps n=3 bound")), (None, Some(&[Kind::PinnedTooFew][..])));
         assert_eq!(right("imbalance n=2 plain"), Some(&[Kind::Imbalance][..]));
         assert_eq!(right("kernel-cg n=3 active"), Some(TOO_MANY));
         assert_eq!(right("stencil-clang n=3 active"), Some(SPINNING));

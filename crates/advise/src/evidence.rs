@@ -122,6 +122,12 @@ impl<'a> Evidence<'a> {
         self.work_bound_on(self.cpus)
     }
 
+    /// Returns the relative error of the work, and so of the work bound: two standard errors of the spinning, which is sampled. It is large if threads
+    /// hardly do anything but spin.
+    pub(crate) fn work_error(&self) -> f64 {
+        share(2.0 * self.sums.work_error_ns(), self.sums.work_ns() as f64)
+    }
+
     /// Returns whether the work took more CPU time because of how it was scheduled: threads took turns on CPUs (they queued for CPUs that other tracked
     /// threads held), or slept so often that their CPUs left the idle state for a large part of the time. Then no work bound holds.
     pub(crate) fn work_can_shrink(&self) -> bool {

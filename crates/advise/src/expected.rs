@@ -16,6 +16,9 @@ use crate::thresholds::WORTH_FACTOR;
 /// Largest factor in a forecast. A larger one only shows that hardly any work was measured.
 const LARGEST_FORECAST: f64 = 100.0;
 
+/// A larger relative error of the work is limited to this. A forecast with it is too wide to be printed.
+const MOST_UNCERTAIN: f64 = 0.5;
+
 /// Forecast of a speed-up, as factors: `1 ≤ low ≤ high ≤ bound`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
@@ -64,6 +67,12 @@ impl Expected {
         }
         let bound = factor(bound);
         Expected::new(self.low * bound / self.bound, self.high, bound)
+    }
+
+    /// Returns this forecast for a work bound that has the relative error `error`, from 0 to 1: wider at both ends.
+    pub fn uncertain(self, error: f64) -> Expected {
+        let error = error.clamp(0.0, MOST_UNCERTAIN);
+        Expected::new(self.low / (1.0 + error), self.high / (1.0 - error), self.bound / (1.0 - error))
     }
 
     /// Returns this forecast with its upper ends multiplied by `times`, so that they can exceed the work bound.
@@ -124,6 +133,15 @@ mod tests {
         assert_eq!(alone.within(3.0), alone);
         assert_eq!(alone.within(1.5), Expected::new(1.2, 1.5, 1.5));
         assert!(!alone.within(0.7).is_worth_trying());
+    }
+
+    #[test]
+    fn an_uncertain_work_bound_widens_both_ends() {
+        let sure = Expected::new(1.5, 2.0, 2.0);
+        assert_eq!(sure.uncertain(0.0), sure);
+        assert_eq!(sure.uncertain(0.2), Expected::new(1.25, 2.5, 2.5));
+        assert_eq!(sure.uncertain(7.0), Expected::new(1.0, 4.0, 4.0));
+        assert_eq!(Expected::new(1.1, 1.2, 1.2).uncertain(0.2).low(), 1.0);
     }
 
     #[test]

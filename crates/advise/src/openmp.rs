@@ -144,6 +144,13 @@ pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
     Some(NextStep::plain(action, kind))
 }
 
+/// Returns whether threads sleep at a high cost because they are more than the CPUs: GCC's runtime then spins for 100 tests before it sleeps, and for 300,000
+/// otherwise (GOMP_SPINCOUNT in its manual).
+pub(crate) fn sleeps_if_oversubscribed(evidence: &Evidence) -> bool {
+    let is_gccs = is_openmp(evidence) && runtime(evidence) == Some(Runtime::Gcc) && !evidence.facts.waits_passively();
+    is_gccs && evidence.workers_of_one_process() as f64 > evidence.cpus && sleeps_at_a_cost(evidence)
+}
+
 /// Returns the wording of the step: how to set the number of threads.
 pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
     let whole = (cpus.floor() as u64).max(1);
@@ -162,9 +169,10 @@ pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
     }
 }
 
-/// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs; the step shows what remains of it at the present load.
+/// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs, a part of the work bound; the step shows what remains of it at the
+/// present load, with the error of the work.
 fn step(evidence: &Evidence, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
-    let expected = evidence.beside_others(alone);
+    let expected = evidence.beside_others(alone).uncertain(evidence.work_error());
     alone.is_worth_trying().then(|| NextStep::expecting(evidence, action, expected, kind, "any waiting"))
 }
 

@@ -64,7 +64,10 @@ fn least_ns(account: &Account, facts: &Facts) -> f64 {
     let mask: BTreeSet<u32> = facts.program_cpus().iter().chain(&facts.online_cpus).copied().collect();
     let cpus = (mask.len().max(1) as f64).min(threads.len().max(1) as f64);
     let steal = sum(&|thread| thread.steal_ns);
-    (sum(&|thread| thread.run_ns - thread.spin_ns) - steal).max(0.0) / cpus + inactive
+    let work = sum(&|thread| thread.run_ns - thread.spin_ns);
+    // Spinning is sampled. A forecast allows for two standard errors, and for half of the work at most.
+    let error = 2.0 * threads.iter().map(|thread| (thread.spin_error_ns as f64).powi(2)).sum::<f64>().sqrt();
+    (work - error.min(work / 2.0) - steal).max(0.0) / cpus + inactive
 }
 
 /// A life with some of everything.

@@ -323,6 +323,37 @@ fn killed_at_any_moment_all_masks_come_back() {
     }
 }
 
+/// SIGKILL while cox stands by: one thread runs on one CPU, so nothing is packed yet, but the pack's mask is set. It is also the mask of a
+/// child that began later.
+#[test]
+fn killed_while_it_stands_by_masks_come_back() {
+    let Some((allowed, _)) = two_cpus("killed_while_it_stands_by_masks_come_back") else { return };
+    let last = allowed.last().unwrap().to_string();
+    let place = Place::new();
+    let told = path(&place.0, "told");
+    let script = format!("sleep 0.3; sleep 60 & echo $$ $! > {told}.part; mv {told}.part {told}; wait");
+    let mut cox = place.cox(&["-q", "--cpus", &last, "--", "sh", "-c", &script]).spawn().unwrap();
+    let pids = wait_for("the processes", || fs::read_to_string(&told).ok());
+    let pids: Vec<&str> = pids.split_whitespace().collect();
+    let mask = |pid: &&str| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.unwrap().trim().to_owned()
+    };
+    let masks = || pids.iter().map(mask).collect::<Vec<_>>();
+    // Longer than the time between two looks for new processes.
+    sleep(Duration::from_millis(300));
+    let before = masks();
+    cox.kill().unwrap();
+    cox.wait().unwrap();
+    wait_for("the guardian", || (place.journals() == 0).then_some(()));
+    let after = masks();
+    for pid in &pids {
+        send(pid.parse().unwrap(), Signal::KILL);
+    }
+    assert_eq!((before, after), (vec![last; 2], vec![allowed.to_string(); 2]));
+}
+
 #[test]
 fn threads_that_come_and_go_while_they_are_moved_are_unharmed() {
     let Some((_, cpus)) = two_cpus("threads_that_come_and_go_while_they_are_moved_are_unharmed") else { return };

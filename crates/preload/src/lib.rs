@@ -22,6 +22,9 @@
 //! 4. **C only at the entry points.** Only the interposed functions are visible. No panic leaves the library. Stack unwinding that the program causes
 //!    (pthread_exit in a region) passes through it.
 //!
+//! It needs no library that a program in C would not load, except libgcc_s.so.1. An unwinder of its own would save the loading, but when
+//! the program unwinds through frames of this library, they must ask the unwinder that is at work.
+//!
 //! The library needs at least the glibc version with which it was built. If it is built on Debian 12 or later, glibc 2.34 is enough. A test checks
 //! this.
 

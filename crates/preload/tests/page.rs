@@ -240,7 +240,7 @@ fn libomp() -> Option<PathBuf> {
     versions.map(PathBuf::from).find(|path| Path::exists(path))
 }
 
-/// Nothing but what is interposed is to be seen, and no symbol of a glibc later than the library says it needs.
+/// Nothing but what is interposed is to be seen, no symbol of a glibc later than the library says it needs, and no other library.
 #[test]
 fn its_symbols_are_those_it_says() {
     let nm = |which: &str| {
@@ -313,4 +313,10 @@ fn its_symbols_are_those_it_says() {
     let versions = undefined.split("@GLIBC_").skip(1).map(|rest| rest.split_whitespace().next().unwrap());
     let parsed = versions.map(|version| version.split('.').map(|part| part.parse().unwrap()).collect::<Vec<u32>>());
     assert!(parsed.max().unwrap() <= vec![2, 34], "{undefined}");
+    // Each further library would have to be loaded into every process of every program.
+    let output = run(Command::new("readelf").arg("-d").arg(library()));
+    let dynamic = String::from_utf8(output.stdout).unwrap();
+    let needed = dynamic.lines().filter(|line| line.contains("(NEEDED)"));
+    let named = |line: &str| ["[libc.so", "[ld-linux", "[libgcc_s.so"].iter().any(|name| line.contains(name));
+    assert!(needed.clone().count() > 0 && needed.clone().all(named), "{dynamic}");
 }

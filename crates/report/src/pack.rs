@@ -49,7 +49,7 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// True if packing never began, because cox never saw more threads run than the pack has CPUs. The program had the pack's mask, as with
+    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, or because it failed (`diagnostics`). The program had the pack's mask, as with
     /// taskset, and cox only read its CPU times in /proc.
     #[serde(default)]
     pub only_watched: bool,
@@ -264,7 +264,8 @@ impl PackReport {
 
     fn heading(&self) -> String {
         if self.only_watched {
-            return format!("on {}, as with taskset · cox saw no more threads run than CPUs", cpus_of(&self.cpus));
+            let why = if self.diagnostics.is_empty() { "cox saw no more threads run than CPUs" } else { "not packed" };
+            return format!("on {}, as with taskset · {why}", cpus_of(&self.cpus));
         }
         format!("{} packed on {} · {}", counted(self.threads, "thread"), cpus_of(&self.cpus), self.kind())
     }
@@ -341,6 +342,7 @@ impl PackReport {
                 100.0 * self.efficiency_without_high.unwrap_or(0.0).min(1.0),
                 seconds(self.without_measured_ns),
             ),
+            _ if self.only_watched && !self.diagnostics.is_empty() => "Packing did not begin: see below".to_owned(),
             _ if self.only_watched => {
                 "Packing did not begin: it helps only if more threads run than there are CPUs".to_owned()
             }
@@ -539,6 +541,10 @@ mod tests {
         for part in ["threads packed", "in loops", "Observed through", "would have taken"] {
             assert!(!text.contains(part), "{part}: {text}");
         }
+        let failed = PackReport { diagnostics: vec!["cannot load the BPF programs".into()], ..few };
+        let text = failed.text(&Style::default());
+        assert!(text.contains("as with taskset · not packed") && text.contains("did not begin: see below"), "{text}");
+        assert!(!text.contains("saw no more threads") && text.contains("not done: cannot load"), "{text}");
     }
 
     #[test]

@@ -23,6 +23,16 @@ pub const PROBES: u32 = 16;
 pub const QUEUES: usize = 192;
 /// Number of classes in the histogram of delays (from a doorbell's ring to the first task): four for each factor of two, beginning at 1 us.
 pub const DELAYS: usize = 40;
+
+/// Returns the class of a delay in the histogram ([`DELAYS`]). In integers, so that libcox_preload.so does not need libm.
+#[must_use]
+pub fn delay_class(delay_ns: u64) -> usize {
+    // `⌊4 log2 x⌋ = ⌊log2 x⁴⌋`. The last class begins below 1 ms, so a delay may be limited for the fourth power to fit.
+    let delay_ns = u128::from(delay_ns.clamp(1_000, u64::from(u32::MAX)));
+    let class = (delay_ns.pow(4) / 1_000_u128.pow(4)).ilog2() as usize;
+    class.min(DELAYS - 1)
+}
+
 /// Number of words in a mask of CPUs.
 pub const CPU_WORDS: usize = 16;
 /// Number of CPUs that can be distinguished.
@@ -248,3 +258,16 @@ const _: () = {
     );
     assert!(size_of::<Hello>() == 32 && size_of::<Welcome>() == 16);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_delays_are_quarters_of_a_doubling() {
+        for delay_ns in (0..2_000_000).step_by(77).chain([u64::from(u32::MAX), u64::MAX]) {
+            let class = ((delay_ns.max(1_000) as f64 / 1_000.0).log2() * 4.0) as usize;
+            assert_eq!(delay_class(delay_ns), class.min(DELAYS - 1), "{delay_ns} ns");
+        }
+    }
+}

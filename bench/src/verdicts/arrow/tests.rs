@@ -95,7 +95,7 @@ const VALUES: [(&str, &str); 16] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 27;
+const PLACES: usize = 28;
 
 /// Texts of actions that are in the source of `advise`.
 const PRESENT: [&str; 30] = [

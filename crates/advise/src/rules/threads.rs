@@ -7,6 +7,9 @@
 //! For n threads that wait only by spinning, this bound is n / CPUs, provided that all time slices are equally long. If the step gains nothing, the
 //! rule reports nothing.
 //!
+//! A second sign needs no queue: GCC's OpenMP runtime lets waiting threads sleep almost at once if there are more threads than CPUs. If threads meet often, going
+//! to sleep and waking up then takes longer than the work, and leaves CPUs idle. With as many threads as CPUs, the runtime spins instead.
+//!
 //! If the backend does not see spinning, it is enough for this rule that threads are alive at the same time and queue, because most such threads
 //! wait for one another at some point. How they wait is then unknown, and the step has no forecast.
 
@@ -19,7 +22,7 @@ use crate::blame::Delay;
 use crate::elsewhere::elsewhere;
 use crate::evidence::Evidence;
 use crate::figures::Figure::{BlockedBy, Sum, Whole};
-use crate::figures::Whole::{ProgramCpus, ThreadNs, TookSiblingNs, WorkerThreads};
+use crate::figures::Whole::{ProgramCpus, ThreadNs, TookIdleNs, TookSiblingNs, WorkerThreads};
 use crate::figures::{Figure, say};
 use crate::numbers::{about_percent, counted};
 use crate::openmp;
@@ -28,20 +31,31 @@ use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Detects that there are more threads than CPUs, and that these threads wait for one another.
 pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
+    if !is_oversubscribed(evidence) || elsewhere(evidence).is_some() {
+        return None;
+    }
+    queueing(evidence).or_else(|| asleep_at_once(evidence))
+}
+
+/// Returns whether more worker threads than CPUs were alive at the same time.
+fn is_oversubscribed(evidence: &Evidence) -> bool {
+    evidence.workers.len() as f64 > evidence.cpus && evidence.workers_alive() >= THREADS_PER_CPU * evidence.cpus
+}
+
+/// Detects that threads queue for CPUs while others wait for them.
+fn queueing(evidence: &Evidence) -> Option<Finding> {
     let workers = &evidence.worker_sums;
     let queued = queued_ns(evidence);
     let unspecified = if evidence.sees.causes { 0 } else { workers.blocked_by[Cause::Unspecified] };
     let spinning = workers.spin_ns.saturating_add(workers.yield_wait_ns);
     let asleep = workers.blocked_by[Cause::Futex].saturating_add(unspecified).saturating_add(workers.kernel_sync_ns);
-    let oversubscribed =
-        evidence.workers.len() as f64 > evidence.cpus && evidence.workers_alive() >= THREADS_PER_CPU * evidence.cpus;
     // The share of spinning is relative to run time: if many threads queue for CPUs, spinning is only a small part of all thread time.
     let spun_part = summary::share(workers.spin_ns, workers.run_ns);
     let met = evidence.worker_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
     let meet = if evidence.sees.spin { met } else { side_by_side(evidence) };
     let queue = evidence.share(queued) >= WORTH_SHARE && has_queue(evidence);
     let explains = evidence.blame.queues_explain() || !evidence.sees.preemptors;
-    if !oversubscribed || !meet || !queue || !explains || elsewhere(evidence).is_some() {
+    if !meet || !queue || !explains {
         return None;
     }
     let slept =
@@ -72,6 +86,36 @@ pub(crate) fn too_many(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     Some(Finding { kind, back_ns, confidence, sentences: vec![main] })
+}
+
+/// Detects that GCC's OpenMP runtime lets threads sleep at each meeting because there are more of them than CPUs, and that sleeping costs much.
+fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
+    if !openmp::sleeps_if_oversubscribed(evidence) {
+        return None;
+    }
+    let kind = Kind::TooManyThreadsSleeping;
+    let (from_idle, calls) = (evidence.idle_wake_ns(), evidence.worker_sums.kernel_sync_ns);
+    let lost = from_idle.saturating_add(calls);
+    let cpus = counted(evidence.cpus as u64, "CPU");
+    let text = format!(
+        "{} share {cpus}. With more threads than CPUs, GCC's OpenMP runtime lets waiting threads sleep almost at once: waking up on idle CPUs cost {} of thread \
+         time, and the futex system calls for it {}.",
+        evidence.workers_counted("thread"),
+        evidence.percent(from_idle),
+        evidence.percent(calls)
+    );
+    let figures =
+        [Whole(WorkerThreads), Whole(ProgramCpus), Whole(TookIdleNs), Sum(thread::kernel_sync_ns), Whole(ThreadNs)];
+    let mut main = say(evidence, text, &figures);
+    let action = openmp::workers(evidence, evidence.cpus);
+    let expected = evidence.beside_others(evidence.without_delay(lost as f64));
+    main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting"));
+    if main.next.is_empty() {
+        return None;
+    }
+    let back_ns = evidence.blame.total_ns(Delay::Idle) + calls as f64;
+    let back_ns = back_ns.min(evidence.sums.wall_ns as f64);
+    Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }
 
 /// Returns whether the threads run side by side rather than one after another: on average, at least half of them are alive.

@@ -23,7 +23,7 @@ use umt_client::bell::{Bell, Woken};
 use umt_client::connect::Session;
 use umt_client::slices::{self, Manners};
 use umt_client::{kernel_page, standby};
-use wire::umt::{BELLS, DELAYS, How, STANDBYS_AT_MOST};
+use wire::umt::{BELLS, How, STANDBYS_AT_MOST, delay_class};
 
 use super::teams;
 use super::workers::spare_worker;
@@ -282,8 +282,7 @@ fn heard(bell: u32) {
         return;
     }
     let delay_ns = umt_client::now_ns().saturating_sub(rung_ns);
-    let class = ((delay_ns.max(1000) as f64 / 1000.0).log2() * 4.0) as usize;
-    umt_client::program_page().heard.0[class.min(DELAYS - 1)].fetch_add(1, Ordering::Relaxed);
+    umt_client::program_page().heard.0[delay_class(delay_ns)].fetch_add(1, Ordering::Relaxed);
 }
 
 /// Locks the list of free doorbells.
