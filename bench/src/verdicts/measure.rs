@@ -108,13 +108,13 @@ impl Field<'_> {
     ///
     /// # Errors
     /// When the program or cox fails, and after Ctrl-C.
-    pub fn alone_and_beside(&self, situation: &Situation, ready: &Ready) -> Result<[Told; 2]> {
+    pub fn alone_and_under_load(&self, situation: &Situation, ready: &Ready) -> Result<[Told; 2]> {
         let alone = Setting::of(situation, &self.cpus);
-        let beside = Setting { hog: true, ..alone.clone() };
+        let under_load = Setting { hog: true, ..alone.clone() };
         // This run reads the program and its input from disk.
         self.run(situation, &alone, ready)?;
         let told = |setting| Ok::<_, anyhow::Error>(self.report(situation, setting, ready)?.0);
-        Ok([told(&alone)?, told(&beside)?])
+        Ok([told(&alone)?, told(&under_load)?])
     }
 
     /// Observes a situation with cox. Returns what the report says, and its steps.

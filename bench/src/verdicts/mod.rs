@@ -6,10 +6,9 @@
 //!  3. `kept` stores the result, so that a later session continues.
 //!  4. `score` compares promises with measurements, and `limits` the totals with their limits.
 //!
-//! With `--beside`, `beside` compares the verdicts on runs with and without another program instead.
+//! With `--under-load`, `under_load` compares the verdicts on runs with and without another program instead.
 
 mod arrow;
-mod beside;
 mod change;
 mod corpus;
 mod kept;
@@ -26,6 +25,7 @@ mod setting;
 mod situation;
 mod text;
 mod truth;
+mod under_load;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,6 @@ use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::tools::Tools;
 use crate::verdict::{FAILED, Outcome, Verdict};
-use beside::Pair;
 use corpus::program::Program;
 use kept::{Kept, Origin};
 use measure::Field;
@@ -50,6 +49,7 @@ use result::Finished;
 use score::Score;
 use setting::Cpus;
 use situation::{Circumstance, Situation};
+use under_load::Pair;
 
 /// Options of `cox-bench verdicts`.
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub struct Options {
     rounds: u16,
     /// Compare the verdicts on a run alone and on one beside another program that uses a CPU; no step is followed
     #[arg(long, conflicts_with_all = ["list", "rescore", "rounds"])]
-    beside: bool,
+    under_load: bool,
     /// Print the corpus, and measure nothing
     #[arg(long, conflicts_with = "rescore")]
     list: bool,
@@ -104,7 +104,7 @@ struct Measurements<'a> {
     verdicts: &'a [Verdict],
 }
 
-/// The comparisons of `--beside` as JSON.
+/// The comparisons of `--under-load` as JSON.
 #[derive(Serialize)]
 struct Comparisons<'a> {
     #[serde(flatten)]
@@ -130,8 +130,8 @@ pub fn verdicts(options: &Options, interrupt: &Interrupt) -> Result<u8> {
         return Ok(0);
     }
     let cox = tools.cox.clone().map_err(|why| anyhow!(why))?;
-    if options.beside {
-        return options.beside(&situations, &tools, &cpus, interrupt);
+    if options.under_load {
+        return options.compare_under_load(&situations, &tools, &cpus, interrupt);
     }
     let mut kept = Kept::open(&options.results, Origin::of(&cox, cpus.count())?)?;
     for note in &kept.notes {
@@ -218,7 +218,13 @@ impl Options {
     }
 
     /// Compares the verdicts on situations alone and beside another program. Returns the exit code.
-    fn beside(&self, situations: &[Situation], tools: &Tools, cpus: &Cpus, interrupt: &Interrupt) -> Result<u8> {
+    fn compare_under_load(
+        &self,
+        situations: &[Situation],
+        tools: &Tools,
+        cpus: &Cpus,
+        interrupt: &Interrupt,
+    ) -> Result<u8> {
         let scratch = scratch()?;
         let field = self.field(tools, cpus, interrupt, scratch.path());
         let mut prepared = self.prepared(tools)?;
@@ -228,9 +234,9 @@ impl Options {
             interrupt.check()?;
             let Some(ready) = prepared.get(situation.program)? else { continue };
             let key = situation.key(cpus.count());
-            match field.alone_and_beside(situation, ready) {
-                Ok([alone, beside]) => {
-                    let pair = Pair { key, alone, beside };
+            match field.alone_and_under_load(situation, ready) {
+                Ok([alone, under_load]) => {
+                    let pair = Pair { key, alone, under_load };
                     self.common.print(&pair.line())?;
                     pairs.push(pair);
                 }
@@ -240,7 +246,7 @@ impl Options {
                 }
             }
         }
-        let verdicts = beside::verdicts(&pairs);
+        let verdicts = under_load::verdicts(&pairs);
         for verdict in &verdicts {
             self.common.print(&format!("  {:12}  {}", verdict.outcome.word(), verdict.text))?;
         }

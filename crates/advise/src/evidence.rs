@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers::Ranks;
 use crate::numbers::{about_percent, counted};
-use crate::thresholds::{ONE_THREAD_WORK, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
+use crate::thresholds::{ONE_THREAD_WORK, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
@@ -138,6 +138,16 @@ impl<'a> Evidence<'a> {
     /// CPUs.
     pub(crate) fn queued_ns(&self) -> u64 {
         if self.sees.preemptors { self.behind.siblings_ns } else { self.sums.waiting_for_cpu_ns() }
+    }
+
+    /// Returns the part of the waiting for CPUs in which other tracked threads held them; 1 if the backend does not see which thread held a CPU.
+    pub(crate) fn queued_part(&self) -> f64 {
+        share(self.queued_ns() as f64, self.sums.waiting_for_cpu_ns() as f64)
+    }
+
+    /// Returns whether a quota stopped the program for a noticeable part of the run. Its threads then waited for idle CPUs that they were not allowed to use.
+    pub(crate) fn is_throttled(&self) -> bool {
+        self.facts.throttled_ns as f64 >= THROTTLED_SHARE * self.wall_ns
     }
 
     /// Returns the wake delay on CPUs that were idle.

@@ -160,8 +160,11 @@ pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
         let option = ranks.launcher.as_ref().map_or(String::new(), |launcher| format!(" ({launcher} -n {whole})"));
         format!("run it with {} on this machine{option}", counted(whole, "rank"))
     } else if is_openmp(evidence) {
-        let condition = if may_be_other_threads(evidence) { ", if its threads are OpenMP's" } else { "" };
-        format!("OMP_NUM_THREADS={whole}{condition}")
+        if may_be_other_threads(evidence) {
+            format!("run it with {} (OMP_NUM_THREADS={whole}, if they are OpenMP's)", counted(whole, "thread"))
+        } else {
+            format!("OMP_NUM_THREADS={whole}")
+        }
     } else if let Some(variable) = pools::variable(evidence) {
         format!("{variable}={whole}")
     } else {

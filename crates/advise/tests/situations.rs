@@ -435,6 +435,17 @@ fn spinning_before_sleeping_is_named_after_the_longer_part() {
     expect(&Stage::alike(2, SIBLINGS, 3, &life), Kind::TooManyThreadsSpinning);
 }
 
+/// lbzip2 under a quota: two threads compress, one reads and one writes. That the last two have little work is not what the others wait for.
+#[test]
+fn helpers_under_a_quota_are_no_unequal_work() {
+    let compresses = Life { preempted: 0.22, futex: 0.02, ..Life::default() };
+    let helps = Life { futex: 0.96, wakeups_per_s: 50.0, woken_by: vec![100, 101], ..Life::default() };
+    let lives = [compresses.clone(), compresses, helps.clone(), helps];
+    let stage = Stage::new(2, IDLE, &lives).throttled(1.5, 0.2);
+    let verdict = expect(&stage, Kind::QuotaThrottled);
+    assert!(verdict.losses.iter().all(|loss| loss.kind != Kind::Imbalance), "{}", text(&verdict));
+}
+
 #[test]
 fn brief_sleeps_and_a_slow_host_are_found() {
     let brief =

@@ -70,7 +70,7 @@ fn a_library_may_have_mapped_the_runtime() {
         judge(&stage)
     };
     let of_threads = with("x264_slicetype_decide", "libx264.so.164");
-    let doubtful = "OMP_NUM_THREADS=2, if its threads are OpenMP's";
+    let doubtful = "run it with 2 threads (OMP_NUM_THREADS=2, if they are OpenMP's)";
     assert!(actions(&of_threads).contains(&doubtful), "{of_threads:#?}");
     for (function, module) in [("main._omp_fn.0", "app"), (".omp_outlined..3", "app"), ("unknown", "libgomp.so.1.0.0")]
     {
@@ -303,7 +303,9 @@ fn threads_that_sleep_because_they_are_too_many_are_found_without_a_queue() {
     assert!(told.contains("waking up on idle CPUs cost 30 % of thread time") && told.contains("15 %"), "{told}");
     let mut passive = stage(3, "libgomp.so.1");
     passive.facts.environment.insert("OMP_WAIT_POLICY".to_owned(), "passive".to_owned());
-    for other in [stage(2, "libgomp.so.1"), stage(3, "libomp.so.5"), passive] {
+    for other in
+        [stage(2, "libgomp.so.1"), stage(3, "libomp.so.5"), passive, stage(3, "libgomp.so.1").throttled(1.5, 0.2)]
+    {
         assert_ne!(judge(&other).headline, Kind::TooManyThreadsSleeping, "{:?}", other.facts);
     }
 }

@@ -125,7 +125,8 @@ pub const PROGRAMS: &[Program] = &[
         Family::Pool,
         Nature::Parallel,
         Knob::Words,
-        &["-q", "-f", "-9", "-T{n}", "words", "-o", "words.zst"],
+        // With the default size of jobs, level 9 makes one job of the input.
+        &["-q", "-f", "-9", "-B1M", "-T{n}", "words", "-o", "words.zst"],
         inputs::words,
     ),
     program(

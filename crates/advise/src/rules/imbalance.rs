@@ -38,7 +38,9 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     }
     let equal = all / evidence.parallelism(evidence.cpus);
     let saved = (largest - equal).max(0.0);
-    let unhindered = (evidence.wall_ns - busiest.work_ns() as f64).max(0.0).min(busiest.preempt_wait_ns as f64);
+    // Waits behind other programs, and those for a quota, remain if the work is equal.
+    let preempted = busiest.preempt_wait_ns as f64 * evidence.queued_part();
+    let unhindered = (evidence.wall_ns - busiest.work_ns() as f64).max(0.0).min(preempted);
     let most = evidence.wall_ns - evidence.wall_ns / evidence.work_bound().max(1.0);
     let saved = (saved + unhindered).min(most);
     let expected = Expected::saving(evidence.wall_ns, saved, SURE);

@@ -18,7 +18,6 @@ use crate::figures::Whole::{CpuQuota, NrThrottled, ThreadNs, ThrottledNs, TookId
 use crate::figures::say;
 use crate::numbers::{count, duration};
 use crate::openmp;
-use crate::thresholds::THROTTLED_SHARE;
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Detects that the quota stopped the program for a part of the run.
@@ -29,7 +28,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     // that long.
     let on_idle = evidence.behind.idle_ns;
     let stopped = on_idle.max(facts.throttled_ns.min(waiting)).min(waiting);
-    let counts = (facts.throttled_ns as f64) >= THROTTLED_SHARE * evidence.wall_ns && facts.nr_throttled > 0;
+    let counts = evidence.is_throttled() && facts.nr_throttled > 0;
     if !counts || stopped == 0 {
         return None;
     }

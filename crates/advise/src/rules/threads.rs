@@ -90,7 +90,7 @@ fn queueing(evidence: &Evidence) -> Option<Finding> {
 
 /// Detects that GCC's OpenMP runtime lets threads sleep at each meeting because there are more of them than CPUs, and that sleeping costs much.
 fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
-    if !openmp::sleeps_if_oversubscribed(evidence) {
+    if evidence.is_throttled() || !openmp::sleeps_if_oversubscribed(evidence) {
         return None;
     }
     let kind = Kind::TooManyThreadsSleeping;
@@ -113,6 +113,7 @@ fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
     if main.next.is_empty() {
         return None;
     }
+    main.next.extend(openmp::turns(evidence, kind));
     let back_ns = evidence.blame.total_ns(Delay::Idle) + calls as f64;
     let back_ns = back_ns.min(evidence.sums.wall_ns as f64);
     Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })

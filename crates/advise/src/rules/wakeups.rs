@@ -13,18 +13,17 @@ use crate::figures::Whole::{ThreadNs, TookIdleNs};
 use crate::figures::say;
 use crate::numbers::{about_percent, count, duration};
 use crate::openmp;
-use crate::thresholds::{THROTTLED_SHARE, WORTH_SHARE};
+use crate::thresholds::WORTH_SHARE;
 use crate::verdict::{Confidence, Kind};
 
 /// Detects that waking up from idle takes a large part of thread time.
 pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     let from_idle = evidence.idle_wake_ns();
-    let throttled = evidence.facts.throttled_ns as f64 >= THROTTLED_SHARE * evidence.wall_ns;
     // Threads that spin make no futex system calls, so that this time is saved, too.
     let lost = from_idle.saturating_add(evidence.worker_sums.kernel_sync_ns);
     let expected = evidence.without_delay(lost as f64);
     let room = evidence.workers.len() as f64 <= evidence.cpus;
-    if throttled || !room || evidence.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
+    if evidence.is_throttled() || !room || evidence.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
         return None;
     }
     let wakeups = evidence.workers.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);

@@ -15,21 +15,21 @@ pub struct Pair {
     /// The verdict on the run alone.
     pub alone: Told,
     /// The verdict on the run beside the other program.
-    pub beside: Told,
+    pub under_load: Told,
 }
 
 impl Pair {
     fn is_same(&self) -> bool {
-        self.alone.headline == self.beside.headline
+        self.alone.headline == self.under_load.headline
     }
 
     /// Returns whether the other program became the headline.
     fn names_the_other(&self) -> bool {
-        !self.is_same() && self.beside.headline == Kind::CpuHog
+        !self.is_same() && self.under_load.headline == Kind::CpuHog
     }
 
     fn is_as_careful(&self) -> bool {
-        self.beside.confidence <= self.alone.confidence
+        self.under_load.confidence <= self.alone.confidence
     }
 
     /// Returns the line of the pair: both headlines with their confidence, and what is wrong.
@@ -41,7 +41,12 @@ impl Pair {
             () => "  another headline",
         };
         let surer = if self.is_as_careful() { "" } else { "  more confident" };
-        format!("{}: {}, beside another program {}{changed}{surer}", self.key, told(&self.alone), told(&self.beside))
+        format!(
+            "{}: {}, beside another program {}{changed}{surer}",
+            self.key,
+            told(&self.alone),
+            told(&self.under_load)
+        )
     }
 }
 
@@ -63,9 +68,9 @@ mod tests {
     use super::*;
     use crate::verdict::Outcome;
 
-    fn pair(alone: (Kind, Confidence), beside: (Kind, Confidence)) -> Pair {
+    fn pair(alone: (Kind, Confidence), under_load: (Kind, Confidence)) -> Pair {
         let told = |(headline, confidence)| Told { headline, confidence, bound: None, wall_s: 1.0, others: 0.0 };
-        Pair { key: "cg n=2 plain".to_owned(), alone: told(alone), beside: told(beside) }
+        Pair { key: "cg n=2 plain".to_owned(), alone: told(alone), under_load: told(under_load) }
     }
 
     #[test]
@@ -85,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_line_says_what_changed() {
-        let line = |alone, beside| pair(alone, beside).line();
+        let line = |alone, under_load| pair(alone, under_load).line();
         let same = line((Kind::Serial, High), (Kind::Serial, Low));
         assert_eq!(same, "cg n=2 plain: serial (high), beside another program serial (low)");
         let worse = line((Kind::Serial, Low), (Kind::Imbalance, High));
