@@ -30,6 +30,7 @@ const BY_HAND: &[(&str, &str)] = &[
     ("make fewer and larger", PROGRAM),
     ("send fewer and larger", PROGRAM),
     ("read ahead", PROGRAM),
+    ("use faster storage", MACHINE),
     ("spin briefly", PROGRAM),
     ("ask the host", MACHINE),
     ("find what makes the kernel", MACHINE),
@@ -88,9 +89,10 @@ fn unset(action: &str) -> Option<Vec<Change>> {
     Some(vec![Change::Unset(name.to_owned())])
 }
 
-/// `run it with 2 threads`, `run it with 2 ranks on this machine (mpirun -n 2)`.
+/// `run it with 2 threads`, `run it with 2 ranks on this machine (mpirun -n 2)`, `run 2 children at the same time …`.
 fn number(action: &str) -> Option<Vec<Change>> {
-    let number = action.strip_prefix("run it with ")?.split(' ').next()?.parse().ok()?;
+    let number =
+        action.strip_prefix("run it with ").or_else(|| action.strip_prefix("run "))?.split(' ').next()?.parse().ok()?;
     Some(vec![Change::Number(number)])
 }
 

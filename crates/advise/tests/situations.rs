@@ -3,6 +3,7 @@
 mod staged;
 
 use advise::{Confidence, Kind, Verdict};
+use ledger::Process;
 use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage, advise};
 use wire::Cause;
 
@@ -222,7 +223,9 @@ fn disk_bound() -> Stage {
 #[test]
 fn disk_bound_alone_and_with_others_waiting() {
     let verdict = expect(&disk_bound(), Kind::DiskBound);
-    assert_eq!(verdict.sentences[0].next[0].bound, Some(2.5));
+    let steps = &verdict.sentences[0].next;
+    assert_eq!((steps[0].expected_low, steps[0].bound), (None, None), "fewer requests take less work, too");
+    assert_eq!((steps[1].action.as_str(), steps[1].bound), ("use faster storage", Some(2.5)));
     let all = Life { blocked: vec![("disk", 0.4)], ..Life::default() };
     expect(&Stage::alike(8, SIBLINGS, 8, &all), Kind::DiskBound);
     expect(&Stage::alike(64, SIBLINGS, 64, &all), Kind::DiskBound);
@@ -411,6 +414,32 @@ fn sleeping_waiting_and_child_wait_are_named_not_blamed() {
     }
 }
 
+/// `make -j1`: one compiler after another works, and the other CPU is idle.
+#[test]
+fn children_one_after_another_are_missing_parallelism() {
+    let staged = |jobs: usize| {
+        let make = Life { blocked: vec![("child_wait", 0.999)], ..Life::default() };
+        let job = Life { blocked: vec![("child_wait", 1.0 - 1.0 / jobs as f64)], ..Life::default() };
+        let mut stage = Stage::new(2, SIBLINGS, &[vec![make], vec![job; jobs]].concat());
+        let process = &mut stage.account.programs[0].processes[0];
+        let threads = process.threads.split_off(1);
+        let of = |thread: ledger::Thread| Process {
+            pid: thread.tid,
+            comm: "cc".into(),
+            threads: vec![thread],
+            ..Process::default()
+        };
+        stage.account.programs[0].processes.extend(threads.into_iter().map(of));
+        stage
+    };
+    let verdict = expect(&staged(4), Kind::NothingToGain);
+    let step = &verdict.sentences[0].next[0];
+    assert!(step.action.starts_with("run 2 children at the same time") && step.expected_low.is_none(), "{step:?}");
+    assert!(verdict.sentences[0].text.contains("parallelism is missing"), "{}", text(&verdict));
+    let only = judge(&staged(1));
+    assert!(only.sentences.iter().flat_map(|sentence| &sentence.next).all(|step| !step.action.contains("children")));
+}
+
 #[test]
 fn who_waits_for_sleepers_does_not_hide_their_sleep() {
     let sleeper = Life { blocked: vec![("sleep", 0.98)], ..Life::default() };
@@ -418,6 +447,14 @@ fn who_waits_for_sleepers_does_not_hide_their_sleep() {
     expect(&Stage::new(2, SIBLINGS, &[joins, sleeper.clone()]), Kind::Sleeping);
     let shell = Life { blocked: vec![("child_wait", 0.99)], ..Life::default() };
     expect(&Stage::new(2, SIBLINGS, &[shell, sleeper]), Kind::Sleeping);
+}
+
+/// An idle server: its main thread waits for events, and its helpers sleep until they are needed.
+#[test]
+fn idle_helpers_do_not_hide_that_a_server_waits_for_input() {
+    let main = Life { blocked: vec![("poll", 0.9999)], ..Life::default() };
+    let helper = Life { futex: 1.0, ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[vec![main], vec![helper; 4]].concat()), Kind::WaitingForInput);
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn steps_become_changes() {
     assert_eq!(changes("run it with 2 threads"), [Change::Number(2)]);
     let options = "run it with 2 threads, if it has an option for that (such as -j, -p, -T or --threads)";
     assert_eq!(changes(options), [Change::Number(2)]);
+    assert_eq!(changes("run 2 children at the same time, if they can (make -j2)"), [Change::Number(2)]);
     assert_eq!(changes("run it with 1 thread"), [Change::Number(1)]);
     assert_eq!(changes("run it with 2 ranks on this machine (mpirun -n 2)"), [Change::Number(2)]);
     assert_eq!(changes("allow CPU 0-1 (taskset -c 0-1, cpuset or job request)"), [Change::Allow(vec![0, 1])]);
@@ -75,7 +76,8 @@ const IMPERATIVES: &str = "add allow ask avoid balance batch bind build change c
 const NO_ACTIONS: [&str; 2] = ["spin and yield", "run it with "];
 
 /// Values for the placeholders of actions.
-const VALUES: [(&str, &str); 16] = [
+const VALUES: [(&str, &str); 17] = [
+    ("run {cpus} children", "run 2 children"),
     ("{variable}={whole}", "GOMAXPROCS=2"),
     ("run it with {}", "run it with 2 threads"),
     ("cox {verb} --cpus {cpus} {what}", "cox pack --cpus 0-1 --pid 1"),
@@ -95,10 +97,12 @@ const VALUES: [(&str, &str); 16] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 28;
+const PLACES: usize = 31;
 
 /// Texts of actions that are in the source of `advise`.
-const PRESENT: [&str; 30] = [
+const PRESENT: [&str; 32] = [
+    "use faster storage",
+    "run {cpus} children at the same time",
     "{variable}={whole}",
     "OMP_NUM_THREADS={",
     "OMP_WAIT_POLICY=passive",

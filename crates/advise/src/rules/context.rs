@@ -3,6 +3,7 @@
 use ledger::account::{cpu, thread};
 use wire::Cause;
 
+use super::blocked;
 use crate::evidence::Evidence;
 use crate::figures::Figure::{Cpus, Sum, Whole};
 use crate::figures::Whole::{ProgramCpus, ThreadNs, WallNs, WorkerThreads};
@@ -162,7 +163,8 @@ pub(crate) fn nothing(evidence: &Evidence) -> Sentence {
         None => format!("Nothing to gain from scheduling: {shares}."),
     };
     let mut sentence = say(evidence, text, &figures);
-    sentence.next.extend(openmp::more(evidence, Kind::NothingToGain));
+    let more = openmp::more(evidence, Kind::NothingToGain);
+    sentence.next.extend(more.or_else(|| blocked::one_child_at_a_time(evidence)));
     sentence
 }
 

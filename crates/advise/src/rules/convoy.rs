@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use ledger::account::{cpu, thread};
+use ledger::summary;
 use wire::{Cause, Waiting};
 
 use super::finding::Finding;
@@ -21,7 +22,9 @@ use crate::figures::Figure::{BlockedBy, Cpus, Sum, Whole};
 use crate::figures::Whole::{LargestWorkNs, WallNs, WorkerThreads};
 use crate::figures::say;
 use crate::numbers::{about_percent, counted};
-use crate::thresholds::{CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, MIXED_SHARE, ROTATION_SHARE};
+use crate::thresholds::{
+    CONVOY_CONCURRENCY, EQUAL_WORK_FACTOR, IMBALANCE_SHARE, INTENDED_SHARE, MIXED_SHARE, ROTATION_SHARE,
+};
 use crate::verdict::{Confidence, Kind, NextStep};
 
 /// Holding the lock for half as long saves at least this part of the largest possible saving.
@@ -65,7 +68,7 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
     let waited = workers.waiting_for_threads_ns().saturating_add(workers.waiting_for_cpu_ns());
     let used = evidence.concurrency.working / evidence.parallelism(evidence.cpus);
     let little = evidence.worker_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY;
-    if evidence.works_in_one_thread() || evidence.workers.len() < 2 || little {
+    if evidence.works_in_one_thread() || evidence.workers.len() < 2 || little || waits_outside(evidence) {
         return None;
     }
     let text = format!(
@@ -86,6 +89,15 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
         confidence: Confidence::Low,
         sentences: vec![main],
     })
+}
+
+/// Returns whether the thread with most work spent most of its life waiting for something outside of the program. The other threads then wait for that, too: they
+/// may be the idle helpers of a server.
+fn waits_outside(evidence: &Evidence) -> bool {
+    let outside = [Cause::Poll, Cause::Pipe, Cause::Network, Cause::Sleep, Cause::ChildWait];
+    evidence
+        .busiest()
+        .is_some_and(|thread| summary::share(thread.blocked_by.of(&outside), thread.wall_ns) >= INTENDED_SHARE)
 }
 
 /// Returns whether the work is equal and the threads wait for a lock: either they spin in a spin lock, or they sleep and wake one another in
