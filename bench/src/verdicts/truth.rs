@@ -1,6 +1,9 @@
 //! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Four entries are
-//! newer: Open MPI's launcher binds ranks to CPUs that `taskset` excludes, so that there is no claim; with more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says; HPCG and the stencil with serial
-//! steps have serial parts, as their source shows.
+//! newer:
+//!
+//! - Open MPI's launcher binds ranks to CPUs that `taskset` excludes, so that there is no claim.
+//! - With more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says.
+//! - HPCG and the stencil with serial steps have serial parts, as their source shows.
 //!
 //! A situation without an entry makes no claim, and its headline is not scored.
 

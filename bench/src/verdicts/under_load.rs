@@ -28,8 +28,9 @@ impl Pair {
         !self.is_same() && self.under_load.headline == Kind::CpuHog
     }
 
+    /// Returns whether the same headline has the same confidence, or a lower one. Another headline is another claim, with a confidence of its own.
     fn is_as_careful(&self) -> bool {
-        self.under_load.confidence <= self.alone.confidence
+        !self.is_same() || self.under_load.confidence <= self.alone.confidence
     }
 
     /// Returns the line of the pair: both headlines with their confidence, and what is wrong.
@@ -58,7 +59,10 @@ pub fn verdicts(pairs: &[Pair]) -> Vec<Verdict> {
     let named = count(Pair::names_the_other);
     let mut same = share("same headline, or the other program's", kept, pairs.len(), 0.8, true);
     same.text = format!("{}; of these, {named} name the other program", same.text);
-    vec![same, share("same or lower confidence", count(Pair::is_as_careful), pairs.len(), 0.95, true)]
+    vec![
+        same,
+        share("same or lower confidence in the same headline", count(Pair::is_as_careful), pairs.len(), 0.95, true),
+    ]
 }
 
 #[cfg(test)]
@@ -93,8 +97,9 @@ mod tests {
         let line = |alone, under_load| pair(alone, under_load).line();
         let same = line((Kind::Serial, High), (Kind::Serial, Low));
         assert_eq!(same, "cg n=2 plain: serial (high), beside another program serial (low)");
+        assert!(line((Kind::Serial, Low), (Kind::Serial, High)).ends_with("serial (high)  more confident"));
         let worse = line((Kind::Serial, Low), (Kind::Imbalance, High));
-        assert!(worse.ends_with("imbalance (high)  another headline  more confident"), "{worse}");
+        assert!(worse.ends_with("imbalance (high)  another headline"), "{worse}");
         assert!(line((Kind::Serial, High), (Kind::CpuHog, High)).ends_with("names the other program"));
     }
 }

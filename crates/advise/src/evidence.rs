@@ -125,7 +125,7 @@ impl<'a> Evidence<'a> {
     /// Returns the relative error of the work, and so of the work bound: two standard errors of the spinning, which is sampled. It is large if threads
     /// hardly do anything but spin.
     pub(crate) fn work_error(&self) -> f64 {
-        share(2.0 * self.sums.work_error_ns(), self.sums.work_ns() as f64)
+        if self.sums.work_ns() == 0 { 1.0 } else { share(2.0 * self.sums.work_error_ns(), self.sums.work_ns() as f64) }
     }
 
     /// Returns whether the work took more CPU time because of how it was scheduled: threads took turns on CPUs (they queued for CPUs that other tracked
@@ -140,9 +140,13 @@ impl<'a> Evidence<'a> {
         if self.sees.preemptors { self.behind.siblings_ns } else { self.sums.waiting_for_cpu_ns() }
     }
 
-    /// Returns the part of the waiting for CPUs in which other tracked threads held them; 1 if the backend does not see which thread held a CPU.
+    /// Returns the part of the waiting for CPUs in which other tracked threads held them. Wake delays on idle CPUs are left out, because a thread that is
+    /// preempted waits for a busy CPU. If the backend does not see which thread held a CPU, the part is 1, or 0 under a quota.
     pub(crate) fn queued_part(&self) -> f64 {
-        share(self.queued_ns() as f64, self.sums.waiting_for_cpu_ns() as f64)
+        if !self.sees.preemptors {
+            return if self.is_throttled() { 0.0 } else { 1.0 };
+        }
+        share(self.queued_ns() as f64, self.sums.waiting_for_cpu_ns().saturating_sub(self.idle_wake_ns()) as f64)
     }
 
     /// Returns whether a quota stopped the program for a noticeable part of the run. Its threads then waited for idle CPUs that they were not allowed to use.

@@ -16,7 +16,7 @@ use crate::thresholds::WORTH_FACTOR;
 /// Largest factor in a forecast. A larger one only shows that hardly any work was measured.
 const LARGEST_FORECAST: f64 = 100.0;
 
-/// A larger relative error of the work is limited to this. A forecast with it is too wide to be printed.
+/// Largest relative error of the work that is assumed. With it, a range is at least three times as wide, and is not printed unless it begins at 1.
 const MOST_UNCERTAIN: f64 = 0.5;
 
 /// Forecast of a speed-up, as factors: `1 ≤ low ≤ high ≤ bound`.

@@ -96,16 +96,8 @@ fn runtime(evidence: &Evidence) -> Option<Runtime> {
 
 /// Returns the next step "run with as many threads as `cpus`" for a verdict of kind `kind`; `None` if the forecast shows no gain.
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
-    // If the work is unequal, it stays unequal among fewer threads, so less of the bound is reached. `ONE_PER_CPU` already allows for a little
-    // inequality.
-    let reached = |inequality: f64| if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU };
-    let inequality = evidence.parallel_inequality();
     let bound = evidence.work_bound_on(cpus);
-    // With unequal work, fewer threads can lose about as much time as they gain. Then this step is not proposed, because the work must be balanced
-    // first. The gain is computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make this step come
-    // first.
-    let here = bound.min(evidence.work_bound_on(evidence.cpus_left()));
-    if inequality >= IMBALANCE_FACTOR && here * reached(inequality) * here < WORTH_FACTOR {
+    if unequal_work_comes_first(evidence, cpus) {
         return None;
     }
     let step = step(
@@ -117,6 +109,20 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
     // As many threads as CPUs still sleep at each meeting if the environment tells them to. How much of the waiting that leaves is not known.
     let sleeps_on = evidence.facts.waits_passively() && sleeps_at_a_cost(evidence);
     Some(if sleeps_on { NextStep::plain(step.action, kind) } else { step })
+}
+
+/// Returns the part of the work bound that a thread for each CPU reaches. If the work is unequal, it stays unequal among fewer threads, so less of the bound is
+/// reached. `ONE_PER_CPU` already allows for a little inequality.
+fn reached(inequality: f64) -> f64 {
+    if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU }
+}
+
+/// Returns whether the work is so unequal that as many threads as `cpus` can lose about as much time as they gain. The work must then be balanced first. The gain is
+/// computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make fewer threads the first step.
+pub(crate) fn unequal_work_comes_first(evidence: &Evidence, cpus: f64) -> bool {
+    let inequality = evidence.parallel_inequality();
+    let here = evidence.work_bound_on(cpus).min(evidence.work_bound_on(evidence.cpus_left()));
+    inequality >= IMBALANCE_FACTOR && here * reached(inequality) * here < WORTH_FACTOR
 }
 
 /// Returns whether going to sleep and waking up take much of the worker threads' time. A wake delay behind another thread does not count: a spinning thread
@@ -147,8 +153,11 @@ pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
 /// Returns whether threads sleep at a high cost because they are more than the CPUs: GCC's runtime then spins for 100 tests before it sleeps, and for 300,000
 /// otherwise (GOMP_SPINCOUNT in its manual).
 pub(crate) fn sleeps_if_oversubscribed(evidence: &Evidence) -> bool {
-    let is_gccs = is_openmp(evidence) && runtime(evidence) == Some(Runtime::Gcc) && !evidence.facts.waits_passively();
-    is_gccs && evidence.workers_of_one_process() as f64 > evidence.cpus && sleeps_at_a_cost(evidence)
+    let is_gccs = is_openmp(evidence) && runtime(evidence) == Some(Runtime::Gcc) && !may_be_other_threads(evidence);
+    is_gccs
+        && !evidence.facts.waits_passively()
+        && evidence.workers_of_one_process() as f64 > evidence.cpus
+        && sleeps_at_a_cost(evidence)
 }
 
 /// Returns the wording of the step: how to set the number of threads.
@@ -173,7 +182,7 @@ pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
 }
 
 /// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs, a part of the work bound; the step shows what remains of it at the
-/// present load, with the error of the work.
+/// present load; its range is wider by the error of the work.
 fn step(evidence: &Evidence, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
     let expected = evidence.beside_others(alone).uncertain(evidence.work_error());
     alone.is_worth_trying().then(|| NextStep::expecting(evidence, action, expected, kind, "any waiting"))

@@ -4,7 +4,7 @@ mod staged;
 
 use advise::{Confidence, Kind, Verdict};
 use ledger::Process;
-use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage, advise};
+use staged::{Behind, IDLE, Life, OTHERS, SIBLINGS, Stage, WALL_NS, advise};
 use wire::Cause;
 
 fn judge(stage: &Stage) -> Verdict {
@@ -414,30 +414,37 @@ fn sleeping_waiting_and_child_wait_are_named_not_blamed() {
     }
 }
 
-/// `make -j1`: one compiler after another works, and the other CPU is idle.
-#[test]
-fn children_one_after_another_are_missing_parallelism() {
-    let staged = |jobs: usize| {
-        let make = Life { blocked: vec![("child_wait", 0.999)], ..Life::default() };
-        let job = Life { blocked: vec![("child_wait", 1.0 - 1.0 / jobs as f64)], ..Life::default() };
-        let mut stage = Stage::new(2, SIBLINGS, &[vec![make], vec![job; jobs]].concat());
-        let process = &mut stage.account.programs[0].processes[0];
-        let threads = process.threads.split_off(1);
-        let of = |thread: ledger::Thread| Process {
-            pid: thread.tid,
-            comm: "cc".into(),
+/// A shell script: one child after another works, and the other CPU is idle. `parts`: the children's parts of the run.
+fn script(parts: &[f64]) -> Stage {
+    let shell = Life { blocked: vec![("child_wait", 0.999)], ..Life::default() };
+    let mut stage = Stage::new(2, SIBLINGS, &[shell, Life::default()]);
+    let processes = &mut stage.account.programs[0].processes;
+    let child = processes[0].threads.pop().expect("a thread");
+    for (part, pid) in parts.iter().zip(200..) {
+        let ns = (part * WALL_NS as f64) as u64;
+        let thread = ledger::Thread { tid: pid, wall_ns: ns, run_ns: ns, ..child.clone() };
+        processes.push(Process {
+            pid,
+            parent_pid: 100,
+            comm: "gzip".into(),
             threads: vec![thread],
             ..Process::default()
-        };
-        stage.account.programs[0].processes.extend(threads.into_iter().map(of));
-        stage
-    };
-    let verdict = expect(&staged(4), Kind::NothingToGain);
+        });
+    }
+    stage
+}
+
+#[test]
+fn children_one_after_another_are_missing_parallelism() {
+    let verdict = expect(&script(&[0.25; 4]), Kind::NothingToGain);
     let step = &verdict.sentences[0].next[0];
     assert!(step.action.starts_with("run 2 children at the same time") && step.expected_low.is_none(), "{step:?}");
     assert!(verdict.sentences[0].text.contains("parallelism is missing"), "{}", text(&verdict));
-    let only = judge(&staged(1));
-    assert!(only.sentences.iter().flat_map(|sentence| &sentence.next).all(|step| !step.action.contains("children")));
+    for parts in [&[0.6, 0.2, 0.2][..], &[1.0]] {
+        let other = judge(&script(parts));
+        let steps = other.sentences.iter().flat_map(|sentence| &sentence.next);
+        assert!(steps.into_iter().all(|step| !step.action.contains("children")), "{parts:?} {}", text(&other));
+    }
 }
 
 #[test]

@@ -303,6 +303,15 @@ fn threads_that_sleep_because_they_are_too_many_are_found_without_a_queue() {
     assert!(told.contains("waking up on idle CPUs cost 30 % of thread time") && told.contains("15 %"), "{told}");
     let mut passive = stage(3, "libgomp.so.1");
     passive.facts.environment.insert("OMP_WAIT_POLICY".to_owned(), "passive".to_owned());
+    let mut pool = stage(3, "libgomp.so.1");
+    pool.account.hot_functions = vec![HotFunction {
+        module: "libx264.so.164".into(),
+        function: Some("x264_worker".into()),
+        run_ns: 1,
+        samples: 1,
+        ..HotFunction::default()
+    }];
+    assert_ne!(judge(&pool).headline, Kind::TooManyThreadsSleeping, "libgomp is mapped, but the threads are others");
     for other in
         [stage(2, "libgomp.so.1"), stage(3, "libomp.so.5"), passive, stage(3, "libgomp.so.1").throttled(1.5, 0.2)]
     {

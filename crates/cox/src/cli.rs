@@ -57,7 +57,7 @@ pub enum Verb {
     Compare(Compare),
     /// Run a program on fewer CPUs than it has threads, faster than taskset does
     Pack(Box<Pack>),
-    /// Predict how long a program takes on fewer CPUs, by number of threads, packing and waiting policy
+    /// Predict how long a program takes on fewer CPUs, with fewer threads or packed, or try these ways
     Advise(Advise),
     /// Check which features this kernel and user allow
     Doctor(Doctor),

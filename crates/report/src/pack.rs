@@ -49,7 +49,7 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, or because it failed (`diagnostics`). The program had the pack's mask, as with
+    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, or because it failed (see `diagnostics`). The program had the pack's mask, as with
     /// taskset, and cox only read its CPU times in /proc.
     #[serde(default)]
     pub only_watched: bool,
@@ -220,31 +220,18 @@ impl PackReport {
         (is_enough && low > 0.0).then(|| (would_take_ns(high), would_take_ns(low)))
     }
 
-    /// Returns how long the run would have taken with as many threads as CPUs, at least and at most, if the work divides evenly. Absent if the
-    /// program had no more threads, if other programs used the CPUs, or if efficiency was not measured for long enough.
+    /// Returns how long the run would have taken with as many threads as CPUs, at least and at most, if the work divides evenly. Absent if cox did not
+    /// rotate the threads, if other programs used the CPUs, or if the pack's CPUs were changed.
     ///
-    /// Useful CPU time stays the same, and threads lose at most a little at barriers ([`MEETING_AT_MOST`]). Efficiency with rotation applies to the
-    /// time of rotation, and efficiency without it to the rest.
+    /// While threads rotate, there are more of them than CPUs. With one for each CPU, this time needs its useful CPU time, and threads lose at most a
+    /// little at barriers ([`MEETING_AT_MOST`]). The rest of the run stays as it is, because parts of it may have had no more threads than CPUs.
     #[must_use]
     pub fn fewer_ns(&self) -> Option<(u64, u64)> {
         let alone = self.others.is_none_or(|others| others <= OTHERS);
-        if self.threads <= self.slots || self.only_watched || !alone {
-            return None;
-        }
-        let useful = |ns: u64, low: f64, high: f64| (ns as f64 * low, ns as f64 * (high * MEETING_AT_MOST).min(1.0));
-        let rest_ns = self.wall_ns.saturating_sub(self.rotating_ns);
-        let (without_least, without_most) = match self.without_ns() {
-            Some(_) => useful(rest_ns, self.efficiency_without_low?, self.efficiency_without_high?),
-            None if self.rotating_ns == 0 => return None,
-            None => (rest_ns as f64, rest_ns as f64),
-        };
-        let (with_least, with_most) = match self.efficiency_with {
-            Some(efficiency) => useful(self.rotating_ns, efficiency, efficiency),
-            None => (self.rotating_ns as f64, self.rotating_ns as f64),
-        };
-        // The efficiencies are measured in parts of the run; the lower bound is that of the whole run.
-        let least_ns = self.bound_ns().max((without_least + with_least) as u64);
-        Some((least_ns, least_ns.max((without_most + with_most) as u64)))
+        let efficiency = self.efficiency_with.filter(|_| self.rotating_ns > 0 && self.repacked.is_empty() && alone)?;
+        let (rest_ns, rotating_ns) = (self.wall_ns.saturating_sub(self.rotating_ns), self.rotating_ns as f64);
+        let needs = |efficiency: f64| rest_ns + (rotating_ns * efficiency.min(1.0)) as u64;
+        Some((needs(efficiency), needs(efficiency * MEETING_AT_MOST)))
     }
 
     /// Formats the report for a terminal.
@@ -441,37 +428,25 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 
-    /// 3 s of 4 s rotated with efficiency 0.80; the rest with 0.45 to 0.55, so that a thread for each CPU needs 0.616 of it at most.
+    /// 3 s of 4 s rotated with efficiency 0.80; the other second stays.
     #[test]
     fn fewer_threads_need_the_useful_time_only() {
-        let half = PackReport {
-            wall_ns: 4_000_000_000,
-            slots_ns: 8_000_000_000,
-            rotating_ns: 3_000_000_000,
-            efficiency_with: Some(0.8),
-            efficiency_without_low: Some(0.45),
-            efficiency_without_high: Some(0.55),
-            ..packed()
-        };
-        let (least_ns, most_ns) = half.fewer_ns().unwrap();
-        assert!(least_ns.abs_diff(2_850_000_000) < 10 && most_ns.abs_diff(3_304_000_000) < 10, "{least_ns} {most_ns}");
+        let rotated =
+            PackReport { wall_ns: 4_000_000_000, rotating_ns: 3_000_000_000, efficiency_with: Some(0.8), ..packed() };
+        let (least_ns, most_ns) = rotated.fewer_ns().unwrap();
+        assert!(least_ns.abs_diff(3_400_000_000) < 10 && most_ns.abs_diff(3_688_000_000) < 10, "{least_ns} {most_ns}");
         let told = |report: &PackReport| report.text(&Style::default()).contains("With 2 threads, one for each CPU");
-        assert!(told(&half));
-        let busier = PackReport { run_ns: 6_400_000_000, ..half.clone() };
-        assert_eq!(busier.fewer_ns().map(|(least_ns, _)| least_ns), Some(busier.bound_ns()));
+        assert!(told(&rotated));
         assert!(!told(&packed()), "an efficiency of 0.93 may be what a thread for each CPU has");
-        let unknown = PackReport { without_measured_ns: 0, ..half.clone() };
-        assert_eq!(unknown.fewer_ns().map(|(least_ns, _)| least_ns / 1_000_000), Some(3_400), "the rest stays");
+        let repacked = vec![Repacked { after_ns: 1, cpus: "0-2".into() }];
         for none in [
-            PackReport { threads: 2, ..half.clone() },
-            PackReport { only_watched: true, ..half.clone() },
-            PackReport { others: Some(0.2), ..half.clone() },
-            PackReport { rotating_ns: 0, ..unknown },
+            PackReport { rotating_ns: 0, ..rotated.clone() },
+            PackReport { efficiency_with: None, ..rotated.clone() },
+            PackReport { others: Some(0.2), ..rotated.clone() },
+            PackReport { repacked, ..rotated },
         ] {
             assert_eq!(none.fewer_ns(), None, "{none:?}");
         }
-        let abstained = PackReport { rotating_ns: 0, efficiency_with: None, ..half };
-        assert_eq!(abstained.fewer_ns().map(|(_, most_ns)| most_ns / 1_000_000), Some(2_464));
     }
 
     #[test]

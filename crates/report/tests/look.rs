@@ -254,7 +254,7 @@ fn packing_is_the_last_section() {
         Efficiency 65 %: 12.41 s, lower bound 8.04 s (the threads' work on 2 CPUs)
         Without rotation, the run would have taken 15.47 s to 16.76 s (efficiency 48 to 52 %, measured
           for 0.48 s) · threads rotated for 89 % of the time
-        With 2 threads, one for each CPU, the run would have taken 8.04 s to 8.95 s if its work divides
+        With 2 threads, one for each CPU, the run would have taken 8.67 s to 9.54 s if its work divides
           evenly (cox advise --runs 3 measures it)
         41,210 moves · controller 2.5 % of one CPU, included in the 12.41 s · masks restored
     ");

@@ -147,14 +147,23 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
 /// idle. The step has no forecast: the account does not show whether a child needs what another has made.
 pub(crate) fn one_child_at_a_time(evidence: &Evidence) -> Option<NextStep> {
     let cpus = evidence.facts.quota().map_or(evidence.cpus, |quota| quota.min(evidence.cpus)).floor() as u64;
-    let waits = evidence.share(evidence.sums.blocked_by[Cause::ChildWait]) >= INTENDED_SHARE;
+    let waits = |thread: &Thread| {
+        thread.wall_ns as f64 >= INTENDED_SHARE * evidence.wall_ns
+            && summary::share(thread.blocked_by[Cause::ChildWait], thread.wall_ns) >= INTENDED_SHARE
+    };
     let one = (ONE_RAN.0..ONE_RAN.1).contains(&evidence.concurrency.running);
     let processes = evidence.account.programs.iter().flat_map(|program| &program.processes);
-    let work_ns = processes.map(|process| process.threads.iter().map(Thread::work_ns).fold(0, u64::saturating_add));
-    let several = work_ns.max().is_some_and(|most_ns| most_ns < evidence.sums.work_ns() / 2);
+    let work_ns: Vec<u64> =
+        processes.map(|process| process.threads.iter().map(Thread::work_ns).fold(0, u64::saturating_add)).collect();
+    let most_ns = work_ns.iter().copied().max().unwrap_or(0);
+    let working = work_ns.iter().filter(|ns| **ns as f64 >= WORKER_WORK * most_ns as f64).count() as u64;
+    // At least three children: two that take equally long may need one another, such as a compiler and a linker.
+    let several = most_ns < evidence.sums.work_ns() / 2;
+    let waits = summary::threads(evidence.account).any(waits);
     if cpus < 2 || !waits || !one || !several || evidence.unused().is_none() {
         return None;
     }
+    let cpus = cpus.min(working);
     let action = format!(
         "run {cpus} children at the same time, if none needs what another makes (such as make -j{cpus}, xargs -P{cpus})"
     );

@@ -163,8 +163,8 @@ pub(crate) fn nothing(evidence: &Evidence) -> Sentence {
         None => format!("Nothing to gain from scheduling: {shares}."),
     };
     let mut sentence = say(evidence, text, &figures);
-    let more = openmp::more(evidence, Kind::NothingToGain);
-    sentence.next.extend(more.or_else(|| blocked::one_child_at_a_time(evidence)));
+    let children = blocked::one_child_at_a_time(evidence);
+    sentence.next.extend(children.or_else(|| openmp::more(evidence, Kind::NothingToGain)));
     sentence
 }
 

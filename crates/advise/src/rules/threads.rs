@@ -90,11 +90,13 @@ fn queueing(evidence: &Evidence) -> Option<Finding> {
 
 /// Detects that GCC's OpenMP runtime lets threads sleep at each meeting because there are more of them than CPUs, and that sleeping costs much.
 fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
-    if evidence.is_throttled() || !openmp::sleeps_if_oversubscribed(evidence) {
+    let (from_idle, calls) = (evidence.idle_wake_ns(), evidence.worker_sums.kernel_sync_ns);
+    let wakes = evidence.share(from_idle) >= WORTH_SHARE && !evidence.is_throttled();
+    let unequal = openmp::unequal_work_comes_first(evidence, evidence.cpus);
+    if !wakes || unequal || !openmp::sleeps_if_oversubscribed(evidence) {
         return None;
     }
     let kind = Kind::TooManyThreadsSleeping;
-    let (from_idle, calls) = (evidence.idle_wake_ns(), evidence.worker_sums.kernel_sync_ns);
     let lost = from_idle.saturating_add(calls);
     let cpus = counted(evidence.cpus as u64, "CPU");
     let text = format!(
@@ -108,7 +110,7 @@ fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
         [Whole(WorkerThreads), Whole(ProgramCpus), Whole(TookIdleNs), Sum(thread::kernel_sync_ns), Whole(ThreadNs)];
     let mut main = say(evidence, text, &figures);
     let action = openmp::workers(evidence, evidence.cpus);
-    let expected = evidence.beside_others(evidence.without_delay(lost as f64));
+    let expected = evidence.beside_others(evidence.without_delay(lost as f64)).uncertain(evidence.work_error());
     main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting"));
     if main.next.is_empty() {
         return None;

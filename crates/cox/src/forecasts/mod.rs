@@ -9,8 +9,8 @@ use report::advice::{Advice, Run, SCHEMA_VERSION};
 
 /// Returns what is not forecast, as sentences. `openmp`: the program has loaded an OpenMP runtime.
 fn not_forecast(openmp: bool) -> Vec<String> {
-    let policy =
-        "OMP_WAIT_POLICY is not forecast: its effect depends on how often threads wait. With --runs 3, cox tries it.";
+    let policy = "OMP_WAIT_POLICY is not forecast: its effect depends on how often threads wait. \
+                  cox advise --runs 3 tries it, unless GOMP_SPINCOUNT or KMP_BLOCKTIME is set.";
     openmp.then(|| policy.to_owned()).into_iter().collect()
 }
 
