@@ -9,7 +9,9 @@ use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers::Ranks;
 use crate::numbers::{about_percent, counted};
-use crate::thresholds::{ONE_THREAD_WORK, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
+use crate::thresholds::{
+    HALF_INTERVAL, ONE_THREAD_WORK, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE,
+};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
@@ -122,10 +124,14 @@ impl<'a> Evidence<'a> {
         self.work_bound_on(self.cpus)
     }
 
-    /// Returns the relative error of the work, and so of the work bound: two standard errors of the spinning, which is sampled. It is large if threads
+    /// Returns the relative error of the work, and so of the work bound: half a 90 % interval of the spinning, which is sampled. It is large if threads
     /// hardly do anything but spin.
     pub(crate) fn work_error(&self) -> f64 {
-        if self.sums.work_ns() == 0 { 1.0 } else { share(2.0 * self.sums.work_error_ns(), self.sums.work_ns() as f64) }
+        if self.sums.work_ns() == 0 {
+            1.0
+        } else {
+            share(HALF_INTERVAL * self.sums.work_error_ns(), self.sums.work_ns() as f64)
+        }
     }
 
     /// Returns whether the work took more CPU time because of how it was scheduled: threads took turns on CPUs (they queued for CPUs that other tracked

@@ -4,7 +4,7 @@ mod staged;
 
 use std::collections::BTreeSet;
 
-use advise::thresholds::TURNS_COST;
+use advise::thresholds::{HALF_INTERVAL, TURNS_COST};
 use advise::{Facts, Kind, NextStep, Verdict};
 use ledger::{Account, Thread};
 use proptest::collection::vec;
@@ -65,8 +65,8 @@ fn least_ns(account: &Account, facts: &Facts) -> f64 {
     let cpus = (mask.len().max(1) as f64).min(threads.len().max(1) as f64);
     let steal = sum(&|thread| thread.steal_ns);
     let work = sum(&|thread| thread.run_ns - thread.spin_ns);
-    // Spinning is sampled. A forecast allows for two standard errors, and for half of the work at most.
-    let error = 2.0 * threads.iter().map(|thread| (thread.spin_error_ns as f64).powi(2)).sum::<f64>().sqrt();
+    // Spinning is sampled. A forecast allows for half a 90 % interval, and for half of the work at most.
+    let error = HALF_INTERVAL * threads.iter().map(|thread| (thread.spin_error_ns as f64).powi(2)).sum::<f64>().sqrt();
     (work - error.min(work / 2.0) - steal).max(0.0) / cpus + inactive
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use advise::thresholds::{STEAL_SHARE, TURNS_COST, WIDEST_RANGE};
+use advise::thresholds::{HALF_INTERVAL, STEAL_SHARE, TURNS_COST, WIDEST_RANGE};
 use advise::{NextStep, Sentence, Verdict};
 use report::Document;
 use serde_json::Value;
@@ -149,7 +149,10 @@ impl Judged {
         let cpus = self.document.facts.online_cpus.len().min(threads.len()) as f64;
         // Without a bound, the forecast allows for work that shrinks.
         let shrinks = if step.bound.is_none() { TURNS_COST } else { 1.0 };
-        let most = shrinks * self.figure("wall_ns") * cpus / work.max(1) as f64;
+        // The work is sampled, and a forecast allows for the error.
+        let error_ns = threads.iter().map(|thread| thread.work_error_ns().powi(2)).sum::<f64>().sqrt();
+        let sure = 1.0 - (HALF_INTERVAL * error_ns / work.max(1) as f64).min(0.5);
+        let most = shrinks * self.figure("wall_ns") * cpus / work.max(1) as f64 / sure;
         assert!(
             bound <= most.max(1.0),
             "{step:?} promises more than the work on all CPUs allows, {most}\n{}",
