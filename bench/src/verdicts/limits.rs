@@ -32,6 +32,11 @@ pub fn verdicts(totals: &Totals, whole: bool) -> Vec<Verdict> {
     all
 }
 
+/// Returns the exit code: 1 if a limit is missed.
+pub fn code(verdicts: &[Verdict]) -> u8 {
+    u8::from(verdicts.iter().any(|verdict| verdict.outcome == Outcome::Fail))
+}
+
 fn outcome(met: bool) -> Outcome {
     if met { Outcome::Pass } else { Outcome::Fail }
 }

@@ -40,7 +40,7 @@ use tempfile::TempDir;
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::tools::Tools;
-use crate::verdict::{FAILED, Outcome, Verdict};
+use crate::verdict::{FAILED, Verdict};
 use corpus::program::Program;
 use kept::{Kept, Origin};
 use measure::Field;
@@ -248,14 +248,11 @@ impl Options {
         }
         let verdicts = under_load::verdicts(&pairs);
         for verdict in &verdicts {
-            self.common.print(&format!("  {:12}  {}", verdict.outcome.word(), verdict.text))?;
+            self.common.print(&text::compared(verdict))?;
         }
         let header = crate::json::Header::new("verdicts")?;
         self.common.write(&Comparisons { header, pairs: &pairs, verdicts: &verdicts })?;
-        Ok(match () {
-            () if pairs.is_empty() => FAILED,
-            () => u8::from(verdicts.iter().any(|verdict| verdict.outcome == Outcome::Fail)),
-        })
+        Ok(if pairs.is_empty() { FAILED } else { limits::code(&verdicts) })
     }
 
     /// Scores the kept results of these situations and prints the tables. Returns the exit code.
@@ -284,7 +281,7 @@ impl Options {
             score: &score,
             verdicts: &verdicts,
         })?;
-        Ok(u8::from(verdicts.iter().any(|verdict| verdict.outcome == Outcome::Fail)))
+        Ok(limits::code(&verdicts))
     }
 }
 

@@ -112,8 +112,8 @@ impl Situation {
         self.program.has_binding()
     }
 
-    /// Returns whether the launcher binds each rank to a CPU of its own, also to CPUs that `taskset` excludes: Open MPI's does (4.1), if there are not more ranks than
-    /// CPUs.
+    /// Returns whether the launcher binds each rank to a CPU of its own, also to CPUs that `taskset` excludes: Open MPI's does (4.1), if there are not
+    /// more ranks than CPUs.
     pub fn binds_beyond_mask(&self) -> bool {
         self.program.family == Family::OpenMpi && matches!(self.count, Count::One | Count::Cpus)
     }

@@ -47,9 +47,14 @@ pub fn tables(score: &Score, verdicts: &[Verdict]) -> String {
     let Totals { programs, situations, failed, .. } = score.totals;
     let _ = writeln!(text, "\n{situations} situations of {programs} programs measured, {failed} could not be measured");
     for verdict in verdicts {
-        let _ = writeln!(text, "  {:12}  {}", verdict.outcome.word(), verdict.text);
+        let _ = writeln!(text, "{}", compared(verdict));
     }
     text
+}
+
+/// Returns the line of a total beside its limit.
+pub fn compared(verdict: &Verdict) -> String {
+    format!("  {:12}  {}", verdict.outcome.word(), verdict.text)
 }
 
 fn row(fault: &Fault) -> [String; 5] {

@@ -51,8 +51,8 @@ impl Pair {
     }
 }
 
-/// Compares the pairs with the limits. A headline may become "another program uses the CPUs", because the other program is then a loss like any other, and can
-/// be the largest one.
+/// Compares the pairs with the limits. A headline may become "another program uses the CPUs", because the other program is then a loss like any
+/// other, and can be the largest one.
 pub fn verdicts(pairs: &[Pair]) -> Vec<Verdict> {
     let count = |is: fn(&Pair) -> bool| pairs.iter().filter(|pair| is(pair)).count();
     let kept = count(|pair| pair.is_same() || pair.names_the_other());

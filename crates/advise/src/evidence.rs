@@ -124,8 +124,8 @@ impl<'a> Evidence<'a> {
         self.work_bound_on(self.cpus)
     }
 
-    /// Returns the relative error of the work, and so of the work bound: half a 90 % interval of the spinning, which is sampled. It is large if threads
-    /// hardly do anything but spin.
+    /// Returns the relative error of the work, and so of the work bound: half a 90 % interval of the spinning, which is sampled. It is large if
+    /// threads hardly do anything but spin.
     pub(crate) fn work_error(&self) -> f64 {
         if self.sums.work_ns() == 0 {
             1.0
@@ -146,8 +146,8 @@ impl<'a> Evidence<'a> {
         if self.sees.preemptors { self.behind.siblings_ns } else { self.sums.waiting_for_cpu_ns() }
     }
 
-    /// Returns the part of the waiting for CPUs in which other tracked threads held them. Wake delays on idle CPUs are left out, because a thread that is
-    /// preempted waits for a busy CPU. If the backend does not see which thread held a CPU, the part is 1, or 0 under a quota.
+    /// Returns the part of the waiting for CPUs in which other tracked threads held them. Wake delays on idle CPUs are left out, because a thread that
+    /// is preempted waits for a busy CPU. If the backend does not see which thread held a CPU, the part is 1, or 0 under a quota.
     pub(crate) fn queued_part(&self) -> f64 {
         if !self.sees.preemptors {
             return if self.is_throttled() { 0.0 } else { 1.0 };
@@ -155,7 +155,19 @@ impl<'a> Evidence<'a> {
         share(self.queued_ns() as f64, self.sums.waiting_for_cpu_ns().saturating_sub(self.idle_wake_ns()) as f64)
     }
 
-    /// Returns whether a quota stopped the program for a noticeable part of the run. Its threads then waited for idle CPUs that they were not allowed to use.
+    /// Returns the number of whole CPUs that the program may use at once, with its quota.
+    pub(crate) fn whole_cpus(&self) -> f64 {
+        self.facts.quota().map_or(self.cpus, |quota| quota.min(self.cpus)).floor()
+    }
+
+    /// Returns the time that sleeping and waking up cost: wake delays on idle CPUs, and the worker threads' futex system calls. Threads that spin have
+    /// neither.
+    pub(crate) fn sleep_cost_ns(&self) -> u64 {
+        self.idle_wake_ns().saturating_add(self.worker_sums.kernel_sync_ns)
+    }
+
+    /// Returns whether a quota stopped the program for a noticeable part of the run. Its threads then waited for idle CPUs that they were not allowed to
+    /// use.
     pub(crate) fn is_throttled(&self) -> bool {
         self.facts.throttled_ns as f64 >= THROTTLED_SHARE * self.wall_ns
     }

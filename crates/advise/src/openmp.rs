@@ -111,14 +111,14 @@ pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<Next
     Some(if sleeps_on { NextStep::plain(step.action, kind) } else { step })
 }
 
-/// Returns the part of the work bound that a thread for each CPU reaches. If the work is unequal, it stays unequal among fewer threads, so less of the bound is
-/// reached. `ONE_PER_CPU` already allows for a little inequality.
+/// Returns the part of the work bound that a thread for each CPU reaches. If the work is unequal, it stays unequal among fewer threads, so less of the
+/// bound is reached. `ONE_PER_CPU` already allows for a little inequality.
 fn reached(inequality: f64) -> f64 {
     if inequality >= IMBALANCE_FACTOR { ONE_PER_CPU / inequality } else { ONE_PER_CPU }
 }
 
-/// Returns whether the work is so unequal that as many threads as `cpus` can lose about as much time as they gain. The work must then be balanced first. The gain is
-/// computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make fewer threads the first step.
+/// Returns whether the work is so unequal that as many threads as `cpus` can lose about as much time as they gain. The work must then be balanced
+/// first. The gain is computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make fewer threads the first step.
 pub(crate) fn unequal_work_comes_first(evidence: &Evidence, cpus: f64) -> bool {
     let inequality = evidence.parallel_inequality();
     let here = evidence.work_bound_on(cpus).min(evidence.work_bound_on(evidence.cpus_left()));
@@ -136,7 +136,7 @@ fn sleeps_at_a_cost(evidence: &Evidence) -> bool {
 /// Returns the step "use a thread for each CPU", for a program in which one thread does all the work while CPUs are idle; `None` for other programs, or
 /// if the quota allows only one CPU. The step has no forecast: the account of one thread does not show which part of its work can be divided.
 pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
-    let cpus = evidence.facts.quota().map_or(evidence.cpus, |quota| quota.min(evidence.cpus)).floor();
+    let cpus = evidence.whole_cpus();
     let works = evidence.largest_work_ns() >= WORKS * evidence.wall_ns;
     if !evidence.works_in_one_thread() || cpus < 2.0 || !works || evidence.unused().is_none() {
         return None;
@@ -150,8 +150,8 @@ pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
     Some(NextStep::plain(action, kind))
 }
 
-/// Returns whether threads sleep at a high cost because they are more than the CPUs: GCC's runtime then spins for 100 tests before it sleeps, and for 300,000
-/// otherwise (GOMP_SPINCOUNT in its manual).
+/// Returns whether threads sleep at a high cost because they are more than the CPUs: GCC's runtime then spins for 100 tests before it sleeps, and for
+/// 300,000 otherwise (GOMP_SPINCOUNT in its manual).
 pub(crate) fn sleeps_if_oversubscribed(evidence: &Evidence) -> bool {
     let is_gccs = is_openmp(evidence) && runtime(evidence) == Some(Runtime::Gcc) && !may_be_other_threads(evidence);
     is_gccs
@@ -181,8 +181,8 @@ pub(crate) fn workers(evidence: &Evidence, cpus: f64) -> String {
     }
 }
 
-/// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs, a part of the work bound; the step shows what remains of it at the
-/// present load; its range is wider by the error of the work.
+/// Returns a step with its forecast. `alone` is the forecast for CPUs without other programs, a part of the work bound. The step shows what remains of
+/// it at the present load, and its range is wider by the error of the work.
 fn step(evidence: &Evidence, action: impl Into<String>, alone: Expected, kind: Kind) -> Option<NextStep> {
     let expected = evidence.beside_others(alone).uncertain(evidence.work_error());
     alone.is_worth_trying().then(|| NextStep::expecting(evidence, action, expected, kind, "any waiting"))

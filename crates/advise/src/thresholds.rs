@@ -44,7 +44,7 @@ pub const QUEUE_UTILISATION: f64 = 0.60;
 /// One thread does all the work if at least this part of it is serial work. The rest is what a reader, a writer or a main thread does beside it.
 pub const ONE_THREAD_WORK: f64 = 0.9;
 
-/// Half the width of a 90 % interval, in standard errors: forecasts are ranges in which nine of ten runs should be.
+/// Half the width of a 90 % interval, in standard errors, for the error of what is sampled.
 pub const HALF_INTERVAL: f64 = 1.645;
 
 /// A forecast whose upper end is more than this many times its lower end is not printed, because it says little.

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use machine::Root;
+use machine::limits::{Who, allowed_cpus};
 use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -203,9 +205,7 @@ fn an_interrupt_ends_the_run_and_the_series() {
         |pid: &u32| fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_end() == "hog");
     let program = wait_for("the program", || children(cox.id()).into_iter().find(is_program));
     // It must be allowed to use only the two CPUs from the start.
-    let status = fs::read_to_string(format!("/proc/{program}/status")).unwrap();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
-    let allowed: machine::CpuSet = allowed.parse().unwrap();
+    let allowed = allowed_cpus(&Root::live(), Who::Task(program)).unwrap();
     assert_eq!(allowed.len(), 2, "{allowed}");
     send(cox.id(), Signal::INT);
     assert_eq!(shell_code(end_of(&mut cox)), 130);

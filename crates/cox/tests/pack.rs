@@ -8,7 +8,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use machine::CpuSet;
+use machine::limits::{Who, allowed_cpus};
+use machine::{CpuSet, Root};
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 use testkit::packed::{Place, Runs, two_cpus};
@@ -334,24 +335,25 @@ fn killed_while_it_stands_by_masks_come_back() {
     let script = format!("sleep 0.3; sleep 60 & echo $$ $! > {told}.part; mv {told}.part {told}; wait");
     let mut cox = place.cox(&["-q", "--cpus", &last, "--", "sh", "-c", &script]).spawn().unwrap();
     let pids = wait_for("the processes", || fs::read_to_string(&told).ok());
-    let pids: Vec<&str> = pids.split_whitespace().collect();
-    let mask = |pid: &&str| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        list.unwrap().trim().to_owned()
-    };
-    let masks = || pids.iter().map(mask).collect::<Vec<_>>();
+    let left = Left(pids.split_whitespace().map(|pid| pid.parse().unwrap()).collect());
+    let mask = |pid: &u32| allowed_cpus(&Root::live(), Who::Task(*pid)).unwrap();
+    let masks = || left.0.iter().map(mask).collect::<Vec<CpuSet>>();
     // Longer than the time between two looks for new processes.
     sleep(Duration::from_millis(300));
     let before = masks();
     cox.kill().unwrap();
     cox.wait().unwrap();
     wait_for("the guardian", || (place.journals() == 0).then_some(()));
-    let after = masks();
-    for pid in &pids {
-        send(pid.parse().unwrap(), Signal::KILL);
+    assert_eq!((before, masks()), (vec![last.parse().unwrap(); 2], vec![allowed; 2]));
+}
+
+/// Processes that cox has left behind. They are killed when the value is dropped.
+struct Left(Vec<u32>);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|pid| send(*pid, Signal::KILL));
     }
-    assert_eq!((before, after), (vec![last; 2], vec![allowed.to_string(); 2]));
 }
 
 #[test]

@@ -49,8 +49,8 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, or because it failed (see `diagnostics`). The program had the pack's mask, as with
-    /// taskset, and cox only read its CPU times in /proc.
+    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, or because it failed (see `diagnostics`). The
+    /// program had the pack's mask, as with taskset, and cox only read its CPU times in /proc.
     #[serde(default)]
     pub only_watched: bool,
     /// The part (0 to 1) of the time of the pack's CPUs that other programs used, according to /proc/stat. Absent if it was not measured, and for

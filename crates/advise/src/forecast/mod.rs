@@ -1,4 +1,5 @@
-//! Forecasts how long a program takes on fewer CPUs than it has threads: with fewer threads, packed, or only restricted by taskset. Pure: callers provide the measurements or the results of a simulation.
+//! Forecasts how long a program takes on fewer CPUs than it has threads: with fewer threads, packed, or only restricted by taskset. Pure:
+//! callers provide the measurements or the results of a simulation.
 //!
 //! There are three bases:
 //!
@@ -14,8 +15,8 @@
 //! - Always running the program in each way: advice on a job of several hours would take many times as long as the job. So users ask for it.
 //! - Using the model for commands, too: no account shows how long the phases of spinning threads are, but the loss of such threads under the kernel's
 //!   scheduler differs by a factor of ten between phases of 0.2 and 10 ms.
-//! - A model of passive waiting: its cost is the number of waits × the time to wake a thread, and the account of spinning threads shows neither. The model
-//!   said 0.47 s for LULESH, which took 2.33 s, and LLVM's runtime was up to five times slower than without the policy.
+//! - A model of passive waiting: its cost is the number of waits × the time to wake a thread, and the account of spinning threads shows neither. The
+//!   model said 0.47 s for LULESH, which took 2.33 s, and LLVM's runtime was up to five times slower than without the policy.
 //! - Comparing the elapsed times of windows without samples: windows do different parts of the work, and a spinning thread is as busy as a working
 //!   one.
 

@@ -7,6 +7,7 @@
 //! limit for that: the same CPUs do the other work, and the work bound already contains it.
 
 use ledger::account::thread;
+use ledger::summary::Sums;
 use ledger::{Thread, summary};
 use wire::Cause;
 
@@ -33,9 +34,10 @@ const OVERLAP_BOUND: f64 = 2.0;
 
 /// Detects waiting for storage. Running other tasks during the wait is a step if this version of cox supports it.
 pub(crate) fn disk(evidence: &Evidence) -> Option<Finding> {
-    let mut finding = delay(evidence, Delay::Disk, "waited for storage", "use faster storage")?;
-    // Fewer requests take less work, too, so the work bound does not hold: SQLite with one transaction instead of 400 was 40 times faster, with a bound of 2.1.
-    finding.sentences[0].next.insert(0, NextStep::plain("make fewer and larger requests", finding.kind));
+    // Fewer requests take less work, too: SQLite with one transaction instead of 400 was 41 times faster, with a work bound of 2.1.
+    let steps =
+        Steps { without_number: Some("make fewer and larger requests"), with_number: Some("use faster storage") };
+    let mut finding = delay(evidence, Delay::Disk, "waited for storage", &steps)?;
     if evidence.facts.has_verb("overlap") && is_openmp(evidence) {
         let all = evidence.without_delay(evidence.sums.blocked_by[Cause::Disk] as f64);
         let bound = all.bound().min(OVERLAP_BOUND);
@@ -67,19 +69,25 @@ pub(crate) fn network(evidence: &Evidence) -> Option<Finding> {
 pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
     let say = "waited in page faults for memory to be read in, or for the lock on the address space";
     let step = "read ahead (MAP_POPULATE, madvise, readahead), or use less memory if pages were swapped out";
-    let mut finding = delay(evidence, Delay::PageFault, say, step)?;
-    // A page fault that does not happen saves its work, too, so the work bound does not hold.
-    finding.sentences[0].next = vec![NextStep::plain(step, finding.kind)];
-    Some(finding)
+    // A page fault that does not happen saves its work, too.
+    delay(evidence, Delay::PageFault, say, &Steps { without_number: Some(step), with_number: None })
 }
 
 /// Detects waiting for file locks.
 pub(crate) fn file_locks(evidence: &Evidence) -> Option<Finding> {
     let step = "hold the file lock for a shorter time, or use one file per process";
-    delay(evidence, Delay::FileLock, "waited for a file lock", step)
+    delay(evidence, Delay::FileLock, "waited for a file lock", &Steps { without_number: None, with_number: Some(step) })
 }
 
-fn delay(evidence: &Evidence, delay: Delay, what: &str, step: &str) -> Option<Finding> {
+/// What to do about waiting for a resource.
+struct Steps {
+    /// A step that saves work, too. The work bound does not hold then, so it has no number.
+    without_number: Option<&'static str>,
+    /// A step that only saves the waiting.
+    with_number: Option<&'static str>,
+}
+
+fn delay(evidence: &Evidence, delay: Delay, what: &str, steps: &Steps) -> Option<Finding> {
     let (kind, cause, waiting) = match delay {
         Delay::PageFault => (Kind::PageFaults, Cause::PageFault, "any waiting for pages"),
         Delay::FileLock => (Kind::FileLock, Cause::FileLock, "any waiting for file locks"),
@@ -91,7 +99,9 @@ fn delay(evidence: &Evidence, delay: Delay, what: &str, step: &str) -> Option<Fi
         return None;
     }
     let mut main = blocked_sentence(evidence, ns, cause, what);
-    main.next.push(NextStep::expecting(evidence, step, evidence.beside_others(expected), kind, waiting));
+    main.next.extend(steps.without_number.map(|step| NextStep::plain(step, kind)));
+    let expected = evidence.beside_others(expected);
+    main.next.extend(steps.with_number.map(|step| NextStep::expecting(evidence, step, expected, kind, waiting)));
     let back_ns = evidence.blame.total_ns(delay);
     Some(Finding { kind, back_ns, confidence: Confidence::High, sentences: vec![main] })
 }
@@ -143,10 +153,10 @@ pub(crate) fn children(evidence: &Evidence) -> Option<Finding> {
     intended(evidence, Kind::ChildWait, &[Cause::ChildWait], "waited for child processes")
 }
 
-/// Returns the step to run several child processes at the same time, for a program (a shell script, `make -j1`) that runs one after another while CPUs are
-/// idle. The step has no forecast: the account does not show whether a child needs what another has made.
+/// Returns the step to run several child processes at the same time, for a program (a shell script, `make -j1`) that runs one after another while CPUs
+/// are idle. The step has no forecast: the account does not show whether a child needs what another has made.
 pub(crate) fn one_child_at_a_time(evidence: &Evidence) -> Option<NextStep> {
-    let cpus = evidence.facts.quota().map_or(evidence.cpus, |quota| quota.min(evidence.cpus)).floor() as u64;
+    let cpus = evidence.whole_cpus() as u64;
     let waits = |thread: &Thread| {
         thread.wall_ns as f64 >= INTENDED_SHARE * evidence.wall_ns
             && summary::share(thread.blocked_by[Cause::ChildWait], thread.wall_ns) >= INTENDED_SHARE
@@ -174,20 +184,14 @@ pub(crate) fn one_child_at_a_time(evidence: &Evidence) -> Option<NextStep> {
 /// findings.
 fn intended(evidence: &Evidence, kind: Kind, causes: &[Cause], what: &str) -> Option<Finding> {
     let ns = evidence.sums.blocked_by.of(causes);
-    // The finding depends on the share `blocked time ÷ (lifetimes − waits for child processes)` of the threads that do the work. Threads without work, such as
-    // the idle helpers of a server, wait for these. Waits for child processes are left out, because the children's own accounts explain them. Only the rule that
-    // detects these waits divides by the whole lifetimes.
+    // The finding depends on the share `blocked time ÷ (lifetimes − waits for child processes)` of the threads that do the work. Threads without
+    // work, such as the idle helpers of a server, wait for these. Waits for child processes are left out, because the children's own accounts explain
+    // them. Only the rule that detects these waits divides by the whole lifetimes.
     let least_ns = WORKER_WORK * evidence.largest_work_ns();
-    let working: Vec<&Thread> =
-        evidence.workers.iter().copied().filter(|thread| thread.work_ns() as f64 >= least_ns).collect();
-    let sum = |part: &dyn Fn(&Thread) -> u64| {
-        let all: Vec<&Thread> =
-            if working.is_empty() { summary::threads(evidence.account).collect() } else { working.clone() };
-        all.into_iter().map(part).fold(0, u64::saturating_add)
-    };
-    let for_members = if kind == Kind::ChildWait { 0 } else { sum(&|thread| thread.blocked_by[Cause::ChildWait]) };
-    let blocked_ns = sum(&|thread| thread.blocked_by.of(causes));
-    let part = summary::share(blocked_ns, sum(&|thread| thread.wall_ns).saturating_sub(for_members)).min(1.0);
+    let working = Sums::over(evidence.workers.iter().copied().filter(|thread| thread.work_ns() as f64 >= least_ns));
+    let sums = if evidence.workers.is_empty() { &evidence.sums } else { &working };
+    let for_members = if kind == Kind::ChildWait { 0 } else { sums.blocked_by[Cause::ChildWait] };
+    let part = summary::share(sums.blocked_by.of(causes), sums.wall_ns.saturating_sub(for_members)).min(1.0);
     if part < INTENDED_SHARE {
         return None;
     }

@@ -91,8 +91,8 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// Returns whether the thread with most work spent most of its life waiting for something outside of the program. The other threads then wait for that, too: they
-/// may be the idle helpers of a server.
+/// Returns whether the thread with most work spent most of its life waiting for something outside of the program. The other threads then wait for that,
+/// too: they may be the idle helpers of a server.
 fn waits_outside(evidence: &Evidence) -> bool {
     let outside = [Cause::Poll, Cause::Pipe, Cause::Network, Cause::Sleep, Cause::ChildWait];
     evidence

@@ -7,8 +7,8 @@
 //! For n threads that wait only by spinning, this bound is n / CPUs, provided that all time slices are equally long. If the step gains nothing, the
 //! rule reports nothing.
 //!
-//! A second sign needs no queue: GCC's OpenMP runtime lets waiting threads sleep almost at once if there are more threads than CPUs. If threads meet often, going
-//! to sleep and waking up then takes longer than the work, and leaves CPUs idle. With as many threads as CPUs, the runtime spins instead.
+//! A second sign needs no queue: GCC's OpenMP runtime lets waiting threads sleep almost at once if there are more threads than CPUs. If threads meet
+//! often, going to sleep and waking up then takes longer than the work, and leaves CPUs idle. With as many threads as CPUs, the runtime spins instead.
 //!
 //! If the backend does not see spinning, it is enough for this rule that threads are alive at the same time and queue, because most such threads
 //! wait for one another at some point. How they wait is then unknown, and the step has no forecast.
@@ -97,11 +97,14 @@ fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
         return None;
     }
     let kind = Kind::TooManyThreadsSleeping;
-    let lost = from_idle.saturating_add(calls);
+    let action = openmp::workers(evidence, evidence.cpus);
+    let expected = evidence.beside_others(evidence.without_delay(evidence.sleep_cost_ns() as f64));
+    let expected = expected.uncertain(evidence.work_error());
+    let step = NextStep::if_worth(evidence, action, expected, kind, "any waiting")?;
     let cpus = counted(evidence.cpus as u64, "CPU");
     let text = format!(
-        "{} share {cpus}. With more threads than CPUs, GCC's OpenMP runtime lets waiting threads sleep almost at once: waking up on idle CPUs cost {} of thread \
-         time, and the futex system calls for it {}.",
+        "{} share {cpus}. With more threads than CPUs, GCC's OpenMP runtime lets waiting threads sleep almost at once: waking up on idle CPUs \
+         cost {} of thread time, and the futex system calls for it {}.",
         evidence.workers_counted("thread"),
         evidence.percent(from_idle),
         evidence.percent(calls)
@@ -109,12 +112,7 @@ fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
     let figures =
         [Whole(WorkerThreads), Whole(ProgramCpus), Whole(TookIdleNs), Sum(thread::kernel_sync_ns), Whole(ThreadNs)];
     let mut main = say(evidence, text, &figures);
-    let action = openmp::workers(evidence, evidence.cpus);
-    let expected = evidence.beside_others(evidence.without_delay(lost as f64)).uncertain(evidence.work_error());
-    main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting"));
-    if main.next.is_empty() {
-        return None;
-    }
+    main.next.push(step);
     main.next.extend(openmp::turns(evidence, kind));
     let back_ns = evidence.blame.total_ns(Delay::Idle) + calls as f64;
     let back_ns = back_ns.min(evidence.sums.wall_ns as f64);

@@ -19,9 +19,7 @@ use crate::verdict::{Confidence, Kind};
 /// Detects that waking up from idle takes a large part of thread time.
 pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     let from_idle = evidence.idle_wake_ns();
-    // Threads that spin make no futex system calls, so that this time is saved, too.
-    let lost = from_idle.saturating_add(evidence.worker_sums.kernel_sync_ns);
-    let expected = evidence.without_delay(lost as f64);
+    let expected = evidence.without_delay(evidence.sleep_cost_ns() as f64);
     let room = evidence.workers.len() as f64 <= evidence.cpus;
     if evidence.is_throttled() || !room || evidence.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
         return None;

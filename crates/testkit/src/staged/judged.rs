@@ -4,6 +4,7 @@ use std::path::Path;
 
 use advise::thresholds::{HALF_INTERVAL, STEAL_SHARE, TURNS_COST, WIDEST_RANGE};
 use advise::{NextStep, Sentence, Verdict};
+use ledger::summary::Sums;
 use report::Document;
 use serde_json::Value;
 
@@ -144,14 +145,13 @@ impl Judged {
         if step.topic == "hypervisor_steal" {
             return;
         }
-        let threads: Vec<&ledger::Thread> = ledger::summary::threads(&self.document.account).collect();
-        let work: u64 = threads.iter().map(|thread| thread.work_ns()).sum();
-        let cpus = self.document.facts.online_cpus.len().min(threads.len()) as f64;
+        let sums = Sums::over(ledger::summary::threads(&self.document.account));
+        let work = sums.work_ns();
+        let cpus = self.document.facts.online_cpus.len().min(sums.threads as usize) as f64;
         // Without a bound, the forecast allows for work that shrinks.
         let shrinks = if step.bound.is_none() { TURNS_COST } else { 1.0 };
         // The work is sampled, and a forecast allows for the error.
-        let error_ns = threads.iter().map(|thread| thread.work_error_ns().powi(2)).sum::<f64>().sqrt();
-        let sure = 1.0 - (HALF_INTERVAL * error_ns / work.max(1) as f64).min(0.5);
+        let sure = 1.0 - (HALF_INTERVAL * sums.work_error_ns() / work.max(1) as f64).min(0.5);
         let most = shrinks * self.figure("wall_ns") * cpus / work.max(1) as f64 / sure;
         assert!(
             bound <= most.max(1.0),
