@@ -1,6 +1,6 @@
 //! Measures one situation: a report of cox, then the program without and with each change, in turns.
 //!
-//! The rounds go on until each interval is narrow enough. The order within a round is rotated from round to round, so that a slow drift of the
+//! The rounds go on until each interval is narrow enough: until it contains no limit with which the score compares it, or is at most 4 % wide. The order within a round is rotated from round to round, so that a slow drift of the
 //! machine affects all alike.
 
 use std::fs::File;
@@ -18,6 +18,7 @@ use super::load::{Hog, Quota};
 use super::ratio::speedup;
 use super::report;
 use super::result::{Arrow, Finished, Outcome, Speedup, Told, Tried};
+use super::score;
 use super::setting::{Cpus, Setting};
 use super::situation::Situation;
 use crate::interrupt::Interrupt;
@@ -30,12 +31,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 const REPORT: Duration = Duration::from_secs(30);
 /// The fewest rounds.
 const ROUNDS: usize = 5;
-/// Width of an interval, relative to its ratio, that is narrow enough.
+/// The fewest rounds of a situation that takes longer than [`LONGEST_S`].
+const ROUNDS_IF_SLOW: usize = 3;
+/// Width of an interval, relative to its ratio, that is narrow enough even if the interval contains a limit.
 const NARROW: f64 = 0.04;
 /// A change that makes the program so many times slower or faster needs no more than the fewest rounds.
 const CLEAR: f64 = 3.0;
-/// After the fewest rounds, a situation takes no more than this, s: programs that take a minute would otherwise take hours.
-const LONGEST_S: f64 = 90.0;
+/// No round of a situation begins later than this, s, except for the fewest rounds: programs that take a minute would otherwise take hours.
+const LONGEST_S: f64 = 150.0;
 
 /// Prefixes of variables by which the caller's shell would influence the programs' runtimes.
 const RUNTIME_VARIABLES: [&str; 12] = [
@@ -139,7 +142,7 @@ impl Field<'_> {
                 changes.all[index].known = true;
             }
         }
-        finished.tried = self.rounds(situation, ready, &changes)?;
+        finished.tried = self.rounds(situation, ready, &changes, finished)?;
         Ok(())
     }
 
@@ -158,23 +161,25 @@ impl Field<'_> {
                 }
             }
         };
-        Arrow {
-            action: step.action.clone(),
-            expected: step.expected_low.zip(step.expected_high),
-            bound: step.bound,
-            outcome,
-        }
+        Arrow { action: step.action.clone(), expected: step.range(), bound: step.bound, outcome }
     }
 
-    /// Measures the base and all changes in turns.
-    fn rounds(&self, situation: &Situation, ready: &Ready, changes: &Changes) -> Result<Vec<Tried>> {
+    /// Measures the base and all changes in turns. `promised` has the report's bound and its steps.
+    fn rounds(
+        &self,
+        situation: &Situation,
+        ready: &Ready,
+        changes: &Changes,
+        promised: &Finished,
+    ) -> Result<Vec<Tried>> {
+        let bound = promised.verdict.as_ref().and_then(|told| told.bound);
         let mut tried: Vec<Tried> = changes.all.iter().map(|one| one.tried(&changes.base)).collect();
         let (mut base_s, mut spent_s) = (Vec::new(), 0.0);
         // What is so already needs no run: its speed-up is 1.
         let mut open: Vec<usize> =
             (0..tried.len()).filter(|&index| changes.all[index].setting != changes.base).collect();
         for round in 0..self.rounds.max(ROUNDS) {
-            if open.is_empty() || (round >= ROUNDS && spent_s > LONGEST_S) {
+            if open.is_empty() || (round >= ROUNDS_IF_SLOW && spent_s > LONGEST_S) {
                 break;
             }
             // `None` is the base.
@@ -204,16 +209,16 @@ impl Field<'_> {
                     }
                 }
             }
-            if round + 1 == ROUNDS {
-                spent_s = 0.0;
-            }
             for tried in tried.iter_mut().filter(|tried| !tried.change_s.is_empty()) {
                 tried.base_s = base_s[..tried.change_s.len().min(base_s.len())].to_vec();
                 if tried.failed.is_none() {
                     tried.speedup = speedup(&tried.base_s, &tried.change_s);
                 }
             }
-            open.retain(|&index| needs_more(&tried[index], round + 1));
+            open.retain(|&index| {
+                let limits = score::limits(&promised.arrows, bound, index, &tried[index]);
+                needs_more(&tried[index], round + 1, &limits)
+            });
         }
         Ok(tried)
     }
@@ -289,12 +294,13 @@ fn message(output: &Path) -> Option<String> {
     error.or_else(|| lines.next_back()).map(str::to_owned)
 }
 
-/// Returns whether a change needs more rounds.
-fn needs_more(tried: &Tried, rounds: usize) -> bool {
+/// Returns whether a change needs more rounds, with the limits to which its speed-up is compared.
+fn needs_more(tried: &Tried, rounds: usize, limits: &[f64]) -> bool {
     let Some(speedup) = tried.speedup else { return false };
-    // A run that was ended took longer than it shows: more of them tell nothing.
     let is_clear = !(1.0 / CLEAR..=CLEAR).contains(&speedup.ratio);
-    rounds < ROUNDS || (speedup.width() > NARROW && !is_clear && !tried.cut_short)
+    let is_open = limits.iter().any(|limit| (speedup.low..=speedup.high).contains(limit));
+    // A run that was ended took longer than it shows: more of them tell nothing.
+    rounds < ROUNDS || (is_open && speedup.width() > NARROW && !is_clear && !tried.cut_short)
 }
 
 /// The settings that are measured, each once.
@@ -367,12 +373,14 @@ mod tests {
 
     #[test]
     fn rounds_go_on_until_the_interval_is_narrow() {
-        assert!(needs_more(&tried(1.0, 0.01), 4), "too few rounds");
-        assert!(!needs_more(&tried(1.0, 0.039), 5));
-        assert!(needs_more(&tried(1.0, 0.05), 5));
-        assert!(!needs_more(&tried(0.3, 0.5), 5), "more than three times slower");
-        assert!(!needs_more(&tried(3.1, 0.5), 5) && needs_more(&tried(2.9, 0.5), 5), "more than three times faster");
-        assert!(!needs_more(&Tried { cut_short: true, ..tried(1.0, 0.5) }, 5));
-        assert!(!needs_more(&Tried { speedup: None, failed: Some("no".into()), ..tried(1.0, 0.5) }, 2));
+        let more = |tried: &Tried, rounds| needs_more(tried, rounds, &[1.02, 2.9, 0.3]);
+        assert!(more(&tried(1.0, 0.01), 4), "too few rounds");
+        assert!(!more(&tried(1.0, 0.039), 5));
+        assert!(more(&tried(1.0, 0.05), 5));
+        assert!(!more(&tried(1.1, 0.14), 5) && more(&tried(1.1, 0.16), 5), "no limit is inside");
+        assert!(!more(&tried(0.3, 0.5), 5), "more than three times slower");
+        assert!(!more(&tried(3.1, 0.5), 5) && more(&tried(2.9, 0.5), 5), "more than three times faster");
+        assert!(!more(&Tried { cut_short: true, ..tried(1.0, 0.5) }, 5));
+        assert!(!more(&Tried { speedup: None, failed: Some("no".into()), ..tried(1.0, 0.5) }, 2));
     }
 }

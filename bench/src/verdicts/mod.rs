@@ -69,7 +69,7 @@ pub struct Options {
     /// Folder that keeps inputs and results; finished situations are not measured again with the same cox on the same machine
     #[arg(long, value_name = "FOLDER", default_value = "target/verdicts")]
     results: PathBuf,
-    /// The most rounds for a situation; five are always made
+    /// The most rounds for a situation; at least five are made, three if these take minutes
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(5..=1000))]
     rounds: u16,
     /// Compare the verdicts on a run alone and on one beside another program that uses a CPU; no step is followed

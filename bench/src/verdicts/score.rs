@@ -6,7 +6,7 @@ use advise::{Confidence, Kind};
 use compare::stats::median;
 use serde::Serialize;
 
-use super::result::{Arrow, Finished, Outcome, Speedup, Tried};
+use super::result::{Arrow, Finished, Outcome, Printed, Speedup, Tried};
 
 /// A step harms if it makes the program slower by more than this.
 const HARM: f64 = 0.98;
@@ -125,6 +125,36 @@ pub struct Score {
     pub totals: Totals,
 }
 
+/// Returns the limits with which the score compares the speed-up by the change `tried` with this index, in a situation with these steps and this
+/// printed bound. More rounds change the score only if the interval contains one of them.
+pub fn limits(arrows: &[Arrow], bound: Option<Printed>, index: usize, tried: &Tried) -> Vec<f64> {
+    let mut limits = Vec::new();
+    for arrow in arrows.iter().filter(|arrow| arrow.outcome == Outcome::Tried(index)) {
+        limits.push(HARM);
+        limits.extend(arrow.bound);
+        limits.extend(arrow.expected.into_iter().flat_map(|(low, high)| [low, high]));
+    }
+    if tried.known && tried.is_packing() && !tried.base_s.is_empty() {
+        limits.push(packed_least(median(&tried.base_s)));
+    } else if tried.known {
+        limits.push(WORTH);
+    }
+    if tried.known && tried.scheduling {
+        limits.extend(bound.map(most));
+    }
+    limits
+}
+
+/// Returns the largest speed-up that a printed bound allows. It was rounded down when it was printed.
+fn most(bound: Printed) -> f64 {
+    bound.value + bound.unit
+}
+
+/// Returns the least speed-up that packing must give to a program that takes `base_s` without it.
+fn packed_least(base_s: f64) -> f64 {
+    base_s / (PACKED_FACTOR * base_s + PACKED_FIXED_S)
+}
+
 /// Scores results. `right` returns the right headlines of a situation by its key, `None` if there is no claim.
 pub fn score<'a>(all: &[Finished], right: impl Fn(&str) -> Option<&'a [Kind]>) -> Score {
     let mut score = Score::default();
@@ -207,8 +237,7 @@ impl Score {
         let Some(bound) = finished.verdict.as_ref().and_then(|told| told.bound) else { return };
         let scheduling = finished.tried.iter().filter(|tried| tried.scheduling && tried.known);
         let Some((best, measured)) = best(scheduling) else { return };
-        // The printed bound is rounded down.
-        if measured.low > bound.value + bound.unit {
+        if measured.low > most(bound) {
             self.totals.bounds_exceeded += 1;
             self.fault(
                 finished,
@@ -245,7 +274,7 @@ impl Score {
                 continue;
             }
             self.totals.packed += 1;
-            let allowed = base_s / (PACKED_FACTOR * base_s + PACKED_FIXED_S);
+            let allowed = packed_least(base_s);
             if measured.high < allowed {
                 self.totals.slower_packed += 1;
                 let promised = format!("at least {allowed:.2}");

@@ -1,8 +1,10 @@
-//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Four entries are
+//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Six entries are
 //! newer:
 //!
 //! - Open MPI's launcher binds ranks to CPUs that `taskset` excludes, so that there is no claim.
 //! - With more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says.
+//! - With 2N threads, unequal work can fill all CPUs: one thread has a CPU to itself, and the others share the rest.
+//! - LU, of NPB and of the workloads, waits for other threads in loops of its own, as its source shows: no waiting policy ends that.
 //! - HPCG and the stencil with serial steps have serial parts, as their source shows.
 //!
 //! A situation without an entry makes no claim, and its headline is not scored.
@@ -84,8 +86,16 @@ fn on_all_cpus(situation: &Situation) -> Option<Truth> {
             truth(right, "equal work with a CPU for each thread; only waking up at the barriers can cost time")
         }
         (Nature::Equal | Nature::Coupled, Count::OneMore | Count::Double) => too_many(situation),
+        (Nature::CoupledSpinning, Count::OneMore | Count::Double) => {
+            truth(SPINNING, "more threads than CPUs, and the program's own code spins while they wait for one another")
+        }
         (Nature::Unequal, Count::Cpus) => {
             truth(&[Kind::Imbalance], "one thread has several times the work of the others, and each has a CPU")
+        }
+        (Nature::Unequal, Count::Double) => {
+            let right: &'static [Kind] =
+                &[Kind::Imbalance, Kind::TooManyThreadsSpinning, Kind::TooManyThreadsSleeping, Kind::NothingToGain];
+            truth(right, "unequal work, and so many threads that the one with most work can have a CPU to itself")
         }
         (Nature::Unequal, _) => {
             let right: &'static [Kind] = &[Kind::Imbalance, Kind::TooManyThreadsSpinning, Kind::TooManyThreadsSleeping];
@@ -116,7 +126,12 @@ fn too_many(situation: &Situation) -> Option<Truth> {
 
 fn on_one_cpu(nature: Nature) -> Option<Truth> {
     match nature {
-        Nature::Equal | Nature::Coupled | Nature::Parallel | Nature::Independent | Nature::Unequal => truth(
+        Nature::Equal
+        | Nature::Coupled
+        | Nature::CoupledSpinning
+        | Nature::Parallel
+        | Nature::Independent
+        | Nature::Unequal => truth(
             &[Kind::PinnedTooFew],
             "several threads that could compute at the same time share one CPU, and another is idle",
         ),
@@ -127,18 +142,20 @@ fn on_one_cpu(nature: Nature) -> Option<Truth> {
 fn beside_a_hog(nature: Nature, count: Count) -> Option<Truth> {
     match (nature, count) {
         (Nature::Serial, _) => truth(NOTHING, "one thread and one hog, and a CPU for each on two or more CPUs"),
-        (Nature::Equal | Nature::Coupled | Nature::Parallel | Nature::Independent, Count::Cpus) => {
-            truth(&[Kind::CpuHog], "the threads need all CPUs, and another program uses one of them all the time")
-        }
+        (
+            Nature::Equal | Nature::Coupled | Nature::CoupledSpinning | Nature::Parallel | Nature::Independent,
+            Count::Cpus,
+        ) => truth(&[Kind::CpuHog], "the threads need all CPUs, and another program uses one of them all the time"),
         _ => None,
     }
 }
 
 fn under_a_quota(nature: Nature, count: Count) -> Option<Truth> {
     match (nature, count) {
-        (Nature::Equal | Nature::Coupled | Nature::Parallel | Nature::Independent, Count::Cpus) => {
-            truth(&[Kind::QuotaThrottled], "the threads need all CPUs, and the quota allows three quarters of them")
-        }
+        (
+            Nature::Equal | Nature::Coupled | Nature::CoupledSpinning | Nature::Parallel | Nature::Independent,
+            Count::Cpus,
+        ) => truth(&[Kind::QuotaThrottled], "the threads need all CPUs, and the quota allows three quarters of them"),
         _ => None,
     }
 }

@@ -110,6 +110,8 @@ pub enum Nature {
     Equal,
     /// The threads meet often. Whether their work is equal is not known.
     Coupled,
+    /// As `Coupled`, and the threads spin in the program's own code while they wait, whatever the runtime's waiting policy.
+    CoupledSpinning,
     /// The threads compute most of the time. How they wait is not known.
     Parallel,
     /// The work is distributed while the threads run, or the threads meet only at the end: they hardly wait for one another.

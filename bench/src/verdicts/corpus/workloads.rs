@@ -13,8 +13,8 @@ const fn openmp(name: &'static str, nature: Nature, arguments: &'static [&'stati
 }
 
 /// An OpenMP workload whose own option has the number of threads.
-const fn kernel(name: &'static str, arguments: &'static [&'static str]) -> Program {
-    workload(name, name, Family::OpenMpGcc, Nature::Coupled, Knob::Words, arguments)
+const fn kernel(name: &'static str, nature: Nature, arguments: &'static [&'static str]) -> Program {
+    workload(name, name, Family::OpenMpGcc, nature, Knob::Words, arguments)
 }
 
 /// A workload with one thread that works, whatever the number of CPUs.
@@ -79,10 +79,10 @@ pub const PROGRAMS: &[Program] = &[
     openmp("triad", Nature::Parallel, &["--bytes", "64M", "--repeats", "40"]),
     openmp("regions", Nature::Equal, &["--region-us", "200", "--regions", "{7000/n}", "--iterations-per-us", "900"]),
     openmp("phases", Nature::Coupled, &["--steps", "400", "--work", "8"]),
-    kernel("kernel-cg", &["--threads", "{n}"]),
-    kernel("kernel-fft", &["--threads", "{n}"]),
-    kernel("kernel-lu", &["--threads", "{n}", "--steps", "5"]),
-    kernel("kernel-mg", &["--threads", "{n}"]),
+    kernel("kernel-cg", Nature::Coupled, &["--threads", "{n}"]),
+    kernel("kernel-fft", Nature::Coupled, &["--threads", "{n}"]),
+    kernel("kernel-lu", Nature::CoupledSpinning, &["--threads", "{n}", "--steps", "5"]),
+    kernel("kernel-mg", Nature::Coupled, &["--threads", "{n}"]),
     pool("kernel-barnes", "kernel-barnes", Nature::Coupled, &["--threads", "{n}"]),
     pool("kernel-options", "kernel-options", Nature::Independent, &["--threads", "{n}"]),
     pool(

@@ -181,3 +181,16 @@ fn what_could_not_be_measured_is_counted_apart() {
     failing.tried[0].speedup = None;
     assert_eq!(scored(&[failing]).1.followed, 0, "a change with which the program fails has no speed-up");
 }
+
+#[test]
+fn the_limits_of_a_change_are_those_that_the_score_uses() {
+    let bound = Some(Printed { value: 1.8, unit: 0.1 });
+    let arrows = [arrow(Some((1.4, 1.6)), Some(1.7), Outcome::Tried(0)), arrow(None, None, Outcome::Unknown)];
+    let known = tried("n=2", 1.5);
+    let of = |bound, index, tried: &Tried| limits(&arrows, bound, index, tried);
+    assert_eq!(of(bound, 0, &known), [HARM, 1.7, 1.4, 1.6, WORTH, 1.8 + 0.1]);
+    assert_eq!(of(bound, 1, &Tried { scheduling: false, ..known.clone() }), [WORTH]);
+    assert_eq!(of(None, 0, &Tried { known: false, ..known }), [HARM, 1.7, 1.4, 1.6]);
+    let packed = Tried { base_s: vec![1.0; 5], ..tried("cox pack --cpus 0,1", 1.0) };
+    assert_eq!(of(None, 1, &packed), [1.0 / 1.035]);
+}
