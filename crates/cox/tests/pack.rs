@@ -152,6 +152,19 @@ fn a_program_without_more_threads_than_cpus_is_only_watched() {
     assert_eq!(place.journals(), 0);
 }
 
+/// Threads that compute without waiting for one another gain nothing, as a profile of them shows: no BPF program is loaded.
+#[test]
+fn threads_that_only_compute_are_profiled_and_left_alone() {
+    let Some((_, cpus)) = two_cpus("threads_that_only_compute_are_profiled_and_left_alone") else { return };
+    let place = Place::new();
+    let program = workload("hog");
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &program, "--threads", "4", "--seconds", "0.5"]);
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
+    assert_eq!((ran.code, &report["only_watched"], figure("moves")), (0, &Value::Bool(true), 0), "{report}");
+    assert!(figure("profiles") > 0, "{report}");
+    assert_eq!(place.journals(), 0);
+}
+
 /// cox is the parent of processes whose parent has ended. The script counts those that cox has not reaped.
 #[test]
 fn orphans_that_have_ended_are_reaped() {

@@ -49,10 +49,15 @@ pub struct PackReport {
     pub period_ns: u64,
     /// CPU time of the threads.
     pub run_ns: u64,
-    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, or because it failed (see `diagnostics`). The
-    /// program had the pack's mask, as with taskset, and cox only read its CPU times in /proc.
+    /// True if packing never began, because cox never saw more threads run than the pack has CPUs, because its profiles of these threads promised no
+    /// gain (see `profiles`), or because it failed (see `diagnostics`). The program had the pack's mask, as with taskset, and cox only read its CPU times
+    /// in /proc.
     #[serde(default)]
     pub only_watched: bool,
+    /// How often cox sampled the threads for 10 ms to see whether packing might help, before it began. It does so while more threads run than the pack
+    /// has CPUs.
+    #[serde(default)]
+    pub profiles: u64,
     /// The part (0 to 1) of the time of the pack's CPUs that other programs used, according to /proc/stat. Absent if it was not measured, and for
     /// runs below 100 ms, because the kernel counts this time in ticks of some milliseconds. From 5 % on the report shows it, with the efficiency in
     /// the remaining time.
@@ -251,7 +256,11 @@ impl PackReport {
 
     fn heading(&self) -> String {
         if self.only_watched {
-            let why = if self.diagnostics.is_empty() { "cox saw no more threads run than CPUs" } else { "not packed" };
+            let why = match () {
+                () if !self.diagnostics.is_empty() => "not packed",
+                () if self.profiles > 0 => "no gain in sight",
+                () => "cox saw no more threads run than CPUs",
+            };
             return format!("on {}, as with taskset · {why}", cpus_of(&self.cpus));
         }
         format!("{} packed on {} · {}", counted(self.threads, "thread"), cpus_of(&self.cpus), self.kind())
@@ -330,6 +339,10 @@ impl PackReport {
                 seconds(self.without_measured_ns),
             ),
             _ if self.only_watched && !self.diagnostics.is_empty() => "Packing did not begin: see below".to_owned(),
+            _ if self.only_watched && self.profiles > 0 => format!(
+                "Packing did not begin: in {}, the threads hardly spun and the CPUs had little idle time",
+                counted(self.profiles, "profile")
+            ),
             _ if self.only_watched => {
                 "Packing did not begin: it helps only if more threads run than there are CPUs".to_owned()
             }
@@ -516,6 +529,10 @@ mod tests {
         for part in ["threads packed", "in loops", "Observed through", "would have taken"] {
             assert!(!text.contains(part), "{part}: {text}");
         }
+        let free = PackReport { profiles: 3, ..few.clone() };
+        let text = free.text(&Style::default());
+        assert!(text.contains("no gain in sight") && text.contains("in 3 profiles"), "{text}");
+        assert!(!text.contains("no more threads"), "{text}");
         let failed = PackReport { diagnostics: vec!["cannot load the BPF programs".into()], ..few };
         let text = failed.text(&Style::default());
         assert!(text.contains("as with taskset · not packed") && text.contains("did not begin: see below"), "{text}");

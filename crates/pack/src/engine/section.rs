@@ -39,6 +39,7 @@ pub(super) fn report(
         period_ns: summary.totals.period_ns,
         run_ns: summary.totals.run_ns,
         only_watched: summary.only_watched,
+        profiles: summary.profiles,
         others,
         confidence: others.map(confidence_beside),
         other_programs: summary.others.programs.iter().take(OTHERS_AT_MOST).map(other).collect(),

@@ -8,7 +8,7 @@
 //!   brings the thread's snapshot up to date. The ticker asks the policy, carries out the policy's orders and sleeps
 //!   again.
 //! - A program that cox starts is not observed by BPF, and has no tickers, before more of its threads run than the pack
-//!   has CPUs (`standby`).
+//!   has CPUs (`standby`), and a profile of them shows that packing might help (`profiles`).
 //! - One **manager** (`manager`) notices new and ended threads, and finds out which code spins (`spins`). At the end of
 //!   each measuring window, it asks the policy whether to rotate the threads, to measure, or to pause.
 //! - `preload_pages` talks to the preload library inside the program, if there is one. It reads which threads wait at
@@ -29,6 +29,7 @@ mod packer;
 mod plan;
 mod polls;
 mod preload_pages;
+mod profiles;
 mod realtime;
 mod shared;
 mod spins;

@@ -57,6 +57,16 @@ impl Spins {
         self.waits_at(sample.tgid, sample.ip, sample.call(), |_, _| ())
     }
 
+    /// Returns the number of the line that contains an address.
+    pub fn line(ip: u64) -> u64 {
+        ip >> LINE_BITS
+    }
+
+    /// Queues the code of a sample, if it is not known yet.
+    pub fn ask(&self, sample: &Sample) {
+        self.waits_at(sample.tgid, sample.ip, sample.call(), Inner::ask);
+    }
+
     /// Counts a sample. Queues its code if it has been sampled before, and is not known yet.
     pub fn count(&self, sample: &Sample) {
         self.waits_at(sample.tgid, sample.ip, sample.call(), Inner::count);
@@ -126,7 +136,7 @@ impl Inner {
             // Most of these lines belong to processes that have ended. The others are counted again.
             self.sampled.clear();
         }
-        let count = self.sampled.entry((place.0, place.1 >> LINE_BITS)).or_default();
+        let count = self.sampled.entry((place.0, Spins::line(place.1))).or_default();
         *count = count.saturating_add(1);
         if *count >= SAMPLES {
             self.ask(place);

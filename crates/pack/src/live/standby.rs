@@ -1,9 +1,10 @@
 //! The time in which a program is not packed: cox waits until packing could help it.
 //!
 //! Rotation can only help if more threads run than the pack has CPUs. Many programs never get there, or only after they
-//! have read their input; others gain nothing from rotation. Meanwhile no BPF programs are loaded: loading them takes
-//! about 20 ms of CPU time, and they cost each context switch some hundred ns. cox only reads the program's threads from
-//! /proc, which takes less than 1 % of one CPU. When BPF programs are loaded, the program is running.
+//! have read their input; others gain nothing from rotation, as a profile of their threads shows (`profiles`). Meanwhile
+//! no BPF programs are loaded: loading them takes about 20 ms of CPU time, and they cost each context switch some
+//! hundred ns. cox only reads the program's threads from /proc, which takes less than 1 % of one CPU. When BPF programs
+//! are loaded, the program is running.
 //!
 //! Everything that must be restored is safe meanwhile: the session and its guardian exist from before the program's
 //! start to its end, and cox takes control of each process and thread that it finds.
@@ -24,6 +25,7 @@ use super::alone::may_be_bound;
 use super::managed::Holder;
 use super::orphans::Orphans;
 use super::plan::Plan;
+use super::profiles::{Code, Looked, Profiles};
 use super::summary::Summary;
 use crate::policy::controller::{IDLE_PART, Totals};
 
@@ -54,6 +56,8 @@ pub struct Standby {
     closed_ns: Option<u64>,
     /// Packing does not begin before this time: it was tried, and did not help.
     until_ns: u64,
+    /// Profiles of the threads; `None` if packing was tried already, which says more.
+    profiles: Option<Profiles>,
 }
 
 /// A thread that lived at the last look.
@@ -98,10 +102,10 @@ impl Standby {
         (from_ns, until_ns): (u64, u64),
         holder: &mut Holder<'_>,
     ) -> Result<Standby, Error> {
-        let mut standby = Standby { begun_ns: from_ns, ..Standby::of(plan, until_ns)? };
+        let mut standby = Standby { begun_ns: from_ns, profiles: None, ..Standby::of(plan, until_ns)? };
         pids.iter().for_each(|&pid| standby.enrol_family(pid));
         standby.meet(holder)?;
-        standby.active();
+        standby.running();
         standby.living.values_mut().for_each(|living| living.before_ns = living.run_ns.unwrap_or(0));
         Ok(standby)
     }
@@ -120,6 +124,7 @@ impl Standby {
             looked_ns: now_ns,
             closed_ns: None,
             until_ns,
+            profiles: Some(Profiles::default()),
         })
     }
 
@@ -128,7 +133,8 @@ impl Standby {
         self.begun_ns = arch::monotonic_ns();
     }
 
-    /// Waits until more threads run than the pack has CPUs, and returns true; false once the session is `over`.
+    /// Waits until more threads run than the pack has CPUs and packing might help them, and returns true; false once the
+    /// session is `over`.
     ///
     /// # Errors
     /// Fails if /proc cannot be read, or a change cannot be journaled.
@@ -136,6 +142,7 @@ impl Standby {
         &mut self,
         mut orphans: Option<&mut Orphans>,
         holder: &mut Holder<'_>,
+        code: &mut Code<'_>,
         over: &AtomicBool,
     ) -> Result<bool, Error> {
         loop {
@@ -148,15 +155,32 @@ impl Standby {
             self.find(orphans.as_deref_mut().map(Orphans::new_ones));
             self.snapshots.poll()?;
             self.meet(holder)?;
-            if self.active() > self.slots && arch::monotonic_ns() >= self.until_ns {
+            let running = self.running();
+            if running.len() > self.slots && self.looked_ns >= self.until_ns && self.is_promising(&running, code) {
                 return Ok(true);
             }
         }
     }
 
+    /// Returns whether packing might help the running threads.
+    fn is_promising(&mut self, running: &[(u32, u32)], code: &mut Code<'_>) -> bool {
+        let run_ns = self.ran_ns();
+        let Some(profiles) = &mut self.profiles else { return true };
+        let looked = Looked { now_ns: self.looked_ns, run_ns, slots: self.slots };
+        profiles.is_promising(running, looked, code)
+    }
+
+    /// Returns the CPU time of all threads in this part of the session, ns.
+    fn ran_ns(&self) -> u64 {
+        self.ended_ns + self.living.values().map(Living::ran_ns).sum::<u64>()
+    }
+
     /// Returns the time until the next look.
     fn pause(&self) -> Duration {
         let now_ns = arch::monotonic_ns();
+        if let Some(ends_ns) = self.profiles.as_ref().and_then(Profiles::ends_ns) {
+            return Duration::from_nanos(ends_ns.saturating_sub(now_ns));
+        }
         let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns));
         if self.until_ns == 0 && now_ns < self.begun_ns + SOON_NS { LOOK.0 } else { LOOK.1.max(rest.min(REST)) }
     }
@@ -178,7 +202,7 @@ impl Standby {
     /// Reads the threads' CPU times for the last time: what comes later does not belong to this part of the session.
     /// Returns the time.
     pub fn close(&mut self) -> u64 {
-        self.active();
+        self.running();
         *self.closed_ns.insert(self.looked_ns)
     }
 
@@ -190,12 +214,13 @@ impl Standby {
         for one in self.living.values() {
             *living.entry(one.tgid).or_default() += 1;
         }
-        let run_ns = self.ended_ns + self.living.values().map(Living::ran_ns).sum::<u64>();
+        let run_ns = self.ran_ns();
         Summary {
             wall_ns,
             slots_ns: wall_ns * self.slots as u64,
             threads: self.known,
             only_watched: true,
+            profiles: self.profiles.as_ref().map_or(0, Profiles::count),
             living,
             totals: Totals { run_ns, ..Totals::default() },
             own_ns,
@@ -263,16 +288,16 @@ impl Standby {
         new
     }
 
-    /// Reads the threads' CPU times. Returns how many threads ran since the last look, as [`Window::active`] counts
-    /// them, and could be rotated.
+    /// Reads the threads' CPU times. Returns the threads that ran since the last look, as [`Window::active`] counts them,
+    /// and could be rotated: process and thread.
     ///
     /// [`Window::active`]: crate::policy::mode::Window::active
-    fn active(&mut self) -> usize {
+    fn running(&mut self) -> Vec<(u32, u32)> {
         let table = self.snapshots.table();
         let now_ns = arch::monotonic_ns();
         let idle_ns = (now_ns - self.looked_ns) / IDLE_PART;
         self.looked_ns = now_ns;
-        let mut active = 0;
+        let mut running = Vec::new();
         let mut of_process: BTreeMap<u32, usize> = BTreeMap::new();
         for living in self.living.values() {
             *of_process.entry(living.tgid).or_default() += 1;
@@ -282,8 +307,10 @@ impl Standby {
             let run_ns = snapshots::run_ns(&snapshot, now_ns);
             let before_ns = living.run_ns.replace(run_ns).unwrap_or(living.before_ns);
             let can_be_rotated = may_be_bound(of_process.get(&living.tgid) == Some(&1), run_ns);
-            active += usize::from(can_be_rotated && run_ns.saturating_sub(before_ns) > idle_ns);
+            if can_be_rotated && run_ns.saturating_sub(before_ns) > idle_ns {
+                running.push((snapshot.tgid, snapshot.tid));
+            }
         }
-        active
+        running
     }
 }

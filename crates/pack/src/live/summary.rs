@@ -21,8 +21,11 @@ pub struct Summary {
     pub slots_ns: u64,
     /// Number of threads that were packed.
     pub threads: usize,
-    /// True if packing never began: at no look did more threads run than the pack has CPUs.
+    /// True if packing never began: at no look did more threads run than the pack has CPUs, or a profile of them promised
+    /// no gain.
     pub only_watched: bool,
+    /// How often the threads were sampled to see whether packing might help them, before it began.
+    pub profiles: u64,
     /// How many of these threads still existed at the end, by process id.
     pub living: BTreeMap<u32, usize>,
     /// Sums over the session: observations and CPU time of the threads, and how long threads were rotated over the
@@ -94,6 +97,7 @@ impl Summary {
             with: later.with.or(self.with),
             measured: later.measured.or(self.measured),
             only_watched: self.only_watched && later.only_watched,
+            profiles: self.profiles + later.profiles,
             backend: if later.only_watched { self.backend.or(later.backend) } else { later.backend },
             passed_over: later.passed_over.or_else(|| self.passed_over.clone()),
             ..later

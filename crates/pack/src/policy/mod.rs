@@ -22,6 +22,7 @@
 //!
 //! - [`capacity`]: how many threads each group of CPUs should have.
 //! - [`assignment`]: which threads a slot has after the end of its period.
+//! - [`profile`]: whether a program that is not packed is worth measuring.
 //! - [`mode`]: whether rotation is worth it, and how long a period should be.
 //! - [`observation`], [`seen`]: observations of single threads, and their sums over a window.
 //! - [`controller`]: combines assignment and mode; the interface for live use and for the simulator.
@@ -31,6 +32,7 @@ pub mod capacity;
 pub mod controller;
 pub mod mode;
 pub mod observation;
+pub mod profile;
 pub mod seen;
 
 pub use self::observation::{Doing, Member, Observation, Sense, Slot};

@@ -66,7 +66,7 @@ const WINDOW_PERIODS: u64 = 40;
 pub const FIRST_LOOK_NS: u64 = SETTLE_NS + MEASURE_NS;
 
 /// If the efficiency without rotation is above this, rotation cannot gain enough to be worth its cost.
-const GOOD_ENOUGH: f64 = 0.97;
+pub const GOOD_ENOUGH: f64 = 0.97;
 
 /// Rotation is kept if efficiency with it is at least this factor times efficiency without it. The margin is larger
 /// than the measurement errors of these two efficiencies.
@@ -94,7 +94,7 @@ const LEAST_ERROR: f64 = 0.03;
 const INTERRUPTS: f64 = 0.5;
 
 /// If at most this fraction of the samples finds a thread spinning, the program's threads count as not spinning.
-const SPINS: f64 = 0.02;
+pub const SPINS: f64 = 0.02;
 
 /// Threads that sleep or yield while they wait are only rotated if they run at least this long between two sleeps or
 /// barriers, ns. Threads

@@ -129,5 +129,5 @@ fn open(cpu: u32, period_ns: u64) -> std::io::Result<OwnedFd> {
         ..Default::default()
     };
     attr.__bindgen_anon_1.sample_period = period_ns;
-    event::open(attr, None, cpu)
+    event::open(attr, None, Some(cpu))
 }

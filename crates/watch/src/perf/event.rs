@@ -37,7 +37,8 @@ pub(super) fn ring_owner(watermark_bytes: u32) -> perf_event_attr {
     attr
 }
 
-fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
+/// Returns the attributes that all events have in common: `counter`, and what a record contains.
+pub(super) fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
     let mut attr = perf_event_attr {
         type_: abi::PERF_TYPE_SOFTWARE,
         // This may be larger than an old kernel's struct. The kernel accepts that as long as the fields that it does not know are zero.
@@ -58,9 +59,10 @@ fn software(counter: abi::perf_sw_ids) -> perf_event_attr {
 }
 
 /// Opens a perf event with the attributes `attr`. It is active while thread `tid` (0: the calling thread) is on `cpu`; if `tid` is `None`, for all
-/// threads on `cpu`.
-pub(crate) fn open(mut attr: perf_event_attr, tid: Option<u32>, cpu: u32) -> io::Result<OwnedFd> {
-    let (Ok(tid), Ok(cpu)) = (tid.map_or(Ok(-1), i32::try_from), i32::try_from(cpu)) else {
+/// threads on `cpu`; if `cpu` is `None`, on every CPU.
+pub(crate) fn open(mut attr: perf_event_attr, tid: Option<u32>, cpu: Option<u32>) -> io::Result<OwnedFd> {
+    let id = |id: Option<u32>| id.map_or(Ok(-1), i32::try_from);
+    let (Ok(tid), Ok(cpu)) = (id(tid), id(cpu)) else {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     };
     let flags = abi::PERF_FLAG_FD_CLOEXEC;

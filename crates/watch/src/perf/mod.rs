@@ -18,6 +18,7 @@
 
 pub(crate) mod event;
 mod parse;
+mod profile;
 mod ring;
 mod roster;
 mod rounds;
@@ -36,6 +37,7 @@ use wire::layout::comm_text;
 use wire::record::Losses;
 use wire::{Backend, Record, Sample};
 
+pub use self::profile::Profile;
 use crate::observer::{Intake, Observer, WatchError};
 use ring::Ring;
 use roster::Roster;
@@ -93,7 +95,7 @@ impl PerfObserver {
             |error| event::refusal(error, root.read_number("/proc/sys/kernel/perf_event_paranoid").ok(), children);
         let cpus = crate::online::cpus()?;
         let probe = cpus.first().copied().unwrap_or(0);
-        event::open(event::member(children), Some(0), probe).map_err(refusal)?;
+        event::open(event::member(children), Some(0), Some(probe)).map_err(refusal)?;
         let rings = map_rings(&cpus)?;
         let half_full =
             watch_rings(&rings).map_err(|source| WatchError::system("watching the perf rings by epoll", source))?;
@@ -127,7 +129,7 @@ impl PerfObserver {
         let t_ns = monotonic_ns();
         let mut events = Vec::with_capacity(self.rings.len());
         for CpuRing { cpu, ring, .. } in &self.rings {
-            match event::open(event::member(self.children), Some(tid), *cpu) {
+            match event::open(event::member(self.children), Some(tid), Some(*cpu)) {
                 Ok(event) => {
                     event::redirect(&event, ring.owner())
                         .map_err(|source| WatchError::system("redirecting a perf event to its CPU's ring", source))?;
@@ -342,7 +344,7 @@ fn map_rings_of(cpus: &[u32], bytes: usize) -> io::Result<Vec<CpuRing>> {
     let watermark_bytes = u32::try_from(bytes / 2).unwrap_or(u32::MAX);
     let mut rings = Vec::with_capacity(cpus.len());
     for cpu in cpus {
-        match event::open(event::ring_owner(watermark_bytes), Some(0), *cpu) {
+        match event::open(event::ring_owner(watermark_bytes), Some(0), Some(*cpu)) {
             Ok(owner) => rings.push(CpuRing { cpu: *cpu, ring: Ring::map(owner, bytes)?, was_full: false }),
             // The CPU has gone offline in the meantime, so it needs no ring.
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}

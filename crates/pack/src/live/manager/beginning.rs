@@ -21,6 +21,7 @@ use crate::live::overhead::OwnTime;
 use crate::live::plan::{Began, Plan};
 use crate::live::polls::Polls;
 use crate::live::preload_pages::{Places, PreloadPages};
+use crate::live::profiles::Code;
 use crate::live::shared::{Core, Sensors, Shared};
 use crate::live::spins::Spins;
 use crate::live::standby::Standby;
@@ -100,7 +101,8 @@ fn at_times(plan: &Plan, over: &Arc<AtomicBool>, mut kept: Kept<'_>, ready: &Rea
     };
     let mut own_before_ns = kept.own.ns();
     let failed = loop {
-        let worth_it = standby.wait(kept.orphans.as_mut(), &mut kept.holder, over);
+        let mut code = Code { spins: &kept.spins, judge: &mut kept.judge };
+        let worth_it = standby.wait(kept.orphans.as_mut(), &mut kept.holder, &mut code, over);
         if matches!(worth_it, Ok(true)) {
             laps::done(Part::Running);
         }
