@@ -10,7 +10,10 @@ use crate::evidence::Evidence;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers;
-use crate::thresholds::{RANK_HELPER_RUN, WORKER_SLEEP, WORKER_SPIN, WORKER_WAKEUPS_PER_S, WORKER_WORK, WORTH_SHARE};
+use crate::thresholds::{
+    HELPER_BLOCKED, HELPER_WORK, POOL_WORK, RANK_HELPER_RUN, WORKER_SLEEP, WORKER_SPIN, WORKER_WAKEUPS_PER_S,
+    WORKER_WORK, WORTH_SHARE,
+};
 
 impl<'a> Evidence<'a> {
     /// Computes all sums of an account.
@@ -19,7 +22,10 @@ impl<'a> Evidence<'a> {
         let ranks = account.programs.iter().find_map(|program| launchers::ranks(&program.processes));
         let sums = Sums::of(account);
         let concurrency = summary::concurrency(account, &sums);
-        let workers = workers(&threads);
+        let mut workers = workers(&threads);
+        if facts.openmp_runtime.is_none() {
+            without_helpers(&mut workers);
+        }
         let worker_sums = Sums::over(workers.iter().copied());
         let sees = account.sees();
         let sees = Sees { spin: sees.spin || sums.share(sums.run_ns) < WORTH_SHARE, ..sees };
@@ -95,6 +101,17 @@ fn workers<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
     workers.into_iter().chain(idlers.map(|(thread, _)| thread)).collect()
 }
 
+/// Removes a pool's readers, writers and managers, which hand work to the other threads. In an OpenMP team, a thread with so little work is one of the
+/// team.
+fn without_helpers(workers: &mut Vec<&Thread>) {
+    let busiest = workers.iter().map(|thread| thread.work_ns()).max().unwrap_or(0) as f64;
+    let does = |thread: &Thread, part: f64| thread.work_ns() as f64 >= part * busiest;
+    if workers.iter().filter(|thread| does(thread, POOL_WORK)).count() >= 2 {
+        let blocked = |thread: &Thread| thread.blocked_ns as f64 >= HELPER_BLOCKED * thread.wall_ns as f64;
+        workers.retain(|thread| does(thread, HELPER_WORK) || !blocked(thread));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +137,19 @@ mod tests {
         assert_eq!(tids(&workers(&[(&prepares, true), (&worker, false), (&other, false)])), [2, 3]);
         let takes_part = thread(1, S, 10 * S, 50);
         assert_eq!(tids(&workers(&[(&takes_part, true), (&worker, false), (&other, false)])), [1, 2, 3]);
+    }
+
+    #[test]
+    fn readers_and_writers_of_a_pool_are_no_workers() {
+        let (one, two) = (thread(1, 10 * S, S, 9), thread(2, 4 * S, 7 * S, 9));
+        let (reader, busy) = (thread(3, S, 9 * S, 5000), thread(4, S, S, 5000));
+        let left = |threads: &[&Thread]| {
+            let mut threads: Vec<&Thread> = threads.to_vec();
+            without_helpers(&mut threads);
+            tids(&threads)
+        };
+        assert_eq!(left(&[&one, &two, &reader, &busy]), [1, 2, 4]);
+        assert_eq!(left(&[&one, &reader, &busy]), [1, 3, 4], "one thread does most of the work: the others lack work");
     }
 
     #[test]

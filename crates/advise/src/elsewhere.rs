@@ -26,7 +26,10 @@ const LEAST_ROOM: f64 = 0.01;
 /// Returns the CPUs that the program used, and the free CPUs that an affinity mask kept it from using. `None` if its threads hardly queued for one
 /// another's CPUs, or if no such CPUs were free.
 pub(crate) fn elsewhere(evidence: &Evidence) -> Option<Elsewhere> {
-    if evidence.share(evidence.queued_ns()) < WORTH_SHARE || evidence.workers.len() < 2 || evidence.facts.is_packed() {
+    if evidence.worker_share(evidence.queued_ns() as f64) < WORTH_SHARE
+        || evidence.workers.len() < 2
+        || evidence.facts.is_packed()
+    {
         return None;
     }
     let elsewhere = outside_the_mask(evidence).or_else(|| unused_inside_the_mask(evidence))?;

@@ -59,9 +59,10 @@ impl<'a> Evidence<'a> {
         about_percent(self.share(ns))
     }
 
-    /// Returns `ns` as a part of the worker threads' lifetimes.
+    /// Returns `ns` as a part of the worker threads' lifetimes; of all threads' if there are no worker threads.
     pub fn worker_share(&self, ns: f64) -> f64 {
-        share(ns, self.worker_sums.wall_ns as f64)
+        let all_ns = if self.workers.is_empty() { self.sums.wall_ns } else { self.worker_sums.wall_ns };
+        share(ns, all_ns as f64)
     }
 
     /// Formats the number of worker threads for a sentence: as ranks, if each rank has one, else with the noun `threads` ("thread", "worker thread").
@@ -90,6 +91,11 @@ impl<'a> Evidence<'a> {
     fn workers_of(&self, process: &Process) -> usize {
         let is_worker = |thread: &&Thread| self.workers.iter().any(|worker| worker.tid == thread.tid);
         process.threads.iter().filter(is_worker).count()
+    }
+
+    /// Returns the CPU time divided by the part of it that was work: 1 if no thread spun or was in futex system calls.
+    pub(crate) fn run_per_work(&self) -> f64 {
+        (self.sums.run_ns as f64 / (self.sums.work_ns() as f64).max(1.0)).max(1.0)
     }
 
     /// Returns the average number of worker threads alive.

@@ -12,7 +12,8 @@ use crate::figures::Whole::{Events, LostEvents, OnlineCpus, ThreadNs, WallNs};
 use crate::figures::say;
 use crate::numbers::{about_percent, count, counted, duration};
 use crate::thresholds::{
-    LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_FORECAST_NS, MIN_THREAD_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION, UNKNOWN_TOO_MUCH,
+    LOSS_NEGLIGIBLE, LOSS_TOO_MUCH, MIN_FORECAST_NS, MIN_THREAD_NS, SHORT_NS, SPIN_ERROR_SHARE, UNKNOWN_MENTION,
+    UNKNOWN_TOO_MUCH,
 };
 use crate::verdict::{Confidence, Sentence};
 
@@ -37,7 +38,9 @@ impl Limits {
 
 /// Collects everything that limits a verdict about `evidence`.
 pub(crate) fn limits(evidence: &Evidence) -> Limits {
-    let mut limits = Limits { sentences: Vec::new(), ceiling: Confidence::High, may_forecast: true, may_judge: true };
+    let short = evidence.wall_ns < SHORT_NS as f64;
+    let ceiling = if short { Confidence::Medium } else { Confidence::High };
+    let mut limits = Limits { sentences: Vec::new(), ceiling, may_forecast: true, may_judge: true };
     too_short(evidence, &mut limits);
     too_short_to_forecast(evidence, &mut limits);
     losses(evidence, &mut limits);

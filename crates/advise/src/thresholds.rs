@@ -14,6 +14,14 @@ pub const MENTION_SHARE: f64 = 0.02;
 /// joins).
 pub const WORKER_WORK: f64 = 0.02;
 
+/// A thread pool's reader, writer or main thread did less than this part of the busiest thread's work. It is a helper if it was blocked for most of its
+/// life ([`HELPER_BLOCKED`]) and at least two other threads did most of the work ([`POOL_WORK`]). Reader and writer of pbzip2 and povray did 5 to 12 %.
+pub const HELPER_WORK: f64 = 0.20;
+/// See [`HELPER_WORK`].
+pub const HELPER_BLOCKED: f64 = 0.80;
+/// See [`HELPER_WORK`]: a part of the busiest thread's work.
+pub const POOL_WORK: f64 = 0.30;
+
 /// In a rank of an MPI program, a thread that ran for less than this part of the run time of the rank's busiest thread is a helper of the MPI library,
 /// such as a progress thread, unless it slept on futexes for most of its life, as OpenMP threads do that get little work. In runs of a tenth of a second, such threads of MPICH ran for up to 8 %.
 pub const RANK_HELPER_RUN: f64 = 0.10;
@@ -110,6 +118,13 @@ pub const MIN_THREAD_NS: u64 = 50_000_000;
 /// Least wall time for a forecast. In a shorter run, starting and loading the program take a large part of the time, and no change of scheduling shortens
 /// them. In a virtual machine there are 40 samples of each CPU in this time, so the standard error of a spin share is up to 8 percentage points.
 pub const MIN_FORECAST_NS: u64 = 200_000_000;
+
+/// In a run that is shorter than this, wall time, a verdict has at most medium confidence: the start and the end of the program are a large part of
+/// it, and two runs can differ in which loss is the larger one.
+pub const SHORT_NS: u64 = 1_000_000_000;
+
+/// A forecast whose upper end is more than this many times its lower end lowers the verdict's confidence to medium.
+pub const SURE_RANGE: f64 = 1.5;
 
 /// Losing at most this part of the events changes no figure in its printed digits.
 pub const LOSS_NEGLIGIBLE: f64 = 0.001;

@@ -199,6 +199,11 @@ impl NextStep {
         }
     }
 
+    /// Returns the expected speed-up, lower and upper end.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        self.expected_low.zip(self.expected_high)
+    }
+
     /// Returns a step with a forecast, but without numbers if the gain is too small to promise, or if the range is so wide that it says little.
     ///
     /// If the scheduling made the work itself take more CPU time (threads took turns on CPUs, or slept very often), the range has no bound: refilling

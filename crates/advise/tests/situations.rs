@@ -351,6 +351,35 @@ fn a_narrow_mask_on_a_busy_machine_is_not_blamed() {
     expect(&stage, Kind::TooManyThreadsSpinning);
 }
 
+/// More CPUs shorten only the time in which threads queued: here 40 % of the run, in which one of two threads worked.
+#[test]
+fn more_cpus_save_queueing_only() {
+    let sleeps = vec![("sleep", 0.6)];
+    let life = Life { preempted: 0.2, blocked: sleeps, ..Life::default() };
+    let verdict = expect(&Stage::alike(1, SIBLINGS, 2, &life).on_machine_of(2), Kind::PinnedTooFew);
+    let (low, high) = verdict.sentences[0].next[0].range().unwrap();
+    let most = 1.0 / (1.0 - 0.4 + 0.4 / 2.0);
+    assert!(low > 1.1 && low <= most && high >= most && high < 1.2 * most, "{low} {high}");
+}
+
+/// Launchers and helpers that sleep all the time dilute a share of all thread time.
+#[test]
+fn a_loss_is_compared_with_the_time_of_the_threads_that_work() {
+    let stopped = Life { preempted: 0.15, ..Life::default() };
+    let helper = Life { blocked: vec![("poll", 1.0)], ..Life::default() };
+    let lives = [vec![stopped; 2], vec![helper; 8]].concat();
+    expect(&Stage::new(2, IDLE, &lives).throttled(1.7, 0.15), Kind::QuotaThrottled);
+}
+
+/// Wake-ups on idle CPUs take time, too, under a quota that hardly stopped the program.
+#[test]
+fn slow_wakeups_are_no_throttling() {
+    let life = Life { wake_delay: 0.3, wakeups_per_s: 5000.0, ..Life::default() };
+    let verdict = judge(&Stage::alike(2, IDLE, 2, &life).throttled(1.5, 0.03));
+    let quota = verdict.losses.iter().find(|loss| loss.kind == Kind::QuotaThrottled);
+    assert!(quota.is_none_or(|loss| loss.cost_share < 0.08), "{:?}", verdict.losses);
+}
+
 #[test]
 fn throttled_by_a_quota() {
     for (threads, cpus, quota) in [(2, 2, 1.0), (1, 2, 0.5), (8, 8, 4.0), (64, 64, 16.0)] {

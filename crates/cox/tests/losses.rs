@@ -3,6 +3,8 @@
 use advise::Kind;
 use serde_json::Value;
 use testkit::measured::{Bench, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
+use testkit::skip::{Need, skip};
+use testkit::staged::Group;
 
 /// A reason to lose time, which the workload `losses` can have.
 struct Reason {
@@ -15,6 +17,8 @@ struct Reason {
     lost_ns: fn(&Value) -> u64,
     /// Most that the size of the loss may be off, in percentage points of thread time, besides four standard errors of what is estimated from samples.
     points: f64,
+    /// Quotas in CPUs: one that costs clearly more than the small loss, and one that costs clearly less than the large loss.
+    quotas: [f64; 2],
 }
 
 /// For losses that are work of one thread.
@@ -32,6 +36,7 @@ const REASONS: [Reason; 4] = [
         small: "1500",
         lost_ns: |truth| number(truth, "serial_ns"),
         points: OF_WORK,
+        quotas: [1.2, 1.4],
     },
     Reason {
         kind: Kind::Imbalance,
@@ -40,6 +45,7 @@ const REASONS: [Reason; 4] = [
         small: "1500",
         lost_ns: |truth| number(truth, "unequal_ns").min(number(truth, "end_ns")),
         points: OF_WORK,
+        quotas: [1.2, 1.4],
     },
     Reason {
         kind: Kind::LockConvoy,
@@ -52,6 +58,7 @@ const REASONS: [Reason; 4] = [
             number(truth, "lock_ns") + waits.saturating_sub(number(truth, "disk_ns"))
         },
         points: OF_SLEEP,
+        quotas: [1.2, 1.5],
     },
     Reason {
         kind: Kind::DiskBound,
@@ -64,6 +71,7 @@ const REASONS: [Reason; 4] = [
             number(truth, "disk_ns") + waits.min(number(truth, "disk_ns"))
         },
         points: OF_SLEEP,
+        quotas: [1.2, 1.0],
     },
 ];
 
@@ -120,6 +128,36 @@ fn too_few_cpus_come_before_smaller_losses() {
                 println!("{line}");
                 let mut faults = seen.faults();
                 faults.extend((verdict.headline != kind).then_some(line));
+                faults
+            });
+        }
+    }
+}
+
+/// A quota and another loss: the larger one comes first. What a quota costs depends on where in a period it stops the threads, so that only the order is
+/// known.
+#[test]
+fn a_quota_comes_before_smaller_losses_and_behind_larger_ones() {
+    let test = "a_quota_comes_before_smaller_losses_and_behind_larger_ones";
+    let Some(bench) = bench(test) else { return };
+    for reason in &REASONS {
+        let [large, small] = reason.quotas;
+        for (quota, amount, first) in [(large, reason.small, Kind::QuotaThrottled), (small, reason.large, reason.kind)]
+        {
+            let group = match Group::with_quota(quota) {
+                Ok(group) => group,
+                Err(why) => return skip(test, Need::Cgroup, format!("needs a CPU quota: {why}")),
+            };
+            let enter = ["sh", "-c", "echo $$ > \"$0\" && exec \"$@\""].map(str::to_owned);
+            let within = [&enter[..], &[group.tasks().display().to_string()], &on_cpus(2)].concat();
+            let options = [reason.option, amount, "--work-us", "6000", "--steps", "100", "--locks", "3"];
+            assert_undisturbed(|| {
+                let (seen, _) = bench.watch_workload(&within, "losses", &options);
+                let verdict = &seen.document.verdict[0];
+                let line = format!("{quota} CPUs, {}: {}, {:?}", reason.kind, verdict.headline, verdict.losses);
+                println!("{line}");
+                let mut faults = seen.faults();
+                faults.extend((verdict.headline != first).then_some(line));
                 faults
             });
         }

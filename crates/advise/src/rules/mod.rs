@@ -15,9 +15,9 @@ mod threads;
 mod wakeups;
 
 use self::finding::Finding;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, share};
 use crate::limits::{Limits, limits};
-use crate::thresholds::{MENTION_SHARE, WORTH_SHARE};
+use crate::thresholds::{MENTION_SHARE, SURE_RANGE, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Loss, NextStep, Sentence, Verdict};
 
 /// Maximum number of sentences in a verdict, so that it is quickly read.
@@ -61,16 +61,28 @@ pub fn judge(evidence: &Evidence) -> Verdict {
     }
     let mut findings: Vec<Finding> = LOSSES.iter().filter_map(|rule| rule(evidence)).collect();
     let all_ns = evidence.sums.wall_ns as f64;
-    findings.retain(|finding| finding.back_ns >= MENTION_SHARE * all_ns);
+    findings.retain(|finding| share_of(evidence, finding) >= MENTION_SHARE);
     findings.sort_by(|a, b| b.back_ns.total_cmp(&a.back_ns));
     let losses = findings.iter().map(|finding| Loss::new(finding.kind, finding.back_ns, all_ns)).collect();
+    // The order of those with equal shares stays.
+    findings.sort_by(|a, b| share_of(evidence, b).total_cmp(&share_of(evidence, a)));
     Verdict { losses, ..ranked(evidence, findings, limits) }
+}
+
+/// Returns the part of thread time that a loss costs: of the worker threads' time, because launchers and idle helpers would dilute a share of all
+/// thread time. Waits for a resource also concern threads that are no workers, and are a share of all thread time.
+fn share_of(evidence: &Evidence, finding: &Finding) -> f64 {
+    use Kind::{Blocked, DiskBound, FileLock, NetworkBound, PageFaults};
+    if matches!(finding.kind, Blocked | DiskBound | FileLock | NetworkBound | PageFaults) {
+        share(finding.back_ns, evidence.sums.wall_ns as f64)
+    } else {
+        evidence.worker_share(finding.back_ns)
+    }
 }
 
 /// Returns the verdict without its losses. `findings` are the losses, largest first.
 fn ranked(evidence: &Evidence, mut findings: Vec<Finding>, limits: Limits) -> Verdict {
-    let all_ns = evidence.sums.wall_ns as f64;
-    let is_headline = |finding: &Finding| finding.back_ns >= WORTH_SHARE * all_ns;
+    let is_headline = |finding: &Finding| share_of(evidence, finding) >= WORTH_SHARE;
     if findings.first().is_some_and(is_headline) {
         let first = findings.remove(0);
         let others = findings.into_iter().filter_map(|finding| finding.sentences.into_iter().next());
@@ -100,7 +112,8 @@ fn ranked(evidence: &Evidence, mut findings: Vec<Finding>, limits: Limits) -> Ve
 
 /// Composes a verdict whose confidence takes the load of other programs into account.
 fn disturbed(evidence: &Evidence, finding: Finding, limits: Limits, context: Vec<Sentence>) -> Verdict {
-    let (confidence, said) = context::beside_load(evidence, finding.kind, finding.confidence.min(limits.ceiling));
+    let found = finding.confidence.min(limits.ceiling).min(confidence_in_ranges(&finding.sentences));
+    let (confidence, said) = context::beside_load(evidence, finding.kind, found);
     let behind_main = limits.sentences.len().min(MOST_LIMITS) + finding.sentences.len();
     let mut verdict = compose(finding.kind, confidence, limits, finding.sentences, context);
     if let Some(said) = said {
@@ -126,6 +139,12 @@ fn compose(kind: Kind, confidence: Confidence, limits: Limits, main: Vec<Sentenc
         sentences.iter_mut().flat_map(|sentence| &mut sentence.next).for_each(withdraw_forecast);
     }
     Verdict { headline: kind, confidence: confidence.min(limits.ceiling), losses: Vec::new(), sentences }
+}
+
+/// Returns the confidence that the forecasts of a finding allow.
+fn confidence_in_ranges(sentences: &[Sentence]) -> Confidence {
+    let mut ranges = sentences.iter().flat_map(|sentence| &sentence.next).filter_map(|step| step.range());
+    if ranges.any(|(low, high)| high > SURE_RANGE * low) { Confidence::Medium } else { Confidence::High }
 }
 
 /// Keeps a step but removes its forecast.

@@ -10,6 +10,10 @@
 //! that spin will still hold CPUs that others want; then the bound is at most the number of CPUs divided by the number of used CPUs. Otherwise, such
 //! spinning ends, too, and the busiest thread's work is the second bound. A CPU of which other programs used a part counts only as the part that they
 //! left.
+//!
+//! More CPUs shorten only the time in which some thread queued for a CPU, `Q`: at most the sum of all waits for CPUs, and no more than the run, `W`. In
+//! that time the `u` used CPUs did work and spun. With `f` more CPUs, the same work takes at least `(Q × u − spin) / (u + f)`, so that
+//! `W' ≥ W − Q + (Q × u − spin) / (u + f)`.
 
 use std::collections::BTreeSet;
 
@@ -32,6 +36,10 @@ use crate::verdict::{Confidence, Kind, NextStep};
 /// imbalance, which matter more with more CPUs. Programs of the corpus (`cox-bench verdicts`) reached 0.8 to 1.03 of it with two CPUs instead of one.
 const REACHED: f64 = 0.75;
 
+/// At least this part of the time that more CPUs can save is saved if the threads queued for only a part of the run: several of them may have queued at
+/// the same time.
+const SURE: f64 = 0.5;
+
 /// A second hardware thread of a core adds about this much of a CPU.
 const SMT_PART: f64 = 0.5;
 
@@ -45,10 +53,17 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
     // Few samples can miss work among the spinning.
     let missed_ns = evidence.busiest().map_or(0.0, |busiest| busiest.work_error_ns());
     let most = evidence.wall_ns / (evidence.largest_work_ns() + missed_ns).max(1.0);
-    let faster = |cpus: f64| evidence.work_bound_on(cpus).min(if each_has_one { most } else { cpus / used });
+    let queued_ns = (evidence.queued_ns() as f64).min(evidence.wall_ns);
+    let shorter_by = |cpus: f64| queued_ns - (queued_ns * used - evidence.sums.spin_ns as f64).max(0.0) / cpus;
+    let in_queues = |cpus: f64, part: f64| evidence.wall_ns / (evidence.wall_ns - part * shorter_by(cpus)).max(1.0);
+    let faster = |cpus: f64| {
+        let with_their_work = evidence.work_bound_on(cpus).min(if each_has_one { most } else { cpus / used });
+        with_their_work.min(in_queues(cpus, 1.0))
+    };
     let (bound, reached) = (faster(used + free), faster(used + added));
     // Spinning may have been for something else than preempted threads, so the low end is that without spinning.
-    let expected = Expected::new(reached.min((used + added) / used) * REACHED, bound, bound);
+    let likely = |reached: f64| (reached * REACHED).max(reached.min(in_queues(used + added, SURE)));
+    let expected = Expected::new(likely(reached.min((used + added) / used)), bound, bound);
     let all: BTreeSet<u32> = elsewhere.used.iter().chain(&elsewhere.free).copied().collect();
     let all: Vec<u32> = all.into_iter().collect();
 
@@ -77,9 +92,9 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
         // Threads that wait for one another on CPUs that are still too few can lose as much as they gain.
         let setting = openmp::workers(evidence, all.len() as f64);
         action = format!("{action}, with {}", setting.strip_prefix("run it with ").unwrap_or(&setting));
-        let on = |cpus: f64| evidence.work_bound_on(cpus.min(all.len() as f64));
+        let on = |cpus: f64| evidence.work_bound_on(cpus.min(all.len() as f64)).min(in_queues(cpus, 1.0));
         let (bound, reached) = (on(used + free), on(used + added));
-        expected = Expected::new(reached * REACHED, bound, bound);
+        expected = Expected::new(likely(reached), bound, bound);
     }
     main.next.extend(NextStep::if_worth(evidence, action, expected, kind, "any waiting for a CPU"));
     if !each_has_one {

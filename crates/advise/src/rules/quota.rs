@@ -3,14 +3,15 @@
 //! A quota of q CPUs lets a control group use q × period of CPU time in each period; then the kernel stops the whole group until the next period. The
 //! kernel counts how long the group was stopped (`cpu.stat`). In the account, this time shows as waiting on CPUs that run no thread.
 //!
-//! The upper bound of the speed-up is the smallest of three: `CPUs that the worker threads could use / q`; the largest speed-up if no work moves
+//! The upper bound of the speed-up is the smallest of three: `CPUs that the worker threads could use / q`, times the CPU time divided by the part of it
+//! that was work; the largest speed-up if no work moves
 //! between threads (the thread bound, see `expected`); the speed-up if no thread waited because of the quota.
 
 use ledger::account::thread;
 
 use super::finding::Finding;
 use crate::blame::Delay;
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, share};
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::figures::Figure::{Sum, Whole};
@@ -24,22 +25,26 @@ use crate::verdict::{Confidence, Kind, NextStep};
 pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     let facts = evidence.facts;
     let waiting = evidence.sums.waiting_for_cpu_ns();
-    // `throttled_ns` is the time for which the kernel throttled CPUs. Each throttled CPU may hold up several threads, so the threads waited at least
-    // that long.
-    let on_idle = evidence.behind.idle_ns;
-    let stopped = on_idle.max(facts.throttled_ns.min(waiting)).min(waiting);
+    // `throttled_ns` is the time for which the kernel throttled CPUs. The threads waited at least that long, and longer if a throttled CPU held up
+    // several of them. Other waiting on idle CPUs is that of wake-ups.
+    let per_cpu = (evidence.workers_alive() / evidence.cpus).max(1.0);
+    let most = (facts.throttled_ns as f64 * per_cpu) as u64;
+    let stopped = evidence.behind.idle_ns.min(most).max(facts.throttled_ns).min(waiting);
     let counts = evidence.is_throttled() && facts.nr_throttled > 0;
     if !counts || stopped == 0 {
         return None;
     }
     let kind = Kind::QuotaThrottled;
-    let spared = evidence.blame.total_ns(Delay::Idle).max(stopped as f64);
+    let on_idle = evidence.behind.idle_ns.max(1) as f64;
+    let spared = evidence.blame.total_ns(Delay::Idle) * share(stopped as f64, on_idle);
+    let spared = spared.max(stopped as f64);
     let delay = evidence.without_delay(stopped as f64);
     let could_use = evidence.parallelism(evidence.cpus);
     // The CPU time that other programs took is left out, because a larger quota does not give it back.
     let could_get = evidence.parallelism((evidence.cpus - evidence.cpus_of_others()).max(evidence.concurrency.running));
     let bound = match facts.quota() {
-        Some(quota) => (could_get / quota).max(1.0).min(delay.bound()),
+        // CPU time that was spent on waiting used up a part of the quota, too.
+        Some(quota) => (could_get / quota * evidence.run_per_work()).max(1.0).min(delay.bound()),
         _ => delay.bound(),
     };
     let quota = facts.quota().map_or_else(|| "quota".to_owned(), |quota| format!("quota of {quota:.1} CPUs"));
