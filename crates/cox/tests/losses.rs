@@ -71,7 +71,7 @@ const REASONS: [Reason; 4] = [
             number(truth, "disk_ns") + waits.min(number(truth, "disk_ns"))
         },
         points: OF_SLEEP,
-        quotas: [1.2, 1.0],
+        quotas: [1.2, 1.4],
     },
 ];
 
