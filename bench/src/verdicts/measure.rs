@@ -1,7 +1,7 @@
 //! Measures one situation: a report of cox, then the program without and with each change, in turns.
 //!
-//! The rounds go on until each interval is narrow enough: until it contains no limit with which the score compares it, or is at most 4 % wide. The order within a round is rotated from round to round, so that a slow drift of the
-//! machine affects all alike.
+//! The rounds go on until each interval is narrow enough: until it contains no limit with which the score compares it, or is at most 4 % wide. The order
+//! within a round is rotated from round to round, so that a slow drift of the machine affects all alike.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -140,29 +140,35 @@ fn the_parts_of_a_session_that_pauses_add_up() {
     assert_eq!(place.journals(), 0);
 }
 
-#[test]
-fn a_program_without_more_threads_than_cpus_is_only_watched() {
-    let Some((_, cpus)) = two_cpus("a_program_without_more_threads_than_cpus_is_only_watched") else { return };
+/// Runs a program that computes in `threads` threads under `cox pack`. Returns the report of a session in which packing did not begin.
+fn only_watched(test: &str, threads: &str, seconds: &str) -> Option<Value> {
+    let (_, cpus) = two_cpus(test)?;
     let place = Place::new();
     let program = workload("hog");
-    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &program, "--threads", "1", "--seconds", "0.4"]);
-    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
-    assert_eq!((ran.code, &report["only_watched"], figure("moves")), (0, &Value::Bool(true), 0), "{report}");
-    assert!((350_000_000..450_000_000).contains(&figure("run_ns")), "{report}");
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &program, "--threads", threads, "--seconds", seconds]);
+    assert_eq!(
+        (ran.code, &report["only_watched"], report["moves"].as_u64()),
+        (0, &Value::Bool(true), Some(0)),
+        "{report}"
+    );
     assert_eq!(place.journals(), 0);
+    Some(report)
+}
+
+#[test]
+fn a_program_without_more_threads_than_cpus_is_only_watched() {
+    let test = "a_program_without_more_threads_than_cpus_is_only_watched";
+    let Some(report) = only_watched(test, "1", "0.4") else { return };
+    let run_ns = report["run_ns"].as_u64().expect("run_ns");
+    assert!((350_000_000..450_000_000).contains(&run_ns), "{report}");
 }
 
 /// Threads that compute without waiting for one another gain nothing, as a profile of them shows: no BPF program is loaded.
 #[test]
 fn threads_that_only_compute_are_profiled_and_left_alone() {
-    let Some((_, cpus)) = two_cpus("threads_that_only_compute_are_profiled_and_left_alone") else { return };
-    let place = Place::new();
-    let program = workload("hog");
-    let (ran, report) = place.packed(&["--cpus", &cpus, "--", &program, "--threads", "4", "--seconds", "0.5"]);
-    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
-    assert_eq!((ran.code, &report["only_watched"], figure("moves")), (0, &Value::Bool(true), 0), "{report}");
-    assert!(figure("profiles") > 0, "{report}");
-    assert_eq!(place.journals(), 0);
+    let test = "threads_that_only_compute_are_profiled_and_left_alone";
+    let Some(report) = only_watched(test, "4", "0.5") else { return };
+    assert!(report["profiles"].as_u64().expect("profiles") > 0, "{report}");
 }
 
 /// cox is the parent of processes whose parent has ended. The script counts those that cox has not reaped.

@@ -256,10 +256,12 @@ impl PackReport {
 
     fn heading(&self) -> String {
         if self.only_watched {
-            let why = match () {
-                () if !self.diagnostics.is_empty() => "not packed",
-                () if self.profiles > 0 => "no gain in sight",
-                () => "cox saw no more threads run than CPUs",
+            let why = if !self.diagnostics.is_empty() {
+                "not packed"
+            } else if self.profiles > 0 {
+                "no gain in sight"
+            } else {
+                "cox saw no more threads run than CPUs"
             };
             return format!("on {}, as with taskset · {why}", cpus_of(&self.cpus));
         }

@@ -4,8 +4,8 @@
 //! kernel counts how long the group was stopped (`cpu.stat`). In the account, this time shows as waiting on CPUs that run no thread.
 //!
 //! The upper bound of the speed-up is the smallest of three: `CPUs that the worker threads could use / q`, times the CPU time divided by the part of it
-//! that was work; the largest speed-up if no work moves
-//! between threads (the thread bound, see `expected`); the speed-up if no thread waited because of the quota.
+//! that was work; the largest speed-up if no work moves between threads (the thread bound, see `expected`); the speed-up if no thread waited because of
+//! the quota.
 
 use ledger::account::thread;
 
@@ -36,8 +36,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     }
     let kind = Kind::QuotaThrottled;
     let on_idle = evidence.behind.idle_ns.max(1) as f64;
-    let spared = evidence.blame.total_ns(Delay::Idle) * share(stopped as f64, on_idle);
-    let spared = spared.max(stopped as f64);
+    let spared = (evidence.blame.total_ns(Delay::Idle) * share(stopped as f64, on_idle)).max(stopped as f64);
     let delay = evidence.without_delay(stopped as f64);
     let could_use = evidence.parallelism(evidence.cpus);
     // The CPU time that other programs took is left out, because a larger quota does not give it back.

@@ -11,7 +11,7 @@ use crate::policy::profile::Profiled;
 
 /// Length of a profile, and the CPU time between two samples of a thread in it, ns: 40 samples of each CPU. On a virtual
 /// machine a sample takes up to 26 us.
-pub const PROFILE_NS: u64 = 10_000_000;
+const PROFILE_NS: u64 = 10_000_000;
 const SAMPLE_NS: u64 = 250_007;
 
 /// Maximum number of threads that a profile samples: to begin takes some 20 us for each of them.

@@ -1,5 +1,5 @@
-//! A short profile: at which instructions some threads run, for some milliseconds. It takes no privilege beyond that of the `perf` backend, and costs tens of
-//! microseconds to begin, where loading BPF programs costs tens of milliseconds.
+//! A short profile: at which instructions some threads run, for some milliseconds. It takes no privilege beyond that of the `perf` backend. To begin
+//! costs tens of microseconds for each thread, where loading BPF programs costs tens of milliseconds.
 
 use std::io;
 
