@@ -69,6 +69,11 @@ fn sleeps(thread: &Thread) -> bool {
     futex as f64 >= WORKER_SLEEP * thread.wall_ns as f64 && futex > 0
 }
 
+/// Returns whether a thread slept on futexes for most of its life and was woken often, as threads are that meet at barriers or wait for a queue.
+pub(crate) fn meets(thread: &Thread) -> bool {
+    sleeps(thread) && thread.wakeups as f64 >= WORKER_WAKEUPS_PER_S * thread.wall_ns as f64 / 1e9
+}
+
 /// Returns the number of CPUs the program may use: those in its affinity mask; if that is unknown, the CPUs of the account.
 fn usable_cpus(account: &Account, facts: &Facts) -> f64 {
     let known = [facts.program_cpus().len(), facts.online_cpus.len(), account.cpus.len()];
@@ -89,7 +94,7 @@ fn workers<'a>(threads: &[(&'a Thread, bool)]) -> Vec<&'a Thread> {
         let works = thread.work_ns() as f64 >= (WORKER_WORK * busiest as f64).max(1.0);
         (works && !joins(thread, main))
             || (thread.spin_ns > 0 && thread.spin_ns as f64 >= WORKER_SPIN * wall)
-            || (sleeps(thread) && thread.wakeups as f64 >= WORKER_WAKEUPS_PER_S * wall / 1e9 && !joins(thread, main))
+            || (meets(thread) && !joins(thread, main))
     };
     let all = || threads.iter().copied();
     let workers: Vec<&Thread> =

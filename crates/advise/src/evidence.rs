@@ -3,14 +3,16 @@
 use ledger::summary::{Behind, Concurrency, Sums};
 use ledger::{Account, CpuAccount, Preemptor, PreemptorKind, Process, Sees, Thread};
 
+use crate::adding;
 use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers::Ranks;
 use crate::numbers::{about_percent, counted};
+use crate::openmp;
 use crate::thresholds::{
-    HALF_INTERVAL, ONE_THREAD_WORK, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE,
+    HALF_INTERVAL, ONE_THREAD_WORK, TEAM_SPIN, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE,
 };
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
@@ -243,7 +245,19 @@ impl<'a> Evidence<'a> {
     /// one worker are no parallelism.)
     pub(crate) fn works_in_one_thread(&self) -> bool {
         let all: f64 = self.worker_sums.work_ns() as f64;
-        self.workers.len() == 1 || (all > 0.0 && self.worker_sums.serial_ns as f64 >= ONE_THREAD_WORK * all)
+        self.workers.len() == 1
+            || (all > 0.0 && self.worker_sums.serial_ns as f64 >= ONE_THREAD_WORK * all)
+            || (self.largest_work_ns() >= ONE_THREAD_WORK * all && !openmp::is_team(self) && !self.waits_for_its_part())
+    }
+
+    /// Returns whether a worker thread waits for its part of the work, as threads of a team do: it spins for much of its life, or sleeps on futexes and
+    /// is woken often.
+    fn waits_for_its_part(&self) -> bool {
+        let spins = |thread: &Thread| {
+            let spun_ns = thread.spin_ns.saturating_add(thread.yield_wait_ns);
+            share(spun_ns as f64, thread.wall_ns as f64) >= TEAM_SPIN
+        };
+        self.workers.iter().any(|thread| adding::meets(thread) || spins(thread))
     }
 
     /// Returns the largest parallel work of a worker thread, in nanoseconds.
@@ -264,6 +278,12 @@ impl<'a> Evidence<'a> {
     /// Returns the thread that worked most.
     pub fn busiest(&self) -> Option<&'a Thread> {
         self.workers.iter().copied().max_by_key(|thread| thread.work_ns())
+    }
+
+    /// Returns whether the thread that worked most is the main thread of its process.
+    pub(crate) fn busiest_is_main(&self) -> bool {
+        let mut processes = self.account.programs.iter().flat_map(|program| &program.processes);
+        self.busiest().is_some_and(|thread| processes.any(|process| process.pid == thread.tid))
     }
 
     /// Returns the forecast for removing a delay of `loss_ns` thread time, on CPUs without other programs.

@@ -36,6 +36,11 @@ pub(crate) fn is_openmp(evidence: &Evidence) -> bool {
     seen || (evidence.facts.openmp_runtime.is_some() && evidence.ranks_of_one_thread().is_none())
 }
 
+/// Returns whether the worker threads are a team of OpenMP, as far as the samples show.
+pub(crate) fn is_team(evidence: &Evidence) -> bool {
+    is_openmp(evidence) && !may_be_other_threads(evidence)
+}
+
 /// Returns whether samples hit neither the OpenMP runtime nor functions that a compiler has made from parallel regions, although several threads work. The
 /// runtime may then be mapped only because of a library, as for ffmpeg, whose threads are x264's.
 fn may_be_other_threads(evidence: &Evidence) -> bool {
@@ -153,7 +158,7 @@ pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
 /// Returns whether threads sleep at a high cost because they are more than the CPUs: GCC's runtime then spins for 100 tests before it sleeps, and for
 /// 300,000 otherwise (GOMP_SPINCOUNT in its manual).
 pub(crate) fn sleeps_if_oversubscribed(evidence: &Evidence) -> bool {
-    let is_gccs = is_openmp(evidence) && runtime(evidence) == Some(Runtime::Gcc) && !may_be_other_threads(evidence);
+    let is_gccs = is_team(evidence) && runtime(evidence) == Some(Runtime::Gcc);
     is_gccs
         && !evidence.facts.waits_passively()
         && evidence.workers_of_one_process() as f64 > evidence.cpus

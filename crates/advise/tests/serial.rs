@@ -137,6 +137,17 @@ fn helpers_beside_one_thread_are_no_parallelism() {
 }
 
 #[test]
+fn threads_that_never_get_work_are_no_parallelism() {
+    // ffmpeg with one thread for x264: three more threads exist, and one of them spins while it is started.
+    let idle = |spin| Life { futex: 0.99 - spin, spin, wakeups_per_s: 0.2, woken_by: vec![100], ..Life::default() };
+    let stage = |spin| Stage::new(2, IDLE, &[Life::default(), idle(spin), idle(0.0)]).serial(0, 0.5, "trellis", "x264");
+    let verdict = judge(&stage(0.09));
+    assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
+    assert!(steps(&verdict)[0].starts_with("run it with 2 threads, if"), "{verdict:#?}");
+    assert_eq!(judge(&stage(0.5)).headline, Kind::Serial, "who spins for half of its life waits for work");
+}
+
+#[test]
 fn a_known_pool_is_set_by_its_variable() {
     let advised = |module: &str, function: &str| {
         let stage = Stage::new(4, IDLE, &[Life::default()]).serial(0, 0.9, function, module);
@@ -148,4 +159,9 @@ fn a_known_pool_is_set_by_its_variable() {
     of_go = of_go.serial(0, 0.01, "runtime.mallocgc", "server");
     assert_eq!(steps(&judge(&of_go))[0], "GOMAXPROCS=4");
     assert!(advised("server", "main").is_some_and(|step| step.starts_with("run it with 4 threads, if")));
+    // The main thread of Node.js, which runs the program's JavaScript, is not of the pool.
+    assert!(advised("node", "sha512").is_some_and(|step| step.starts_with("run it with 4 threads, if")));
+    let main = Life { blocked: vec![("poll", 0.95)], ..Life::default() };
+    let of_node = Stage::new(4, IDLE, &[main, Life::default()]).serial(1, 0.7, "sha512", "node");
+    assert_eq!(steps(&judge(&of_node))[0], "UV_THREADPOOL_SIZE=4");
 }

@@ -33,7 +33,12 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     let largest = parallel_work_ns(busiest);
     let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
     let doubt = 3.0 * parallel_work_error_ns(busiest);
-    if workers < 2.0 || !enough || largest < IMBALANCE_FACTOR * average || largest - average <= doubt {
+    if workers < 2.0
+        || evidence.works_in_one_thread()
+        || !enough
+        || largest < IMBALANCE_FACTOR * average
+        || largest - average <= doubt
+    {
         return None;
     }
     let equal = all / evidence.parallelism(evidence.cpus);
