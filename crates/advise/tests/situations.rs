@@ -252,6 +252,16 @@ fn network_and_file_locks_have_their_own_names() {
     }
 }
 
+#[test]
+fn a_file_lock_is_named_although_its_holder_sleeps() {
+    let life = |cause, part| Life { blocked: vec![(cause, part)], wakeups_per_s: 100.0, ..Life::default() };
+    let verdict = expect(&Stage::new(2, SIBLINGS, &[life("sleep", 0.99), life("file_lock", 0.99)]), Kind::FileLock);
+    let step = &verdict.sentences[0].next[0];
+    assert!(step.action.starts_with("hold the file lock") && step.range().is_none(), "{}", text(&verdict));
+    let busy = Life { preempted: 0.01, ..Life::default() };
+    expect(&Stage::new(2, SIBLINGS, &[busy.clone(), busy, life("file_lock", 0.98)]), Kind::NothingToGain);
+}
+
 /// `threads` threads queue for a lock held nearly all the time.
 fn convoy(threads: u32, cpus: u32, inside: f64) -> Stage {
     let work = inside / f64::from(threads);

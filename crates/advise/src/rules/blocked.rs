@@ -73,10 +73,22 @@ pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
     delay(evidence, Delay::PageFault, say, &Steps { without_number: Some(step), with_number: None })
 }
 
-/// Detects waiting for file locks.
+/// Detects waiting for file locks. If the holder of the lock waits for something itself, such as a timer, the account shows no bound of what a shorter
+/// hold would gain, but a thread that waits for most of its life is found all the same; the step then has no forecast.
 pub(crate) fn file_locks(evidence: &Evidence) -> Option<Finding> {
-    let step = "hold the file lock for a shorter time, or use one file per process";
-    delay(evidence, Delay::FileLock, "waited for a file lock", &Steps { without_number: None, with_number: Some(step) })
+    let (say, step) = ("waited for a file lock", "hold the file lock for a shorter time, or use one file per process");
+    let steps = Steps { without_number: None, with_number: Some(step) };
+    delay(evidence, Delay::FileLock, say, &steps).or_else(|| {
+        let waits = |thread: &&Thread| thread.blocked_by[Cause::FileLock] as f64 >= INTENDED_SHARE * evidence.wall_ns;
+        let (kind, ns) = (Kind::FileLock, evidence.sums.blocked_by[Cause::FileLock]);
+        if !evidence.workers.iter().any(waits) || !evidence.held_up(ns as f64) {
+            return None;
+        }
+        let mut main = blocked_sentence(evidence, ns, Cause::FileLock, say);
+        main.next.push(NextStep::plain(step, kind));
+        let back_ns = evidence.blame.total_ns(Delay::FileLock);
+        Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
+    })
 }
 
 /// What to do about waiting for a resource.
