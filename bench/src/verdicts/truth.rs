@@ -5,7 +5,8 @@
 //! - With more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says.
 //! - With 2N threads, unequal work can fill all CPUs: one thread has a CPU to itself, and the others share the rest.
 //! - LU, of NPB and of the workloads, waits for other threads in loops of its own, as its source shows: no waiting policy ends that.
-//! - HPCG and the stencil with serial steps have serial parts, as their source shows.
+//! - HPCG, the stencil with serial steps, and NPB's FT and MG in C (which compute their initial values in one thread) have serial parts, as their source
+//!   shows.
 //!
 //! A situation without an entry makes no claim, and its headline is not scored.
 

@@ -121,6 +121,16 @@ impl<'a> Evidence<'a> {
         self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
     }
 
+    /// Returns the work bound on `cpus` CPUs for a step that leaves the serial parts as they are: their work keeps one CPU busy (Amdahl's law). Serial work
+    /// counts only as far as half a 90 % interval of its sampling does not explain it.
+    pub(crate) fn bound_with_serial_parts(&self, cpus: f64) -> f64 {
+        let error_ns = HALF_INTERVAL * self.worker_sums.serial_error_ns as f64;
+        let serial_ns = (self.worker_sums.serial_ns as f64 - error_ns).clamp(0.0, self.wall_ns);
+        let others_ns = (self.sums.work_ns() as f64 - serial_ns).max(0.0);
+        let least_ns = serial_ns + others_ns / self.parallelism(cpus);
+        self.wall_ns / self.floor.besides(least_ns).max(1.0)
+    }
+
     /// Returns whether fixed waits, rather than the work, limit the speed-up on the CPUs the program may use. A fixed wait is one that nothing in the
     /// account shows how to shorten, such as a timer (see `floor`).
     pub fn is_bound_by_waits(&self) -> bool {

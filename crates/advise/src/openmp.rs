@@ -101,7 +101,7 @@ fn runtime(evidence: &Evidence) -> Option<Runtime> {
 
 /// Returns the next step "run with as many threads as `cpus`" for a verdict of kind `kind`; `None` if the forecast shows no gain.
 pub(crate) fn threads(evidence: &Evidence, cpus: f64, kind: Kind) -> Option<NextStep> {
-    let bound = evidence.work_bound_on(cpus);
+    let bound = evidence.bound_with_serial_parts(cpus);
     if unequal_work_comes_first(evidence, cpus) {
         return None;
     }
@@ -126,7 +126,7 @@ fn reached(inequality: f64) -> f64 {
 /// first. The gain is computed for the CPUs that other programs leave. Otherwise, even a small load of other programs would make fewer threads the first step.
 pub(crate) fn unequal_work_comes_first(evidence: &Evidence, cpus: f64) -> bool {
     let inequality = evidence.parallel_inequality();
-    let here = evidence.work_bound_on(cpus).min(evidence.work_bound_on(evidence.cpus_left()));
+    let here = evidence.bound_with_serial_parts(cpus.min(evidence.cpus_left()));
     inequality >= IMBALANCE_FACTOR && here * reached(inequality) * here < WORTH_FACTOR
 }
 
@@ -223,7 +223,7 @@ pub(crate) fn passive(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
     }
     // Other spinning goes on.
     let rest_ns = evidence.sums.spin_ns as f64 * (1.0 - in_runtime) / evidence.parallelism(evidence.cpus);
-    let bound = evidence.wall_ns / (evidence.wall_ns / evidence.work_bound() + rest_ns);
+    let bound = evidence.wall_ns / (evidence.wall_ns / evidence.bound_with_serial_parts(evidence.cpus) + rest_ns);
     let step = step(evidence, "OMP_WAIT_POLICY=passive", Expected::part_of(bound, PASSIVE.0, PASSIVE.1), kind)?;
     // A runtime that has started more threads than CPUs spins only for 100 or 1,000 tests before it sleeps (GOMP_SPINCOUNT in its manual). What is left of
     // the spinning is not known: three threads on two CPUs gained 1.00 to 1.13.

@@ -2,7 +2,8 @@
 
 mod staged;
 
-use advise::{Confidence, Kind, Verdict};
+use advise::thresholds::TURNS_COST;
+use advise::{Confidence, Kind, NextStep, Verdict};
 use staged::{IDLE, Life, SIBLINGS, Stage, advise};
 
 fn judge(stage: &Stage) -> Verdict {
@@ -110,6 +111,24 @@ fn memory_that_goes_back_and_forth_is_kept_by_a_variable() {
     stage.facts.environment.insert("MALLOC_TOP_PAD_".into(), "1000000".into());
     assert!(!keeps(&stage), "it is set already");
     assert!(!keeps(&two_fifths_serial().serial(0, 0.4, "brk", "app")), "a function of the program");
+}
+
+#[test]
+fn fewer_threads_leave_the_serial_parts_as_they_are() {
+    // Three threads on two CPUs. One works for 6.5 s of 10 s, 3 s of it alone while the others sleep; these work for 3.5 s each.
+    let first = Life { spin: 0.1, preempted: 0.25, ..Life::default() };
+    let other = Life { futex: 0.3, wakeups_per_s: 100.0, woken_by: vec![100], ..first.clone() };
+    let mut stage = Stage::new(2, SIBLINGS, &[first, other.clone(), other]).serial(0, 0.3, "output", "app");
+    stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".into());
+    let verdict = judge(&stage);
+    let mut steps = verdict.sentences.iter().flat_map(|sentence| &sentence.next);
+    let high = steps
+        .find(|step| step.action.contains("OMP_NUM_THREADS=2"))
+        .and_then(NextStep::range)
+        .unwrap_or_else(|| panic!("{verdict:#?}"))
+        .1;
+    let amdahl = 10.0 / (3.0 + 10.5 / 2.0);
+    assert!((high / TURNS_COST - amdahl).abs() < 0.03, "{verdict:#?}");
 }
 
 #[test]
