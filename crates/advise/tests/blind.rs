@@ -3,11 +3,8 @@
 mod staged;
 
 use advise::{Confidence, Kind, Verdict};
-use staged::{Life, SIBLINGS, Stage, advise};
-
-fn judge(stage: &Stage) -> Verdict {
-    advise(&stage.account, &stage.facts)
-}
+use staged::common::judge;
+use staged::{Life, SIBLINGS, Stage};
 
 fn forecasts(verdict: &Verdict) -> usize {
     verdict.sentences.iter().flat_map(|sentence| &sentence.next).filter(|step| step.bound.is_some()).count()

@@ -7,13 +7,10 @@ use advise::forecast::Refusal;
 use advise::forecast::modelled::Sketch;
 use advise::{Facts, Kind, Verdict};
 use ledger::{Preemptor, PreemptorKind};
-use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, advise};
+use staged::common::judge;
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage};
 
 const S: u64 = 1_000_000_000;
-
-fn judge(stage: &Stage) -> Verdict {
-    advise(&stage.account, &stage.facts)
-}
 
 fn text(verdict: &Verdict) -> String {
     verdict.sentences.iter().map(|sentence| format!("{} {:?}\n", sentence.text, sentence.next)).collect()

@@ -4,11 +4,8 @@ mod staged;
 
 use advise::thresholds::TURNS_COST;
 use advise::{Confidence, Kind, NextStep, Verdict};
-use staged::{IDLE, Life, SIBLINGS, Stage, advise};
-
-fn judge(stage: &Stage) -> Verdict {
-    advise(&stage.account, &stage.facts)
-}
+use staged::common::judge;
+use staged::{IDLE, Life, SIBLINGS, Stage};
 
 fn steps(verdict: &Verdict) -> Vec<&str> {
     verdict.sentences.iter().flat_map(|sentence| &sentence.next).map(|step| step.action.as_str()).collect()

@@ -5,11 +5,8 @@ mod staged;
 use advise::thresholds::TURNS_COST;
 use advise::{Confidence, Kind, NextStep, Verdict};
 use ledger::{Preemptor, PreemptorKind};
-use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS, advise};
-
-fn judge(stage: &Stage) -> Verdict {
-    advise(&stage.account, &stage.facts)
-}
+use staged::common::judge;
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
 
 /// Steps that leave the other programs where they are.
 fn beside_others(verdict: &Verdict) -> impl Iterator<Item = &NextStep> {

@@ -6,7 +6,8 @@ use advise::{Kind, NextStep, Verdict};
 use ledger::{HotFunction, Process, Thread};
 use wire::Cause;
 
-use staged::{IDLE, Life, SIBLINGS, Stage, WALL_NS, advise};
+use staged::common::judge;
+use staged::{IDLE, Life, SIBLINGS, Stage, WALL_NS};
 
 /// Three threads on two CPUs that work for 60 % of the time on a CPU, and spin for the rest.
 fn spinning() -> Stage {
@@ -28,10 +29,6 @@ fn spinning_in_llvms(mut stage: Stage) -> Stage {
         waiting: Some("OpenMP runtime".into()),
     });
     stage
-}
-
-fn judge(stage: &Stage) -> Verdict {
-    advise(&stage.account, &stage.facts)
 }
 
 fn steps(verdict: &Verdict) -> Vec<&NextStep> {

@@ -1,6 +1,8 @@
 //! Staged situations: accounts as an observer would deliver them, built from the shares of each thread's life.
 #![allow(dead_code, reason = "each test file uses its own part of the stage")]
 
+pub mod common;
+
 use advise::evidence::Evidence;
 use advise::{Facts, Verdict};
 use ledger::figures::ByCause;
