@@ -69,6 +69,11 @@ impl Expected {
         Expected::new(self.low * bound / self.bound, self.high, bound)
     }
 
+    /// Returns this forecast with the upper ends of `other`, if those are higher.
+    pub fn up_to(self, other: Expected) -> Expected {
+        Expected { low: self.low, high: self.high.max(other.high), bound: self.bound.max(other.bound) }
+    }
+
     /// Returns this forecast for a work bound that has the relative error `error`, from 0 to 1: wider at both ends.
     pub fn uncertain(self, error: f64) -> Expected {
         let error = error.clamp(0.0, MOST_UNCERTAIN);

@@ -67,6 +67,11 @@ pub const WIDEST_RANGE: f64 = 2.0;
 /// (NPB's BT, 4 threads on 2 CPUs), 1.15 (SP) and 1.18 (a stencil). A CPU that changes between threads refills its caches each time.
 pub const TURNS_COST: f64 = 1.15;
 
+/// The same for threads that no longer sleep and wake up on idle CPUs. Each sleep also costs work (the kernel's part of a switch, caches that have cooled
+/// down), so the work shrinks the more, the more the sleeps cost: with a forecast of the factor f, by up to 1 + `WAKEUPS_COST` × (f − 1). Values measured with
+/// two threads on two CPUs: 0.17 and 0.21 (a multigrid kernel), 0.26 (NPB's BT), below 0 (SP and LU).
+pub const WAKEUPS_COST: f64 = 0.20;
+
 /// Load imbalance is reported only if equal work would save at least this part of the worker threads' time.
 pub const IMBALANCE_SHARE: f64 = 0.10;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::evidence::{Evidence, share};
 use crate::expected::Expected;
-use crate::thresholds::{TURNS_COST, WIDEST_RANGE};
+use crate::thresholds::{TURNS_COST, WAKEUPS_COST, WIDEST_RANGE};
 
 /// What cost a program its time, and what to try next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -206,8 +206,9 @@ impl NextStep {
 
     /// Returns a step with a forecast, but without numbers if the gain is too small to promise, or if the range is so wide that it says little.
     ///
-    /// If the scheduling made the work itself take more CPU time (threads took turns on CPUs, or slept very often), the range has no bound: refilling
-    /// caches, and the kernel's part of a switch, count as work, and less of them is left after the step (see [`TURNS_COST`]).
+    /// If the scheduling made the work itself take more CPU time (threads took turns on CPUs, with one another or with other programs, or slept very often), the range has no bound: refilling
+    /// caches, and the kernel's part of a switch, count as work, and less of them is left after the step (see [`TURNS_COST`] and
+    /// [`WAKEUPS_COST`]).
     ///
     /// `without` says what must disappear to reach the upper
     /// bound of the speed-up, for example "any waiting for storage". The report shows it only if the bound is larger than the number of CPUs, because
@@ -220,8 +221,9 @@ impl NextStep {
         without: &str,
     ) -> NextStep {
         let mut step = NextStep::plain(action, kind);
-        let can_shrink = kind.ends_switching() && evidence.work_can_shrink();
-        let range = if can_shrink { expected.stretched(TURNS_COST) } else { expected };
+        let can_shrink = kind == Kind::CpuHog || (kind.ends_switching() && evidence.work_can_shrink());
+        let beyond = if kind == Kind::SlowWakeups { 1.0 + WAKEUPS_COST * (expected.high() - 1.0) } else { TURNS_COST };
+        let range = if can_shrink { expected.stretched(beyond) } else { expected };
         if expected.is_worth_trying() && range.high() <= WIDEST_RANGE * range.low() {
             step.expected_low = Some(range.low());
             step.expected_high = Some(range.high());

@@ -4,13 +4,14 @@ mod staged;
 
 use std::collections::BTreeSet;
 
-use advise::thresholds::{HALF_INTERVAL, TURNS_COST};
-use advise::{Facts, Kind, NextStep, Verdict};
+use advise::thresholds::HALF_INTERVAL;
+use advise::{Facts, Kind, Verdict};
 use ledger::{Account, Thread};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS, advise};
+use staged::common::{highest, judge};
+use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
 use wire::Cause;
 
 /// Every cause that an account can name.
@@ -29,10 +30,6 @@ const CAUSES: [&str; 12] = [
     "unspecified",
 ];
 
-fn judge(stage: &Stage) -> Verdict {
-    advise(&stage.account, &stage.facts)
-}
-
 /// Factors in the sentences and steps of a verdict: numbers before a multiplication sign.
 fn factors(verdict: &Verdict) -> Vec<f64> {
     let steps = verdict.sentences.iter().flat_map(|sentence| &sentence.next);
@@ -43,8 +40,6 @@ fn factors(verdict: &Verdict) -> Vec<f64> {
         let pieces: Vec<&str> = sentence.text.split('×').collect();
         pieces[..pieces.len() - 1].iter().filter_map(|piece| number(piece)).collect::<Vec<f64>>()
     });
-    // Without a bound, the forecast allows for work that shrinks.
-    let highest = |step: &NextStep| step.bound.or(step.expected_high.map(|high| high / TURNS_COST));
     steps.filter_map(highest).chain(in_text).collect()
 }
 

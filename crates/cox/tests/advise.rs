@@ -89,7 +89,7 @@ fn openmp_programs_can_be_told_and_their_waiting_policy_is_not_forecast() {
     let kernel = workload("kernel-fft");
     let ran = cox(
         &place,
-        &["advise", "-q", "--ncpus", "2", "--json", &json, "--", &kernel, "--threads", "3", "--steps", "160"],
+        &["advise", "-q", "--ncpus", "2", "--json", &json, "--", &kernel, "--threads", "3", "--steps", "400"],
     );
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
     let advice: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();

@@ -80,7 +80,10 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
              switches, the work can also need less CPU time."
         )
     } else if let Some(loaded) = loaded {
-        format!("The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound} on idle CPUs, {loaded}.")
+        format!(
+            "The work itself needs {ideal} on {cpus}. Without any waiting, the program would be {bound} faster on idle CPUs, {loaded}. With the \
+             CPUs to itself, the work can also need less CPU time."
+        )
     } else if alone > evidence.cpus {
         format!(
             "The work itself needs {ideal} on {cpus}. Upper bound of the speed-up: {bound}, reached only if threads \

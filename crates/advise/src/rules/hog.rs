@@ -3,7 +3,9 @@
 //! If other programs held the share `s` of the CPUs, and the work could fill all the rest, an idle machine gives a speed-up of `1 / (1 − s)`. A
 //! program that meets at barriers loses more, because all threads wait for the preempted one. The range is therefore computed from the thread time
 //! waited behind other programs (see `expected`). At its low end that time was spread over all threads; at its high end all of it was on the critical
-//! path.
+//! path. Waiting for other threads that nothing explains counts at the high end, too: threads that a hog displaces come to each barrier at other times.
+//!
+//! There is no bound: a program that shares its CPUs with others refills its caches each time, so its work takes less CPU time without them.
 
 use ledger::Preemptor;
 use ledger::account::{cpu, thread};
@@ -83,6 +85,7 @@ fn seen(evidence: &Evidence) -> Option<Finding> {
         Some(_) => remedy(evidence, &preemptors),
         None => LOOK.to_owned(),
     };
+    let expected = expected.up_to(evidence.without_delay(waited + blame.rest_ns));
     main.next.push(NextStep::expecting(evidence, action, expected, Kind::CpuHog, "other programs on these CPUs"));
     let back_ns: f64 = delays.iter().map(|delay| blame.total_ns(*delay)).sum();
     let confidence = if named.is_some() && surely { Confidence::High } else { Confidence::Medium };
