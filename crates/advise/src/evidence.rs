@@ -3,17 +3,13 @@
 use ledger::summary::{Behind, Concurrency, Sums};
 use ledger::{Account, CpuAccount, Preemptor, PreemptorKind, Process, Sees, Thread};
 
-use crate::adding;
 use crate::blame::Blame;
 use crate::expected::Expected;
 use crate::facts::Facts;
 use crate::floor::Floor;
 use crate::launchers::Ranks;
 use crate::numbers::{about_percent, counted};
-use crate::openmp;
-use crate::thresholds::{
-    HALF_INTERVAL, ONE_THREAD_WORK, TEAM_SPIN, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE,
-};
+use crate::thresholds::{HALF_INTERVAL, THROTTLED_SHARE, UNUSED_CPUS_SHARE, WORTH_FACTOR, WORTH_SHARE};
 
 /// Smallest number of CPUs that a program is assumed to get. It keeps factors finite if the account reports no CPU time.
 const LEAST_CPUS: f64 = 1e-3;
@@ -249,25 +245,6 @@ impl<'a> Evidence<'a> {
         let error = self.busiest_in_parallel().map_or(0.0, |thread| 2.0 * parallel_work_error_ns(thread));
         let explained = share(error, self.largest_parallel_work_ns());
         (self.parallel_inequality() * (1.0 - explained)).max(1.0)
-    }
-
-    /// Returns whether one thread does all the work: there is only one worker thread, or the others hardly have parallel work. (A reader and a writer beside
-    /// one worker are no parallelism.)
-    pub(crate) fn works_in_one_thread(&self) -> bool {
-        let all: f64 = self.worker_sums.work_ns() as f64;
-        self.workers.len() == 1
-            || (all > 0.0 && self.worker_sums.serial_ns as f64 >= ONE_THREAD_WORK * all)
-            || (self.largest_work_ns() >= ONE_THREAD_WORK * all && !openmp::is_team(self) && !self.waits_for_its_part())
-    }
-
-    /// Returns whether a worker thread waits for its part of the work, as threads of a team do: it spins for much of its life, or sleeps on futexes and
-    /// is woken often.
-    fn waits_for_its_part(&self) -> bool {
-        let spins = |thread: &Thread| {
-            let spun_ns = thread.spin_ns.saturating_add(thread.yield_wait_ns);
-            share(spun_ns as f64, thread.wall_ns as f64) >= TEAM_SPIN
-        };
-        self.workers.iter().any(|thread| adding::meets(thread) || spins(thread))
     }
 
     /// Returns the largest parallel work of a worker thread, in nanoseconds.

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod adding;
+mod alone;
 mod blame;
 mod dividing;
 pub mod efficiency;

@@ -22,9 +22,6 @@ const COSTLY_SLEEP: f64 = 0.10;
 /// kernel then decides which thread runs. The lower fraction is for a number of threads that is not a multiple of the number of CPUs.
 const PASSIVE: (f64, f64) = (0.67, 0.95);
 
-/// A program works in one thread if this thread works for at least this part of the run.
-const WORKS: f64 = 0.5;
-
 /// Least part of the spinning that must be in the OpenMP runtime, so that another waiting policy can help: half.
 const RUNTIME_SPINS: f64 = 0.5;
 
@@ -136,23 +133,6 @@ fn sleeps_at_a_cost(evidence: &Evidence) -> bool {
     let workers = &evidence.worker_sums;
     let from_idle_ns = evidence.behind.idle_ns.min(workers.wake_delay_ns);
     evidence.worker_share(workers.kernel_sync_ns.saturating_add(from_idle_ns) as f64) >= COSTLY_SLEEP
-}
-
-/// Returns the step "use a thread for each CPU", for a program in which one thread does all the work while CPUs are idle; `None` for other programs, or
-/// if the quota allows only one CPU. The step has no forecast: the account of one thread does not show which part of its work can be divided.
-pub(crate) fn more(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
-    let cpus = evidence.whole_cpus();
-    let works = evidence.largest_work_ns() >= WORKS * evidence.wall_ns;
-    if !evidence.works_in_one_thread() || cpus < 2.0 || !works || evidence.unused().is_none() {
-        return None;
-    }
-    let setting = workers(evidence, cpus);
-    let action = if is_openmp(evidence) || evidence.ranks.is_some() || pools::variable(evidence).is_some() {
-        setting
-    } else {
-        format!("{setting}, if it has an option for that (such as -j, -p, -T or --threads)")
-    };
-    Some(NextStep::plain(action, kind))
 }
 
 /// Returns whether threads sleep at a high cost because they are more than the CPUs: GCC's runtime then spins for 100 tests before it sleeps, and for

@@ -4,12 +4,12 @@ use ledger::account::{cpu, thread};
 use wire::Cause;
 
 use super::blocked;
+use crate::alone;
 use crate::evidence::Evidence;
 use crate::figures::Figure::{Cpus, Sum, Whole};
 use crate::figures::Whole::{ProgramCpus, ThreadNs, WallNs, WorkerThreads};
 use crate::figures::say;
 use crate::numbers::{about_percent, counted, duration, factor};
-use crate::openmp;
 use crate::thresholds::{CLEAR_LOAD, INTENDED_SHARE, WORTH_FACTOR, WORTH_SHARE};
 use crate::verdict::{Confidence, Kind, Sentence};
 
@@ -167,7 +167,7 @@ pub(crate) fn nothing(evidence: &Evidence) -> Sentence {
     };
     let mut sentence = say(evidence, text, &figures);
     let children = blocked::one_child_at_a_time(evidence);
-    sentence.next.extend(children.or_else(|| openmp::more(evidence, Kind::NothingToGain)));
+    sentence.next.extend(children.or_else(|| alone::use_more(evidence, Kind::NothingToGain)));
     sentence
 }
 

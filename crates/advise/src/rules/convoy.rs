@@ -16,6 +16,7 @@ use ledger::summary;
 use wire::{Cause, Waiting};
 
 use super::finding::Finding;
+use crate::alone::works_in_one_thread;
 use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::figures::Figure::{BlockedBy, Cpus, Sum, Whole};
@@ -68,7 +69,7 @@ pub(crate) fn mixed(evidence: &Evidence) -> Option<Finding> {
     let waited = workers.waiting_for_threads_ns().saturating_add(workers.waiting_for_cpu_ns());
     let used = evidence.concurrency.working / evidence.parallelism(evidence.cpus);
     let little = evidence.worker_share(waited as f64) < MIXED_SHARE || used > CONVOY_CONCURRENCY;
-    if evidence.works_in_one_thread() || evidence.workers.len() < 2 || little || waits_outside(evidence) {
+    if works_in_one_thread(evidence) || evidence.workers.len() < 2 || little || waits_outside(evidence) {
         return None;
     }
     let text = format!(

@@ -11,6 +11,7 @@ use ledger::account::thread;
 use wire::Cause;
 
 use super::finding::Finding;
+use crate::alone::works_in_one_thread;
 use crate::evidence::{Evidence, parallel_work_error_ns, parallel_work_ns};
 use crate::expected::Expected;
 use crate::figures::Figure::{BlockedBy, Sum, Whole};
@@ -34,7 +35,7 @@ pub(crate) fn imbalance(evidence: &Evidence) -> Option<Finding> {
     let enough = evidence.worker_share(evidence.blame.imbalance_ns) >= IMBALANCE_SHARE;
     let doubt = 3.0 * parallel_work_error_ns(busiest);
     if workers < 2.0
-        || evidence.works_in_one_thread()
+        || works_in_one_thread(evidence)
         || !enough
         || largest < IMBALANCE_FACTOR * average
         || largest - average <= doubt

@@ -74,8 +74,8 @@ pub(crate) fn too_few_cpus(evidence: &Evidence) -> Option<Finding> {
 enum After {
     /// Each thread has a CPU.
     OneForEach,
-    /// Threads take turns on CPUs, as before.
-    Turns,
+    /// Threads share CPUs, as before.
+    Shared,
     /// The step also reduces the number of threads to that of the CPUs: threads that wait for one another on CPUs that are still too few can lose as
     /// much as they gain.
     FewerThreads,
@@ -89,7 +89,7 @@ impl After {
         } else if evidence.worker_share(waited_ns as f64) >= WORTH_SHARE {
             After::FewerThreads
         } else {
-            After::Turns
+            After::Shared
         }
     }
 }
@@ -100,7 +100,7 @@ fn with_more_cpus(evidence: &Evidence, elsewhere: &Elsewhere, after: After) -> E
     let added = if evidence.facts.smt { free * SMT_PART } else { free };
     let limit = |cpus: f64| match after {
         After::OneForEach => busiest_thread_bound(evidence),
-        After::Turns => cpus / used,
+        After::Shared => cpus / used,
         After::FewerThreads => f64::INFINITY,
     };
     let queued_ns = evidence.queued_ns() as f64;

@@ -9,6 +9,7 @@
 use ledger::account::thread;
 
 use super::finding::Finding;
+use crate::alone::works_in_one_thread;
 use crate::evidence::Evidence;
 use crate::expected::Expected;
 use crate::figures::Figure::{Sum, Whole};
@@ -40,7 +41,7 @@ pub(crate) fn serial(evidence: &Evidence) -> Option<Finding> {
     let serial_ns = (evidence.worker_sums.serial_ns as f64).min(evidence.wall_ns);
     let workers = evidence.workers.len() as f64;
     if workers < 2.0
-        || evidence.works_in_one_thread()
+        || works_in_one_thread(evidence)
         || serial_ns < SURE_ERRORS * evidence.worker_sums.serial_error_ns as f64
     {
         return None;
