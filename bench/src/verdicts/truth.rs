@@ -1,5 +1,5 @@
-//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. Six entries are
-//! newer:
+//! The truth table: which headlines are right in a situation. It was written before any run, from what each program is known to do. These entries
+//! are newer:
 //!
 //! - Open MPI's launcher binds ranks to CPUs that `taskset` excludes, so that there is no claim.
 //! - With more threads than CPUs, GCC's runtime may also sleep under OMP_WAIT_POLICY=active, as its manual says.

@@ -114,7 +114,7 @@ impl<'a> Evidence<'a> {
     /// Returns the work bound on `cpus` CPUs: the largest speed-up factor that any schedule can reach with the same work and the same fixed waits.
     /// Fixed waits are those that nothing in the account shows how to shorten, such as timers (see `floor`).
     pub fn work_bound_on(&self, cpus: f64) -> f64 {
-        self.wall_ns / self.floor.besides(self.ideal_ns(cpus)).max(1.0)
+        self.bound_beside(0.0, cpus)
     }
 
     /// Returns the work bound on `cpus` CPUs for a step that leaves the serial parts as they are: their work keeps one CPU busy (Amdahl's law). Serial work
@@ -122,9 +122,13 @@ impl<'a> Evidence<'a> {
     pub(crate) fn bound_with_serial_parts(&self, cpus: f64) -> f64 {
         let error_ns = HALF_INTERVAL * self.worker_sums.serial_error_ns as f64;
         let serial_ns = (self.worker_sums.serial_ns as f64 - error_ns).clamp(0.0, self.wall_ns);
-        let others_ns = (self.sums.work_ns() as f64 - serial_ns).max(0.0);
-        let least_ns = serial_ns + others_ns / self.parallelism(cpus);
-        self.wall_ns / self.floor.besides(least_ns).max(1.0)
+        self.bound_beside(serial_ns, cpus)
+    }
+
+    /// Returns the work bound on `cpus` CPUs if `serial_ns` of the work keeps one CPU busy, and all other work can be divided.
+    fn bound_beside(&self, serial_ns: f64, cpus: f64) -> f64 {
+        let divided_ns = (self.sums.work_ns() as f64 - serial_ns).max(0.0) / self.parallelism(cpus);
+        self.wall_ns / self.floor.besides(serial_ns + divided_ns).max(1.0)
     }
 
     /// Returns whether fixed waits, rather than the work, limit the speed-up on the CPUs the program may use. A fixed wait is one that nothing in the

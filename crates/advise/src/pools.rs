@@ -38,9 +38,9 @@ fn has(evidence: &Evidence, code: &Code) -> bool {
         Code::Library(start) => part(&|hot| hot.module.starts_with(start)) >= MUCH,
         Code::Runtime(piece) => samples(&|hot| hot.function.as_deref().is_some_and(|name| name.contains(piece))) > 0,
         Code::Program(names) => {
-            let is_its_own = |hot: &HotFunction| {
-                names.iter().any(|name| hot.module == *name || hot.module.starts_with(&format!("{name}.")))
-            };
+            let ends = |rest: &str| rest.is_empty() || rest.starts_with('.');
+            let is_its_own =
+                |hot: &HotFunction| names.iter().any(|name| hot.module.strip_prefix(name).is_some_and(ends));
             part(&is_its_own) >= MUCH && !evidence.busiest_is_main()
         }
     }

@@ -72,12 +72,23 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns whether removing the loss lets threads switch and sleep less.
+    /// Returns whether removing the loss lets threads of the program switch and sleep less.
     fn ends_switching(self) -> bool {
-        use Kind::{CpuHog, LockConvoy, PinnedTooFew, QuotaThrottled, SlowWakeups};
+        use Kind::{LockConvoy, PinnedTooFew, QuotaThrottled, SlowWakeups};
         use Kind::{TooManyThreadsSleeping, TooManyThreadsSpinning, WaitingForThreads};
-        matches!(self, CpuHog | LockConvoy | PinnedTooFew | QuotaThrottled | SlowWakeups)
+        matches!(self, LockConvoy | PinnedTooFew | QuotaThrottled | SlowWakeups)
             || matches!(self, TooManyThreadsSleeping | TooManyThreadsSpinning | WaitingForThreads)
+    }
+
+    /// Returns by what factor the work itself can take less CPU time once the loss is removed, which makes the forecast `factor` larger; `None` if it takes
+    /// the same time. A program that shares its CPUs with others refills its caches each time.
+    fn shrinks_by(self, evidence: &Evidence, factor: f64) -> Option<f64> {
+        match self {
+            Kind::CpuHog => Some(TURNS_COST),
+            _ if !self.ends_switching() || !evidence.work_can_shrink() => None,
+            Kind::SlowWakeups => Some(1.0 + WAKEUPS_COST * (factor - 1.0)),
+            _ => Some(TURNS_COST),
+        }
     }
 }
 
@@ -206,9 +217,9 @@ impl NextStep {
 
     /// Returns a step with a forecast, but without numbers if the gain is too small to promise, or if the range is so wide that it says little.
     ///
-    /// If the scheduling made the work itself take more CPU time (threads took turns on CPUs, with one another or with other programs, or slept very often), the range has no bound: refilling
-    /// caches, and the kernel's part of a switch, count as work, and less of them is left after the step (see [`TURNS_COST`] and
-    /// [`WAKEUPS_COST`]).
+    /// If the scheduling made the work itself take more CPU time (threads took turns on CPUs, with one another or with other programs, or slept very
+    /// often), the range has no bound: refilling caches, and the kernel's part of a switch, count as work, and less of them is left after the step (see
+    /// [`TURNS_COST`] and [`WAKEUPS_COST`]).
     ///
     /// `without` says what must disappear to reach the upper
     /// bound of the speed-up, for example "any waiting for storage". The report shows it only if the bound is larger than the number of CPUs, because
@@ -221,13 +232,12 @@ impl NextStep {
         without: &str,
     ) -> NextStep {
         let mut step = NextStep::plain(action, kind);
-        let can_shrink = kind == Kind::CpuHog || (kind.ends_switching() && evidence.work_can_shrink());
-        let beyond = if kind == Kind::SlowWakeups { 1.0 + WAKEUPS_COST * (expected.high() - 1.0) } else { TURNS_COST };
-        let range = if can_shrink { expected.stretched(beyond) } else { expected };
+        let shrinks_by = kind.shrinks_by(evidence, expected.high());
+        let range = shrinks_by.map_or(expected, |times| expected.stretched(times));
         if expected.is_worth_trying() && range.high() <= WIDEST_RANGE * range.low() {
             step.expected_low = Some(range.low());
             step.expected_high = Some(range.high());
-            step.bound = (!can_shrink).then(|| range.bound());
+            step.bound = shrinks_by.is_none().then(|| range.bound());
             step.bound_without = step.bound.filter(|bound| *bound > evidence.cpus).map(|_| without.to_owned());
         }
         step

@@ -306,8 +306,8 @@ proptest! {
         let work = recompute(&account, &facts, "work_ns").unwrap().max(1.0);
         let universal = (staged::WALL_NS as f64 * cpus.min(threads).max(1.0) / work).max(1.0);
         for step in verdict.sentences.iter().flat_map(|sentence| &sentence.next) {
-            // Thousandths are rounded.
-            prop_assert!(highest(step).is_none_or(|high| high <= universal + 0.001), "{step:?} beats {universal}");
+            // A factor was multiplied and is divided: the last bits can differ.
+            prop_assert!(highest(step).is_none_or(|high| high <= universal * (1.0 + 1e-12)), "{step:?} beats {universal}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod staged;
 
+use advise::thresholds::{TURNS_COST, WAKEUPS_COST};
 use advise::{Confidence, Kind};
 use staged::common::{asleep, disk_bound, expect, hog_on_one_cpu, judge, text};
 use staged::{IDLE, Life, OTHERS, SIBLINGS, Stage};
@@ -23,6 +24,15 @@ fn a_hog_beside_independent_threads_gives_back_its_share() {
     let verdict = expect(&stage, Kind::CpuHog);
     let step = &verdict.sentences[0].next[0];
     assert_eq!((step.range(), step.bound), (Some((1.5, 1.725)), None), "{}", text(&verdict));
+}
+
+#[test]
+fn beside_a_hog_unexplained_waiting_counts_at_the_high_end() {
+    // The hog explains 0.3 of the 0.5 thread-seconds of waiting in each second. Without all of it, the work of 0.6 s on each CPU is left.
+    let life = Life { preempted: 0.15, futex: 0.25, wakeups_per_s: 100.0, woken_by: vec![100, 101], ..Life::default() };
+    let verdict = expect(&Stage::alike(2, OTHERS, 2, &life), Kind::CpuHog);
+    let (low, high) = verdict.sentences[0].next[0].range().unwrap();
+    assert!((low - 1.0 / 0.85).abs() < 0.002 && (high / TURNS_COST - 1.0 / 0.6).abs() < 0.002, "{}", text(&verdict));
 }
 
 #[test]
@@ -110,6 +120,15 @@ fn more_cpus_save_queueing_only() {
 }
 
 #[test]
+fn more_cpus_also_save_the_waiting_for_threads_that_queue() {
+    // Two threads that meet run one after the other: one queues, and then sleeps until the other one has run.
+    let life = Life { preempted: 0.25, futex: 0.25, wakeups_per_s: 100.0, woken_by: vec![100, 101], ..Life::default() };
+    let verdict = expect(&Stage::alike(1, SIBLINGS, 2, &life).on_machine_of(2), Kind::PinnedTooFew);
+    let (low, high) = verdict.sentences[0].next[0].range().unwrap();
+    assert!((low - 1.5).abs() < 0.002 && (high / TURNS_COST - 2.0).abs() < 0.002, "{}", text(&verdict));
+}
+
+#[test]
 fn throttled_by_a_quota() {
     for (threads, cpus, quota) in [(2, 2, 1.0), (1, 2, 0.5), (8, 8, 4.0), (64, 64, 16.0)] {
         let stopped = 1.0 - quota / threads as f64;
@@ -164,6 +183,17 @@ fn brief_sleeps_and_a_slow_host_are_found() {
         Life { futex: 0.3, wake_delay: 0.3, wakeups_per_s: 20_000.0, woken_by: vec![100, 101], ..Life::default() };
     expect(&Stage::alike(2, IDLE, 2, &brief), Kind::SlowWakeups);
     expect(&Stage::alike(2, SIBLINGS, 2, &Life { steal: 0.3, ..Life::default() }), Kind::HypervisorSteal);
+}
+
+#[test]
+fn without_slow_wakeups_the_work_shrinks_with_the_gain() {
+    let life =
+        Life { futex: 0.1, wake_delay: 0.15, wakeups_per_s: 20_000.0, woken_by: vec![100, 101], ..Life::default() };
+    let verdict = expect(&Stage::alike(2, IDLE, 2, &life), Kind::SlowWakeups);
+    // The work of 0.75 s in each second limits the gain.
+    let factor = 1.0 / 0.75;
+    let high = verdict.sentences[0].next[0].range().unwrap().1;
+    assert!((high - factor * (1.0 + WAKEUPS_COST * (factor - 1.0))).abs() < 0.002, "{}", text(&verdict));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod staged;
 
 use advise::thresholds::TURNS_COST;
 use advise::{Confidence, Kind, NextStep, Verdict};
-use staged::common::judge;
+use staged::common::{asleep, judge};
 use staged::{IDLE, Life, SIBLINGS, Stage};
 
 fn steps(verdict: &Verdict) -> Vec<&str> {
@@ -13,7 +13,7 @@ fn steps(verdict: &Verdict) -> Vec<&str> {
 
 /// Four threads on four CPUs. The first works all the time, 40 % of it in serial code; the others wait for it asleep.
 fn two_fifths_serial() -> Stage {
-    let waits = Life { futex: 0.4, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() };
+    let waits = asleep(0.4);
     Stage::new(4, SIBLINGS, &[Life::default(), waits.clone(), waits.clone(), waits])
 }
 
@@ -80,7 +80,7 @@ fn what_is_unequal_beside_the_serial_part_stays_imbalance() {
 #[test]
 fn a_stolen_cpu_is_no_unequal_work() {
     // Both threads have the same work; the hypervisor took the first one's CPU for 30 % of the time, and the second one waited for it.
-    let waits = Life { futex: 0.3, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() };
+    let waits = asleep(0.3);
     let stage = |steal| Stage::new(2, SIBLINGS, &[Life { steal, ..Life::default() }, waits.clone()]);
     assert_eq!(judge(&stage(0.0)).headline, Kind::Imbalance);
     let verdict = judge(&stage(0.3));
@@ -114,7 +114,7 @@ fn memory_that_goes_back_and_forth_is_kept_by_a_variable() {
 fn fewer_threads_leave_the_serial_parts_as_they_are() {
     // Three threads on two CPUs. One works for 6.5 s of 10 s, 3 s of it alone while the others sleep; these work for 3.5 s each.
     let first = Life { spin: 0.1, preempted: 0.25, ..Life::default() };
-    let other = Life { futex: 0.3, wakeups_per_s: 100.0, woken_by: vec![100], ..first.clone() };
+    let other = Life { spin: first.spin, preempted: first.preempted, ..asleep(0.3) };
     let mut stage = Stage::new(2, SIBLINGS, &[first, other.clone(), other]).serial(0, 0.3, "output", "app");
     stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".into());
     let verdict = judge(&stage);
@@ -146,7 +146,7 @@ fn one_thread_beside_idle_cpus_is_told_to_use_more() {
 #[test]
 fn helpers_beside_one_thread_are_no_parallelism() {
     // A reader feeds one thread that compresses.
-    let reader = Life { futex: 0.97, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() };
+    let reader = asleep(0.97);
     let verdict = judge(&Stage::new(2, IDLE, &[Life::default(), reader]).serial(0, 0.98, "compress", "lbzip2"));
     assert_eq!(verdict.headline, Kind::NothingToGain, "{verdict:#?}");
     assert!(steps(&verdict)[0].starts_with("run it with 2 threads, if"), "{verdict:#?}");

@@ -5,7 +5,7 @@ mod staged;
 use advise::thresholds::TURNS_COST;
 use advise::{Confidence, Kind, NextStep, Verdict};
 use ledger::{Preemptor, PreemptorKind};
-use staged::common::judge;
+use staged::common::{UNEQUAL, judge, three_unequal};
 use staged::{Behind, Life, OTHERS, SIBLINGS, Stage, WALL_NS};
 
 /// Steps that leave the other programs where they are.
@@ -217,26 +217,15 @@ fn a_small_load_changes_no_diagnosis_without_a_word() {
 #[test]
 fn unequal_work_stays_the_diagnosis_beside_a_small_load() {
     // As measured: the same program on idle CPUs, and while others took 6 % of them, for which it took 6 % longer.
-    let life = |work: f64, queued: f64| Life {
-        preempted: queued,
-        futex: 1.0 - work - queued,
-        wakeups_per_s: 20.0,
-        woken_by: vec![100, 101],
-        ..Life::default()
-    };
-    let quiet = Stage::new(2, SIBLINGS, &[life(0.71, 0.18), life(0.63, 0.21), life(0.42, 0.24)]);
+    let quiet = three_unequal(SIBLINGS, UNEQUAL);
     let behind = Behind { sibling: 0.89, other: 0.07, idle: 0.04 };
-    let mut loaded = Stage::new(2, behind, &[life(0.631, 0.22), life(0.56, 0.26), life(0.386, 0.30)]);
+    let mut loaded = three_unequal(behind, [(0.631, 0.22), (0.56, 0.26), (0.386, 0.30)]);
     for cpu in &mut loaded.account.cpus {
         let others = 62 * WALL_NS / 1000;
         cpu.idle_ns = cpu.idle_ns + cpu.busy_others_ns - others;
         cpu.busy_others_ns = others;
     }
-    let judged = |mut stage: Stage| {
-        stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".to_owned());
-        judge(&stage)
-    };
-    let (quiet, loaded) = (judged(quiet), judged(loaded));
+    let (quiet, loaded) = (judge(&quiet), judge(&loaded));
     assert_eq!((quiet.headline, loaded.headline), (Kind::Imbalance, Kind::Imbalance), "{loaded:#?}");
     assert_eq!(quiet.sentences[0].next[0].action, loaded.sentences[0].next[0].action);
     assert_eq!((quiet.confidence, loaded.confidence), (Confidence::High, Confidence::Medium));

@@ -4,7 +4,7 @@
 mod staged;
 
 use advise::{Kind, Verdict};
-use staged::common::{judge, text};
+use staged::common::{asleep, judge, text};
 use staged::{IDLE, Life, OTHERS, SIBLINGS, Stage};
 
 /// Largest error of a size, as a part of all thread time.
@@ -28,8 +28,7 @@ fn blocked(cause: &'static str, loss: f64, steal: f64) -> Stage {
 
 /// Two threads on two CPUs of which one waits asleep for the other, `waits` of its life.
 fn one_waits(waits: f64, steal: f64) -> Stage {
-    let waiter = Life { futex: waits, wakeups_per_s: 100.0, woken_by: vec![100], steal, ..Life::default() };
-    Stage::new(2, SIBLINGS, &[Life { steal, ..Life::default() }, waiter])
+    Stage::new(2, SIBLINGS, &[Life { steal, ..Life::default() }, Life { steal, ..asleep(waits) }])
 }
 
 const OTHERS_OF_STEAL: [Other; 11] = [
@@ -115,7 +114,10 @@ fn faults(verdict: &Verdict, other: &Other, loss: f64, steal: f64) -> Vec<String
     if verdict.headline != larger {
         faults.push(format!("{} {loss}, steal {steal}: {}", other.kind, text(verdict)));
     }
-    for (kind, share) in [(other.kind, loss), (Kind::HypervisorSteal, steal)].into_iter().filter(|_| other.sized) {
+    if !other.sized {
+        return faults;
+    }
+    for (kind, share) in [(other.kind, loss), (Kind::HypervisorSteal, steal)] {
         let found = verdict.losses.iter().find(|loss| loss.kind == kind).map_or(0.0, |loss| loss.cost_share);
         if (found - share).abs() > POINTS {
             faults.push(format!("{kind}: {share} is found as {found}\n{:?}", verdict.losses));

@@ -3,7 +3,7 @@
 mod staged;
 
 use advise::{Confidence, Kind, Verdict};
-use staged::common::{asleep, convoy, crowd_spinning, expect, judge, text};
+use staged::common::{UNEQUAL, asleep, convoy, crowd_spinning, expect, judge, text, three_unequal};
 use staged::{Behind, IDLE, Life, SIBLINGS, Stage};
 use wire::Cause;
 
@@ -120,18 +120,8 @@ fn imbalance_on_an_oversubscribed_machine_does_not_flip_either() {
 
 #[test]
 fn fewer_threads_are_no_advice_when_unequal_work_would_eat_the_gain() {
-    // Three threads on two CPUs with 2.10, 1.86 and 1.25 s of work in 2.97 s, asleep or in the queue
-    // otherwise: with two threads, one of them had 59 % of the work, and it took 3.09 s.
-    let life = |work: f64, queued: f64| Life {
-        preempted: queued,
-        futex: 1.0 - work - queued,
-        wakeups_per_s: 20.0,
-        woken_by: vec![100, 101],
-        ..Life::default()
-    };
-    let mut stage = Stage::new(2, SIBLINGS, &[life(0.71, 0.18), life(0.63, 0.21), life(0.42, 0.24)]);
-    stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".to_owned());
-    let verdict = expect(&stage, Kind::Imbalance);
+    // It takes 2.97 s. With two threads, one of them had 59 % of the work, and it took 3.09 s.
+    let verdict = expect(&three_unequal(SIBLINGS, UNEQUAL), Kind::Imbalance);
     let steps: Vec<&str> = verdict.sentences.iter().flat_map(|s| &s.next).map(|step| step.action.as_str()).collect();
     assert!(steps[0].contains("schedule(dynamic)"), "{}", text(&verdict));
     assert!(!steps.iter().any(|step| step.contains("OMP_NUM_THREADS")), "{}", text(&verdict));

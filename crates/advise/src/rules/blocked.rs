@@ -73,22 +73,29 @@ pub(crate) fn page_faults(evidence: &Evidence) -> Option<Finding> {
     delay(evidence, Delay::PageFault, say, &Steps { without_number: Some(step), with_number: None })
 }
 
-/// Detects waiting for file locks. If the holder of the lock waits for something itself, such as a timer, the account shows no bound of what a shorter
-/// hold would gain, but a thread that waits for most of its life is found all the same; the step then has no forecast.
+/// Detects waiting for file locks.
 pub(crate) fn file_locks(evidence: &Evidence) -> Option<Finding> {
-    let (say, step) = ("waited for a file lock", "hold the file lock for a shorter time, or use one file per process");
-    let steps = Steps { without_number: None, with_number: Some(step) };
-    delay(evidence, Delay::FileLock, say, &steps).or_else(|| {
-        let waits = |thread: &&Thread| thread.blocked_by[Cause::FileLock] as f64 >= INTENDED_SHARE * evidence.wall_ns;
-        let (kind, ns) = (Kind::FileLock, evidence.sums.blocked_by[Cause::FileLock]);
-        if !evidence.workers.iter().any(waits) || !evidence.held_up(ns as f64) {
-            return None;
-        }
-        let mut main = blocked_sentence(evidence, ns, Cause::FileLock, say);
-        main.next.push(NextStep::plain(step, kind));
-        let back_ns = evidence.blame.total_ns(Delay::FileLock);
-        Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
-    })
+    let steps = Steps { without_number: None, with_number: Some(SHORTER_HOLD) };
+    delay(evidence, Delay::FileLock, FOR_LOCK, &steps).or_else(|| held_by_a_sleeper(evidence))
+}
+
+/// What threads do that wait for a file lock, and what to do about it.
+const FOR_LOCK: &str = "waited for a file lock";
+const SHORTER_HOLD: &str = "hold the file lock for a shorter time, or use one file per process";
+
+/// Detects that a worker thread waits for a file lock for most of the run, and that the wait has no forecast: the holder of the lock waits for something
+/// itself, such as a timer, and the account does not show how long it would hold the lock otherwise.
+fn held_by_a_sleeper(evidence: &Evidence) -> Option<Finding> {
+    let waits = |thread: &&Thread| thread.blocked_by[Cause::FileLock] as f64 >= INTENDED_SHARE * evidence.wall_ns;
+    let ns = evidence.sums.blocked_by[Cause::FileLock];
+    if !evidence.workers.iter().any(waits) || !evidence.held_up(ns as f64) {
+        return None;
+    }
+    let kind = Kind::FileLock;
+    let mut main = blocked_sentence(evidence, ns, Cause::FileLock, FOR_LOCK);
+    main.next.push(NextStep::plain(SHORTER_HOLD, kind));
+    let back_ns = evidence.blame.total_ns(Delay::FileLock);
+    Some(Finding { kind, back_ns, confidence: Confidence::Medium, sentences: vec![main] })
 }
 
 /// What to do about waiting for a resource.

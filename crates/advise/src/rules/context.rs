@@ -73,16 +73,16 @@ pub(crate) fn bound(evidence: &Evidence) -> Sentence {
         let left = factor(evidence.work_bound_on(evidence.cpus_left()).max(1.0));
         format!("{left} at the present load (others took {} of these CPUs)", about_percent(taken))
     });
-    let text = if evidence.work_can_shrink() {
+    let shrinks = match (evidence.work_can_shrink(), &loaded) {
+        (true, _) => Some("With fewer switches"),
+        (false, Some(_)) => Some("With the CPUs to itself"),
+        (false, None) => None,
+    };
+    let text = if let Some(shrinks) = shrinks {
         let loaded = loaded.map_or_else(String::new, |loaded| format!(" on idle CPUs, {loaded}"));
         format!(
-            "The work itself needs {ideal} on {cpus}. Without any waiting, the program would be {bound} faster{loaded}. With fewer \
-             switches, the work can also need less CPU time."
-        )
-    } else if let Some(loaded) = loaded {
-        format!(
-            "The work itself needs {ideal} on {cpus}. Without any waiting, the program would be {bound} faster on idle CPUs, {loaded}. With the \
-             CPUs to itself, the work can also need less CPU time."
+            "The work itself needs {ideal} on {cpus}. Without any waiting, the program would be {bound} faster{loaded}. {shrinks}, the \
+             work can also need less CPU time."
         )
     } else if alone > evidence.cpus {
         format!(

@@ -38,6 +38,27 @@ pub fn asleep(share: f64) -> Life {
     Life { futex: share, wakeups_per_s: 100.0, woken_by: vec![100], ..Life::default() }
 }
 
+/// A thread of a program with unequal work: it works and queues for these parts of its life, and sleeps otherwise.
+fn unequal(work: f64, queued: f64) -> Life {
+    Life {
+        preempted: queued,
+        futex: 1.0 - work - queued,
+        wakeups_per_s: 20.0,
+        woken_by: vec![100, 101],
+        ..Life::default()
+    }
+}
+
+/// Three OpenMP threads on two CPUs with unequal work, as measured. Each thread works and queues for these parts of its life.
+pub fn three_unequal(behind: Behind, threads: [(f64, f64); 3]) -> Stage {
+    let mut stage = Stage::new(2, behind, &threads.map(|(work, queued)| unequal(work, queued)));
+    stage.facts.openmp_runtime = Some("libgomp.so.1.0.0".to_owned());
+    stage
+}
+
+/// [`three_unequal`] on idle CPUs: the threads worked for 2.10, 1.86 and 1.25 s in 2.97 s.
+pub const UNEQUAL: [(f64, f64); 3] = [(0.71, 0.18), (0.63, 0.21), (0.42, 0.24)];
+
 /// One thread that waits for storage most of the time.
 pub fn disk_bound() -> Stage {
     Stage::alike(2, SIBLINGS, 1, &Life { blocked: vec![("disk", 0.6)], ..Life::default() })
@@ -65,8 +86,8 @@ pub fn hog_on_one_cpu(cpus: u32, waiting: Life) -> Stage {
     Stage::new(cpus, OTHERS, &lives)
 }
 
-/// Returns the highest factor that a step promises if the work does not shrink: its bound; or, without a bound, the high end of its range without what that allows
-/// for work that shrinks. For slow wake-ups, the high end is `factor × (1 + cost × (factor − 1))`.
+/// Returns the highest factor that a step promises if the work does not shrink: its bound; or, without a bound, the high end of its range without what that
+/// allows for work that shrinks. For slow wake-ups, the high end is `factor × (1 + cost × (factor − 1))`.
 pub fn highest(step: &NextStep) -> Option<f64> {
     let linear = 1.0 - WAKEUPS_COST;
     let of_range = |high: f64| {
