@@ -162,7 +162,7 @@ impl RemoteSnapshots {
     /// # Errors
     /// Same as [`RemoteObserver::new`].
     pub fn new(program: &Path, children: bool, cpus: &[u32]) -> Result<RemoteSnapshots, WatchError> {
-        let before = Before::read(cpus);
+        let before = Before::read(cpus, 0);
         let mut helper = Helper::start(program)?;
         let answer = helper.ask(&Request::Snapshots { children }, None)?;
         let [snapshots, counts] = answer.descriptors.as_slice() else { return Err(malformed()) };
@@ -190,7 +190,7 @@ impl ThreadSnapshots for RemoteSnapshots {
     }
 
     fn others(&self) -> Others {
-        self.before.others(&self.table.processes())
+        self.before.others(&self.table.processes(), self.table.run_ns())
     }
 }
 

@@ -56,10 +56,7 @@ impl Root {
     /// [`Error::Read`] with the path.
     pub fn read(&self, absolute: impl AsRef<Path>) -> Result<Vec<u8>, Error> {
         let path = self.path(absolute);
-        // Files of /proc and /sys do not report their size, so start with a typical capacity.
-        let mut bytes = Vec::with_capacity(2048);
-        let done = fs::File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes));
-        done.map(|_| bytes).map_err(|source| Error::Read { path, source })
+        fs::File::open(&path).and_then(|file| all_of(&file)).map_err(|source| Error::Read { path, source })
     }
 
     /// Returns the first `bytes` bytes of a file as text, converted like the text of [`Root::read_text`].
@@ -165,6 +162,22 @@ impl Root {
     /// Builds an [`Error::Format`] about a file of this root.
     pub(crate) fn format_error(&self, absolute: impl AsRef<Path>, reason: String) -> Error {
         Error::Format { path: self.path(absolute), reason }
+    }
+}
+
+/// Reads a file from its present position to its end. Unlike `File::read_to_end`, it does not ask for the size, which
+/// files of /proc and /sys do not report: that would cost as much as reading one of them.
+fn all_of(file: &fs::File) -> io::Result<Vec<u8>> {
+    /// Most files are shorter than this, so that one call reads the file and a second one finds its end.
+    const TYPICAL: usize = 2048;
+    let mut bytes = Vec::new();
+    loop {
+        bytes.reserve(TYPICAL);
+        match rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)) {
+            Ok(0) => return Ok(bytes),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 

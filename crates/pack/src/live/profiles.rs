@@ -9,17 +9,17 @@ use wire::{Sample, Waiting};
 use super::spins::Spins;
 use crate::policy::profile::Profiled;
 
-/// Length of a profile, and the CPU time between two samples of a thread in it, ns: 40 samples of each CPU. On a virtual
+/// Length of a profile, and the CPU time between two samples of a thread in it, ns: 25 samples of each CPU. On a virtual
 /// machine a sample takes up to 26 us.
 const PROFILE_NS: u64 = 10_000_000;
-const SAMPLE_NS: u64 = 250_007;
+const SAMPLE_NS: u64 = 400_009;
 
 /// Maximum number of threads that a profile samples: to begin takes some 20 us for each of them.
 const MAX_THREADS: usize = 16;
 
 /// Time between two profiles, ns: the first and the longest pause. Each further pause is twice as long, so that profiles
 /// take less than 1 % of the CPUs' time from then on.
-const PAUSE_NS: (u64, u64) = (10_000_000, 200_000_000);
+const PAUSE_NS: (u64, u64) = (20_000_000, 200_000_000);
 
 /// Code is judged if at least this part of a profile's samples hit its line. A waiting loop that matters is short, and a
 /// program that computes is sampled in many places, all of which would cost more to judge than the profile itself.
@@ -95,6 +95,11 @@ impl Profiles {
     /// Returns the number of profiles that have ended.
     pub fn count(&self) -> u64 {
         self.count
+    }
+
+    /// Returns the time before which no profile begins, ns.
+    pub fn next_ns(&self) -> u64 {
+        self.next_ns
     }
 
     /// Returns when the profile ends that is under way, ns.

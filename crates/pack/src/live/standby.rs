@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use machine::Root;
 use machine::process::Task;
-use watch::snapshots::{self, has_ended};
+use watch::snapshots::{self, Table, has_ended};
 use watch::{Sight, ThreadSnapshots};
 use wire::ThreadSnapshot;
 
@@ -37,6 +37,9 @@ const SOON_NS: u64 = 100_000_000;
 /// Longest time between two looks while packing may not begin: new processes have to be found some time, so that their
 /// masks are restored if cox is killed.
 const REST: Duration = Duration::from_millis(100);
+/// A pause is this many times as long as the look before it, so that looks take at most 2 % of one CPU, until the pause is
+/// [`REST`].
+const PAUSE_PER_LOOK: u64 = 50;
 
 /// A program that is not packed now.
 pub struct Standby {
@@ -53,6 +56,8 @@ pub struct Standby {
     /// CPU time of threads that have ended, ns.
     ended_ns: u64,
     looked_ns: u64,
+    /// CPU time that the last look took, ns.
+    took_ns: u64,
     closed_ns: Option<u64>,
     /// Packing does not begin before this time: it was tried, and did not help.
     until_ns: u64,
@@ -122,6 +127,7 @@ impl Standby {
             living: BTreeMap::new(),
             ended_ns: 0,
             looked_ns: now_ns,
+            took_ns: 0,
             closed_ns: None,
             until_ns,
             profiles: Some(Profiles::default()),
@@ -131,6 +137,9 @@ impl Standby {
     /// Notes that the program starts: time before this call does not count.
     pub fn start(&mut self) {
         self.begun_ns = arch::monotonic_ns();
+        // The first poll reads the CPU times of all processes. It takes about 1 ms, which a program with one thread notices least. If it fails, so
+        // does the next one.
+        let _ = self.snapshots.poll_at_once();
     }
 
     /// Waits until more threads run than the pack has CPUs and packing might help them, and returns true; false once the
@@ -152,10 +161,12 @@ impl Standby {
                 self.look_at_once(orphans, holder)?;
                 return Ok(false);
             }
+            let before_ns = arch::clock::thread_cpu_ns();
             self.find(orphans.as_deref_mut().map(Orphans::new_ones));
-            self.snapshots.poll()?;
+            self.snapshots.poll_at_once()?;
             self.meet(holder)?;
             let running = self.running();
+            self.took_ns = arch::clock::thread_cpu_ns() - before_ns;
             if running.len() > self.slots && self.looked_ns >= self.until_ns && self.is_promising(&running, code) {
                 return Ok(true);
             }
@@ -181,8 +192,11 @@ impl Standby {
         if let Some(ends_ns) = self.profiles.as_ref().and_then(Profiles::ends_ns) {
             return Duration::from_nanos(ends_ns.saturating_sub(now_ns));
         }
-        let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns));
-        if self.until_ns == 0 && now_ns < self.begun_ns + SOON_NS { LOOK.0 } else { LOOK.1.max(rest.min(REST)) }
+        // Until the next profile may begin, a look decides nothing.
+        let until_ns = self.until_ns.max(self.profiles.as_ref().map_or(0, Profiles::next_ns));
+        let rest = Duration::from_nanos(until_ns.saturating_sub(now_ns).max(self.took_ns * PAUSE_PER_LOOK));
+        let soon = self.until_ns == 0 && now_ns < self.begun_ns + SOON_NS;
+        rest.min(REST).max(if soon { LOOK.0 } else { LOOK.1 })
     }
 
     /// Returns the program's processes that `than` does not contain, after a new look at /proc.
@@ -202,7 +216,7 @@ impl Standby {
     /// Reads the threads' CPU times for the last time: what comes later does not belong to this part of the session.
     /// Returns the time.
     pub fn close(&mut self) -> u64 {
-        self.running();
+        self.ran(|table, number| table.read(number));
         *self.closed_ns.insert(self.looked_ns)
     }
 
@@ -288,11 +302,16 @@ impl Standby {
         new
     }
 
-    /// Reads the threads' CPU times. Returns the threads that ran since the last look, as [`Window::active`] counts them,
-    /// and could be rotated: process and thread.
+    /// Returns the threads that the last poll found to have run since the look before, as [`Window::active`] counts them,
+    /// and that could be rotated: process and thread.
     ///
     /// [`Window::active`]: crate::policy::mode::Window::active
     fn running(&mut self) -> Vec<(u32, u32)> {
+        self.ran(|table, number| table.known(number))
+    }
+
+    /// Takes over the threads' CPU times as `read` returns them. Returns the same threads as [`Standby::running`].
+    fn ran(&mut self, read: impl Fn(&dyn Table, usize) -> Option<ThreadSnapshot>) -> Vec<(u32, u32)> {
         let table = self.snapshots.table();
         let now_ns = arch::monotonic_ns();
         let idle_ns = (now_ns - self.looked_ns) / IDLE_PART;
@@ -303,7 +322,7 @@ impl Standby {
             *of_process.entry(living.tgid).or_default() += 1;
         }
         for (&number, living) in &mut self.living {
-            let Some(snapshot) = table.read(number) else { continue };
+            let Some(snapshot) = read(&*table, number) else { continue };
             let run_ns = snapshots::run_ns(&snapshot, now_ns);
             let before_ns = living.run_ns.replace(run_ns).unwrap_or(living.before_ns);
             let can_be_rotated = may_be_bound(of_process.get(&living.tgid) == Some(&1), run_ns);

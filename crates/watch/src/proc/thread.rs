@@ -44,13 +44,13 @@ pub(super) enum Birth {
 
 /// The values of one thread that were read from /proc at one time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Look {
+pub(crate) struct Look {
     /// When the values were read.
-    pub(super) t_ns: u64,
+    pub(crate) t_ns: u64,
     /// The thread's sums.
-    pub(super) sums: SchedStat,
+    pub(crate) sums: SchedStat,
     /// The thread's state and name.
-    pub(super) stat: Stat,
+    pub(crate) stat: Stat,
     /// The thread's switch counts.
     pub(super) switches: Switches,
 }
@@ -164,6 +164,11 @@ impl Thread {
     /// Returns whether the thread was dead when its files were last read. Its sums are then final.
     pub(super) fn has_ended(&self) -> bool {
         self.last.stat.doing() == Doing::Ended
+    }
+
+    /// Returns the values that were read last.
+    pub(super) fn last_look(&self) -> &Look {
+        &self.last
     }
 
     /// Returns the thread's switch counts at the last reading.

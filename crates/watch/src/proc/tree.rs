@@ -13,7 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use machine::process::{Doing, Task, ticks_per_s};
+use machine::process::{Doing, Switches, Task, ticks_per_s};
 use machine::{Error, Root};
 use wire::Clock;
 
@@ -46,6 +46,8 @@ pub(crate) struct Tree {
     suspended_ns: u64,
     /// Whether child processes become tracked.
     children: bool,
+    /// Whether the threads' switches are counted.
+    switches: bool,
     processes: BTreeMap<u32, Process>,
     /// Processes that are not tracked: children that existed before their parent was enrolled, and processes that became another user's.
     strangers: BTreeSet<u32>,
@@ -54,7 +56,13 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn new(root: Root, suspended_ns: u64, children: bool) -> Tree {
-        Tree { root, suspended_ns, children, processes: BTreeMap::new(), strangers: BTreeSet::new(), ended: Vec::new() }
+        let (processes, strangers, ended) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        Tree { root, suspended_ns, children, switches: true, processes, strangers, ended }
+    }
+
+    /// Does not count the threads' switches. Reading the file with these counts takes as long as reading all other files of a thread.
+    pub(crate) fn without_switches(self) -> Tree {
+        Tree { switches: false, ..self }
     }
 
     /// Tracks a process with the threads that it has. Returns an error for which [`Error::is_gone`] holds if there is no such process.
@@ -103,9 +111,10 @@ impl Tree {
         self.alive().map(|(tgid, tid, thread)| (tgid, tid, thread.name())).collect()
     }
 
-    /// Returns the ids of the threads alive at the last poll.
-    pub(crate) fn living_ids(&self) -> BTreeSet<Id> {
-        self.alive().map(|(tgid, tid, thread)| Id { tgid, start_ticks: thread.start_ticks(), tid }).collect()
+    /// Returns the threads alive at the last poll: their ids, in ascending order, and what that poll has read of them.
+    pub(crate) fn looks(&self) -> BTreeMap<Id, &Look> {
+        let id = |tgid, tid, thread: &Thread| Id { tgid, start_ticks: thread.start_ticks(), tid };
+        self.alive().map(|(tgid, tid, thread)| (id(tgid, tid, thread), thread.last_look())).collect()
     }
 
     /// Returns a stand-in for a thread's creator, because /proc does not contain the creator. It is the oldest other thread of the process with
@@ -137,11 +146,11 @@ impl Tree {
 
     /// Visits one process. Returns its new child processes, which are tracked from now on.
     fn visit(&mut self, pid: u32, now: &dyn Fn() -> u64) -> Result<BTreeSet<u32>, Error> {
-        let Tree { root, suspended_ns, children, processes, strangers, ended } = self;
+        let Tree { root, suspended_ns, children, switches, processes, strangers, ended } = self;
         let Some(process) = processes.get_mut(&pid) else { return Ok(BTreeSet::new()) };
         let absent_ns = process.listed_ns;
         let visit_ns = now();
-        let mut sight = Sight { root, suspended_ns: *suspended_ns, pid, ended, now };
+        let mut sight = Sight { root, suspended_ns: *suspended_ns, switches: *switches, pid, ended, now };
         let mut stirred = sight.known_threads(process)?;
         let may_have_made = process.threads.is_empty() || process.threads.values().any(Thread::is_ready);
         if may_have_made || !stirred.ran.is_empty() || stirred.lost_one {
@@ -186,6 +195,7 @@ struct Stirred {
 struct Sight<'a> {
     root: &'a Root,
     suspended_ns: u64,
+    switches: bool,
     pid: u32,
     ended: &'a mut Vec<Clock>,
     now: &'a dyn Fn() -> u64,
@@ -267,6 +277,7 @@ impl Sight<'_> {
         let t_ns = if stat.doing() == Doing::Off { before_ns } else { (self.now)() };
         let switches = match known.filter(|thread| thread.is_unchanged(sums)) {
             Some(thread) => thread.switches(),
+            None if !self.switches => Switches::default(),
             None => match unless_gone(task.switches())? {
                 Some(switches) => switches,
                 None => return Ok(None),
@@ -403,7 +414,7 @@ mod tests {
         machine.children(10, 10, "30");
         machine.poll(&mut tree, 1100);
         let ids = |tree: &Tree| -> Vec<(u32, u32, u32)> {
-            tree.living_ids().into_iter().map(|id| (id.tgid, id.tid, tree.kin(id))).collect()
+            tree.looks().into_keys().map(|id| (id.tgid, id.tid, tree.kin(id))).collect()
         };
         assert_eq!(ids(&tree), [(10, 10, 0), (10, 11, 0), (10, 12, 10), (30, 30, 10), (30, 31, 30)]);
         // Threads are called t and their number here, but for this one, which has its creator's name.
@@ -421,11 +432,11 @@ mod tests {
         machine.put(10, 10, 'S', 500, 100);
         machine.put(10, 11, 'S', 510, 100);
         let mut tree = machine.tree(true);
-        let before = tree.living_ids();
+        let before: BTreeSet<Id> = tree.looks().into_keys().collect();
         machine.remove(machine.task(10, 11));
         machine.put(10, 11, 'S', 1040, 1);
         machine.poll(&mut tree, 1100);
-        let later = tree.living_ids();
+        let later: BTreeSet<Id> = tree.looks().into_keys().collect();
         assert_eq!((before.len(), later.len(), before.intersection(&later).count()), (2, 2, 1));
     }
 

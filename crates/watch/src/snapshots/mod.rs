@@ -52,7 +52,8 @@ pub trait ThreadSnapshots {
     /// If the kernel refuses the walk over the process's threads, or if the process is hidden from this user.
     fn enrol(&mut self, pid: u32) -> Result<(), WatchError>;
 
-    /// Looks for new threads, if the backend has to find them itself (/proc). Call it every 10 to 20 ms.
+    /// Looks for new threads, if the backend has to find them itself (/proc), and brings the snapshots of all threads up to date. Call it every 10 to
+    /// 20 ms.
     ///
     /// # Errors
     /// If /proc cannot be read.
@@ -108,6 +109,12 @@ pub trait Table: Send + Sync {
     /// Returns the processes of all threads that ever got a snapshot.
     fn processes(&self) -> BTreeSet<u32> {
         (0..self.given()).filter_map(|number| self.known(number)).map(|snapshot| snapshot.tgid).collect()
+    }
+
+    /// Returns the CPU time of all threads that ever got a snapshot, nanoseconds.
+    fn run_ns(&self) -> u64 {
+        let now_ns = arch::monotonic_ns();
+        (0..self.given()).filter_map(|number| self.known(number)).map(|snapshot| run_ns(&snapshot, now_ns)).sum()
     }
 }
 

@@ -3,8 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use arch::clock::process_cpu_ns;
+use arch::monotonic_ns;
 use machine::Root;
-use machine::process::Task;
+use machine::busy::busy_ns;
+use machine::process::{Task, ticks_per_s};
+
+/// Other programs are named if they used more than this part of the CPUs' time: to read the files of all processes takes some milliseconds, for which
+/// the user waits when the program has ended. Reports mention other programs from 5 % on.
+const NAMED_PART: f64 = 0.02;
 
 /// The CPU time of all other programs that have the same name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +45,36 @@ pub struct Before {
     root: Root,
     cpus: BTreeSet<u32>,
     ran_ns: BTreeMap<Process, u64>,
+    now: Used,
+}
+
+/// The use of some CPUs at one point in time.
+struct Used {
+    t_ns: u64,
+    /// How long they have been busy, all together; `None` if the kernel does not say.
+    busy_ns: Option<u64>,
+    /// CPU time of cox and of the packed processes, ns.
+    ours_ns: u64,
+}
+
+impl Used {
+    fn read(root: &Root, cpus: &BTreeSet<u32>, packed_ns: u64) -> Used {
+        let of_cpus = |busy: BTreeMap<u32, u64>| cpus.iter().filter_map(|cpu| busy.get(cpu)).sum();
+        Used {
+            t_ns: monotonic_ns(),
+            busy_ns: busy_ns(root).ok().map(of_cpus),
+            ours_ns: packed_ns.saturating_add(process_cpu_ns()),
+        }
+    }
+
+    /// Returns whether others may have used a notable part of `cpus` CPUs since `before`. The kernel counts busy time in ticks.
+    fn may_name_others(&self, before: &Used, cpus: usize) -> bool {
+        let (Some(now_ns), Some(before_ns)) = (self.busy_ns, before.busy_ns) else { return true };
+        let others_ns =
+            now_ns.saturating_sub(before_ns).saturating_sub(self.ours_ns.saturating_sub(before.ours_ns)) as f64;
+        let tick_ns = 1e9 / ticks_per_s().max(1) as f64;
+        others_ns > cpus as f64 * (tick_ns + NAMED_PART * self.t_ns.saturating_sub(before.t_ns) as f64)
+    }
 }
 
 /// Identifies a process, even if its number is used again.
@@ -48,21 +85,28 @@ struct Process {
 }
 
 impl Before {
-    /// Reads the present CPU times of all processes. `cpus` are the CPUs about which [`others`](Before::others) will be asked.
+    /// Reads the present CPU times of all processes. `cpus` are the CPUs about which [`others`](Before::others) will be asked. The packed processes
+    /// have used `packed_ns` of CPU time so far.
     #[must_use]
-    pub fn read(cpus: &[u32]) -> Before {
-        Before::of(Root::live(), cpus)
+    pub fn read(cpus: &[u32], packed_ns: u64) -> Before {
+        Before::of(Root::live(), cpus, packed_ns)
     }
 
-    fn of(root: Root, cpus: &[u32]) -> Before {
+    fn of(root: Root, cpus: &[u32], packed_ns: u64) -> Before {
+        let cpus = cpus.iter().copied().collect();
+        let now = Used::read(&root, &cpus, packed_ns);
         let ran_ns = processes(&root).into_iter().map(|(process, _, ran_ns)| (process, ran_ns)).collect();
-        Before { root, cpus: cpus.iter().copied().collect(), ran_ns }
+        Before { root, cpus, ran_ns, now }
     }
 
-    /// Returns the CPU time of other programs since `self` was read. A process counts if one of its threads last ran on a CPU in `self.cpus`; cox and
-    /// the processes in `packed` do not count.
+    /// Returns the CPU time of other programs since `self` was read, or none if they used less than [`NAMED_PART`] of the CPUs' time. A process counts
+    /// if one of its threads last ran on a CPU in `self.cpus`; cox and the processes in `packed`, which have used `packed_ns` of CPU time so far, do
+    /// not count.
     #[must_use]
-    pub fn others(&self, packed: &BTreeSet<u32>) -> Others {
+    pub fn others(&self, packed: &BTreeSet<u32>, packed_ns: u64) -> Others {
+        if !Used::read(&self.root, &self.cpus, packed_ns).may_name_others(&self.now, self.cpus.len()) {
+            return Others::new(Vec::new(), true);
+        }
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
         for (process, comm, ran_ns) in processes(&self.root) {
             // If a process is not in `self.ran_ns`, it started after those times were read, so all its CPU time counts.
@@ -116,15 +160,33 @@ mod tests {
         for (pid, comm) in [(10, "hog"), (11, "hog"), (12, "elsewhere"), (13, "packed"), (14, "idle")] {
             process(root, pid, comm, 100, u32::from(pid == 12));
         }
-        let before = Before::of(Root::at(root), &[0]);
+        let before = Before::of(Root::at(root), &[0], 0);
         for (pid, comm, ticks) in
             [(10, "hog", 150), (11, "hog", 130), (12, "elsewhere", 900), (13, "packed", 400), (15, "new", 5)]
         {
             process(root, pid, comm, ticks, u32::from(pid == 12));
         }
-        let tick_ns = 1_000_000_000 / machine::process::ticks_per_s();
+        let tick_ns = 1_000_000_000 / ticks_per_s();
         let other = |comm: &str, ticks| Other { comm: comm.into(), ran_ns: ticks * tick_ns };
         let others = Others { programs: vec![other("hog", 80), other("new", 5)], at_most: true };
-        assert_eq!(before.others(&BTreeSet::from([13])), others);
+        assert_eq!(before.others(&BTreeSet::from([13]), 0), others);
+    }
+
+    #[test]
+    fn nobody_is_named_if_the_cpus_were_hardly_used_by_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("proc")).unwrap();
+        let busy =
+            |ticks: u32| fs::write(root.join("proc/stat"), format!("cpu0 {ticks} 0 0 9\ncpu1 {ticks}00 0 0 9\n"));
+        busy(100).unwrap();
+        process(root, 10, "hog", 100, 0);
+        let before = Before::of(Root::at(root), &[0], 500_000_000);
+        process(root, 10, "hog", 140, 0);
+        busy(160).unwrap();
+        let names = |packed_ns| before.others(&BTreeSet::new(), packed_ns).programs.len();
+        let tick_ns = 1_000_000_000 / ticks_per_s();
+        assert_eq!(names(500_000_000 + 20 * tick_ns), 1, "40 ticks of another program");
+        assert_eq!(names(500_000_000 + 60 * tick_ns), 0, "all 60 ticks were the packed program's");
     }
 }

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
 use arch::monotonic_ns;
-use machine::process::{Doing, SchedStat, Task, TaskFiles};
+use machine::process::{Doing, SchedStat, Stat, Task, TaskFiles};
 use machine::{Error, Root};
 use wire::{Backend, Sample, State, ThreadSnapshot};
 
 use super::others::{Before, Others};
-use super::{Table, ThreadSnapshots};
+use super::{Table, ThreadSnapshots, has_ended};
 use crate::bpf::PLACES;
 use crate::observer::WatchError;
 use crate::proc::tree::{Id, Tree};
@@ -100,28 +100,28 @@ impl Polled {
     }
 
     fn of(root: Root, follow_children: bool, others_on: &[u32]) -> Result<Polled, WatchError> {
-        let tree = Tree::new(root.clone(), suspended_ns(), follow_children);
+        // A thread's switches are counted when its snapshot is read.
+        let tree = Tree::new(root.clone(), suspended_ns(), follow_children).without_switches();
         let (rows, living, others_on) = (Arc::default(), HashMap::new(), others_on.to_vec());
         Ok(Polled { tree, root, rows, living, next_ns: 0, others_on, before: None })
     }
 
-    fn give_places(&mut self) {
-        let living = self.tree.living_ids();
-        self.living.retain(|id, number| {
-            let stays = living.contains(id);
+    /// Gives a row to each thread that the last poll has found, and brings the rows of all threads up to date.
+    fn update_rows(&mut self) {
+        let Polled { tree, root, rows, living, .. } = self;
+        let looks = tree.looks();
+        living.retain(|id, number| {
+            let stays = looks.contains_key(id);
             if !stays {
-                self.rows.end(*number);
+                rows.end(*number);
             }
             stays
         });
-        for id in living {
-            if self.living.contains_key(&id) {
-                continue;
-            }
+        for (id, look) in looks {
             // `kin` guesses the creator from the thread's name. The name may change later, so `kin` is called only once per thread, when the thread
             // is found.
-            let number = self.rows.give(&self.root, id, self.tree.kin(id)).unwrap_or(NOWHERE);
-            self.living.insert(id, number);
+            let number = *living.entry(id).or_insert_with(|| rows.give(root, id, tree.kin(id)).unwrap_or(NOWHERE));
+            rows.with(number, |row| row.update(look.t_ns, look.sums, &look.stat));
         }
     }
 }
@@ -138,7 +138,7 @@ impl ThreadSnapshots for Polled {
             Err(error) if error.is_gone() => {}
             Err(error) => return Err(failed(error)),
         }
-        self.give_places();
+        self.update_rows();
         Ok(())
     }
 
@@ -149,12 +149,13 @@ impl ThreadSnapshots for Polled {
 
     fn poll_at_once(&mut self) -> Result<(), WatchError> {
         // Read only once, so it does not lengthen the pause.
-        self.before.get_or_insert_with(|| Before::read(&self.others_on));
+        let packed_ns = self.rows.run_ns();
+        self.before.get_or_insert_with(|| Before::read(&self.others_on, packed_ns));
         // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
         let before_ns = arch::clock::thread_cpu_ns();
         self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.tree.forget_ended();
-        self.give_places();
+        self.update_rows();
         let took_ns = arch::clock::thread_cpu_ns() - before_ns;
         self.next_ns = monotonic_ns() + (took_ns * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
         Ok(())
@@ -173,7 +174,8 @@ impl ThreadSnapshots for Polled {
     }
 
     fn others(&self) -> Others {
-        self.before.as_ref().map(|before| before.others(&self.rows.processes())).unwrap_or_default()
+        let others = |before: &Before| before.others(&self.rows.processes(), self.rows.run_ns());
+        self.before.as_ref().map(others).unwrap_or_default()
     }
 }
 
@@ -245,30 +247,36 @@ impl Row {
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), Error> {
-        let was = State::from_wire(self.snapshot.state);
-        if was == State::Dead {
+        if has_ended(&self.snapshot) {
             return Ok(());
         }
         let sums = self.files.schedstat()?;
         // If a thread could run at the last reading, and its run time and run delay in /proc have not changed, it can still run. It is queued, or it
-        // runs and the kernel has not updated these sums yet.
-        if was == State::Preempt && sums == self.sums {
+        // runs and the kernel has not updated these sums yet. The switches must have been counted once: polls do not count them.
+        let could_run = State::from_wire(self.snapshot.state) == State::Preempt;
+        if could_run && sums == self.sums && self.counted_ns > 0 {
             return Ok(());
         }
         let stat = self.files.stat()?;
-        let state = match stat.doing() {
-            Doing::Ready => State::Preempt,
-            Doing::Off => State::Blocked,
-            Doing::Ended => {
-                self.end();
-                return Ok(());
-            }
-        };
-        if now_ns.saturating_sub(self.counted_ns) >= COUNT_NS {
+        self.update(now_ns, sums, &stat);
+        if !has_ended(&self.snapshot) && now_ns.saturating_sub(self.counted_ns) >= COUNT_NS {
             let switches = self.files.switches()?;
             (self.snapshot.blocks, self.snapshot.preempts) = (switches.voluntary as u32, switches.involuntary as u32);
             self.counted_ns = now_ns;
         }
+        Ok(())
+    }
+
+    /// Brings the snapshot up to date with values that were read at `now_ns`.
+    fn update(&mut self, now_ns: u64, sums: SchedStat, stat: &Stat) {
+        if has_ended(&self.snapshot) {
+            return;
+        }
+        let state = match stat.doing() {
+            Doing::Ready => State::Preempt,
+            Doing::Off => State::Blocked,
+            Doing::Ended => return self.end(),
+        };
         if sums != self.sums {
             // The thread has run since the last reading, but /proc does not say when it left its CPU. A blocked thread is assumed to have left it a
             // short time ago. Any other thread is assumed to have left it now, which is exact if the caller has just taken over that CPU.
@@ -277,7 +285,6 @@ impl Row {
         (self.snapshot.state, self.snapshot.cpu, self.snapshot.run_ns) =
             (state as u8, stat.processor as u16, sums.run_ns);
         self.sums = sums;
-        Ok(())
     }
 }
 
@@ -383,6 +390,9 @@ mod tests {
         machine.put(10, 10, 'R', 1, 0);
         machine.put(10, 11, 'S', 1, 0);
         let rows = machine.polled().rows.clone();
+        // They have run since they were enrolled.
+        machine.put(10, 10, 'R', 2, 0);
+        machine.put(10, 11, 'S', 2, 0);
         // In the order in which they are asked for.
         let out_ns = |number| rows.with(number, |row| row.read(5_000_000 + number as u64)).unwrap().out_ns;
         assert!(out_ns(0) > out_ns(1));
