@@ -121,15 +121,8 @@ fn too_few_cpus_come_before_smaller_losses() {
     for (threads, cpus, kind) in [("3", 2, Kind::TooManyThreadsSleeping), ("2", ONE_CPU, Kind::PinnedTooFew)] {
         for smaller in &REASONS {
             let options = ["--threads", threads, smaller.option, smaller.small, "--work-us", "6000", "--steps", "50"];
-            assert_undisturbed(|| {
-                let (seen, _) = bench.watch_workload(&on_cpus(cpus), "losses", &options);
-                let verdict = &seen.document.verdict[0];
-                let line = format!("{kind}, {}: {:?}", smaller.kind, verdict.losses);
-                println!("{line}");
-                let mut faults = seen.faults();
-                faults.extend((verdict.headline != kind).then_some(line));
-                faults
-            });
+            let what = format!("{kind}, {}", smaller.kind);
+            assert_undisturbed(|| headline_faults(&bench, &on_cpus(cpus), &options, kind, &what));
         }
     }
 }
@@ -148,20 +141,50 @@ fn a_quota_comes_before_smaller_losses_and_behind_larger_ones() {
                 Ok(group) => group,
                 Err(why) => return skip(test, Need::Cgroup, format!("needs a CPU quota: {why}")),
             };
-            let enter = ["sh", "-c", "echo $$ > \"$0\" && exec \"$@\""].map(str::to_owned);
-            let within = [&enter[..], &[group.tasks().display().to_string()], &on_cpus(2)].concat();
+            let within = [in_group(&group), on_cpus(2)].concat();
             let options = [reason.option, amount, "--work-us", "6000", "--steps", "100", "--locks", "3"];
-            assert_undisturbed(|| {
-                let (seen, _) = bench.watch_workload(&within, "losses", &options);
-                let verdict = &seen.document.verdict[0];
-                let line = format!("{quota} CPUs, {}: {}, {:?}", reason.kind, verdict.headline, verdict.losses);
-                println!("{line}");
-                let mut faults = seen.faults();
-                faults.extend((verdict.headline != first).then_some(line));
-                faults
-            });
+            let what = format!("{quota} CPUs, {}", reason.kind);
+            assert_undisturbed(|| headline_faults(&bench, &within, &options, first, &what));
         }
     }
+}
+
+/// A quota and too few CPUs for the threads: the one that costs more comes first. Two threads on one CPU of two lose half of their time; three threads on
+/// two CPUs lose a third.
+#[test]
+fn of_a_quota_and_too_few_cpus_the_larger_comes_first() {
+    let test = "of_a_quota_and_too_few_cpus_the_larger_comes_first";
+    let Some(bench) = bench(test) else { return };
+    for (threads, cpus, kind, [large, small]) in
+        [("3", 2, Kind::TooManyThreadsSleeping, [0.6, 1.8]), ("2", ONE_CPU, Kind::PinnedTooFew, [0.3, 0.9])]
+    {
+        for (quota, first) in [(large, Kind::QuotaThrottled), (small, kind)] {
+            let group = match Group::with_quota(quota) {
+                Ok(group) => group,
+                Err(why) => return skip(test, Need::Cgroup, format!("needs a CPU quota: {why}")),
+            };
+            let within = [in_group(&group), on_cpus(cpus)].concat();
+            let options = ["--threads", threads, "--work-us", "6000", "--steps", "50"];
+            assert_undisturbed(|| headline_faults(&bench, &within, &options, first, &format!("{quota} CPUs, {kind}")));
+        }
+    }
+}
+
+/// Returns a command line that starts another one in a group.
+fn in_group(group: &Group) -> Vec<String> {
+    let enter = ["sh", "-c", "echo $$ > \"$0\" && exec \"$@\""].map(str::to_owned);
+    [&enter[..], &[group.tasks().display().to_string()]].concat()
+}
+
+/// Runs the workload. Returns the faults of the run, and the verdict if its headline is not `first`.
+fn headline_faults(bench: &Bench, within: &[String], options: &[&str], first: Kind, what: &str) -> Vec<String> {
+    let (seen, _) = bench.watch_workload(within, "losses", options);
+    let verdict = &seen.document.verdict[0];
+    let line = format!("{what}: {}, {:?}", verdict.headline, verdict.losses);
+    println!("{line}");
+    let mut faults = seen.faults();
+    faults.extend((verdict.headline != first).then_some(line));
+    faults
 }
 
 /// Four standard errors of what is estimated from samples, ns.
