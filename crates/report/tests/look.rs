@@ -114,9 +114,7 @@ fn perf_on_a_terminal_without_utf8() {
       wake-up delay is part of blocked time.
       3 threads share 2 CPUs: running threads spin, waiting for threads that were preempted (21 % of
       thread time). Threads waited for a CPU for 33 % of thread time.
-      -> OMP_NUM_THREADS=2            expected 1.2-1.7x faster
-          why: cox explain too_many_threads_spinning
-      -> or OMP_WAIT_POLICY=passive
+      -> OMP_NUM_THREADS=2      expected 1.2-1.7x faster   why: cox explain too_many_threads_spinning
       The work itself needs 8.08 s on 2 CPUs. Without any waiting, the program would be 1.4x faster.
       With fewer switches, the work can also need less CPU time.
 

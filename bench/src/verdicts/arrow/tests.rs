@@ -97,7 +97,7 @@ const VALUES: [(&str, &str); 17] = [
 ];
 
 /// Number of mentions of `NextStep::` in the source of `advise`.
-const PLACES: usize = 31;
+const PLACES: usize = 30;
 
 /// Texts of actions that are in the source of `advise`.
 const PRESENT: [&str; 32] = [
