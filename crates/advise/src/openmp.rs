@@ -192,8 +192,8 @@ pub(crate) fn turns(evidence: &Evidence, kind: Kind) -> Option<NextStep> {
 
 /// Returns the step to let waiting threads sleep; `None` if the spinning is not in the runtime's code, so that the runtime's policy does not change it, or
 /// if a process has more threads than CPUs. The runtime then spins only for 100 or 1,000 tests before the thread sleeps (GOMP_SPINCOUNT in its manual), and
-/// what sleeping at once changes depends on the machine: LULESH with three threads on two CPUs took 0.90 and 1.11 times as long without the step as with
-/// it, on two days.
+/// what sleeping at once changes varies: LULESH with three threads on two CPUs took 1.11 times as long without the step as with it in one comparison, and
+/// 0.90 times as long in the next one.
 ///
 /// The step is for GCC's runtime only. LLVM's runtime, and Intel's, let threads sleep at once under this policy, and waking them can take longer than
 /// the phase for which they sleep: LULESH with three threads on two CPUs took five times as long. The account does not show how often spinning threads

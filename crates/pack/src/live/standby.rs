@@ -137,8 +137,8 @@ impl Standby {
     /// Notes that the program starts: time before this call does not count.
     pub fn start(&mut self) {
         self.begun_ns = arch::monotonic_ns();
-        // The first poll reads the CPU times of all processes. It takes about 1 ms, which a program with one thread notices least. If it fails, so
-        // does the next one.
+        // The first poll reads the CPU times of all processes. It takes about 1 ms, which a program with one thread
+        // notices least. If it fails, so does the next one.
         let _ = self.snapshots.poll_at_once();
     }
 

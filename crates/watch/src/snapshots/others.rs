@@ -45,7 +45,7 @@ pub struct Before {
     root: Root,
     cpus: BTreeSet<u32>,
     ran_ns: BTreeMap<Process, u64>,
-    now: Used,
+    used: Used,
 }
 
 /// The use of some CPUs at one point in time.
@@ -94,9 +94,9 @@ impl Before {
 
     fn of(root: Root, cpus: &[u32], packed_ns: u64) -> Before {
         let cpus = cpus.iter().copied().collect();
-        let now = Used::read(&root, &cpus, packed_ns);
+        let used = Used::read(&root, &cpus, packed_ns);
         let ran_ns = processes(&root).into_iter().map(|(process, _, ran_ns)| (process, ran_ns)).collect();
-        Before { root, cpus, ran_ns, now }
+        Before { root, cpus, ran_ns, used }
     }
 
     /// Returns the CPU time of other programs since `self` was read, or none if they used less than [`NAMED_PART`] of the CPUs' time. A process counts
@@ -104,7 +104,7 @@ impl Before {
     /// not count.
     #[must_use]
     pub fn others(&self, packed: &BTreeSet<u32>, packed_ns: u64) -> Others {
-        if !Used::read(&self.root, &self.cpus, packed_ns).may_name_others(&self.now, self.cpus.len()) {
+        if !Used::read(&self.root, &self.cpus, packed_ns).may_name_others(&self.used, self.cpus.len()) {
             return Others::new(Vec::new(), true);
         }
         let mut by_name: BTreeMap<String, u64> = BTreeMap::new();

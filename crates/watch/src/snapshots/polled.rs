@@ -149,8 +149,7 @@ impl ThreadSnapshots for Polled {
 
     fn poll_at_once(&mut self) -> Result<(), WatchError> {
         // Read only once, so it does not lengthen the pause.
-        let packed_ns = self.rows.run_ns();
-        self.before.get_or_insert_with(|| Before::read(&self.others_on, packed_ns));
+        self.before.get_or_insert_with(|| Before::read(&self.others_on, self.rows.run_ns()));
         // Measured in CPU time, because the polling thread may have to wait for a CPU during the poll.
         let before_ns = arch::clock::thread_cpu_ns();
         self.tree.poll(&monotonic_ns).map_err(failed)?;
