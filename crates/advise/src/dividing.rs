@@ -107,7 +107,8 @@ fn without_yields(mut delays: BTreeMap<Delay, f64>, yielded: f64) -> BTreeMap<De
 
 /// Returns for each delay how long other threads waited because of it: `min(waiting × length ÷ Σ lengths, length × limit)`. The limit is n − 1,
 /// because a delay of one second can make each of the n − 1 other worker threads wait for at most one second. For queueing behind tracked threads,
-/// the limit can be lower: threads that sleep at a barrier sleep only until the queued threads have run (see [`sleep_per_queue`]).
+/// the limit can be lower: threads that sleep at a barrier sleep only until the queued threads have run (see [`sleep_per_queue`]). So can the limit for
+/// steal (see [`waits_per_stolen_second`]).
 fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> BTreeMap<Delay, f64> {
     let others = evidence.workers.len().saturating_sub(1) as f64;
     // Queueing makes other threads wait only if the CPUs are busy. If threads queue while CPUs are idle, they are on the wrong CPU, but only for a
@@ -124,9 +125,26 @@ fn induced(evidence: &Evidence, delays: &BTreeMap<Delay, f64>, waiting: f64) -> 
     let most = |delay: Delay| match delay {
         Delay::Sibling => in_turns(evidence.cpus),
         Delay::Squeezed => in_turns((evidence.cpus - evidence.cpus_of_others()).round()),
+        Delay::Steal => waits_per_stolen_second(evidence, waiting),
         _ => others,
     };
     counted.into_iter().map(|(delay, ns)| (delay, (waiting * share(ns, all)).min(ns * most(delay)))).collect()
+}
+
+/// Returns how long other threads wait for a thread while the hypervisor runs something else on its CPU, divided by the length of that steal.
+///
+/// If the steal can explain all waiting, it does: at barriers, each stolen second makes each of the `n − 1` other threads wait for a second. Otherwise the
+/// threads wait for one another for another reason, too (such as a lock), and would without steal. The hypervisor then steals from threads that are
+/// waited for no more often than from those that are not: as many threads wait during steal as during other run time, `waiting / run` of them on average.
+fn waits_per_stolen_second(evidence: &Evidence, waiting: f64) -> f64 {
+    let others = evidence.workers.len().saturating_sub(1) as f64;
+    let workers = &evidence.worker_sums;
+    let unexplained = waiting - others * evidence.sums.steal_ns as f64;
+    if evidence.worker_share(unexplained.max(0.0)) < WORTH_SHARE {
+        others
+    } else {
+        (waiting / (workers.run_ns as f64).max(1.0)).min(others)
+    }
 }
 
 /// Returns how long threads sleep at a barrier, divided by how long they queue for a CPU.

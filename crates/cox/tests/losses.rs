@@ -1,6 +1,8 @@
 //! Programs that lose time for two reasons: the verdict names the larger loss first, with its size if the program can measure it.
 
-use advise::Kind;
+use advise::evidence::Evidence;
+use advise::{Kind, Verdict, judge};
+use ledger::Account;
 use serde_json::Value;
 use testkit::measured::{Bench, ONE_CPU, Seen, assert_undisturbed, bench, number, on_cpus, threads_of};
 use testkit::skip::{Need, skip};
@@ -167,6 +169,79 @@ fn of_a_quota_and_too_few_cpus_the_larger_comes_first() {
             let options = ["--threads", threads, "--work-us", "6000", "--steps", "50"];
             assert_undisturbed(|| headline_faults(&bench, &within, &options, first, &format!("{quota} CPUs, {kind}")));
         }
+    }
+}
+
+/// Steal beside each of the losses that do not need a disk, in the accounts of real runs. No test can make a hypervisor steal, so the account is changed into
+/// that of CPUs of which the hypervisor takes a part all the time: everything takes longer by the same factor, runs and waits, and what runs take longer is
+/// steal.
+#[test]
+fn the_larger_of_steal_and_a_recorded_loss_comes_first() {
+    let Some(bench) = bench("the_larger_of_steal_and_a_recorded_loss_comes_first") else { return };
+    for reason in REASONS.iter().filter(|reason| reason.kind != Kind::DiskBound) {
+        for (amount, slower, first) in
+            [(reason.large, 1.12, reason.kind), (reason.small, 1.4, Kind::HypervisorSteal)]
+        {
+            assert_undisturbed(|| stolen_faults(&bench, reason, amount, slower, first));
+        }
+    }
+}
+
+/// Runs the workload with one loss, and judges its account as if each CPU were slower by this factor. Returns the faults of the run, and the verdict if
+/// it does not name `first` first, with its size.
+fn stolen_faults(bench: &Bench, reason: &Reason, amount: &str, slower: f64, first: Kind) -> Vec<String> {
+    let options = [reason.option, amount, "--work-us", "6000", "--steps", "100", "--locks", "3"];
+    let (seen, truth) = bench.watch_workload(&on_cpus(2), "losses", &options);
+    let all_ns: u64 = threads_of(&truth).iter().map(|thread| number(thread, "wall_ns")).sum();
+    let lost = 100.0 * (reason.lost_ns)(&truth) as f64 / all_ns as f64;
+    // The larger loss is the one to be named; the factors are such that this is clear.
+    let (own, stolen) = (lost / slower, 100.0 * (1.0 - 1.0 / slower));
+    let verdict = judged_with_steal(&seen, slower);
+    let ours: Vec<(Kind, f64)> = verdict.losses.iter().map(|loss| (loss.kind, 100.0 * loss.cost_share)).collect();
+    let line = format!("{} {own:.1} %, steal {stolen:.1} %: {ours:.1?}, {}", reason.kind, verdict.headline);
+    println!("{line}");
+    let mut faults = seen.faults();
+    let (larger, smaller, points) =
+        if first == reason.kind { (own, stolen, reason.points) } else { (stolen, own, OF_WORK) };
+    if larger < CLEARLY * smaller {
+        faults.push(format!("the losses are too alike: {line}"));
+        return faults;
+    }
+    let allowed = points + 100.0 * error_ns(&seen) as f64 / all_ns as f64;
+    let named = verdict.losses.first().filter(|loss| loss.kind == first && verdict.headline == first);
+    if named.is_none_or(|loss| (100.0 * loss.cost_share - larger).abs() > allowed) {
+        faults.push(line);
+    }
+    faults
+}
+
+/// Returns the verdict on an account in which everything takes `slower` times as long, and the threads' run time contains as much more steal.
+fn judged_with_steal(seen: &Seen, slower: f64) -> Verdict {
+    let mut account = serde_json::to_value(&seen.document.account).expect("plain data");
+    prolong(&mut account, slower, false);
+    let mut account: Account = serde_json::from_value(account).expect("an account");
+    let processes = account.programs.iter_mut().flat_map(|program| &mut program.processes);
+    for thread in processes.flat_map(|process| &mut process.threads) {
+        thread.steal_ns += (thread.run_ns as f64 * (1.0 - 1.0 / slower)) as u64;
+    }
+    judge(&Evidence::new(&account, &seen.document.facts))
+}
+
+/// Multiplies all times of an account. `is_time`: whether the value is one, or consists of times.
+fn prolong(value: &mut Value, by: f64, is_time: bool) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                prolong(field, by, is_time || name.ends_with("_ns") || name == "blocked_by");
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| prolong(value, by, is_time)),
+        Value::Number(number) if is_time => {
+            if let Some(ns) = number.as_u64() {
+                *value = Value::from((ns as f64 * by) as u64);
+            }
+        }
+        _ => {}
     }
 }
 

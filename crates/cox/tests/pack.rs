@@ -171,6 +171,21 @@ fn threads_that_only_compute_are_profiled_and_left_alone() {
     assert!(report["profiles"].as_u64().expect("profiles") > 0, "{report}");
 }
 
+/// Threads that are more than the CPUs for some milliseconds at a time: a profile that has begun then ends when only one of them runs. cox has to wait for
+/// them as before, and not to look all the time.
+#[test]
+fn threads_that_are_too_many_only_for_moments_cost_no_looks() {
+    let Some((_, cpus)) = two_cpus("threads_that_are_too_many_only_for_moments_cost_no_looks") else { return };
+    let place = Place::new();
+    let program = workload("losses");
+    let moments = ["--threads", "3", "--work-us", "8000", "--serial-us", "150000", "--steps", "8"];
+    let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &moments].concat());
+    let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
+    assert_eq!((ran.code, &report["only_watched"]), (0, &Value::Bool(true)), "{report}");
+    // It takes 2 %. Looks without a pause took 20 to 50 %.
+    assert!(figure("own_ns") < figure("wall_ns") / 10, "{report}");
+}
+
 /// cox is the parent of processes whose parent has ended. The script counts those that cox has not reaped.
 #[test]
 fn orphans_that_have_ended_are_reaped() {

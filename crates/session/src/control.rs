@@ -7,12 +7,13 @@
 //! the abstract namespace. A client finds the name in /proc/net/unix, and sends commands only to a session of its own
 //! user (root also to one of the process's user). The client sends one line of JSON and receives one line.
 //!
-//! The session never waits for clients. At each tick it reads the data that has arrived, and it disconnects a client
+//! The session never waits for clients. It reads the data that has arrived, and at a tick it disconnects a client
 //! that has not sent a complete line in time.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -32,8 +33,7 @@ use crate::peer::Peer;
 /// Time limit for receiving the whole command. It can be short, because a client connects only when its command is
 /// ready to send.
 const ASKING: Duration = Duration::from_secs(2);
-/// Time limit for receiving the whole answer. The session reads commands only every 100 ms, and some commands make the
-/// engine act on all threads.
+/// Time limit for receiving the whole answer. Some commands make the engine act on all threads.
 const ANSWERING: Duration = Duration::from_secs(10);
 /// Maximum length of a line, bytes. A list of all CPUs that Linux supports takes 40 KB.
 const LONGEST: usize = 1 << 16;
@@ -74,6 +74,14 @@ impl Control {
         };
         let listeners = pids.iter().map(listen).collect::<io::Result<_>>()?;
         Ok(Control { listeners, waiting: Vec::new() })
+    }
+
+    /// Returns the descriptors that are readable when [`serve`](Control::serve) has something to do.
+    pub(crate) fn readiness(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        // While as many clients as possible wait, a new one has to wait for them.
+        let open = self.waiting.len() < WAITING;
+        let listeners = self.listeners.iter().filter(move |_| open).map(AsFd::as_fd);
+        listeners.chain(self.waiting.iter().map(|asking| asking.stream.as_fd()))
     }
 
     /// Executes the commands that arrived since the last call, and answers with the results, or with the reason why nothing has changed. Only this

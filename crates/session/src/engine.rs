@@ -12,6 +12,7 @@
 //! in all output.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::Deserialize;
@@ -55,7 +56,13 @@ pub trait Engine {
         Vec::new()
     }
 
-    /// Does the work that is due. Called at least every 100 ms.
+    /// Returns the maximum time between two calls of `tick`. Each of them wakes cox up, which can move a thread of the
+    /// program to another CPU, so an engine that has nothing to do should return a long time.
+    fn tick_every(&self) -> Duration {
+        Duration::from_millis(100)
+    }
+
+    /// Does the work that is due.
     ///
     /// # Errors
     /// The failure. The session then stops ticking the engine, and the target continues.

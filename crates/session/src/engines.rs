@@ -8,6 +8,7 @@
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 use anyhow::{Error, Result};
 
@@ -58,6 +59,7 @@ trait Part {
     fn prepare(&mut self, launch: &mut Launch) -> Result<()>;
     fn apply(&mut self, subject: &Subject) -> Result<()>;
     fn readiness(&self) -> Vec<BorrowedFd<'_>>;
+    fn tick_every(&self) -> Duration;
     fn tick(&mut self) -> Result<()>;
     fn snapshot(&mut self) -> Result<Option<Box<dyn Any>>>;
     fn anything_alive(&mut self) -> Result<bool>;
@@ -100,7 +102,12 @@ impl<E: Engine> Part for One<E> {
     }
 
     fn readiness(&self) -> Vec<BorrowedFd<'_>> {
-        self.engine.readiness()
+        let clients = self.control.iter().flat_map(Control::readiness);
+        self.engine.readiness().into_iter().chain(clients).collect()
+    }
+
+    fn tick_every(&self) -> Duration {
+        self.engine.tick_every()
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -192,6 +199,12 @@ impl Engines {
             .filter(|member| member.failed.is_none())
             .flat_map(|member| member.part.readiness())
             .collect()
+    }
+
+    /// Returns the shortest time between two ticks that an engine wants; `None` if all engines have failed.
+    pub(crate) fn tick_every(&self) -> Option<Duration> {
+        let working = self.members.iter().filter(|member| member.failed.is_none());
+        working.map(|member| member.part.tick_every()).min()
     }
 
     pub(crate) fn tick(&mut self) {

@@ -23,7 +23,7 @@ use crate::launch::{self, Child, LaunchError, Rehearsed, Running};
 use crate::signals::{Received, Signals};
 use crate::target::{Exit, Launch, Subject, Target};
 
-/// Maximum time between two ticks.
+/// Time between two checks whether the processes have ended that cox has not started itself.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Options for the length of a session, and for snapshots while it lasts.
@@ -191,7 +191,7 @@ impl Ticking<'_> {
         let mut launched = Vec::new();
         while !running.is_empty() {
             let fds: Vec<BorrowedFd<'_>> = running.iter().map(|(one, _)| one.as_fd()).collect();
-            self.wait(&fds, TICK)?;
+            self.wait(&fds, self.tick_every())?;
             for received in self.signals.read()? {
                 interrupted |= received.asks_for_the_end();
                 match received {
@@ -245,6 +245,12 @@ impl Ticking<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns the maximum time between two ticks.
+    fn tick_every(&self) -> Duration {
+        let live = self.live.as_ref().map(|live| live.every.min(TICK));
+        self.engines.tick_every().into_iter().chain(live).min().unwrap_or(TICK)
     }
 
     /// Waits until a signal arrives, or one of these descriptors or of the engines' descriptors is readable.

@@ -1,6 +1,7 @@
 //! The packing engine.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use broker::ebpf;
@@ -205,6 +206,11 @@ impl Engine for Packing {
         });
         self.packer = Some(packer?);
         Ok(())
+    }
+
+    fn tick_every(&self) -> Duration {
+        // A tick only notes that a controlling thread has failed.
+        Duration::from_secs(1)
     }
 
     fn tick(&mut self) -> Result<()> {

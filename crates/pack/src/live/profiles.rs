@@ -9,17 +9,16 @@ use wire::{Sample, Waiting};
 use super::spins::Spins;
 use crate::policy::profile::Profiled;
 
-/// Length of a profile, and the CPU time between two samples of a thread in it, ns: 25 samples of each CPU. On a virtual
-/// machine a sample takes up to 26 us.
-const PROFILE_NS: u64 = 10_000_000;
-const SAMPLE_NS: u64 = 400_009;
+/// Lengths of the profiles, ns. The first one is short, because threads that spin may be ten times slower without packing.
+/// The others follow one another without a pause, and longer ones cost less: to end a profile and to begin the next one,
+/// cox wakes up, which can move a thread of the program to another CPU.
+const LENGTHS_NS: [u64; 5] = [10_000_000, 30_000_000, 60_000_000, 120_000_000, 200_000_000];
+
+/// Number of samples of each CPU in a profile. On a virtual machine a sample takes up to 26 us.
+const SAMPLES: u64 = 25;
 
 /// Maximum number of threads that a profile samples: to begin takes some 20 us for each of them.
 const MAX_THREADS: usize = 16;
-
-/// Time between two profiles, ns: the first and the longest pause. Each further pause is twice as long, so that profiles
-/// take less than 1 % of the CPUs' time from then on.
-const PAUSE_NS: (u64, u64) = (20_000_000, 200_000_000);
 
 /// Code is judged if at least this part of a profile's samples hit its line. A waiting loop that matters is short, and a
 /// program that computes is sampled in many places, all of which would cost more to judge than the profile itself.
@@ -43,53 +42,62 @@ pub struct Looked {
 }
 
 /// The profiles of one program.
+#[derive(Default)]
 pub struct Profiles {
-    /// The profile that is under way, and when it began.
-    under_way: Option<(Profile, u64)>,
-    /// The next profile begins no sooner.
-    next_ns: u64,
-    pause_ns: u64,
+    under_way: Option<UnderWay>,
+    /// Number of profiles that have ended.
     count: u64,
-    /// The first look that found more running threads than CPUs.
-    first: Option<Looked>,
+    /// Length of all profiles that were not discarded, and the CPU time of all threads in them, ns.
+    crowded_ns: u64,
+    ran_ns: u64,
 }
 
-impl Default for Profiles {
-    fn default() -> Profiles {
-        Profiles { under_way: None, next_ns: 0, pause_ns: PAUSE_NS.0, count: 0, first: None }
-    }
+/// A profile that is under way.
+struct UnderWay {
+    profile: Profile,
+    begun: Looked,
+    ends_ns: u64,
+    /// CPU time between two samples of a thread, ns.
+    period_ns: u64,
 }
 
 impl Profiles {
     /// Called after a look that found that these threads run, given as process and thread, and that they are more than
     /// the CPUs. Returns whether the program is worth measuring. Without the right to sample, it always is.
     pub fn is_promising(&mut self, running: &[(u32, u32)], looked: Looked, code: &mut Code<'_>) -> bool {
-        let first = *self.first.get_or_insert(looked);
-        if let Some((profile, begun_ns)) =
-            self.under_way.take_if(|(_, begun_ns)| looked.now_ns >= *begun_ns + PROFILE_NS)
-        {
-            let spinning_ns = spinning(profile, code) * SAMPLE_NS;
-            let of_cpus =
-                |ns: u64, since_ns: u64| ns as f64 / ((looked.now_ns - since_ns) * looked.slots as u64) as f64;
-            let profiled = Profiled {
-                spinning: of_cpus(spinning_ns, begun_ns),
-                busy: of_cpus(looked.run_ns.saturating_sub(first.run_ns), first.now_ns),
-                crowded_ns: looked.now_ns - first.now_ns,
-            };
+        if let Some(ended) = self.under_way.take_if(|under_way| looked.now_ns >= under_way.ends_ns) {
             self.count += 1;
-            self.next_ns = looked.now_ns + self.pause_ns;
-            self.pause_ns = (self.pause_ns * 2).min(PAUSE_NS.1);
-            return profiled.is_promising();
+            let length_ns = looked.now_ns - ended.begun.now_ns;
+            self.crowded_ns += length_ns;
+            self.ran_ns += looked.run_ns.saturating_sub(ended.begun.run_ns);
+            let spinning_ns = spinning(ended.profile, code) * ended.period_ns;
+            let of_cpus = |ns: u64, all_ns: u64| ns as f64 / (all_ns * looked.slots as u64) as f64;
+            let profiled = Profiled {
+                spinning: of_cpus(spinning_ns, length_ns),
+                busy: of_cpus(self.ran_ns, self.crowded_ns),
+                crowded_ns: self.crowded_ns,
+            };
+            if profiled.is_promising() {
+                return true;
+            }
         }
-        if self.under_way.is_some() || looked.now_ns < self.next_ns {
+        if self.under_way.is_some() {
             return false;
         }
-        let profile = Profile::at(running.iter().copied().take(MAX_THREADS), SAMPLE_NS);
+        let length_ns = LENGTHS_NS[LENGTHS_NS.len().min(self.count as usize + 1) - 1];
+        let period_ns = length_ns / SAMPLES;
+        let profile = Profile::at(running.iter().copied().take(MAX_THREADS), period_ns);
         if profile.threads() == 0 {
             return true;
         }
-        self.under_way = Some((profile, looked.now_ns));
+        self.under_way = Some(UnderWay { profile, begun: looked, ends_ns: looked.now_ns + length_ns, period_ns });
         false
+    }
+
+    /// Called after a look that found no more running threads than CPUs: packing cannot help now. A profile that has ended
+    /// by then is discarded.
+    pub fn discard(&mut self, now_ns: u64) {
+        self.under_way.take_if(|under_way| now_ns >= under_way.ends_ns);
     }
 
     /// Returns the number of profiles that have ended.
@@ -97,14 +105,9 @@ impl Profiles {
         self.count
     }
 
-    /// Returns the time before which no profile begins, ns.
-    pub fn next_ns(&self) -> u64 {
-        self.next_ns
-    }
-
     /// Returns when the profile ends that is under way, ns.
     pub fn ends_ns(&self) -> Option<u64> {
-        self.under_way.as_ref().map(|(_, begun_ns)| begun_ns + PROFILE_NS)
+        self.under_way.as_ref().map(|under_way| under_way.ends_ns)
     }
 }
 

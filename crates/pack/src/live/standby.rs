@@ -36,7 +36,7 @@ const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_mi
 const SOON_NS: u64 = 100_000_000;
 /// Longest time between two looks while packing may not begin: new processes have to be found some time, so that their
 /// masks are restored if cox is killed.
-const REST: Duration = Duration::from_millis(100);
+const REST: Duration = Duration::from_millis(200);
 /// A pause is this many times as long as the look before it, so that looks take at most 2 % of one CPU, until the pause is
 /// [`REST`].
 const PAUSE_PER_LOOK: u64 = 50;
@@ -167,7 +167,9 @@ impl Standby {
             self.meet(holder)?;
             let running = self.running();
             self.took_ns = arch::clock::thread_cpu_ns() - before_ns;
-            if running.len() > self.slots && self.looked_ns >= self.until_ns && self.is_promising(&running, code) {
+            if running.len() <= self.slots {
+                self.profiles.iter_mut().for_each(|profiles| profiles.discard(self.looked_ns));
+            } else if self.looked_ns >= self.until_ns && self.is_promising(&running, code) {
                 return Ok(true);
             }
         }
@@ -192,9 +194,7 @@ impl Standby {
         if let Some(ends_ns) = self.profiles.as_ref().and_then(Profiles::ends_ns) {
             return Duration::from_nanos(ends_ns.saturating_sub(now_ns));
         }
-        // Until the next profile may begin, a look decides nothing.
-        let until_ns = self.until_ns.max(self.profiles.as_ref().map_or(0, Profiles::next_ns));
-        let rest = Duration::from_nanos(until_ns.saturating_sub(now_ns).max(self.took_ns * PAUSE_PER_LOOK));
+        let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns).max(self.took_ns * PAUSE_PER_LOOK));
         let soon = self.until_ns == 0 && now_ns < self.begun_ns + SOON_NS;
         rest.min(REST).max(if soon { LOOK.0 } else { LOOK.1 })
     }

@@ -22,9 +22,9 @@ const TRIAL_NS: f64 = 60e6;
 pub struct Profiled {
     /// Fraction of the CPUs' time in which threads spun.
     pub spinning: f64,
-    /// Fraction of the CPUs' time in which threads ran, since more of them run than there are CPUs.
+    /// Fraction of the CPUs' time in which threads ran, in all profiles so far.
     pub busy: f64,
-    /// For how long more threads have run than there are CPUs, ns.
+    /// For how long there were more running threads than CPUs, in all profiles so far, ns.
     pub crowded_ns: u64,
 }
 
