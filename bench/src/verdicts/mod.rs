@@ -158,6 +158,7 @@ impl Options {
         let programs = corpus::all().into_iter().filter(meant);
         let all = programs.flat_map(|program| situation::of(program, cpus.count()));
         let all = all.filter(|situation| !self.quick || quick::contains(situation));
+        let all = all.filter(|situation| !self.under_load || situation.circumstance == Circumstance::Plain);
         all.step_by(self.every.into()).collect()
     }
 
@@ -229,8 +230,7 @@ impl Options {
         let field = self.field(tools, cpus, interrupt, scratch.path());
         let mut prepared = self.prepared(tools)?;
         let mut pairs = Vec::new();
-        let plain = situations.iter().filter(|situation| situation.circumstance == Circumstance::Plain);
-        for situation in plain {
+        for situation in situations {
             interrupt.check()?;
             let Some(ready) = prepared.get(situation.program)? else { continue };
             let key = situation.key(cpus.count());

@@ -28,9 +28,9 @@ impl Pair {
         !self.is_same() && self.under_load.headline == Kind::CpuHog
     }
 
-    /// Returns whether the same headline has the same confidence, or a lower one. Another headline is another claim, with a confidence of its own.
-    fn is_as_careful(&self) -> bool {
-        !self.is_same() || self.under_load.confidence <= self.alone.confidence
+    /// Returns whether the same headline has a higher confidence. Another headline is another claim, with a confidence of its own.
+    fn is_surer(&self) -> bool {
+        self.is_same() && self.under_load.confidence > self.alone.confidence
     }
 
     /// Returns the line of the pair: both headlines with their confidence, and what is wrong.
@@ -41,7 +41,7 @@ impl Pair {
             () if self.names_the_other() => "  names the other program",
             () => "  another headline",
         };
-        let surer = if self.is_as_careful() { "" } else { "  more confident" };
+        let surer = if self.is_surer() { "  more confident" } else { "" };
         format!(
             "{}: {}, beside another program {}{changed}{surer}",
             self.key,
@@ -59,10 +59,8 @@ pub fn verdicts(pairs: &[Pair]) -> Vec<Verdict> {
     let named = count(Pair::names_the_other);
     let mut same = share("same headline, or the other program's", kept, pairs.len(), 0.8, true);
     same.text = format!("{}; of these, {named} name the other program", same.text);
-    vec![
-        same,
-        share("same or lower confidence in the same headline", count(Pair::is_as_careful), pairs.len(), 0.95, true),
-    ]
+    let (compared, surer) = (count(Pair::is_same), count(Pair::is_surer));
+    vec![same, share("same or lower confidence in the same headline", compared - surer, compared, 0.95, true)]
 }
 
 #[cfg(test)]

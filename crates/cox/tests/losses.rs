@@ -174,14 +174,12 @@ fn of_a_quota_and_too_few_cpus_the_larger_comes_first() {
 
 /// Steal beside each of the losses that do not need a disk, in the accounts of real runs. No test can make a hypervisor steal, so the account is changed into
 /// that of CPUs of which the hypervisor takes a part all the time: everything takes longer by the same factor, runs and waits, and what runs take longer is
-/// steal.
+/// steal. Beside a convoy the account cannot tell exactly which waits are for a stolen thread.
 #[test]
 fn the_larger_of_steal_and_a_recorded_loss_comes_first() {
     let Some(bench) = bench("the_larger_of_steal_and_a_recorded_loss_comes_first") else { return };
     for reason in REASONS.iter().filter(|reason| reason.kind != Kind::DiskBound) {
-        for (amount, slower, first) in
-            [(reason.large, 1.12, reason.kind), (reason.small, 1.4, Kind::HypervisorSteal)]
-        {
+        for (amount, slower, first) in [(reason.large, 1.12, reason.kind), (reason.small, 1.4, Kind::HypervisorSteal)] {
             assert_undisturbed(|| stolen_faults(&bench, reason, amount, slower, first));
         }
     }
@@ -201,13 +199,12 @@ fn stolen_faults(bench: &Bench, reason: &Reason, amount: &str, slower: f64, firs
     let line = format!("{} {own:.1} %, steal {stolen:.1} %: {ours:.1?}, {}", reason.kind, verdict.headline);
     println!("{line}");
     let mut faults = seen.faults();
-    let (larger, smaller, points) =
-        if first == reason.kind { (own, stolen, reason.points) } else { (stolen, own, OF_WORK) };
+    let (larger, smaller) = if first == reason.kind { (own, stolen) } else { (stolen, own) };
     if larger < CLEARLY * smaller {
         faults.push(format!("the losses are too alike: {line}"));
         return faults;
     }
-    let allowed = points + 100.0 * error_ns(&seen) as f64 / all_ns as f64;
+    let allowed = reason.points + 100.0 * error_ns(&seen) as f64 / all_ns as f64;
     let named = verdict.losses.first().filter(|loss| loss.kind == first && verdict.headline == first);
     if named.is_none_or(|loss| (100.0 * loss.cost_share - larger).abs() > allowed) {
         faults.push(line);

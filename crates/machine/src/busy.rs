@@ -1,4 +1,4 @@
-//! How long each CPU has been busy, from /proc/stat.
+//! How long each CPU has been busy and idle, from /proc/stat.
 //!
 //! Definitions: proc_stat(5); kernel/sched/cputime.c. On kernels without precise accounting, the kernel samples at each
 //! tick, so differences of a few ticks are not significant.
@@ -15,6 +15,19 @@ const STAT: &str = "/proc/stat";
 /// idle, iowait and steal, the time in which a virtual CPU was ready to run and the hypervisor ran something else.
 /// Guest time is included in user and nice.
 const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
+const IDLE: [usize; 2] = [3, 4];
+const STEAL: [usize; 1] = [7];
+
+/// Times of a CPU since boot, ns at a resolution of one USER_HZ tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Time in which the CPU ran code of this machine.
+    pub busy_ns: u64,
+    /// Time in which the CPU had nothing to run.
+    pub idle_ns: u64,
+    /// Time in which the CPU had something to run, and the hypervisor ran something else.
+    pub steal_ns: u64,
+}
 
 /// Returns how long each online CPU has been busy since boot, nanoseconds at a resolution of one USER_HZ tick, by the
 /// kernel's CPU number. Time in which the hypervisor ran something else (steal) is not included.
@@ -22,13 +35,21 @@ const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
 /// # Errors
 /// When the file cannot be read, or a CPU line is not a row of numbers.
 pub fn busy_ns(root: &Root) -> Result<BTreeMap<u32, u64>, Error> {
+    Ok(times(root)?.into_iter().map(|(cpu, times)| (cpu, times.busy_ns)).collect())
+}
+
+/// Returns the times of each online CPU, by the kernel's CPU number.
+///
+/// # Errors
+/// When the file cannot be read, or a CPU line is not a row of numbers.
+pub fn times(root: &Root) -> Result<BTreeMap<u32, Times>, Error> {
     let text = root.read_text(STAT)?;
     parse(&text, ticks_per_s()).map_err(|line| root.format_error(STAT, format!("not a row of CPU times: {line:?}")))
 }
 
 /// Reads the lines `cpuN …`. The error is the malformed line.
-fn parse(text: &str, ticks_per_s: u64) -> Result<BTreeMap<u32, u64>, String> {
-    let mut busy = BTreeMap::new();
+fn parse(text: &str, ticks_per_s: u64) -> Result<BTreeMap<u32, Times>, String> {
+    let mut all = BTreeMap::new();
     for line in text.lines() {
         let mut fields = line.split_ascii_whitespace();
         // The line "cpu" is the sum of the other lines.
@@ -38,10 +59,14 @@ fn parse(text: &str, ticks_per_s: u64) -> Result<BTreeMap<u32, u64>, String> {
         let columns: Result<Vec<u64>, _> = fields.map(str::parse).collect();
         let columns = columns.map_err(|_| line.to_owned())?;
         // Old kernels print fewer columns. A missing column counts as zero.
-        let ticks = BUSY.iter().filter_map(|at| columns.get(*at)).fold(0, |sum: u64, ticks| sum.saturating_add(*ticks));
-        busy.insert(cpu, ticks_to_ns(ticks, ticks_per_s));
+        let sum_ns = |of: &[usize]| {
+            let ticks =
+                of.iter().filter_map(|at| columns.get(*at)).fold(0, |sum: u64, ticks| sum.saturating_add(*ticks));
+            ticks_to_ns(ticks, ticks_per_s)
+        };
+        all.insert(cpu, Times { busy_ns: sum_ns(&BUSY), idle_ns: sum_ns(&IDLE), steal_ns: sum_ns(&STEAL) });
     }
-    Ok(busy)
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -54,13 +79,20 @@ mod tests {
 
     #[test]
     fn idle_iowait_and_steal_are_not_busy() {
-        let ms = 1_000_000;
-        assert_eq!(parse(TWO_CPUS, 100), Ok(BTreeMap::from([(0, 90 * ms), (11, 130 * ms)])));
+        let times = |busy, idle, steal| {
+            let [busy_ns, idle_ns, steal_ns] = [busy, idle, steal].map(|ms: u64| ms * 1_000_000);
+            Times { busy_ns, idle_ns, steal_ns }
+        };
+        let two = BTreeMap::from([(0, times(90, 630, 300)), (11, times(130, 410, 100))]);
+        assert_eq!(parse(TWO_CPUS, 100), Ok(two));
     }
 
     #[test]
     fn old_kernels_have_fewer_columns() {
-        assert_eq!(parse("cpu0 1 2 3 4", 100), Ok(BTreeMap::from([(0, 60_000_000)])));
+        assert_eq!(
+            parse("cpu0 1 2 3 4", 100),
+            Ok(BTreeMap::from([(0, Times { busy_ns: 60_000_000, idle_ns: 40_000_000, steal_ns: 0 })]))
+        );
     }
 
     #[test]

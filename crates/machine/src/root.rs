@@ -170,9 +170,11 @@ impl Root {
 fn all_of(file: &fs::File) -> io::Result<Vec<u8>> {
     /// Most files are shorter than this, so that one call reads the file and a second one finds its end.
     const TYPICAL: usize = 2048;
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(2 * TYPICAL);
     loop {
-        bytes.reserve(TYPICAL);
+        if bytes.capacity() - bytes.len() < TYPICAL / 4 {
+            bytes.reserve(TYPICAL);
+        }
         match rustix::io::read(file, rustix::buffer::spare_capacity(&mut bytes)) {
             Ok(0) => return Ok(bytes),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}

@@ -235,7 +235,8 @@ impl PackReport {
         let alone = self.others.is_none_or(|others| others <= OTHERS);
         let efficiency = self.efficiency_with.filter(|_| self.rotating_ns > 0 && self.repacked.is_empty() && alone)?;
         let (rest_ns, rotating_ns) = (self.wall_ns.saturating_sub(self.rotating_ns), self.rotating_ns as f64);
-        let needs = |efficiency: f64| rest_ns + (rotating_ns * efficiency.min(1.0)) as u64;
+        // The efficiency is that of the last periods, the bound that of the whole run.
+        let needs = |efficiency: f64| (rest_ns + (rotating_ns * efficiency.min(1.0)) as u64).max(self.bound_ns());
         Some((needs(efficiency), needs(efficiency * MEETING_AT_MOST)))
     }
 
@@ -342,7 +343,7 @@ impl PackReport {
             ),
             _ if self.only_watched && !self.diagnostics.is_empty() => "Packing did not begin: see below".to_owned(),
             _ if self.only_watched && self.profiles > 0 => format!(
-                "Packing did not begin: in {}, the threads hardly spun and the CPUs had little idle time",
+                "Packing did not begin: in {}, the threads hardly spun, and the CPUs were idle for less time than a trial costs",
                 counted(self.profiles, "profile")
             ),
             _ if self.only_watched => {
@@ -446,10 +447,19 @@ mod tests {
     /// 3 s of 4 s rotated with efficiency 0.80; the other second stays.
     #[test]
     fn fewer_threads_need_the_useful_time_only() {
-        let rotated =
-            PackReport { wall_ns: 4_000_000_000, rotating_ns: 3_000_000_000, efficiency_with: Some(0.8), ..packed() };
+        let rotated = PackReport {
+            wall_ns: 4_000_000_000,
+            slots_ns: 8_000_000_000,
+            run_ns: 6_000_000_000,
+            rotating_ns: 3_000_000_000,
+            efficiency_with: Some(0.8),
+            ..packed()
+        };
         let (least_ns, most_ns) = rotated.fewer_ns().unwrap();
         assert!(least_ns.abs_diff(3_400_000_000) < 10 && most_ns.abs_diff(3_688_000_000) < 10, "{least_ns} {most_ns}");
+        // The last periods were worse than the run.
+        let late = PackReport { efficiency_with: Some(0.5), ..rotated.clone() };
+        assert_eq!(late.fewer_ns().map(|(least_ns, _)| least_ns), Some(late.bound_ns()));
         let told = |report: &PackReport| report.text(&Style::default()).contains("With 2 threads, one for each CPU");
         assert!(told(&rotated));
         assert!(!told(&packed()), "an efficiency of 0.93 may be what a thread for each CPU has");

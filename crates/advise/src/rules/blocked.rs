@@ -8,7 +8,7 @@
 
 use ledger::account::thread;
 use ledger::summary::Sums;
-use ledger::{Thread, summary};
+use ledger::{Process, Thread, summary};
 use wire::Cause;
 
 use super::finding::Finding;
@@ -182,14 +182,17 @@ pub(crate) fn one_child_at_a_time(evidence: &Evidence) -> Option<NextStep> {
     };
     let one = (ONE_RAN.0..ONE_RAN.1).contains(&evidence.concurrency.running);
     let processes = evidence.account.programs.iter().flat_map(|program| &program.processes);
-    let work_ns: Vec<u64> =
-        processes.map(|process| process.threads.iter().map(Thread::work_ns).fold(0, u64::saturating_add)).collect();
+    let (parents, children): (Vec<&Process>, Vec<&Process>) =
+        processes.partition(|process| process.threads.iter().any(waits));
+    let work_ns: Vec<u64> = children
+        .iter()
+        .map(|process| process.threads.iter().map(Thread::work_ns).fold(0, u64::saturating_add))
+        .collect();
     let most_ns = work_ns.iter().copied().max().unwrap_or(0);
     let working = work_ns.iter().filter(|ns| **ns as f64 >= WORKER_WORK * most_ns as f64).count() as u64;
     // At least three children: two that take equally long may need one another, such as a compiler and a linker.
     let several = most_ns < evidence.sums.work_ns() / 2;
-    let waits = summary::threads(evidence.account).any(waits);
-    if cpus < 2 || !waits || !one || !several || evidence.unused().is_none() {
+    if cpus < 2 || parents.is_empty() || !one || !several || working < 3 || evidence.unused().is_none() {
         return None;
     }
     let cpus = cpus.min(working);

@@ -105,14 +105,17 @@ fn with_more_cpus(evidence: &Evidence, elsewhere: &Elsewhere, after: After) -> E
     };
     let queued_ns = evidence.queued_ns() as f64;
     let induced_ns = evidence.blame.induced_ns(Delay::Sibling) + evidence.blame.induced_ns(Delay::Unseen);
-    let faster = |cpus: f64| {
-        let by_queues = without_queues(evidence, queued_ns + induced_ns, used, cpus, 1.0);
+    let faster = |cpus: f64, delayed_ns: f64| {
+        let by_queues = without_queues(evidence, delayed_ns, used, cpus, 1.0);
         evidence.bound_with_serial_parts(cpus).min(limit(cpus)).min(by_queues)
     };
-    let (bound, reached) = (faster(used + free), faster(used + added));
+    // Threads that queue at the same time delay the program only once. They may also have queued one after another: that is the bound.
+    let at_once = (evidence.workers.len() as f64 - used).max(1.0);
+    let bound = faster(used + free, queued_ns + induced_ns);
+    let reached = faster(used + added, (queued_ns + induced_ns) / at_once);
     // Spinning may have been for something else than preempted threads. Unless there are fewer threads, the low end is that without spinning.
     let sure = if after == After::FewerThreads { reached } else { reached.min((used + added) / used) };
-    let surely_saved = without_queues(evidence, queued_ns, used, used + added, SURE);
+    let surely_saved = without_queues(evidence, queued_ns / at_once, used, used + added, SURE);
     let low = (sure * REACHED).max(sure.min(surely_saved));
     Expected::new(low, bound, bound)
 }

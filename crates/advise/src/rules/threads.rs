@@ -53,7 +53,7 @@ fn queueing(evidence: &Evidence) -> Option<Finding> {
     let spun_part = summary::share(workers.spin_ns, workers.run_ns);
     let met = evidence.worker_share(spinning.saturating_add(asleep) as f64).max(spun_part) >= WORTH_SHARE;
     let meet = if evidence.sees.spin { met } else { side_by_side(evidence) };
-    let queue = evidence.share(queued) >= WORTH_SHARE && has_queue(evidence);
+    let queue = evidence.worker_share(queued as f64) >= WORTH_SHARE && has_queue(evidence);
     let explains = evidence.blame.queues_explain() || !evidence.sees.preemptors;
     if !meet || !queue || !explains {
         return None;
@@ -91,7 +91,7 @@ fn queueing(evidence: &Evidence) -> Option<Finding> {
 /// Detects that GCC's OpenMP runtime lets threads sleep at each meeting because there are more of them than CPUs, and that sleeping costs much.
 fn asleep_at_once(evidence: &Evidence) -> Option<Finding> {
     let (from_idle, calls) = (evidence.idle_wake_ns(), evidence.worker_sums.kernel_sync_ns);
-    let wakes = evidence.share(from_idle) >= WORTH_SHARE && !evidence.is_throttled();
+    let wakes = evidence.worker_share(from_idle as f64) >= WORTH_SHARE && !evidence.is_throttled();
     let unequal = openmp::unequal_work_comes_first(evidence, evidence.cpus);
     if !wakes || unequal || !openmp::sleeps_if_oversubscribed(evidence) {
         return None;

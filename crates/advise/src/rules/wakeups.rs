@@ -21,7 +21,8 @@ pub(crate) fn slow_wakeups(evidence: &Evidence) -> Option<Finding> {
     let from_idle = evidence.idle_wake_ns();
     let expected = evidence.without_delay(evidence.sleep_cost_ns() as f64);
     let room = evidence.workers.len() as f64 <= evidence.cpus;
-    if evidence.is_throttled() || !room || evidence.share(from_idle) < WORTH_SHARE || !expected.is_worth_trying() {
+    let little = evidence.worker_share(from_idle as f64) < WORTH_SHARE;
+    if evidence.is_throttled() || !room || little || !expected.is_worth_trying() {
         return None;
     }
     let wakeups = evidence.workers.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.wakeups)).max(1);

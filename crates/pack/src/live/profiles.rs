@@ -2,27 +2,19 @@
 
 use std::collections::HashMap;
 
+use machine::{Root, busy};
 use symbols::Judge;
 use watch::perf::Profile;
 use wire::{Sample, Waiting};
 
 use super::spins::Spins;
-use crate::policy::profile::Profiled;
-
-/// Lengths of the profiles, ns. The first one is short, because threads that spin may be ten times slower without packing.
-/// The others follow one another without a pause, and longer ones cost less: to end a profile and to begin the next one,
-/// cox wakes up, which can move a thread of the program to another CPU.
-const LENGTHS_NS: [u64; 5] = [10_000_000, 30_000_000, 60_000_000, 120_000_000, 200_000_000];
+use crate::policy::profile::{JUDGED_PART, Profiled, Shown};
 
 /// Number of samples of each CPU in a profile. On a virtual machine a sample takes up to 26 us.
 const SAMPLES: u64 = 25;
 
 /// Maximum number of threads that a profile samples: to begin takes some 20 us for each of them.
 const MAX_THREADS: usize = 16;
-
-/// Code is judged if at least this part of a profile's samples hit its line. A waiting loop that matters is short, and a
-/// program that computes is sampled in many places, all of which would cost more to judge than the profile itself.
-const JUDGED_PART: f64 = 0.05;
 
 /// Where it is looked up which code waits.
 pub struct Code<'k> {
@@ -37,19 +29,16 @@ pub struct Looked {
     pub now_ns: u64,
     /// CPU time of all threads so far, ns.
     pub run_ns: u64,
-    /// Number of CPUs in the pack.
-    pub slots: usize,
 }
 
 /// The profiles of one program.
-#[derive(Default)]
 pub struct Profiles {
+    /// CPUs of the pack.
+    cpus: Vec<u32>,
     under_way: Option<UnderWay>,
-    /// Number of profiles that have ended.
-    count: u64,
-    /// Length of all profiles that were not discarded, and the CPU time of all threads in them, ns.
-    crowded_ns: u64,
-    ran_ns: u64,
+    shown: Shown,
+    /// For how long the CPUs had been idle when the first profile began; `None` before it, or if the kernel does not say.
+    idle_before_ns: Option<u64>,
 }
 
 /// A profile that is under way.
@@ -57,40 +46,41 @@ struct UnderWay {
     profile: Profile,
     begun: Looked,
     ends_ns: u64,
-    /// CPU time between two samples of a thread, ns.
-    period_ns: u64,
 }
 
 impl Profiles {
+    /// No profiles, of a program that is to be packed on these CPUs.
+    pub fn on(cpus: &[u32]) -> Profiles {
+        Profiles { cpus: cpus.to_vec(), under_way: None, shown: Shown::default(), idle_before_ns: None }
+    }
+
     /// Called after a look that found that these threads run, given as process and thread, and that they are more than
     /// the CPUs. Returns whether the program is worth measuring. Without the right to sample, it always is.
     pub fn is_promising(&mut self, running: &[(u32, u32)], looked: Looked, code: &mut Code<'_>) -> bool {
         if let Some(ended) = self.under_way.take_if(|under_way| looked.now_ns >= under_way.ends_ns) {
-            self.count += 1;
+            let (spinning, yielding) = waiting(ended.profile, code);
             let length_ns = looked.now_ns - ended.begun.now_ns;
-            self.crowded_ns += length_ns;
-            self.ran_ns += looked.run_ns.saturating_sub(ended.begun.run_ns);
-            let spinning_ns = spinning(ended.profile, code) * ended.period_ns;
-            let of_cpus = |ns: u64, all_ns: u64| ns as f64 / (all_ns * looked.slots as u64) as f64;
-            let profiled = Profiled {
-                spinning: of_cpus(spinning_ns, length_ns),
-                busy: of_cpus(self.ran_ns, self.crowded_ns),
-                crowded_ns: self.crowded_ns,
-            };
-            if profiled.is_promising() {
+            let run_ns = looked.run_ns.saturating_sub(ended.begun.run_ns);
+            let slots = self.cpus.len();
+            self.shown.add(Profiled { length_ns, run_ns, spinning, yielding }, slots);
+            let before_ns = self.idle_before_ns;
+            let idle_ns = || Some(idle_ns(&self.cpus)?.saturating_sub(before_ns?));
+            if self.shown.is_promising(slots, idle_ns) {
                 return true;
             }
         }
         if self.under_way.is_some() {
             return false;
         }
-        let length_ns = LENGTHS_NS[LENGTHS_NS.len().min(self.count as usize + 1) - 1];
-        let period_ns = length_ns / SAMPLES;
-        let profile = Profile::at(running.iter().copied().take(MAX_THREADS), period_ns);
+        let length_ns = self.shown.next_length_ns();
+        let profile = Profile::at(running.iter().copied().take(MAX_THREADS), length_ns / SAMPLES);
         if profile.threads() == 0 {
             return true;
         }
-        self.under_way = Some(UnderWay { profile, begun: looked, ends_ns: looked.now_ns + length_ns, period_ns });
+        if self.shown.count == 0 && self.idle_before_ns.is_none() {
+            self.idle_before_ns = idle_ns(&self.cpus);
+        }
+        self.under_way = Some(UnderWay { profile, begun: looked, ends_ns: looked.now_ns + length_ns });
         false
     }
 
@@ -100,9 +90,9 @@ impl Profiles {
         self.under_way.take_if(|under_way| now_ns >= under_way.ends_ns);
     }
 
-    /// Returns the number of profiles that have ended.
+    /// Returns the number of profiles that were judged.
     pub fn count(&self) -> u64 {
-        self.count
+        self.shown.count
     }
 
     /// Returns when the profile ends that is under way, ns.
@@ -111,8 +101,14 @@ impl Profiles {
     }
 }
 
-/// Ends a profile. Returns the number of samples of threads that spun without yielding.
-fn spinning(profile: Profile, code: &mut Code<'_>) -> u64 {
+/// Returns for how long these CPUs have been idle, all together, ns.
+fn idle_ns(cpus: &[u32]) -> Option<u64> {
+    let times = busy::times(&Root::live()).ok()?;
+    Some(cpus.iter().filter_map(|cpu| times.get(cpu)).map(|times| times.idle_ns).sum())
+}
+
+/// Ends a profile. Returns the fractions of its samples in loops that wait: without yielding, and with it.
+fn waiting(profile: Profile, code: &mut Code<'_>) -> (f64, f64) {
     let samples = profile.end();
     let line = |sample: &Sample| (sample.tgid, Spins::line(sample.ip));
     let mut in_line: HashMap<(u32, u64), usize> = HashMap::new();
@@ -122,6 +118,11 @@ fn spinning(profile: Profile, code: &mut Code<'_>) -> u64 {
     let least = (JUDGED_PART * samples.len() as f64).max(2.0);
     samples.iter().filter(|sample| in_line[&line(sample)] as f64 >= least).for_each(|sample| code.spins.ask(sample));
     code.spins.settle(code.judge);
-    let spins = |waits: Option<Waiting>| waits.is_some_and(|waits| waits != Waiting::Yield);
-    samples.iter().filter(|sample| spins(code.spins.waited_in(sample))).count() as u64
+    let waits: Vec<bool> = samples
+        .iter()
+        .filter_map(|sample| code.spins.waited_in(sample))
+        .map(|waiting| waiting == Waiting::Yield)
+        .collect();
+    let part = |yields: bool| waits.iter().filter(|is| **is == yields).count() as f64 / samples.len().max(1) as f64;
+    (part(false), part(true))
 }

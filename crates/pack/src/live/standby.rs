@@ -3,7 +3,7 @@
 //! Rotation can only help if more threads run than the pack has CPUs. Many programs never get there, or only after they
 //! have read their input; others gain nothing from rotation, as a profile of their threads shows (`profiles`). Meanwhile
 //! no BPF programs are loaded: loading them takes about 20 ms of CPU time, and they cost each context switch some
-//! hundred ns. cox only reads the program's threads from /proc, which takes less than 1 % of one CPU. When BPF programs
+//! hundred ns. cox only reads the program's threads from /proc, which takes at most 2 % of one CPU. When BPF programs
 //! are loaded, the program is running.
 //!
 //! Everything that must be restored is safe meanwhile: the session and its guardian exist from before the program's
@@ -37,8 +37,7 @@ const SOON_NS: u64 = 100_000_000;
 /// Longest time between two looks while packing may not begin: new processes have to be found some time, so that their
 /// masks are restored if cox is killed.
 const REST: Duration = Duration::from_millis(200);
-/// A pause is this many times as long as the look before it, so that looks take at most 2 % of one CPU, until the pause is
-/// [`REST`].
+/// A pause is at least this many times as long as the look before it, so that looks take at most 2 % of one CPU.
 const PAUSE_PER_LOOK: u64 = 50;
 
 /// A program that is not packed now.
@@ -130,7 +129,7 @@ impl Standby {
             took_ns: 0,
             closed_ns: None,
             until_ns,
-            profiles: Some(Profiles::default()),
+            profiles: Some(Profiles::on(&plan.cpus)),
         })
     }
 
@@ -179,7 +178,7 @@ impl Standby {
     fn is_promising(&mut self, running: &[(u32, u32)], code: &mut Code<'_>) -> bool {
         let run_ns = self.ran_ns();
         let Some(profiles) = &mut self.profiles else { return true };
-        let looked = Looked { now_ns: self.looked_ns, run_ns, slots: self.slots };
+        let looked = Looked { now_ns: self.looked_ns, run_ns };
         profiles.is_promising(running, looked, code)
     }
 
@@ -194,9 +193,10 @@ impl Standby {
         if let Some(ends_ns) = self.profiles.as_ref().and_then(Profiles::ends_ns) {
             return Duration::from_nanos(ends_ns.saturating_sub(now_ns));
         }
-        let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns).max(self.took_ns * PAUSE_PER_LOOK));
+        let rest = Duration::from_nanos(self.until_ns.saturating_sub(now_ns)).min(REST);
+        let rest = rest.max(Duration::from_nanos(self.took_ns * PAUSE_PER_LOOK));
         let soon = self.until_ns == 0 && now_ns < self.begun_ns + SOON_NS;
-        rest.min(REST).max(if soon { LOOK.0 } else { LOOK.1 })
+        rest.max(if soon { LOOK.0 } else { LOOK.1 })
     }
 
     /// Returns the program's processes that `than` does not contain, after a new look at /proc.

@@ -1,54 +1,140 @@
-//! The decision whether a program that is not packed is worth measuring, from a profile of its threads.
+//! The decision whether a program that is not packed is worth measuring, from profiles of its threads.
 //!
 //! To measure a program and to try rotation costs it some ten milliseconds: the BPF programs are loaded while it runs,
 //! samples are taken, and its threads are rotated for at least one measuring window. That is much for a program that
 //! takes half a second and gains nothing. So cox first profiles the threads for some milliseconds, without BPF:
 //!
 //! - Threads that spin may be ten times slower without rotation. Then nothing is lost by trying.
-//! - Threads that sleep while they wait gained up to 12 %. cox tries rotation once the CPUs were without work for as long
-//!   as a trial may cost. So a program never pays more for a trial than it might have gained before it.
-//! - Threads that keep all CPUs of the pack busy without spinning have nothing to gain.
+//! - Threads that sleep or yield while they wait gained up to 12 %. cox tries rotation once the time that they might have
+//!   gained is as long as a trial may cost. So a program never pays more for a trial than it might have gained before it.
+//! - Threads that keep all CPUs of the pack busy with work have nothing to gain.
 
-use super::mode::{GOOD_ENOUGH, SPINS};
+use super::mode::GOOD_ENOUGH;
+
+/// Lengths of the profiles, ns. The first one is short, because threads that spin may be ten times slower without packing.
+/// The others follow one another without a pause, and longer ones cost less: to end a profile and to begin the next one,
+/// cox wakes up, which can move a thread of the program to another CPU.
+const LENGTHS_NS: [u64; 5] = [10_000_000, 30_000_000, 60_000_000, 120_000_000, 200_000_000];
+
+/// Code is judged if at least this part of a profile's samples hit its line. A waiting loop that matters is short, and a
+/// program that computes is sampled in many places, all of which would cost more to judge than the profile itself.
+pub const JUDGED_PART: f64 = 0.05;
 
 /// If spinning takes at least this fraction of the CPUs' time, rotation is tried at once.
 const MUCH: f64 = 0.1;
 
+/// Most of its time that a program gained whose threads sleep or yield while they wait.
+const GAINED: f64 = 0.12;
+
 /// What a trial may cost a program that gains nothing, ns of its wall time: 25 to 50 ms were measured.
 const TRIAL_NS: f64 = 60e6;
 
-/// What a profile has shown.
-#[derive(Clone, Copy, Debug)]
+/// A profile: CPU time of all threads.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Profiled {
-    /// Fraction of the CPUs' time in which threads spun.
+    /// Length of the profile, ns of wall time.
+    pub length_ns: u64,
+    /// CPU time in the profile, ns.
+    pub run_ns: u64,
+    /// Fraction of the samples in loops that wait without yielding.
     pub spinning: f64,
-    /// Fraction of the CPUs' time in which threads ran, in all profiles so far.
-    pub busy: f64,
-    /// For how long there were more running threads than CPUs, in all profiles so far, ns.
-    pub crowded_ns: u64,
+    /// Fraction of the samples in loops that wait and yield.
+    pub yielding: f64,
 }
 
-impl Profiled {
-    /// Returns whether the program is worth measuring.
+/// What the profiles of a program have shown so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shown {
+    /// Number of profiles.
+    pub count: u64,
+    /// Length of all profiles, ns of wall time, and the CPU time in them, ns.
+    crowded_ns: u64,
+    run_ns: u64,
+    /// Fractions of the CPUs' time in the last profile.
+    spinning: f64,
+    yielding: f64,
+}
+
+impl Shown {
+    /// Returns the length that the next profile should have, ns.
     #[must_use]
-    pub fn is_promising(&self) -> bool {
-        let may_gain = self.spinning > SPINS || self.busy < GOOD_ENOUGH;
-        let lost_ns = (1.0 - self.busy + self.spinning) * self.crowded_ns as f64;
-        self.spinning >= MUCH || (may_gain && lost_ns >= TRIAL_NS)
+    pub fn next_length_ns(&self) -> u64 {
+        LENGTHS_NS[LENGTHS_NS.len().min(self.count as usize + 1) - 1]
     }
+
+    /// Adds a profile during which more threads ran than the pack has CPUs, `cpus`.
+    pub fn add(&mut self, profiled: Profiled, cpus: usize) {
+        self.count += 1;
+        self.crowded_ns += profiled.length_ns;
+        self.run_ns += profiled.run_ns;
+        let busy = part(profiled.run_ns, profiled.length_ns, cpus);
+        (self.spinning, self.yielding) = (busy * profiled.spinning, busy * profiled.yielding);
+    }
+
+    /// Returns whether the program is worth measuring. `idle_ns` returns for how long the CPUs had nothing to run since the first profile began, all
+    /// together; what the program did not use, others may have used. It is called only if it matters.
+    pub fn is_promising(&self, cpus: usize, idle_ns: impl FnOnce() -> Option<u64>) -> bool {
+        let wasted = self.spinning + self.yielding;
+        let unused = 1.0 - part(self.run_ns, self.crowded_ns, cpus);
+        let pays = |unused: f64| {
+            let may_gain = wasted >= JUDGED_PART || unused > 1.0 - GOOD_ENOUGH;
+            let gain = self.spinning + (unused + self.yielding).min(GAINED);
+            may_gain && gain * self.crowded_ns as f64 >= TRIAL_NS
+        };
+        let idle = || idle_ns().map_or(unused, |idle_ns| unused.min(part(idle_ns, self.crowded_ns, cpus)));
+        self.spinning >= MUCH || pays(0.0) || (pays(unused) && pays(idle()))
+    }
+}
+
+/// Returns a sum over `cpus` CPUs as a fraction of their time.
+fn part(ns: u64, wall_ns: u64, cpus: usize) -> f64 {
+    (ns as f64 / (wall_ns.max(1) as f64 * cpus as f64)).min(1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MS: u64 = 1_000_000;
+
+    /// Two CPUs, profiled for so many milliseconds.
+    fn shown(ms: u64, busy: f64, spinning: f64, yielding: f64) -> Shown {
+        let mut shown = Shown::default();
+        let run_ns = (2.0 * busy * (ms * MS) as f64) as u64;
+        shown.add(Profiled { length_ns: ms * MS, run_ns, spinning, yielding }, 2);
+        shown
+    }
+
     #[test]
-    fn spinning_is_worth_a_trial_at_once_and_sleeping_later() {
-        let promising =
-            |spinning, busy, ms: u64| Profiled { spinning, busy, crowded_ns: ms * 1_000_000 }.is_promising();
-        assert!(promising(0.1, 1.0, 20));
-        assert!(!promising(0.05, 0.95, 599) && promising(0.05, 0.95, 601));
-        assert!(!promising(0.0, 0.75, 239) && promising(0.0, 0.75, 241));
-        assert!(!promising(0.0, 0.98, 100_000), "all CPUs work");
+    fn spinning_is_worth_a_trial_at_once_and_other_waiting_later() {
+        let promising = |busy, spinning, yielding, ms| shown(ms, busy, spinning, yielding).is_promising(2, || None);
+        assert!(promising(1.0, 0.1, 0.0, 20) && !promising(0.5, 0.1, 0.0, 20));
+        assert!(!promising(0.96, 0.06, 0.0, 599) && promising(0.96, 0.06, 0.0, 620));
+        assert!(!promising(1.0, 0.0, 0.5, 499) && promising(1.0, 0.0, 0.5, 501));
+        assert!(!promising(1.0, 0.0, 0.06, 999) && promising(1.0, 0.0, 0.06, 1001));
+        assert!(!promising(0.75, 0.0, 0.0, 499) && promising(0.75, 0.0, 0.0, 501));
+        assert!(!promising(0.92, 0.0, 0.0, 740) && promising(0.92, 0.0, 0.0, 760));
+        assert!(!promising(0.98, 0.0, 0.0, 100_000), "all CPUs work");
+    }
+
+    #[test]
+    fn time_that_others_used_is_not_idle() {
+        let shown = shown(1000, 0.75, 0.0, 0.0);
+        assert!(shown.is_promising(2, || Some(500 * MS)));
+        assert!(!shown.is_promising(2, || Some(80 * MS)));
+    }
+
+    #[test]
+    fn profiles_become_longer_and_only_their_own_time_counts() {
+        let mut shown = Shown::default();
+        let mut lengths = Vec::new();
+        for _ in 0..6 {
+            let length_ns = shown.next_length_ns();
+            lengths.push(length_ns / MS);
+            shown.add(Profiled { length_ns, run_ns: 2 * length_ns, ..Profiled::default() }, 2);
+        }
+        assert_eq!(lengths, [10, 30, 60, 120, 200, 200]);
+        // The CPUs were idle between the profiles.
+        assert!(!shown.is_promising(2, || Some(10_000 * MS)));
     }
 }

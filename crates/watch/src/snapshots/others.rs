@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use arch::clock::process_cpu_ns;
 use arch::monotonic_ns;
 use machine::Root;
-use machine::busy::busy_ns;
+use machine::busy::{Times, times};
 use machine::process::{Task, ticks_per_s};
 
 /// Other programs are named if they used more than this part of the CPUs' time: to read the files of all processes takes some milliseconds, for which
@@ -51,7 +51,8 @@ pub struct Before {
 /// The use of some CPUs at one point in time.
 struct Used {
     t_ns: u64,
-    /// How long they have been busy, all together; `None` if the kernel does not say.
+    /// How long they have been busy or stolen by the hypervisor, all together; `None` if the kernel does not say. The packed processes' CPU time contains
+    /// steal if BPF programs have measured it.
     busy_ns: Option<u64>,
     /// CPU time of cox and of the packed processes, ns.
     ours_ns: u64,
@@ -59,10 +60,12 @@ struct Used {
 
 impl Used {
     fn read(root: &Root, cpus: &BTreeSet<u32>, packed_ns: u64) -> Used {
-        let of_cpus = |busy: BTreeMap<u32, u64>| cpus.iter().filter_map(|cpu| busy.get(cpu)).sum();
+        let of_cpus = |times: BTreeMap<u32, Times>| {
+            cpus.iter().filter_map(|cpu| times.get(cpu)).map(|times| times.busy_ns + times.steal_ns).sum()
+        };
         Used {
             t_ns: monotonic_ns(),
-            busy_ns: busy_ns(root).ok().map(of_cpus),
+            busy_ns: times(root).ok().map(of_cpus),
             ours_ns: packed_ns.saturating_add(process_cpu_ns()),
         }
     }

@@ -106,8 +106,8 @@ impl Polled {
         Ok(Polled { tree, root, rows, living, next_ns: 0, others_on, before: None })
     }
 
-    /// Gives a row to each thread that the last poll has found, and brings the rows of all threads up to date.
-    fn update_rows(&mut self) {
+    /// Gives a row to each thread that the last poll or [`enrol`](ThreadSnapshots::enrol) has found. `polled`: brings the rows of all threads up to date.
+    fn update_rows(&mut self, polled: bool) {
         let Polled { tree, root, rows, living, .. } = self;
         let looks = tree.looks();
         living.retain(|id, number| {
@@ -118,6 +118,9 @@ impl Polled {
             stays
         });
         for (id, look) in looks {
+            if !polled && living.contains_key(&id) {
+                continue;
+            }
             // `kin` guesses the creator from the thread's name. The name may change later, so `kin` is called only once per thread, when the thread
             // is found.
             let number = *living.entry(id).or_insert_with(|| rows.give(root, id, tree.kin(id)).unwrap_or(NOWHERE));
@@ -138,7 +141,7 @@ impl ThreadSnapshots for Polled {
             Err(error) if error.is_gone() => {}
             Err(error) => return Err(failed(error)),
         }
-        self.update_rows();
+        self.update_rows(false);
         Ok(())
     }
 
@@ -154,7 +157,7 @@ impl ThreadSnapshots for Polled {
         let before_ns = arch::clock::thread_cpu_ns();
         self.tree.poll(&monotonic_ns).map_err(failed)?;
         self.tree.forget_ended();
-        self.update_rows();
+        self.update_rows(true);
         let took_ns = arch::clock::thread_cpu_ns() - before_ns;
         self.next_ns = monotonic_ns() + (took_ns * PAUSE_PER_POLL).min(LONGEST_PAUSE_NS);
         Ok(())
@@ -268,7 +271,8 @@ impl Row {
 
     /// Brings the snapshot up to date with values that were read at `now_ns`.
     fn update(&mut self, now_ns: u64, sums: SchedStat, stat: &Stat) {
-        if has_ended(&self.snapshot) {
+        // The thread may have been read again since these values were.
+        if has_ended(&self.snapshot) || sums.run_ns < self.sums.run_ns {
             return;
         }
         let state = match stat.doing() {
