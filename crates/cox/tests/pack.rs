@@ -113,7 +113,7 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
-/// Threads that sleep after short phases gain nothing. cox measures, rests and measures again, each time with new BPF
+/// Threads that yield after short phases gain nothing. cox measures, rests and measures again, each time with new BPF
 /// programs.
 #[test]
 fn the_parts_of_a_session_that_pauses_add_up() {
@@ -122,7 +122,7 @@ fn the_parts_of_a_session_that_pauses_add_up() {
     let place = Place::new();
     let truth = path(&place.0, "truth");
     let program = workload("barriers");
-    let phases = ["--threads", "3", "--work-us", "200", "--wait", "futex", "--rounds", "8000", "--truth", &truth];
+    let phases = ["--threads", "3", "--work-us", "200", "--wait", "yield", "--rounds", "8000", "--truth", &truth];
     let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &phases].concat());
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
     assert_eq!((ran.code, figure("threads"), figure("restored")), (0, 3, 3), "{report}");
@@ -138,6 +138,19 @@ fn the_parts_of_a_session_that_pauses_add_up() {
     assert!(figure("wall_ns") > 2_000_000_000 && figure("without_measured_ns") > 300_000_000, "{report}");
     assert!(figure("own_ns") < figure("wall_ns") / 5, "{report}");
     assert_eq!(place.journals(), 0);
+}
+
+/// Threads that sleep after short phases have nothing to gain, as their number of sleeps shows: no BPF program is loaded.
+#[test]
+fn threads_that_sleep_after_short_phases_are_left_alone() {
+    let Some((_, cpus)) = two_cpus("threads_that_sleep_after_short_phases_are_left_alone") else { return };
+    let place = Place::new();
+    let program = workload("barriers");
+    let phases = ["--threads", "3", "--work-us", "200", "--wait", "futex", "--rounds", "3000"];
+    let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &phases].concat());
+    assert_eq!((ran.code, &report["only_watched"]), (0, &Value::Bool(true)), "{report}");
+    // Long enough that a trial would have begun.
+    assert!(report["profiles"].as_u64().is_some_and(|profiles| profiles > 4), "{report}");
 }
 
 /// Runs a program that computes in `threads` threads under `cox pack`. Returns the report of a session in which packing did not begin.

@@ -343,7 +343,7 @@ impl PackReport {
             ),
             _ if self.only_watched && !self.diagnostics.is_empty() => "Packing did not begin: see below".to_owned(),
             _ if self.only_watched && self.profiles > 0 => format!(
-                "Packing did not begin: in {}, the threads hardly spun, and the CPUs were idle for less time than a trial costs",
+                "Packing did not begin: in {}, the threads hardly spun, and waited too little, or too often, to gain",
                 counted(self.profiles, "profile")
             ),
             _ if self.only_watched => {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use machine::process::Task;
 use machine::{Root, busy};
 use symbols::Judge;
 use watch::perf::Profile;
@@ -37,6 +38,8 @@ pub struct Profiles {
     cpus: Vec<u32>,
     under_way: Option<UnderWay>,
     shown: Shown,
+    /// Run time and number of sleeps of threads when these were read last, by process and thread.
+    slept: HashMap<(u32, u32), (u64, u64)>,
     /// For how long the CPUs had been idle when the first profile began; `None` before it, or if the kernel does not say.
     idle_before_ns: Option<u64>,
 }
@@ -51,7 +54,8 @@ struct UnderWay {
 impl Profiles {
     /// No profiles, of a program that is to be packed on these CPUs.
     pub fn on(cpus: &[u32]) -> Profiles {
-        Profiles { cpus: cpus.to_vec(), under_way: None, shown: Shown::default(), idle_before_ns: None }
+        let slept = HashMap::new();
+        Profiles { cpus: cpus.to_vec(), under_way: None, shown: Shown::default(), slept, idle_before_ns: None }
     }
 
     /// Called after a look that found that these threads run, given as process and thread, and that they are more than
@@ -65,7 +69,11 @@ impl Profiles {
             self.shown.add(Profiled { length_ns, run_ns, spinning, yielding }, slots);
             let before_ns = self.idle_before_ns;
             let idle_ns = || Some(idle_ns(&self.cpus)?.saturating_sub(before_ns?));
-            if self.shown.is_promising(slots, idle_ns) {
+            let slept = &mut self.slept;
+            if self.shown.count == 1 {
+                burst_ns(running, slept);
+            }
+            if self.shown.is_promising(slots, idle_ns, || burst_ns(running, slept)) {
                 return true;
             }
         }
@@ -99,6 +107,24 @@ impl Profiles {
     pub fn ends_ns(&self) -> Option<u64> {
         self.under_way.as_ref().map(|under_way| under_way.ends_ns)
     }
+}
+
+/// Reads run time and number of sleeps of threads. Returns how long they ran between two sleeps on average since the last call, ns; `None` if they were
+/// not read before.
+fn burst_ns(running: &[(u32, u32)], before: &mut HashMap<(u32, u32), (u64, u64)>) -> Option<u64> {
+    let root = Root::live();
+    let read = |&(tgid, tid): &(u32, u32)| {
+        let task = Task::thread(&root, tgid, tid);
+        Some(((tgid, tid), (task.schedstat().ok()?.run_ns, task.switches().ok()?.voluntary)))
+    };
+    let now: HashMap<(u32, u32), (u64, u64)> = running.iter().take(MAX_THREADS).filter_map(read).collect();
+    let since = now.iter().filter_map(|(id, now)| Some((now, before.get(id)?)));
+    let sums: Option<(u64, u64)> = since.fold(None, |sums, (now, before)| {
+        let (run_ns, sleeps) = sums.unwrap_or_default();
+        Some((run_ns + now.0.saturating_sub(before.0), sleeps + now.1.saturating_sub(before.1)))
+    });
+    *before = now;
+    sums.map(|(run_ns, sleeps)| run_ns / sleeps.max(1))
 }
 
 /// Returns for how long these CPUs have been idle, all together, ns.

@@ -102,7 +102,7 @@ pub const SPINS: f64 = 0.02;
 /// them. 3 threads on 2 CPUs took 1.43 of the ideal time with rotation and 1.38 without it, if phases (times between
 /// two barriers) lasted 0.2 ms. The times were equal with phases of 1 ms; with 10 ms they were 1.10 with rotation and
 /// 1.25 without it.
-const LONG_BURST_NS: u64 = 2_000_000;
+pub const LONG_BURST_NS: u64 = 2_000_000;
 
 /// A phase (the time from one barrier to the next) of at least this length counts as long, ns. In long phases, cox
 /// prefers periods with which the controller takes little CPU time: with two CPUs, less than 5 % of one CPU.

@@ -5,11 +5,13 @@
 //! takes half a second and gains nothing. So cox first profiles the threads for some milliseconds, without BPF:
 //!
 //! - Threads that spin may be ten times slower without rotation. Then nothing is lost by trying.
-//! - Threads that sleep or yield while they wait gained up to 12 %. cox tries rotation once the time that they might have
-//!   gained is as long as a trial may cost. So a program never pays more for a trial than it might have gained before it.
+//! - Threads that sleep while they wait gained up to 12 %, but only if they run for some milliseconds between two sleeps.
+//!   cox tries rotation once the time that the CPUs were idle is as long as a trial may cost.
+//! - Threads that yield while they wait gained as much. How often they wait is not known, so cox tries rotation only once
+//!   the time that they might have gained is as long as a trial may cost.
 //! - Threads that keep all CPUs of the pack busy with work have nothing to gain.
 
-use super::mode::GOOD_ENOUGH;
+use super::mode::{GOOD_ENOUGH, LONG_BURST_NS};
 
 /// Lengths of the profiles, ns. The first one is short, because threads that spin may be ten times slower without packing.
 /// The others follow one another without a pause, and longer ones cost less: to end a profile and to begin the next one,
@@ -23,7 +25,7 @@ pub const JUDGED_PART: f64 = 0.05;
 /// If spinning takes at least this fraction of the CPUs' time, rotation is tried at once.
 const MUCH: f64 = 0.1;
 
-/// Most of its time that a program gained whose threads sleep or yield while they wait.
+/// Most of its time that a program gained whose threads yield while they wait.
 const GAINED: f64 = 0.12;
 
 /// What a trial may cost a program that gains nothing, ns of its wall time: 25 to 50 ms were measured.
@@ -72,17 +74,24 @@ impl Shown {
     }
 
     /// Returns whether the program is worth measuring. `idle_ns` returns for how long the CPUs had nothing to run since the first profile began, all
-    /// together; what the program did not use, others may have used. It is called only if it matters.
-    pub fn is_promising(&self, cpus: usize, idle_ns: impl FnOnce() -> Option<u64>) -> bool {
+    /// together; what the program did not use, others may have used. `burst_ns` returns for how long a thread runs between two sleeps on average, `None` if
+    /// that is not known yet. Both are called only if they matter.
+    pub fn is_promising(
+        &self,
+        cpus: usize,
+        idle_ns: impl FnOnce() -> Option<u64>,
+        burst_ns: impl FnOnce() -> Option<u64>,
+    ) -> bool {
         let wasted = self.spinning + self.yielding;
         let unused = 1.0 - part(self.run_ns, self.crowded_ns, cpus);
         let pays = |unused: f64| {
             let may_gain = wasted >= JUDGED_PART || unused > 1.0 - GOOD_ENOUGH;
-            let gain = self.spinning + (unused + self.yielding).min(GAINED);
+            let gain = self.spinning + unused + self.yielding.min(GAINED);
             may_gain && gain * self.crowded_ns as f64 >= TRIAL_NS
         };
         let idle = || idle_ns().map_or(unused, |idle_ns| unused.min(part(idle_ns, self.crowded_ns, cpus)));
-        self.spinning >= MUCH || pays(0.0) || (pays(unused) && pays(idle()))
+        let sleeps_seldom = || burst_ns().is_some_and(|burst_ns| burst_ns >= LONG_BURST_NS);
+        self.spinning >= MUCH || pays(0.0) || (pays(unused) && pays(idle()) && sleeps_seldom())
     }
 }
 
@@ -107,21 +116,35 @@ mod tests {
 
     #[test]
     fn spinning_is_worth_a_trial_at_once_and_other_waiting_later() {
-        let promising = |busy, spinning, yielding, ms| shown(ms, busy, spinning, yielding).is_promising(2, || None);
+        let promising =
+            |busy, spinning, yielding, ms| shown(ms, busy, spinning, yielding).is_promising(2, || None, long);
         assert!(promising(1.0, 0.1, 0.0, 20) && !promising(0.5, 0.1, 0.0, 20));
         assert!(!promising(0.96, 0.06, 0.0, 599) && promising(0.96, 0.06, 0.0, 620));
         assert!(!promising(1.0, 0.0, 0.5, 499) && promising(1.0, 0.0, 0.5, 501));
         assert!(!promising(1.0, 0.0, 0.06, 999) && promising(1.0, 0.0, 0.06, 1001));
-        assert!(!promising(0.75, 0.0, 0.0, 499) && promising(0.75, 0.0, 0.0, 501));
+        assert!(!promising(0.75, 0.0, 0.0, 239) && promising(0.75, 0.0, 0.0, 241));
         assert!(!promising(0.92, 0.0, 0.0, 740) && promising(0.92, 0.0, 0.0, 760));
         assert!(!promising(0.98, 0.0, 0.0, 100_000), "all CPUs work");
+    }
+
+    /// Threads that run for ten milliseconds between two sleeps.
+    fn long() -> Option<u64> {
+        Some(10 * MS)
+    }
+
+    #[test]
+    fn threads_that_sleep_after_short_bursts_are_left_alone() {
+        let of = |burst_ns| shown(1000, 0.75, 0.0, 0.0).is_promising(2, || None, || burst_ns);
+        assert!(of(long()) && of(Some(2 * MS)) && !of(Some(MS)) && !of(None));
+        // Threads that yield do not sleep.
+        assert!(shown(1000, 1.0, 0.0, 0.5).is_promising(2, || None, || None));
     }
 
     #[test]
     fn time_that_others_used_is_not_idle() {
         let shown = shown(1000, 0.75, 0.0, 0.0);
-        assert!(shown.is_promising(2, || Some(500 * MS)));
-        assert!(!shown.is_promising(2, || Some(80 * MS)));
+        assert!(shown.is_promising(2, || Some(500 * MS), long));
+        assert!(!shown.is_promising(2, || Some(80 * MS), long));
     }
 
     #[test]
@@ -135,6 +158,6 @@ mod tests {
         }
         assert_eq!(lengths, [10, 30, 60, 120, 200, 200]);
         // The CPUs were idle between the profiles.
-        assert!(!shown.is_promising(2, || Some(10_000 * MS)));
+        assert!(!shown.is_promising(2, || Some(10_000 * MS), long));
     }
 }
