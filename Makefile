@@ -400,7 +400,7 @@ bench-packages:
 # --- installing --------------------------------------------------------------------------------------
 
 # The files from `make build` that are installed.
-BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe libcox_preload.so libcox_umt.so)
+BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe cox-ulp-host libcox_preload.so libcox_umt.so)
 
 # The program that gets capabilities (docs/doctor.md#cox-observe), and the group whose members may execute it; if empty, all users may.
 OBSERVE := $(PREFIX)/libexec/coxswain/cox-observe
@@ -446,6 +446,7 @@ install:
 	fi
 	install -D -m 755 -t '$(INSTALLED)/bin' $(RELEASE)/cox $(RELEASE)/cox-bench
 	install -D -m $(if $(OBSERVERS),750,755) -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-observe
+	install -D -m 755 -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-ulp-host
 	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
 	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
 	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h

@@ -6,10 +6,11 @@
 //! | [`wait_loop`], [`import_slot`] | what machine code does: loops that only wait, stubs of the procedure linkage table |
 //! | `entries` (macros) | entry points of the preload library in assembly, and the library's thread-local word |
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
+//! | `begin` (macro) | the first instructions of a process that shares memory with its parent |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
 //! The clock and a stopwatch are here too; they are the same on all processors. This crate contains no unsafe code itself, but the code
-//! that the macros in `entries` generate is unsafe.
+//! that the macros in `entries` and `begin` generate is unsafe.
 
 pub mod clock;
 pub mod laps;

@@ -18,6 +18,7 @@ mod cpus;
 mod report;
 mod simulate;
 mod traces;
+mod ulp;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ pub use cpus::Cpus;
 pub use report::{Report, Rule};
 pub use simulate::{Simulate, Waiting};
 pub use traces::{Room, Traces};
+pub use ulp::Ulp;
 
 /// Name of the argument for the program and its arguments. Commands that run a program have this argument; other
 /// commands do not.
@@ -59,6 +61,8 @@ pub enum Verb {
     Pack(Box<Pack>),
     /// Predict how long a program takes on fewer CPUs, with fewer threads or packed, or try these ways
     Advise(Advise),
+    /// Run many copies of a program in one address space
+    Ulp(Ulp),
     /// Check which features this kernel and user allow
     Doctor(Doctor),
     /// Explain a verdict, a command or a figure: print a page of the user guide

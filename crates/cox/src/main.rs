@@ -46,6 +46,7 @@ fn main() -> ExitCode {
             Some(PackVerb::Set(wanted)) => verbs::pack::set(wanted),
             None => verbs::pack::pack(&options),
         },
+        Verb::Ulp(options) => verbs::ulp::ulp(&options),
         Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Explain(options) => verbs::explain::explain(&options),

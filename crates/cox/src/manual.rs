@@ -122,6 +122,11 @@ const FILES: &[Outside] = &[
         commands: OBSERVERS,
     },
     Outside {
+        names: || vec!["PREFIX/libexec/coxswain/cox-ulp-host"],
+        meaning: "The process in whose address space the ULPs of cox ulp live.",
+        commands: &["ulp"],
+    },
+    Outside {
         names: || vec!["PREFIX/lib/coxswain/libcox_preload.so"],
         meaning: "The preload library, unless the folder of cox itself contains one.",
         commands: SESSIONS,
@@ -156,6 +161,7 @@ const RELATED: &[(&str, &[&str])] = &[
     ("report", &["cox-run(1)", "cox-compare(1)", "cox-explain(1)", "perf-sched(1)", "perf-script(1)"]),
     ("compare", &["cox-run(1)", "cox-report(1)"]),
     ("pack", &["cox-advise(1)", "cox-run(1)", "cox-changes(1)", "cox-observe(8)", "taskset(1)"]),
+    ("ulp", &["cox-run(1)", "cox-pack(1)"]),
     ("advise", &["cox-pack(1)", "cox-run(1)", "taskset(1)"]),
     ("doctor", &["cox-run(1)", "cox-observe(8)", "capabilities(7)"]),
     ("explain", &["cox-run(1)"]),

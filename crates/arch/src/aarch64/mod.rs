@@ -1,5 +1,7 @@
 //! arm64: all code compiles, but cox does not run. Each program first calls [`supported`], and exits.
 
+#[macro_use]
+mod begin;
 pub mod calls;
 #[macro_use]
 mod entries;

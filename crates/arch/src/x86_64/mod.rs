@@ -1,5 +1,7 @@
 //! x86-64.
 
+#[macro_use]
+mod begin;
 pub mod calls;
 #[macro_use]
 mod entries;

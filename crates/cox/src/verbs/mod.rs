@@ -15,3 +15,4 @@ pub mod run;
 pub mod series;
 pub mod simulate;
 pub mod tries;
+pub mod ulp;

@@ -1,0 +1,38 @@
+//! The options of `cox ulp`.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+/// Run N copies of a program as user-level processes (ULPs): processes of their own, in one address space.
+///
+/// Each copy has its own code, data, heap, libraries and libc, and its own pid, file descriptors, working directory,
+/// signals and children. Only the address space is shared. The program needs no change, and cox no privilege. The
+/// program must be position-independent (PIE), which is the default of compilers on Linux.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  cox ulp -n 64 -- ./app input\n  cox ulp -n 16 --env-rank RANK -- sh -c 'echo I am $RANK'\n\n\
+Exit codes:\n  N      the exit code of the first ULP, by number, that did not exit with 0\n  128+N  signal N ended that ULP\n  \
+125    cox failed before the program ran, or not all ULPs could be started\n  126    the program cannot be executed as a ULP\n  \
+127    the program was not found"
+)]
+pub struct Ulp {
+    /// Number of ULPs
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Environment variable that contains the number of a ULP, from 0 on
+    #[arg(long, value_name = "NAME", value_parser = variable)]
+    pub env_rank: Option<String>,
+    /// Print no summary
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The program and its arguments
+    #[arg(last = true, value_name = "PROGRAM", required = true)]
+    pub program: Vec<OsString>,
+}
+
+/// Parses the name of an environment variable.
+fn variable(text: &str) -> Result<String, String> {
+    let is_valid = !text.is_empty() && !text.contains(['=', '\0']);
+    if is_valid { Ok(text.to_owned()) } else { Err("not the name of an environment variable".to_owned()) }
+}

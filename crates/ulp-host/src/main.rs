@@ -1,0 +1,101 @@
+//! `cox-ulp-host`: the process in whose address space the ULPs of `cox ulp` live. Users do not call it.
+//!
+//! It has no threads, opens no files while ULPs start (they would inherit them), and uses no memory allocator beside that of its libc, whose break stays
+//! where it is. Its exit code is that of the first ULP, by number, that did not exit with 0.
+
+mod sigpipe;
+
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use ulp::host::{self, Ended, Wanted};
+use ulp::program::image::{LoadError, Loader};
+
+/// Exit codes: ULPs could not be started; the program cannot be executed as a ULP.
+const FAILED: u8 = 125;
+const CANNOT_EXECUTE: u8 = 126;
+
+/// The command line: `cox-ulp-host REPORT RANK COUNT PROGRAM [ARG]…`. REPORT is a file for the ends of the ULPs, RANK an environment variable or empty.
+struct Options {
+    report: PathBuf,
+    rank_variable: Option<String>,
+    count: usize,
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Options {
+    fn parse(words: impl Iterator<Item = OsString>) -> Result<Options> {
+        let words: Vec<OsString> = words.collect();
+        let [report, rank, count, program, ..] = &words[..] else {
+            bail!("usage: cox-ulp-host REPORT RANK COUNT PROGRAM [ARG]…; it is started by cox ulp");
+        };
+        let rank = rank.to_str().context("the name of the variable is no UTF-8")?;
+        let count = count.to_str().and_then(|count| count.parse().ok()).context("COUNT is no number")?;
+        let rank_variable = (!rank.is_empty()).then(|| rank.to_owned());
+        Ok(Options {
+            report: report.into(),
+            rank_variable,
+            count,
+            program: program.into(),
+            arguments: words[4..].to_vec(),
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    if let Err(why) = arch::supported() {
+        eprintln!("cox: {why}");
+        return ExitCode::from(FAILED);
+    }
+    match Options::parse(std::env::args_os().skip(1)).and_then(|options| run(&options)) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("cox: {error:#}");
+            ExitCode::from(exit_code(&error))
+        }
+    }
+}
+
+fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref::<LoadError>() {
+        Some(LoadError::Unfit { .. } | LoadError::Read { .. } | LoadError::Script { .. }) => CANNOT_EXECUTE,
+        _ => FAILED,
+    }
+}
+
+fn run(options: &Options) -> Result<u8> {
+    sigpipe::restore();
+    let loader = Loader::of(&options.program)?;
+    let text = |word: &OsString| CString::new(word.as_bytes()).context("a word contains a zero byte");
+    let variable = |(name, value): (OsString, OsString)| {
+        let mut bytes = name.into_vec();
+        bytes.push(b'=');
+        bytes.extend(value.as_bytes());
+        CString::new(bytes).context("a variable contains a zero byte")
+    };
+    let name = options.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let wanted = Wanted {
+        count: options.count,
+        arguments: options.arguments.iter().map(text).collect::<Result<_>>()?,
+        environment: std::env::vars_os().map(variable).collect::<Result<_>>()?,
+        rank_variable: options.rank_variable.clone(),
+        name,
+    };
+    let ended = host::run(&loader, &wanted)?;
+    write(&options.report, &ended)?;
+    Ok(ended.iter().map(|ended| ended.shell_code()).find(|code| *code != 0).unwrap_or(0) as u8)
+}
+
+/// Writes how each ULP ended: its exit code, or minus the signal's number.
+fn write(report: &Path, ended: &[Ended]) -> Result<()> {
+    let code = |ended: &Ended| match ended {
+        Ended::Exit(code) => *code,
+        Ended::Signal(number) => -number,
+    };
+    let codes: Vec<i32> = ended.iter().map(code).collect();
+    std::fs::write(report, serde_json::to_vec(&codes)?).with_context(|| format!("cannot write {}", report.display()))
+}

@@ -1,0 +1,203 @@
+//! Programs that nobody has changed, many at once in one address space: each does what it does alone.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A folder, and the command line of the host in it.
+struct Place(TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    /// Runs `count` copies. Each has its number in `RANK`.
+    fn run(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
+        let output = self.host(count, program, arguments).output().unwrap();
+        let ends = fs::read(self.report()).map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default();
+        (output, ends)
+    }
+
+    fn host(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cox-ulp-host"));
+        command.arg(self.report()).args(["RANK", &count.to_string(), &found(program), program]).args(arguments);
+        command.current_dir(self.0.path());
+        command
+    }
+
+    fn report(&self) -> std::path::PathBuf {
+        self.0.path().join("report")
+    }
+}
+
+/// Returns the path of a program on PATH.
+fn found(program: &str) -> String {
+    let folders = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
+    let found = folders.iter().find(|path| path.exists()).map(|path| path.display().to_string());
+    found.unwrap_or_else(|| program.to_owned())
+}
+
+/// Returns the lines of an output, sorted.
+fn lines(output: &Output) -> Vec<String> {
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until something is so.
+fn wait_for(what: &str, is: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// What each of the copies prints, sorted: `line(rank)`.
+fn each(count: usize, line: impl Fn(usize) -> String) -> Vec<String> {
+    let mut all: Vec<String> = (0..count).map(line).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn each_copy_has_its_own_pid_number_and_name() {
+    let place = Place::new();
+    let (output, ends) = place.run(16, "sh", &["-c", "echo $RANK $$ $(cat /proc/$$/comm)"]);
+    assert_eq!(ends, [0; 16]);
+    let told: BTreeMap<String, String> = lines(&output)
+        .into_iter()
+        .map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(words[2], format!("sh.{}", words[0]), "{line}");
+            (words[1].to_owned(), words[0].to_owned())
+        })
+        .collect();
+    assert_eq!(told.len(), 16, "{told:?}");
+}
+
+#[test]
+fn children_pipes_and_working_directories_are_the_copys_own() {
+    let place = Place::new();
+    let script = "mkdir d$RANK; cd d$RANK; umask 0$RANK; printf '%s\\n' c a b | sort | tr '\\n' ' ' >out; \
+                  (exit 3); echo $RANK $? $(umask) $(cat out) $(basename $PWD)";
+    let (output, ends) = place.run(8, "sh", &["-c", script]);
+    assert_eq!((lines(&output), ends), (each(8, |rank| format!("{rank} 3 000{rank} a b c d{rank}")), vec![0; 8]));
+}
+
+#[test]
+fn heaps_do_not_meet() {
+    let place = Place::new();
+    // Grows and shrinks a hash, with strings of very different lengths.
+    let script = r#"my %h; for my $i (1..20000) { $h{$i % 997} .= "x" x ($i % 300); delete $h{$i % 991} if $i % 7 == 0 }
+                    my $n = 0; $n += length $_ for values %h; print "$ENV{RANK} $n\n""#;
+    let alone = Command::new("perl").args(["-e", script]).env("RANK", "7").output().unwrap();
+    let right = String::from_utf8_lossy(&alone.stdout).trim_start_matches("7 ").trim().to_owned();
+    let (output, ends) = place.run(16, "perl", &["-e", script]);
+    assert_eq!((lines(&output), ends), (each(16, |rank| format!("{rank} {right}")), vec![0; 16]));
+}
+
+#[test]
+fn ends_are_told_and_the_first_that_is_not_zero_wins() {
+    let place = Place::new();
+    let script = "case $RANK in 1) kill -SEGV $$;; 2) exit 7;; 4) kill -9 $$;; esac; echo $RANK";
+    let (output, ends) = place.run(6, "sh", &["-c", script]);
+    assert_eq!((output.status.code(), ends), (Some(128 + 11), vec![0, -11, 7, 0, -9, 0]));
+    assert_eq!(lines(&output), ["0", "3", "5"]);
+}
+
+#[test]
+fn signals_have_their_default_action_and_traps_work() {
+    let place = Place::new();
+    let script = "trap 'echo $RANK trapped' USR1; kill -USR1 $$; yes | head -n 1 >/dev/null; kill -PIPE $$";
+    let (output, ends) = place.run(4, "sh", &["-c", script]);
+    assert_eq!((lines(&output), ends), (each(4, |rank| format!("{rank} trapped")), vec![-13; 4]));
+}
+
+#[test]
+fn what_cannot_be_started_is_one_line() {
+    let place = Place::new();
+    let refused = |program: &str, words: &str| {
+        let (output, ends) = place.run(2, program, &[]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), ends.len(), said.lines().count()), (Some(126), 0, 1), "{said}");
+        assert!(said.starts_with("cox: ") && said.contains(words), "{said}");
+    };
+    let script = place.0.path().join("script");
+    fs::write(&script, "#!\n").unwrap();
+    refused("/no/such/program", "/no/such/program");
+    refused("/etc/hostname", "no ELF program");
+    refused(script.to_str().unwrap(), "names no interpreter");
+}
+
+#[test]
+fn scripts_run_in_their_interpreter() {
+    let place = Place::new();
+    let inner = place.0.path().join("inner");
+    let outer = place.0.path().join("outer");
+    fs::write(&inner, "#!/bin/sh -e\necho $RANK \"$@\"\n").unwrap();
+    fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&outer, format!("#! {} one argument\n", inner.display())).unwrap();
+    let outer = outer.display().to_string();
+    let (output, ends) = place.run(3, &outer, &["a b", "c"]);
+    let right = each(3, |rank| format!("{rank} one argument {outer} a b c"));
+    assert_eq!((lines(&output), ends), (right, vec![0; 3]));
+}
+
+/// Descriptors of the host are not those of the program.
+#[test]
+fn only_the_descriptors_that_the_host_was_given_are_inherited() {
+    let place = Place::new();
+    let script = "for fd in /proc/$$/fd/*; do all=\"$all ${fd##*/}\"; done; echo $all";
+    let (output, ends) = place.run(3, "sh", &["-c", script]);
+    let alone = Command::new("sh").args(["-c", script]).output().unwrap();
+    let right = lines(&alone)[0].clone();
+    assert_eq!((lines(&output), ends), (vec![right; 3], vec![0; 3]));
+}
+
+#[test]
+fn signals_to_the_host_are_passed_on() {
+    let place = Place::new();
+    let told = place.0.path().join("told");
+    let script = format!("trap 'echo $RANK; exit 5' TERM; echo >>{}; while :; do sleep 0.02; done", told.display());
+    let mut host = place.host(4, "sh", &["-c", &script]);
+    let host = host.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the ULPs", || fs::read_to_string(&told).is_ok_and(|text| text.len() == 4));
+    let sent = Command::new("kill").arg(host.id().to_string()).status().unwrap();
+    let output = host.wait_with_output().unwrap();
+    assert!(sent.success());
+    assert_eq!((lines(&output), output.status.code()), (each(4, |rank| rank.to_string()), Some(5)));
+}
+
+/// ULPs do not outlive their host, however it ends.
+#[test]
+fn ulps_die_with_the_host() {
+    let place = Place::new();
+    let told = place.0.path().join("told");
+    let script = format!("echo $$ >>{}; exec sleep 60", told.display());
+    let mut host = place.host(8, "sh", &["-c", &script]).spawn().unwrap();
+    let all = || fs::read_to_string(&told).unwrap_or_default();
+    wait_for("the ULPs", || all().lines().count() == 8);
+    let pids = all();
+    host.kill().unwrap();
+    assert_eq!(host.wait().unwrap().signal(), Some(9));
+    let alive = || {
+        let ended = |pid: &&str| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            stat.is_empty() || stat.contains(") Z")
+        };
+        pids.lines().filter(|pid| !ended(pid)).count()
+    };
+    wait_for("the end of all", || alive() == 0);
+}

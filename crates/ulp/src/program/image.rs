@@ -1,0 +1,283 @@
+//! Maps a program, its dynamic linker and its stack into this address space.
+
+use std::ffi::{CString, OsStr, OsString, c_void};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use object::ReadCache;
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::process::{Resource, getrlimit};
+
+use super::auxv;
+use super::layout::{self, Layout, PAGE, Segment, Unfit};
+use super::script::{self, Interpreter};
+use super::stack::{self, Start};
+
+/// Length of a stack if the limit is "unlimited", bytes, and the longest one. Only touched pages take memory.
+const STACK_BYTES: u64 = 8 << 20;
+const LONGEST_STACK_BYTES: u64 = 1 << 30;
+/// Maximum nesting of scripts whose interpreter is a script (exec_binprm in the kernel's fs/exec.c).
+const MAX_SCRIPTS: usize = 5;
+
+/// Why a program could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file cannot be a ULP.
+    #[error("{}: {why}", path.display())]
+    Unfit {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: Unfit,
+    },
+    /// A file cannot be read.
+    #[error("{}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The first line of a script.
+    #[error("{}: {why}", path.display())]
+    Script {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: &'static str,
+    },
+    /// Memory cannot be mapped.
+    #[error("cannot map {}", what.display())]
+    Map {
+        /// The file, or what else was to be mapped.
+        what: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The arguments and the environment do not fit.
+    #[error("the arguments and the environment need {needed} bytes, more than a quarter of the stack, {stack} bytes")]
+    TooLong {
+        /// Length of the strings and their addresses, bytes.
+        needed: u64,
+        /// Length of the stack, bytes.
+        stack: u64,
+    },
+}
+
+/// An executable file that has been read.
+#[derive(Debug)]
+pub struct Executable {
+    path: PathBuf,
+    file: File,
+    layout: Layout,
+}
+
+impl Executable {
+    /// Opens and reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read, or cannot be a ULP.
+    pub fn open(path: &Path) -> Result<Executable, LoadError> {
+        let failed = |source| LoadError::Read { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        let layout =
+            Layout::of(&ReadCache::new(&file)).map_err(|why| LoadError::Unfit { path: path.to_owned(), why })?;
+        Ok(Executable { path: path.to_owned(), file, layout })
+    }
+
+    /// Returns what the file wants to be mapped.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Maps the segments at a free place.
+    fn map(&self) -> Result<Mapped, LoadError> {
+        let Layout { segments, pages, align, .. } = &self.layout;
+        let failed = |errno: Errno| LoadError::Map { what: self.path.clone(), source: errno.into() };
+        // Longer than the pages, so that there is an aligned base in it.
+        let length = pages.end - pages.start + (align - PAGE);
+        let memory = Memory::reserve(length).map_err(failed)?;
+        let first = memory.at + (pages.start.wrapping_sub(memory.at) & (align - 1));
+        let base = first - pages.start;
+        for segment in segments {
+            map_segment(&self.file, base, segment).map_err(failed)?;
+        }
+        Ok(Mapped { _memory: memory, base })
+    }
+}
+
+/// Maps a segment of a file over reserved memory, as the kernel does (elf_map and set_brk in fs/binfmt_elf.c).
+fn map_segment(file: &File, base: u64, segment: &Segment) -> Result<(), Errno> {
+    let prot = protection(segment);
+    let pages = segment.pages();
+    let file_end = segment.at + segment.file_bytes;
+    let mapped_end = if segment.file_bytes == 0 { pages.start } else { layout::up(file_end) };
+    if mapped_end > pages.start {
+        let (at, bytes) = (base + pages.start, segment.at - pages.start + segment.file_bytes);
+        let offset = layout::down(segment.offset);
+        // SAFETY: the address is in memory that is reserved for this program.
+        unsafe { mmap(at as *mut c_void, bytes as usize, prot, MapFlags::PRIVATE | MapFlags::FIXED, file, offset)? };
+    }
+    if pages.end > mapped_end {
+        let (at, bytes) = (base + mapped_end, pages.end - mapped_end);
+        // SAFETY: as above.
+        unsafe { mmap_anonymous(at as *mut c_void, bytes as usize, prot, MapFlags::PRIVATE | MapFlags::FIXED)? };
+    }
+    // What the file has behind the segment is in the last page, too.
+    if segment.memory_bytes > segment.file_bytes && segment.writable && mapped_end > file_end {
+        // SAFETY: the page has just been mapped, writable, and nobody else knows of it.
+        unsafe { ptr::write_bytes((base + file_end) as *mut u8, 0, (mapped_end - file_end) as usize) };
+    }
+    Ok(())
+}
+
+fn protection(segment: &Segment) -> ProtFlags {
+    let mut prot = ProtFlags::empty();
+    prot.set(ProtFlags::READ, segment.readable);
+    prot.set(ProtFlags::WRITE, segment.writable);
+    prot.set(ProtFlags::EXEC, segment.executable);
+    prot
+}
+
+/// Memory that is unmapped when the value is dropped.
+#[derive(Debug)]
+struct Memory {
+    at: u64,
+    bytes: u64,
+}
+
+impl Memory {
+    /// Reserves memory at a free place. It cannot be accessed yet.
+    fn reserve(bytes: u64) -> Result<Memory, Errno> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses a free place.
+        let at = unsafe { mmap_anonymous(ptr::null_mut(), bytes as usize, ProtFlags::empty(), flags)? };
+        Ok(Memory { at: at as u64, bytes })
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the memory was mapped by `reserve`, and the program in it has ended or was never started.
+        let _ = unsafe { munmap(self.at as *mut c_void, self.bytes as usize) };
+    }
+}
+
+/// A file in memory.
+#[derive(Debug)]
+struct Mapped {
+    _memory: Memory,
+    base: u64,
+}
+
+/// A program in memory that has not been started yet, or is running. Dropping the value unmaps it; what the program has mapped itself stays.
+#[derive(Debug)]
+pub struct Image {
+    _program: Mapped,
+    _linker: Option<Mapped>,
+    _stack: Memory,
+    /// Where the program starts.
+    pub entry: u64,
+    /// The stack pointer at its start.
+    pub stack_pointer: u64,
+    /// Descriptors of the program's and the linker's file in this process, -1: none. The program must not inherit them.
+    pub files: [RawFd; 2],
+}
+
+/// Returns what executes a script; `None` if the file is no script.
+fn script_interpreter(path: &Path) -> Result<Option<Interpreter>, LoadError> {
+    let failed = |source| LoadError::Read { path: path.to_owned(), source };
+    let mut first = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(script::FIRST_BYTES as u64).read_to_end(&mut first).map_err(failed)?;
+    let why = "its first line names no interpreter, or is too long";
+    script::interpreter(&first).transpose().map_err(|()| LoadError::Script { path: path.to_owned(), why })
+}
+
+/// Reads a program and its dynamic linker once, and maps them any number of times.
+#[derive(Debug)]
+pub struct Loader {
+    /// The path that was given.
+    path: CString,
+    /// For a script, the arguments in place of the first one: the interpreter, its argument, and the script.
+    instead: Vec<CString>,
+    program: Executable,
+    linker: Option<Executable>,
+    /// The auxiliary vector of this process.
+    vector: auxv::Entries,
+    stack_bytes: u64,
+}
+
+impl Loader {
+    /// Reads a program and its dynamic linker; for a script, its interpreter.
+    ///
+    /// # Errors
+    /// When one of them cannot be read, or cannot be a ULP.
+    pub fn of(path: &Path) -> Result<Loader, LoadError> {
+        let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+        let (mut instead, mut file): (Vec<CString>, PathBuf) = (Vec::new(), path.to_owned());
+        for _ in 0..MAX_SCRIPTS {
+            let Some(found) = script_interpreter(&file)? else { break };
+            let script = text(&file);
+            file = PathBuf::from(OsString::from_vec(found.path));
+            let argument = found.argument.and_then(|bytes| CString::new(bytes).ok());
+            let words = std::iter::once(text(&file)).chain(argument).chain([script]);
+            instead = words.chain(instead.into_iter().skip(1)).collect();
+        }
+        let program = Executable::open(&file)?;
+        let name = program.layout.interpreter.as_deref().map(|name| PathBuf::from(OsStr::from_bytes(name.to_bytes())));
+        let linker = name.map(|name| Executable::open(&name)).transpose()?;
+        let file = Path::new("/proc/self/auxv");
+        let vector = fs::read(file).map_err(|source| LoadError::Read { path: file.to_owned(), source })?;
+        let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
+        let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
+        Ok(Loader { path: text(path), instead, program, linker, vector: auxv::parse(&vector), stack_bytes })
+    }
+
+    /// Maps the program once more, with a stack of its own.
+    ///
+    /// # Errors
+    /// When memory cannot be mapped, or the arguments and the environment are too long.
+    pub fn load(&self, start: &Start) -> Result<Image, LoadError> {
+        let program = self.program.map()?;
+        let linker = self.linker.as_ref().map(Executable::map).transpose()?;
+        let bases = (program.base, linker.as_ref().map_or(0, |linker| linker.base));
+        let entry = match (&linker, &self.linker) {
+            (Some(mapped), Some(linker)) => mapped.base + linker.layout.entry,
+            _ => program.base + self.program.layout.entry,
+        };
+        let (stack, stack_pointer) = self.stack(start, bases)?;
+        let files = [self.program.file.as_raw_fd(), self.linker.as_ref().map_or(-1, |linker| linker.file.as_raw_fd())];
+        Ok(Image { _program: program, _linker: linker, _stack: stack, entry, stack_pointer, files })
+    }
+
+    /// Maps and fills a stack. Returns it with the stack pointer.
+    fn stack(&self, start: &Start, bases: (u64, u64)) -> Result<(Memory, u64), LoadError> {
+        let failed = |errno: Errno| LoadError::Map { what: "a stack".into(), source: errno.into() };
+        // The first page stays without access, so that an overflow ends the program that caused it.
+        let memory = Memory::reserve(PAGE + self.stack_bytes).map_err(failed)?;
+        let mut prot = MprotectFlags::READ | MprotectFlags::WRITE;
+        prot.set(MprotectFlags::EXEC, self.program.layout.executable_stack);
+        // SAFETY: reserved memory that nobody uses yet.
+        unsafe { mprotect((memory.at + PAGE) as *mut c_void, self.stack_bytes as usize, prot) }.map_err(failed)?;
+        let top = memory.at + memory.bytes;
+        let after = start.arguments.iter().skip(usize::from(!self.instead.is_empty()));
+        let arguments = self.instead.iter().chain(after).cloned().collect();
+        let start = Start { arguments, ..start.clone() };
+        let contents = stack::contents(top, &self.path, &start, &self.program.layout, &self.vector, bases);
+        let needed = contents.bytes.len() as u64;
+        // As for execve (bprm_stack_limits).
+        if needed > self.stack_bytes / 4 {
+            return Err(LoadError::TooLong { needed, stack: self.stack_bytes });
+        }
+        // SAFETY: the stack is mapped and as long as checked above, and nobody else knows of it.
+        unsafe { ptr::copy_nonoverlapping(contents.bytes.as_ptr(), contents.at as *mut u8, contents.bytes.len()) };
+        Ok((memory, contents.at))
+    }
+}

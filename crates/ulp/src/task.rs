@@ -1,0 +1,67 @@
+//! Starts a program that has been mapped, as a process that shares this address space.
+//!
+//! The new process has its own pid, descriptors, working directory, signal actions and children, like one that fork(2) has made; only memory is shared
+//! (`CLONE_VM` without `CLONE_FILES`, `CLONE_FS`, `CLONE_SIGHAND` and `CLONE_THREAD`). It begins in `begin`, on the program's own stack, and does what
+//! execve(2) would have done for it. It must not touch memory of the host meanwhile, nor use thread-local storage: it still has the host's TLS base. The
+//! instructions are in `arch`.
+
+use std::ffi::CStr;
+use std::io;
+
+use crate::program::image::Image;
+
+/// A new process begins with this. It is on the program's own stack, below its contents, and may be overwritten later.
+#[repr(C)]
+struct First {
+    /// Stack pointer and entry point of the program.
+    stack_pointer: u64,
+    entry: u64,
+    /// Pid of the host: if the parent is another process already, the host has died, and the new process must not live on.
+    host: u64,
+    /// Signals that the program begins with blocked.
+    mask: u64,
+    /// Descriptors of the host that the program must not have; -1: none.
+    close: [i32; 2],
+    /// Name of the thread, as in comm.
+    name: [u8; 16],
+}
+
+/// A process that shares memory with this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pid(pub i32);
+
+/// Starts a program. `name` becomes the name of its main thread (at most 15 bytes); `mask` are the signals that it begins with blocked. Signals that have a
+/// handler get their default action. The process dies with the calling thread.
+///
+/// # Errors
+/// The kernel refuses a new process.
+pub fn start(image: &Image, name: &CStr, mask: u64) -> io::Result<Pid> {
+    let mut comm = [0; 16];
+    let bytes = name.to_bytes();
+    let length = bytes.len().min(15);
+    comm[..length].copy_from_slice(&bytes[..length]);
+    // SAFETY: getpid has no conditions.
+    let host = unsafe { libc::getpid() } as u64;
+    let first =
+        First { stack_pointer: image.stack_pointer, entry: image.entry, host, mask, close: image.files, name: comm };
+    let at = (image.stack_pointer - size_of::<First>() as u64) & !15;
+    // SAFETY: the image's stack is mapped below its stack pointer, and the program does not run yet.
+    unsafe { (at as *mut First).write(first) };
+    let arguments = libc::clone_args {
+        flags: (libc::CLONE_VM as u64) | CLONE_CLEAR_SIGHAND,
+        exit_signal: libc::SIGCHLD as u64,
+        // The kernel sets the stack pointer to the end of this stack.
+        stack: image.stack_pointer - 4096,
+        stack_size: at - (image.stack_pointer - 4096),
+        // SAFETY: all fields are numbers, for which 0 means none.
+        ..unsafe { std::mem::zeroed() }
+    };
+    // SAFETY: the arguments are valid. The new process continues in `begin`, with a stack of its own, and never returns.
+    let pid = unsafe { clone_and_begin(&arguments, size_of::<libc::clone_args>()) };
+    if pid < 0 { Err(io::Error::from_raw_os_error(-pid as i32)) } else { Ok(Pid(pid as i32)) }
+}
+
+/// Signals with a handler get their default action (Linux 5.5).
+const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+
+arch::process_begin!(First);
