@@ -32,7 +32,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 const COX: &str = "#!/bin/sh\nif [ \"$1\" = man ]; then echo page >\"$2/cox.1\"; else echo word; fi\n";
 
 fn build(folder: &Path) {
-    for file in ["cox", "cox-bench", "cox-observe", "libcox_preload.so", "libcox_umt.so"] {
+    for file in ["cox", "cox-bench", "cox-observe", "cox-ulp-host", "libcox_preload.so", "libcox_umt.so"] {
         executable(folder.join(file));
     }
 }
@@ -64,6 +64,7 @@ fn all_of_it_is() {
         "bin/cox",
         "bin/cox-bench",
         "libexec/coxswain/cox-observe",
+        "libexec/coxswain/cox-ulp-host",
         "lib/coxswain/libcox_preload.so",
         "lib/libcox_umt.so",
         "lib/pkgconfig/cox-umt.pc",
