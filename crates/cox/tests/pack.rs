@@ -113,26 +113,31 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
-/// Threads that yield after short phases gain nothing. cox measures, rests and measures again, each time with new BPF
-/// programs.
+/// A program that spins and then sleeps after short phases: cox packs it at once, finds that it gains nothing any more, rests and measures again, each time
+/// with new BPF programs.
 #[test]
 fn the_parts_of_a_session_that_pauses_add_up() {
     let Some((_, cpus)) = two_cpus("the_parts_of_a_session_that_pauses_add_up") else { return };
     let _turn = turn();
     let place = Place::new();
-    let truth = path(&place.0, "truth");
+    let truths = ["spun", "slept"].map(|name| path(&place.0, name));
     let program = workload("barriers");
-    let phases = ["--threads", "3", "--work-us", "200", "--wait", "yield", "--rounds", "8000", "--truth", &truth];
-    let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &phases].concat());
+    let [spins, sleeps] =
+        [("2000", "spin", "150", &truths[0]), ("200", "futex", "8000", &truths[1])].map(|(us, wait, rounds, truth)| {
+            format!("{program} --threads 3 --work-us {us} --wait {wait} --rounds {rounds} --truth {truth}")
+        });
+    let (ran, report) = place.packed(&["--cpus", &cpus, "--", "sh", "-c", &format!("{spins} && {sleeps}")]);
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
-    assert_eq!((ran.code, figure("threads"), figure("restored")), (0, 3, 3), "{report}");
     assert_eq!(
-        (report["diagnostics"].as_array().map(Vec::len), &report["only_watched"]),
-        (Some(0), &Value::Bool(false))
+        (ran.code, report["diagnostics"].as_array().map(Vec::len), &report["only_watched"]),
+        (0, Some(0), &Value::Bool(false)),
+        "{report}"
     );
-    let truth: Value = serde_json::from_str(&fs::read_to_string(&truth).unwrap()).unwrap();
-    let ran_ns: u64 =
-        truth["threads"].as_array().unwrap().iter().map(|thread| thread["cpu_ns"].as_u64().unwrap()).sum();
+    let of = |truth: &String| -> u64 {
+        let truth: Value = serde_json::from_str(&fs::read_to_string(truth).unwrap()).unwrap();
+        truth["threads"].as_array().unwrap().iter().map(|thread| thread["cpu_ns"].as_u64().unwrap()).sum()
+    };
+    let ran_ns: u64 = truths.iter().map(of).sum();
     assert!((ran_ns / 100 * 95..=ran_ns / 100 * 103).contains(&figure("run_ns")), "of {ran_ns}: {report}");
     // One measurement takes 0.16 s and is followed by a rest of a second.
     assert!(figure("wall_ns") > 2_000_000_000 && figure("without_measured_ns") > 300_000_000, "{report}");
@@ -191,11 +196,11 @@ fn threads_that_are_too_many_only_for_moments_cost_no_looks() {
     let Some((_, cpus)) = two_cpus("threads_that_are_too_many_only_for_moments_cost_no_looks") else { return };
     let place = Place::new();
     let program = workload("losses");
-    let moments = ["--threads", "3", "--work-us", "8000", "--serial-us", "150000", "--steps", "8"];
+    let moments = ["--threads", "3", "--work-us", "8000", "--serial-us", "400000", "--steps", "6"];
     let (ran, report) = place.packed(&[&["--cpus", &cpus, "--", &program][..], &moments].concat());
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
-    assert_eq!((ran.code, &report["only_watched"]), (0, &Value::Bool(true)), "{report}");
-    // It takes 2 %. Looks without a pause took 20 to 50 %.
+    assert_eq!(ran.code, 0, "{report}");
+    // It takes 1 %, or 3 % with a trial. Looks without a pause took 20 to 50 %.
     assert!(figure("own_ns") < figure("wall_ns") / 10, "{report}");
 }
 
