@@ -113,20 +113,27 @@ fn threads_that_do_not_meet_are_left_to_the_kernel() {
     assert_eq!((report["exchanges"].as_u64(), report["rotating_ns"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
-/// A program that spins and then sleeps after short phases: cox packs it at once, finds that it gains nothing any more, rests and measures again, each time
-/// with new BPF programs.
+/// A program that spins and then sleeps after short phases: cox packs it at once, mostly finds soon that it gains nothing any more, rests and measures
+/// again, each time with new BPF programs. Sometimes it rotates to the end: then the same is true, and the program runs again.
 #[test]
 fn the_parts_of_a_session_that_pauses_add_up() {
     let Some((_, cpus)) = two_cpus("the_parts_of_a_session_that_pauses_add_up") else { return };
     let _turn = turn();
+    // One measurement takes 0.16 s and is followed by a rest of a second.
+    let pauses = (0..4).any(|_| measured_without_rotation_ns(&cpus) > 300_000_000);
+    assert!(pauses, "no session paused");
+}
+
+/// Runs the program, and checks the sums of its report. Returns the length of all measurements.
+fn measured_without_rotation_ns(cpus: &str) -> u64 {
     let place = Place::new();
     let truths = ["spun", "slept"].map(|name| path(&place.0, name));
     let program = workload("barriers");
-    let [spins, sleeps] =
-        [("2000", "spin", "150", &truths[0]), ("200", "futex", "8000", &truths[1])].map(|(us, wait, rounds, truth)| {
-            format!("{program} --threads 3 --work-us {us} --wait {wait} --rounds {rounds} --truth {truth}")
-        });
-    let (ran, report) = place.packed(&["--cpus", &cpus, "--", "sh", "-c", &format!("{spins} && {sleeps}")]);
+    let phases = [("2000", "spin", "150", &truths[0]), ("200", "futex", "14000", &truths[1])];
+    let [spins, sleeps] = phases.map(|(us, wait, rounds, truth)| {
+        format!("{program} --threads 3 --work-us {us} --wait {wait} --rounds {rounds} --truth {truth}")
+    });
+    let (ran, report) = place.packed(&["--cpus", cpus, "--", "sh", "-c", &format!("{spins} && {sleeps}")]);
     let figure = |name: &str| report[name].as_u64().unwrap_or_else(|| panic!("{name} in {report}"));
     assert_eq!(
         (ran.code, report["diagnostics"].as_array().map(Vec::len), &report["only_watched"]),
@@ -139,10 +146,9 @@ fn the_parts_of_a_session_that_pauses_add_up() {
     };
     let ran_ns: u64 = truths.iter().map(of).sum();
     assert!((ran_ns / 100 * 95..=ran_ns / 100 * 103).contains(&figure("run_ns")), "of {ran_ns}: {report}");
-    // One measurement takes 0.16 s and is followed by a rest of a second.
-    assert!(figure("wall_ns") > 2_000_000_000 && figure("without_measured_ns") > 300_000_000, "{report}");
     assert!(figure("own_ns") < figure("wall_ns") / 5, "{report}");
     assert_eq!(place.journals(), 0);
+    figure("without_measured_ns")
 }
 
 /// Threads that sleep after short phases have nothing to gain, as their number of sleeps shows: no BPF program is loaded.
