@@ -117,7 +117,7 @@ fn start(loader: &Loader, wanted: &Wanted, number: usize, mask: u64) -> Result<(
     let mut random = [0; 16];
     getrandom(&mut random, GetRandomFlags::empty())
         .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
-    let image = loader.load(&Start { arguments: wanted.arguments.clone(), environment, random })?;
+    let image = loader.load(Start { arguments: wanted.arguments.clone(), environment, random })?;
     let suffix = format!(".{number}");
     let kept: String = wanted.name.chars().take(15 - suffix.len().min(15)).collect();
     let name = CString::new(kept + &suffix).unwrap_or_default();

@@ -90,12 +90,6 @@ impl Executable {
         Ok(Executable { path: path.to_owned(), file, layout })
     }
 
-    /// Returns what the file wants to be mapped.
-    #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// Maps the segments at a free place.
     fn map(&self) -> Result<Mapped, LoadError> {
         let Layout { segments, pages, align, .. } = &self.layout;
@@ -244,7 +238,7 @@ impl Loader {
     ///
     /// # Errors
     /// When memory cannot be mapped, or the arguments and the environment are too long.
-    pub fn load(&self, start: &Start) -> Result<Image, LoadError> {
+    pub fn load(&self, start: Start) -> Result<Image, LoadError> {
         let program = self.program.map()?;
         let linker = self.linker.as_ref().map(Executable::map).transpose()?;
         let bases = (program.base, linker.as_ref().map_or(0, |linker| linker.base));
@@ -258,7 +252,7 @@ impl Loader {
     }
 
     /// Maps and fills a stack. Returns it with the stack pointer.
-    fn stack(&self, start: &Start, bases: (u64, u64)) -> Result<(Memory, u64), LoadError> {
+    fn stack(&self, mut start: Start, bases: (u64, u64)) -> Result<(Memory, u64), LoadError> {
         let failed = |errno: Errno| LoadError::Map { what: "a stack".into(), source: errno.into() };
         // The first page stays without access, so that an overflow ends the program that caused it.
         let memory = Memory::reserve(PAGE + self.stack_bytes).map_err(failed)?;
@@ -267,9 +261,8 @@ impl Loader {
         // SAFETY: reserved memory that nobody uses yet.
         unsafe { mprotect((memory.at + PAGE) as *mut c_void, self.stack_bytes as usize, prot) }.map_err(failed)?;
         let top = memory.at + memory.bytes;
-        let after = start.arguments.iter().skip(usize::from(!self.instead.is_empty()));
-        let arguments = self.instead.iter().chain(after).cloned().collect();
-        let start = Start { arguments, ..start.clone() };
+        let replaced = self.instead.len().min(1).min(start.arguments.len());
+        start.arguments.splice(..replaced, self.instead.iter().cloned());
         let contents = stack::contents(top, &self.path, &start, &self.program.layout, &self.vector, bases);
         let needed = contents.bytes.len() as u64;
         // As for execve (bprm_stack_limits).

@@ -11,7 +11,7 @@ use object::{Endianness, FileKind, ReadRef};
 /// Length of a page, bytes.
 pub const PAGE: u64 = 4096;
 
-/// Maximum length of an interpreter line and number of program headers. The kernel's limits are a page and 64 KiB of headers.
+/// Maximum length of the name of the dynamic linker, bytes, as in the kernel (PATH_MAX).
 const LONGEST_PATH: u64 = 4096;
 
 /// A segment that is mapped.
