@@ -29,7 +29,7 @@ AARCH64_PACKAGES := gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 # Tools that extract the types from a kernel image.
 BTF_PACKAGES := binutils lz4 xz-utils zstd
 # Programs that `cox bench pack` packs, and ip and tc for `umt`; the experiments report what is missing.
-BENCH_PACKAGES := graphicsmagick iproute2 libopenblas0-openmp pigz
+BENCH_PACKAGES := graphicsmagick iproute2 libboost-context-dev libopenblas0-openmp pigz
 # Tests that need one of these are skipped without it.
 # The last three: the source of libgomp's tests, and the tools that unpack and compile it.
 OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfortran xz-utils
@@ -215,9 +215,9 @@ test: test-packages python-packages nextest suite workloads
 		status=0
 		run 1 -E "$$failed" | tee target/again.log || status=$$?
 	fi
-	# Loom runs parts of the task runtime in the orders that their threads' steps can have: queues, barriers, cancellation, sleep, thread numbers.
-	# It needs a build of its own.
-	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks --lib --locked --release --target-dir target/loom 2>&1 |
+	# Loom runs parts of the task runtime in the orders that their threads' steps can have: queues, barriers, cancellation, sleep, thread numbers; and
+	# the inbox of carriers. It needs a build of its own.
+	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks -p ulp --lib --locked --release --target-dir target/loom 2>&1 |
 		tee target/loom.log || status=$$?
 	printf '\nThe slowest tests:\n'
 	sed -nE 's/^ +(PASS|FAIL|TIMEOUT|LEAK|SIG[A-Z]+) \[ *([0-9.]+s)\] +(\([^)]*\) +)?/\2 /p' target/test.log | sort -rnu |
@@ -354,6 +354,8 @@ lint-c: workloads
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/wire/include crates/testkit/native/*.c
 	gcc -fsyntax-only -std=c99 -x c -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
 	g++ -fsyntax-only -std=c++11 -x c++ -Wall -Wextra -Wpedantic -Werror crates/umt/include/cox_umt.h
+	gcc -fsyntax-only -std=c99 -x c -Wall -Wextra -Wpedantic -Werror crates/ulp/include/cox_ulp.h
+	g++ -fsyntax-only -std=c++11 -x c++ -Wall -Wextra -Wpedantic -Werror crates/ulp/include/cox_ulp.h
 	gcc -fsyntax-only -std=gnu11 -O2 -Wall -Wextra -Werror -I crates/umt/include \
 		crates/umt/examples/*.c crates/umt/tests/programs/*.c
 
@@ -449,8 +451,8 @@ install:
 	install -D -m 755 -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-ulp-host
 	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
 	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
-	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h
-	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3
+	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h crates/ulp/include/cox_ulp.h
+	install -D -m 644 -t '$(INSTALLED)/share/man/man3' crates/umt/man/cox_umt.3 crates/ulp/man/cox_ulp.3
 	install -D -m 644 -t '$(INSTALLED)/share/man/man8' crates/broker/man/cox-observe.8
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain' README.md ARCHITECTURE.md CHANGELOG.md LICENSE-*
 	install -D -m 644 -t '$(INSTALLED)/share/doc/coxswain/docs' docs/*.md docs/*.png

@@ -82,7 +82,7 @@ equal() {
 known="child fault flock mutex pipe poll sleep socket spin stopped unix vfork write"
 kernels="barnes anneal cg fft lu volrend stream mg options raytrace swaptions water"
 apps="heat fwi phases loops blocks path"
-all="barriers losses mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm"
+all="barriers losses mandelbrot triad imbalance regions taskcost firsttask blocked $apps pingpong hog storm yields"
 all+=" $(printf 'known-%s ' $known)$(printf 'kernel-%s ' $kernels)"
 
 for program in $all; do
@@ -216,6 +216,13 @@ if built regions; then
     if waits_for_signal; then pass; else fail "regions --on-signal: $(cat "$scratch/out" "$scratch/err")"; fi
 fi
 
+works yields --as processes --count 4
+works yields --as threads --count 3 --calls 2
+works yields --as threads --count 3 --by futex
+works yields --count 2 --by futex
+refuses 2 yields --as ulps
+refuses 2 yields --as ulps --board "$scratch/board"
+refuses 2 yields --board "$scratch/board"
 works hog --threads 2 --seconds 0.05
 first_cpu=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 works hog --threads 3 --seconds 0.05 --cpu "$first_cpu"

@@ -20,6 +20,7 @@ mod stats;
 mod stopwatch;
 mod table;
 mod tools;
+mod ulp;
 mod verdict;
 mod verdicts;
 
@@ -60,6 +61,8 @@ enum Verb {
     Umt(runtimes::umt::Options),
     /// How long a CPU stays idle when its thread blocks while a task is ready, compared with an eventfd wake-up
     Wake(runtimes::wake::Options),
+    /// What giving up the CPU costs user-level processes, compared with processes, threads and the bare switch
+    Ulp(ulp::Options),
     /// Whether the advice of cox run holds: foreign programs in many situations, with every step followed and measured
     Verdicts(verdicts::Options),
     /// Guardian of `pack palm`: undoes the changes of `pack palm` if that process is killed
@@ -71,6 +74,9 @@ enum Verb {
     /// Keep parts of cox's BPF programs loaded while another cox-bench measures
     #[command(hide = true)]
     Hold(overhead::Held),
+    /// Measure the bare switch between COUNT contexts
+    #[command(hide = true)]
+    Switches { count: u64, rounds: u64 },
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -114,6 +120,8 @@ fn main() -> ExitCode {
         Verb::Umt(options) => Interrupt::catch().and_then(|interrupt| runtimes::umt::umt(&options, &interrupt)),
         Verb::Wake(options) => Interrupt::catch().and_then(|interrupt| runtimes::wake::wake(&options, &interrupt)),
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),
+        Verb::Ulp(options) => Interrupt::catch().and_then(|interrupt| ulp::ulp(&options, &interrupt)),
+        Verb::Switches { count, rounds } => ulp::bare::bare(count, rounds),
         Verb::Hold(options) => overhead::hold(&options),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };

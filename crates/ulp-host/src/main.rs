@@ -1,7 +1,7 @@
 //! `cox-ulp-host`: the process in whose address space the ULPs of `cox ulp` live. Users do not call it.
 //!
-//! It has no threads, opens no files while ULPs start (they would inherit them), and uses no memory allocator beside that of its libc, whose break stays
-//! where it is. Its exit code is that of the first ULP, by number, that did not exit with 0.
+//! It has no threads beside its carriers, opens no files while ULPs start (they would inherit them), and uses no memory allocator beside that of its libc,
+//! whose break stays where it is. Its exit code is that of the first ULP, by number, that did not exit with 0.
 
 mod sigpipe;
 
@@ -11,18 +11,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use ulp::host::{self, Ended, Wanted};
+use serde_json::json;
+use ulp::carriers::Wish;
+use ulp::host::{self, Ended, Outcome, Wanted};
 use ulp::program::image::{LoadError, Loader};
 
 /// Exit codes: ULPs could not be started; the program cannot be executed as a ULP.
 const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 
-/// The command line: `cox-ulp-host REPORT RANK COUNT PROGRAM [ARG]…`. REPORT is a file for the ends of the ULPs, RANK an environment variable or empty.
+/// The command line: `cox-ulp-host REPORT RANK COUNT WISH PROGRAM [ARG]…`. REPORT is a file for the outcome, RANK an environment variable or empty, WISH
+/// `policy` or `coupled`.
 struct Options {
     report: PathBuf,
     rank_variable: Option<String>,
     count: usize,
+    wish: Wish,
     program: PathBuf,
     arguments: Vec<OsString>,
 }
@@ -30,8 +34,13 @@ struct Options {
 impl Options {
     fn parse(words: impl Iterator<Item = OsString>) -> Result<Options> {
         let words: Vec<OsString> = words.collect();
-        let [report, rank, count, program, ..] = &words[..] else {
-            bail!("usage: cox-ulp-host REPORT RANK COUNT PROGRAM [ARG]…; it is started by cox ulp");
+        let [report, rank, count, wish, program, ..] = &words[..] else {
+            bail!("usage: cox-ulp-host REPORT RANK COUNT WISH PROGRAM [ARG]…; it is started by cox ulp");
+        };
+        let wish = match wish.to_str() {
+            Some("policy") => Wish::Policy,
+            Some("coupled") => Wish::Coupled,
+            _ => bail!("WISH is neither policy nor coupled"),
         };
         let rank = rank.to_str().context("the name of the variable is no UTF-8")?;
         let count = count.to_str().and_then(|count| count.parse().ok()).context("COUNT is no number")?;
@@ -40,8 +49,9 @@ impl Options {
             report: report.into(),
             rank_variable,
             count,
+            wish,
             program: program.into(),
-            arguments: words[4..].to_vec(),
+            arguments: words[5..].to_vec(),
         })
     }
 }
@@ -69,7 +79,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn run(options: &Options) -> Result<u8> {
     sigpipe::restore();
-    let loader = Loader::of(&options.program)?;
+    let mut loader = Loader::of(&options.program)?;
     let text = |word: &OsString| CString::new(word.as_bytes()).context("a word contains a zero byte");
     let variable = |(name, value): (OsString, OsString)| {
         let mut bytes = name.into_vec();
@@ -84,18 +94,28 @@ fn run(options: &Options) -> Result<u8> {
         environment: std::env::vars_os().map(variable).collect::<Result<_>>()?,
         rank_variable: options.rank_variable.clone(),
         name,
+        wish: options.wish,
     };
-    let ended = host::run(&loader, &wanted)?;
-    write(&options.report, &ended)?;
-    Ok(ended.iter().map(|ended| ended.shell_code()).find(|code| *code != 0).unwrap_or(0) as u8)
+    let outcome = host::run(&mut loader, &wanted)?;
+    write(&options.report, &outcome)?;
+    Ok(outcome.ended.iter().map(|ended| ended.shell_code()).find(|code| *code != 0).unwrap_or(0) as u8)
 }
 
-/// Writes how each ULP ended: its exit code, or minus the signal's number.
-fn write(report: &Path, ended: &[Ended]) -> Result<()> {
+/// Writes what became of the ULPs. `ended`: the exit code of each, or minus the number of the signal that ended it.
+fn write(report: &Path, outcome: &Outcome) -> Result<()> {
     let code = |ended: &Ended| match ended {
         Ended::Exit(code) => *code,
         Ended::Signal(number) => -number,
     };
-    let codes: Vec<i32> = ended.iter().map(code).collect();
-    std::fs::write(report, serde_json::to_vec(&codes)?).with_context(|| format!("cannot write {}", report.display()))
+    let counts = &outcome.counts;
+    let text = json!({
+        "ended": outcome.ended.iter().map(code).collect::<Vec<i32>>(),
+        "carriers": outcome.carriers,
+        "coupled": outcome.coupled,
+        "yields": counts.yields,
+        "coupled_yields": counts.coupled_yields,
+        "stays": counts.stays,
+        "trapped": counts.trapped,
+    });
+    std::fs::write(report, text.to_string()).with_context(|| format!("cannot write {}", report.display()))
 }

@@ -2,74 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod place;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use tempfile::TempDir;
-
-/// A folder, and the command line of the host in it.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().unwrap())
-    }
-
-    /// Runs `count` copies. Each has its number in `RANK`.
-    fn run(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
-        let output = self.host(count, program, arguments).output().unwrap();
-        let ends = fs::read(self.report()).map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default();
-        (output, ends)
-    }
-
-    fn host(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cox-ulp-host"));
-        command.arg(self.report()).args(["RANK", &count.to_string(), &found(program), program]).args(arguments);
-        command.current_dir(self.0.path());
-        command
-    }
-
-    fn report(&self) -> std::path::PathBuf {
-        self.0.path().join("report")
-    }
-}
-
-/// Returns the path of a program on PATH.
-fn found(program: &str) -> String {
-    let folders = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
-    let found = folders.iter().find(|path| path.exists()).map(|path| path.display().to_string());
-    found.unwrap_or_else(|| program.to_owned())
-}
-
-/// Returns the lines of an output, sorted.
-fn lines(output: &Output) -> Vec<String> {
-    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
-    lines.sort();
-    lines
-}
-
-/// Waits until something is so.
-fn wait_for(what: &str, is: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
-        sleep(Duration::from_millis(5));
-    }
-}
-
-/// What each of the copies prints, sorted: `line(rank)`.
-fn each(count: usize, line: impl Fn(usize) -> String) -> Vec<String> {
-    let mut all: Vec<String> = (0..count).map(line).collect();
-    all.sort();
-    all
-}
+use place::{Place, each, lines, wait_for};
 
 #[test]
 fn each_copy_has_its_own_pid_number_and_name() {
@@ -134,7 +75,7 @@ fn what_cannot_be_started_is_one_line() {
         assert_eq!((output.status.code(), ends.len(), said.lines().count()), (Some(126), 0, 1), "{said}");
         assert!(said.starts_with("cox: ") && said.contains(words), "{said}");
     };
-    let script = place.0.path().join("script");
+    let script = place.folder().join("script");
     fs::write(&script, "#!\n").unwrap();
     refused("/no/such/program", "/no/such/program");
     refused("/etc/hostname", "no ELF program");
@@ -144,8 +85,8 @@ fn what_cannot_be_started_is_one_line() {
 #[test]
 fn scripts_run_in_their_interpreter() {
     let place = Place::new();
-    let inner = place.0.path().join("inner");
-    let outer = place.0.path().join("outer");
+    let inner = place.folder().join("inner");
+    let outer = place.folder().join("outer");
     fs::write(&inner, "#!/bin/sh -e\necho $RANK \"$@\"\n").unwrap();
     fs::set_permissions(&inner, fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(&outer, format!("#! {} one argument\n", inner.display())).unwrap();
@@ -169,7 +110,7 @@ fn only_the_descriptors_that_the_host_was_given_are_inherited() {
 #[test]
 fn signals_to_the_host_are_passed_on() {
     let place = Place::new();
-    let told = place.0.path().join("told");
+    let told = place.folder().join("told");
     let script = format!("trap 'echo $RANK; exit 5' TERM; echo >>{}; while :; do sleep 0.02; done", told.display());
     let mut host = place.host(4, "sh", &["-c", &script]);
     let host = host.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -184,7 +125,7 @@ fn signals_to_the_host_are_passed_on() {
 #[test]
 fn ulps_die_with_the_host() {
     let place = Place::new();
-    let told = place.0.path().join("told");
+    let told = place.folder().join("told");
     let script = format!("echo $$ >>{}; exec sleep 60", told.display());
     let mut host = place.host(8, "sh", &["-c", &script]).spawn().unwrap();
     let all = || fs::read_to_string(&told).unwrap_or_default();

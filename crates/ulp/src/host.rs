@@ -9,11 +9,12 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{WaitOptions, waitpid};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::carriers::{self, Carriers, Wish};
 use crate::forwarding::{Arrived, Signals};
 use crate::program::image::{Image, LoadError, Loader};
 use crate::program::layout;
 use crate::program::stack::Start;
-use crate::task::{self, Pid};
+use crate::task::{self, Beginning, Pid};
 
 /// How a ULP ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,80 +82,128 @@ pub struct Wanted {
     pub rank_variable: Option<String>,
     /// Beginning of the ULPs' names (comm); the number follows.
     pub name: String,
+    /// Whether ULPs may leave their kernel tasks.
+    pub wish: Wish,
 }
 
-/// Starts the ULPs, and waits until all have ended. Returns how each one ended, by its number.
+/// What became of the ULPs.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How each one ended, by its number.
+    pub ended: Vec<Ended>,
+    /// Number of carriers.
+    pub carriers: usize,
+    /// Why there are none.
+    pub coupled: Option<String>,
+    /// What all ULPs together did.
+    pub counts: carriers::Totals,
+}
+
+/// Starts the ULPs, and waits until all have ended.
 ///
-/// This process must not have other children, and nothing in it may change the break of the address space (see [`guard_break`]).
+/// This process must not have other children or threads, and nothing in it may change the break of the address space (see [`guard_break`]).
 ///
 /// # Errors
 /// When a ULP cannot be started. All others are killed then.
-pub fn run(loader: &Loader, wanted: &Wanted) -> Result<Vec<Ended>, HostError> {
+pub fn run(loader: &mut Loader, wanted: &Wanted) -> Result<Outcome, HostError> {
     guard_break().map_err(|errno| HostError::Os { what: "cannot guard the break", source: errno.into() })?;
     let signals = Signals::block().map_err(|source| HostError::Os { what: "cannot block signals", source })?;
-    let mut alive: HashMap<i32, (usize, Image)> = HashMap::new();
+    let cpus =
+        carriers::allowed_cpus().map_err(|source| HostError::Os { what: "cannot read the CPU affinity", source })?;
+    let carriers = Carriers::start(wanted.count, &cpus, loader.vector(), wanted.wish)
+        .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
+    loader.add_to_vector(carriers::auxiliary_entry());
+    let mut ulps = Ulps {
+        alive: HashMap::new(),
+        lingering: Vec::new(),
+        ended: vec![Ended::Signal(libc::SIGKILL); wanted.count],
+        carriers,
+    };
     for number in 0..wanted.count {
-        match start(loader, wanted, number, signals.mask_before()) {
-            Ok((Pid(pid), image)) => alive.insert(pid, (number, image)),
-            Err(error) => {
-                send(&alive, libc::SIGKILL);
-                reap(&mut alive, wanted.count, &signals)?;
-                return Err(error);
-            }
-        };
+        if let Err(error) = ulps.start(loader, wanted, number, signals.mask_before()) {
+            ulps.send(libc::SIGKILL);
+            ulps.reap(&signals)?;
+            return Err(error);
+        }
     }
-    reap(&mut alive, wanted.count, &signals)
+    ulps.reap(&signals)?;
+    let Ulps { carriers, ended, .. } = ulps;
+    Ok(Outcome {
+        ended,
+        carriers: carriers.number(),
+        coupled: carriers.coupled().map(ToString::to_string),
+        counts: carriers.totals(),
+    })
 }
 
-/// Loads and starts one ULP.
-fn start(loader: &Loader, wanted: &Wanted, number: usize, mask: u64) -> Result<(Pid, Image), HostError> {
-    let mut environment = wanted.environment.clone();
-    if let Some(variable) = &wanted.rank_variable {
-        let beginning = format!("{variable}=");
-        environment.retain(|one| !one.as_bytes().starts_with(beginning.as_bytes()));
-        environment.extend(CString::new(format!("{beginning}{number}")).ok());
-    }
-    let mut random = [0; 16];
-    getrandom(&mut random, GetRandomFlags::empty())
-        .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
-    let image = loader.load(Start { arguments: wanted.arguments.clone(), environment, random })?;
-    let suffix = format!(".{number}");
-    let kept: String = wanted.name.chars().take(15 - suffix.len().min(15)).collect();
-    let name = CString::new(kept + &suffix).unwrap_or_default();
-    let pid = task::start(&image, &name, mask).map_err(|why| HostError::Start { number, why })?;
-    Ok((pid, image))
+/// The ULPs of a host.
+struct Ulps {
+    /// Number and memory of those that run, by pid.
+    alive: HashMap<i32, (usize, Image)>,
+    /// Those that have ended while a carrier had their context.
+    lingering: Vec<(usize, Image)>,
+    /// How each one ended. Those that were never started count as killed.
+    ended: Vec<Ended>,
+    carriers: Carriers,
 }
 
-/// Sends a signal to all ULPs.
-fn send(alive: &HashMap<i32, (usize, Image)>, signal: i32) {
-    for pid in alive.keys() {
-        // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
-        unsafe { libc::kill(*pid, signal) };
+impl Ulps {
+    /// Loads and starts one ULP.
+    fn start(&mut self, loader: &Loader, wanted: &Wanted, number: usize, mask: u64) -> Result<(), HostError> {
+        let mut environment = wanted.environment.clone();
+        if let Some(variable) = &wanted.rank_variable {
+            let beginning = format!("{variable}=");
+            environment.retain(|one| !one.as_bytes().starts_with(beginning.as_bytes()));
+            environment.extend(CString::new(format!("{beginning}{number}")).ok());
+        }
+        let mut random = [0; 16];
+        getrandom(&mut random, GetRandomFlags::empty())
+            .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
+        let image = loader.load(Start { arguments: wanted.arguments.clone(), environment, random })?;
+        let suffix = format!(".{number}");
+        let kept: String = wanted.name.chars().take(15 - suffix.len().min(15)).collect();
+        let name = CString::new(kept + &suffix).unwrap_or_default();
+        let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
+        let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid })
+            .map_err(|why| HostError::Start { number, why })?;
+        self.alive.insert(pid, (number, image));
+        Ok(())
     }
-}
 
-/// Waits for all ULPs, and passes signals on to them. Returns how each one ended, by its number; those that were never started count as killed.
-fn reap(alive: &mut HashMap<i32, (usize, Image)>, count: usize, signals: &Signals) -> Result<Vec<Ended>, HostError> {
-    let mut ended = vec![Ended::Signal(libc::SIGKILL); count];
-    while !alive.is_empty() {
-        let (pid, status) = match waitpid(None, WaitOptions::NOHANG) {
-            Ok(Some(one)) => one,
-            Ok(None) => {
-                if let Arrived::ToAll(signal) = signals.wait() {
-                    send(alive, signal);
+    /// Sends a signal to all ULPs.
+    fn send(&self, signal: i32) {
+        for pid in self.alive.keys() {
+            // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
+            unsafe { libc::kill(*pid, signal) };
+        }
+    }
+
+    /// Waits until all ULPs have ended, and passes signals on to them.
+    fn reap(&mut self, signals: &Signals) -> Result<(), HostError> {
+        while !self.alive.is_empty() {
+            let (pid, status) = match waitpid(None, WaitOptions::NOHANG) {
+                Ok(Some(one)) => one,
+                Ok(None) => {
+                    if let Arrived::ToAll(signal) = signals.wait() {
+                        self.send(signal);
+                    }
+                    continue;
                 }
-                continue;
-            }
-            Err(Errno::INTR) => continue,
-            Err(errno) => return Err(HostError::Os { what: "cannot wait for the ULPs", source: errno.into() }),
-        };
-        let Some((number, _image)) = alive.remove(&pid.as_raw_nonzero().get()) else { continue };
-        ended[number] = match (status.exit_status(), status.terminating_signal()) {
-            (Some(code), _) => Ended::Exit(code),
-            (None, signal) => Ended::Signal(signal.unwrap_or(0)),
-        };
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(HostError::Os { what: "cannot wait for the ULPs", source: errno.into() }),
+            };
+            let Some((number, image)) = self.alive.remove(&pid.as_raw_nonzero().get()) else { continue };
+            self.ended[number] = match (status.exit_status(), status.terminating_signal()) {
+                (Some(code), _) => Ended::Exit(code),
+                (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+            };
+            // Memory that a carrier still runs in stays until the carrier has parted with it.
+            self.lingering.push((number, image));
+            let carriers = &self.carriers;
+            self.lingering.retain(|(number, _)| !carriers.ended(*number));
+        }
+        Ok(())
     }
-    Ok(ended)
 }
 
 /// Makes the break of the address space immovable: all ULPs share it, and each libc takes it for its own. malloc(3) uses mmap(2) if the break cannot grow.

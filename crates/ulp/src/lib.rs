@@ -6,9 +6,11 @@
 //!
 //! - [`program`]: reads a program, maps it, and builds the stack with which the kernel would have started it.
 //! - [`task`]: starts a program that has been mapped, as a process that shares memory.
+//! - [`carriers`]: switch between ULPs in user space.
 //! - `forwarding`: signals to the host, which it passes on.
 //! - [`host`]: starts many of them, waits for them, and says how each one ended.
 
+pub mod carriers;
 mod forwarding;
 pub mod host;
 pub mod program;

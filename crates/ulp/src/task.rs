@@ -20,6 +20,8 @@ struct First {
     host: u64,
     /// Signals that the program begins with blocked.
     mask: u64,
+    /// The GS base: where code of this crate finds out by whom it is called.
+    gs_base: u64,
     /// Descriptors of the host that the program must not have; -1: none.
     close: [i32; 2],
     /// Name of the thread, as in comm.
@@ -30,25 +32,45 @@ struct First {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pid(pub i32);
 
-/// Starts a program. `name` becomes the name of its main thread (at most 15 bytes); `mask` are the signals that it begins with blocked. Signals that have a
-/// handler get their default action. The process dies with the calling thread.
+/// What a new process begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning<'a> {
+    /// Name of its main thread, at most 15 bytes.
+    pub name: &'a CStr,
+    /// Signals that are blocked.
+    pub mask: u64,
+    /// The GS base of its kernel task.
+    pub gs_base: u64,
+    /// Where the kernel writes the pid before the process starts.
+    pub pid: *mut i32,
+}
+
+/// Starts a program. Signals that have a handler get their default action. The process dies with the calling thread.
 ///
 /// # Errors
 /// The kernel refuses a new process.
-pub fn start(image: &Image, name: &CStr, mask: u64) -> io::Result<Pid> {
+pub fn start(image: &Image, beginning: &Beginning<'_>) -> io::Result<Pid> {
     let mut comm = [0; 16];
-    let bytes = name.to_bytes();
+    let bytes = beginning.name.to_bytes();
     let length = bytes.len().min(15);
     comm[..length].copy_from_slice(&bytes[..length]);
     // SAFETY: getpid has no conditions.
     let host = unsafe { libc::getpid() } as u64;
-    let first =
-        First { stack_pointer: image.stack_pointer, entry: image.entry, host, mask, close: image.files, name: comm };
+    let first = First {
+        stack_pointer: image.stack_pointer,
+        entry: image.entry,
+        host,
+        mask: beginning.mask,
+        gs_base: beginning.gs_base,
+        close: image.files,
+        name: comm,
+    };
     let at = (image.stack_pointer - size_of::<First>() as u64) & !15;
     // SAFETY: the image's stack is mapped below its stack pointer, and the program does not run yet.
     unsafe { (at as *mut First).write(first) };
     let arguments = libc::clone_args {
-        flags: (libc::CLONE_VM as u64) | CLONE_CLEAR_SIGHAND,
+        flags: (libc::CLONE_VM | libc::CLONE_PARENT_SETTID) as u64 | CLONE_CLEAR_SIGHAND,
+        parent_tid: beginning.pid as u64,
         exit_signal: libc::SIGCHLD as u64,
         // The kernel sets the stack pointer to the end of this stack.
         stack: image.stack_pointer - 4096,

@@ -2,7 +2,7 @@
 
 /// Defines `clone_and_begin(arguments, bytes)`, which calls clone3 with these arguments and returns its result. The new process does not return: it does
 /// what execve(2) would have done, and starts the program that `$first` describes, the structure at the end of the stack in `arguments`. Its fields are
-/// `stack_pointer`, `entry`, `host`, `mask` (u64), `close` ([i32; 2]) and `name` ([u8; 16]). The crate that uses the macro needs `libc`.
+/// `stack_pointer`, `entry`, `host`, `mask`, `gs_base` (u64), `close` ([i32; 2]) and `name` ([u8; 16]). The crate that uses the macro needs `libc`.
 #[macro_export]
 macro_rules! process_begin {
     ($first:ty) => {
@@ -45,6 +45,11 @@ macro_rules! process_begin {
                 "syscall",
                 "mov eax, {close}",
                 "mov edi, [rsp + {files} + 4]",
+                "syscall",
+                // arch_prctl(ARCH_SET_GS, gs_base)
+                "mov eax, {arch_prctl}",
+                "mov edi, 0x1001",
+                "mov rsi, [rsp + {gs_base}]",
                 "syscall",
                 // prctl(PR_SET_NAME, name)
                 "mov eax, {prctl}",
@@ -89,6 +94,8 @@ macro_rules! process_begin {
                 sigprocmask = const ::libc::SYS_rt_sigprocmask,
                 set_mask = const ::libc::SIG_SETMASK,
                 mask = const ::std::mem::offset_of!($first, mask),
+                arch_prctl = const ::libc::SYS_arch_prctl,
+                gs_base = const ::std::mem::offset_of!($first, gs_base),
                 close = const ::libc::SYS_close,
                 files = const ::std::mem::offset_of!($first, close),
                 host = const ::std::mem::offset_of!($first, host),

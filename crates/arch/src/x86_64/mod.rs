@@ -4,6 +4,8 @@
 mod begin;
 pub mod calls;
 #[macro_use]
+pub mod contexts;
+#[macro_use]
 mod entries;
 #[cfg(feature = "machine-code")]
 mod stub;

@@ -23,6 +23,12 @@ pub struct Ulp {
     /// Environment variable that contains the number of a ULP, from 0 on
     #[arg(long, value_name = "NAME", value_parser = variable)]
     pub env_rank: Option<String>,
+    /// Keep each ULP on its own kernel task: yields cost as much as between processes
+    #[arg(long)]
+    pub coupled: bool,
+    /// Print where the ULPs ran: yields on carriers and while coupled, stays on carriers
+    #[arg(long, conflicts_with = "quiet")]
+    pub stats: bool,
     /// Print no summary
     #[arg(short, long)]
     pub quiet: bool,

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use outputs::diagnostics::say;
+use serde::Deserialize;
 use session::{Engines, Launch, Limits, Target};
 
 use crate::{cli, exit};
@@ -31,10 +32,11 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     let Some(program) = session::launch::file_of(name) else { return Ok(refuse(name)) };
     let host = host()?;
     let folder = tempfile::Builder::new().prefix("cox-ulp.").tempdir().context("no temporary folder")?;
-    let report = folder.path().join("ends");
+    let report = folder.path().join("outcome");
     let rank = options.env_rank.clone().unwrap_or_default();
     let mut command: Vec<OsString> = vec![host.into(), report.clone().into(), rank.into()];
     command.push(options.count.to_string().into());
+    command.push(if options.coupled { "coupled" } else { "policy" }.into());
     command.push(program.into());
     command.extend(options.program.iter().cloned());
     let target = Target::Launch(vec![Launch { command, ..Launch::default() }]);
@@ -43,10 +45,40 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     let code = exit::after(&outcome.ended, false);
     // Without the file, the host has not run the ULPs to their end, and has said why.
     if let (Ok(text), false) = (fs::read(&report), options.quiet) {
-        let ends: Vec<i32> = serde_json::from_slice(&text).context("the ends of the ULPs")?;
-        say(&summary(&ends, Duration::from_nanos(wall_ns)));
+        let told: Told = serde_json::from_slice(&text).context("the outcome of the ULPs")?;
+        say(&summary(&told.ended, Duration::from_nanos(wall_ns)));
+        if options.stats {
+            say(&told.stats());
+        }
     }
     Ok(code)
+}
+
+/// What the host tells when all ULPs have ended.
+#[derive(Debug, Deserialize)]
+struct Told {
+    /// The exit code of each, or minus the number of the signal that ended it.
+    ended: Vec<i32>,
+    carriers: usize,
+    coupled: Option<String>,
+    yields: u64,
+    coupled_yields: u64,
+    stays: u64,
+    trapped: u64,
+}
+
+impl Told {
+    /// Returns the line on where the ULPs ran.
+    fn stats(&self) -> String {
+        let coupled = format!("{} yields while coupled", self.coupled_yields);
+        match &self.coupled {
+            Some(why) => format!("no carriers ({why}) · {coupled}"),
+            None => format!(
+                "{} carriers · {} yields on them, {coupled} · {} stays on carriers, {} ended by a system call or a fault",
+                self.carriers, self.yields, self.stays, self.trapped
+            ),
+        }
+    }
 }
 
 /// Says why a program cannot be executed. Returns the exit code, as shells have it.
@@ -95,6 +127,16 @@ fn of_one_kind(end: i32, who: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_stats_say_where_ulps_ran_or_why_not_on_carriers() {
+        let mut told =
+            Told { ended: vec![0], carriers: 2, coupled: None, yields: 10, coupled_yields: 4, stays: 3, trapped: 2 };
+        let right = "2 carriers · 10 yields on them, 4 yields while coupled · 3 stays on carriers, 2 ended by a system call or a fault";
+        assert_eq!(told.stats(), right);
+        told.coupled = Some("as requested".to_owned());
+        assert_eq!(told.stats(), "no carriers (as requested) · 4 yields while coupled");
+    }
 
     #[test]
     fn the_summary_names_who_did_not_end_well() {

@@ -203,7 +203,7 @@ pub struct Loader {
     instead: Vec<CString>,
     program: Executable,
     linker: Option<Executable>,
-    /// The auxiliary vector of this process.
+    /// The auxiliary vector of this process, and what was added to it.
     vector: auxv::Entries,
     stack_bytes: u64,
 }
@@ -232,6 +232,17 @@ impl Loader {
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
         let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
         Ok(Loader { path: text(path), instead, program, linker, vector: auxv::parse(&vector), stack_bytes })
+    }
+
+    /// Returns the auxiliary vector of this process.
+    #[must_use]
+    pub fn vector(&self) -> &[(u64, u64)] {
+        &self.vector
+    }
+
+    /// Adds an entry to the auxiliary vectors of all programs that are loaded from now on.
+    pub fn add_to_vector(&mut self, entry: (u64, u64)) {
+        self.vector.push(entry);
     }
 
     /// Maps the program once more, with a stack of its own.

@@ -1,0 +1,308 @@
+//! What giving up the CPU costs N members on one CPU, each of whom does so many times: user-level processes (ULPs), processes, threads, and the bare
+//! switch. The source (Shimada et al.) measures so: all contexts together make 1,000 switches each on one core.
+//!
+//! `workloads/yields` measures members of all kinds; [`bare`] and `boost.cpp` measure a switch alone, without a scheduler, a process or any memory of its
+//! own.
+
+pub mod bare;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::common::Common;
+use crate::interrupt::Interrupt;
+use crate::json;
+use crate::process::{ending, run_within};
+use crate::rounds::in_turns;
+use crate::stats::{Estimate, median, median_estimate};
+use crate::tools::Tools;
+use crate::verdict::{Outcome, at_most};
+
+/// Options of `cox-bench ulp`.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Rounds; each has one run with every kind of member
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: u16,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Who gives up the CPU, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Ulps,
+    Processes,
+    ProcessesFutex,
+    Threads,
+    Bare,
+    Boost,
+}
+
+impl Kind {
+    const ALL: [Kind; 6] = [Kind::Ulps, Kind::Processes, Kind::ProcessesFutex, Kind::Threads, Kind::Bare, Kind::Boost];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Ulps => "ULPs",
+            Kind::Processes => "processes, sched_yield",
+            Kind::ProcessesFutex => "processes, futex",
+            Kind::Threads => "threads, sched_yield",
+            Kind::Bare => "bare switch, FS base",
+            Kind::Boost => "boost.context",
+        }
+    }
+
+    /// Whether members make system calls between yields.
+    fn can_call(self) -> bool {
+        matches!(self, Kind::Ulps | Kind::Processes)
+    }
+}
+
+/// What is measured side by side: members, and system calls after each yield.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+struct Case {
+    count: u64,
+    calls: u64,
+}
+
+/// The cases: the source's row of numbers, and two members that call the kernel.
+const CASES: [Case; 6] = [
+    Case { count: 2, calls: 0 },
+    Case { count: 10, calls: 0 },
+    Case { count: 100, calls: 0 },
+    Case { count: 1000, calls: 0 },
+    Case { count: 2, calls: 1 },
+    Case { count: 2, calls: 10 },
+];
+
+/// Turns of each member: those of the source, and more if members are few, so that a run takes some time.
+fn rounds(kind: Kind, count: u64) -> u64 {
+    let all = if matches!(kind, Kind::Bare | Kind::Boost | Kind::Ulps) { 2_000_000 } else { 200_000 };
+    (all / count).max(1000)
+}
+
+/// Times of one kind in one case, ns for one turn, by round.
+#[derive(Debug, Serialize)]
+struct Row {
+    case: Case,
+    kind: Kind,
+    ns: Vec<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    #[serde(flatten)]
+    header: json::Header,
+    rows: Vec<Row>,
+    /// Why a kind was not measured.
+    lacks: Vec<String>,
+}
+
+impl Report {
+    fn row(&self, case: Case, kind: Kind) -> Option<&Row> {
+        self.rows.iter().find(|row| (row.case, row.kind) == (case, kind))
+    }
+
+    /// Returns the median ratio of two kinds in a case, from pairs of one round each.
+    fn ratio(&self, case: Case, above: Kind, below: Kind) -> Option<Estimate> {
+        let (above, below) = (self.row(case, above)?, self.row(case, below)?);
+        Some(median_estimate(&above.ns.iter().zip(&below.ns).map(|(above, below)| above / below).collect::<Vec<f64>>()))
+    }
+}
+
+/// What is to be so: in this case, the time of the first kind is at most so many times that of the second.
+const PROMISES: [(Case, Kind, Kind, f64); 7] = [
+    (CASES[0], Kind::Ulps, Kind::Bare, 2.7),
+    (CASES[0], Kind::Ulps, Kind::Processes, 1.0 / 40.0),
+    (CASES[3], Kind::Ulps, Kind::Bare, 7.0),
+    (CASES[3], Kind::Ulps, Kind::Processes, 1.0 / 12.0),
+    (CASES[0], Kind::Bare, Kind::Boost, 1.0),
+    (CASES[4], Kind::Ulps, Kind::Processes, 1.5),
+    (CASES[5], Kind::Ulps, Kind::Processes, 1.2),
+];
+
+/// The programs, and the CPU on which all of them run.
+struct Field<'a> {
+    tools: &'a Tools,
+    cox: PathBuf,
+    yields: PathBuf,
+    boost: Result<PathBuf, String>,
+    cpu: usize,
+    scratch: TempDir,
+    interrupt: &'a Interrupt,
+}
+
+/// Time limit of a run.
+const LIMIT: Duration = Duration::from_secs(60);
+
+impl Field<'_> {
+    /// Runs members once. Returns ns for one turn.
+    fn run(&self, case: Case, kind: Kind) -> Result<f64> {
+        self.interrupt.check()?;
+        let (truth, board) = (self.scratch.path().join("truth"), self.scratch.path().join("board"));
+        let _ = std::fs::remove_file(&board);
+        let rounds = rounds(kind, case.count).to_string();
+        let count = case.count.to_string();
+        let mut command = Command::new("taskset");
+        command.args(["-c", &self.cpu.to_string()]);
+        let output = std::fs::File::create(&truth).context("cannot write a temporary file")?;
+        match kind {
+            Kind::Bare => command.arg(&self.tools.own).args(["switches", &count, &rounds]),
+            Kind::Boost => match &self.boost {
+                Ok(program) => command.arg(program).args([&count, &rounds]),
+                Err(why) => bail!("{why}"),
+            },
+            Kind::Ulps => command.arg(&self.cox).args(["ulp", "-q", "-n", &count, "--"]).arg(&self.yields),
+            _ => command.arg(&self.yields).args(["--count", &count]),
+        };
+        match kind {
+            Kind::Bare | Kind::Boost => &mut command,
+            Kind::Ulps => command.args(["--as", "ulps", "--board"]).arg(&board),
+            Kind::Processes | Kind::ProcessesFutex => command.args(["--as", "processes"]),
+            Kind::Threads => command.args(["--as", "threads"]),
+        };
+        if kind == Kind::ProcessesFutex {
+            command.args(["--by", "futex"]);
+        }
+        if !matches!(kind, Kind::Bare | Kind::Boost) {
+            command.args(["--rounds", &rounds, "--calls", &case.calls.to_string(), "--truth", "-"]);
+        }
+        let ended = run_within(command.stdin(Stdio::null()).stdout(output), LIMIT, || self.interrupt.check().is_err())?;
+        self.interrupt.check()?;
+        if !ended.status.success() {
+            bail!("{}: {}", kind.name(), ending(ended.status));
+        }
+        let text = std::fs::read_to_string(&truth).context("cannot read a temporary file")?;
+        let object = text.lines().find(|line| line.starts_with('{')).unwrap_or_default();
+        let value: Value = serde_json::from_str(object).with_context(|| format!("{} printed: {text}", kind.name()))?;
+        value["ns_per_yield"].as_f64().with_context(|| format!("{} printed no time", kind.name()))
+    }
+}
+
+/// Compiles the program for boost.context.
+fn compile_boost(folder: &Path) -> Result<PathBuf, String> {
+    let (source, program) = (folder.join("boost.cpp"), folder.join("boost"));
+    std::fs::write(&source, include_str!("boost.cpp")).map_err(|error| error.to_string())?;
+    let mut compiler = Command::new("g++");
+    compiler.args(["-O2", "-o"]).arg(&program).arg(&source).arg("-lboost_context");
+    match compiler.stderr(Stdio::null()).status() {
+        Ok(status) if status.success() => Ok(program),
+        _ => Err("boost.context is not installed (Debian: g++ libboost-context-dev)".to_owned()),
+    }
+}
+
+/// Measures all cases, and prints them. Returns the exit code: 1 if a promise is not kept.
+///
+/// # Errors
+/// When a program is missing or fails, or the results cannot be written.
+pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
+    let tools = options.common.tools()?;
+    let cox = tools.cox.clone().map_err(|why| anyhow::anyhow!("{why}"))?;
+    let scratch = tempfile::Builder::new().prefix("cox-bench.").tempdir().context("cannot make a temporary folder")?;
+    let allowed = rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPUs")?;
+    // The last one: the first one often has more interrupts.
+    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| allowed.is_set(*cpu)).context("no CPU")?;
+    let boost = compile_boost(scratch.path());
+    let lacks: Vec<String> = boost.as_ref().err().cloned().into_iter().collect();
+    let field = Field { yields: tools.workload("yields")?, tools: &tools, cox, boost, cpu, scratch, interrupt };
+    let mut report = Report { header: json::Header::new("ulp")?, rows: Vec::new(), lacks };
+    let print = |text: &str| options.common.print(text);
+    print(&format!("ns for one turn on CPU {cpu}, medians of {} runs (95 % interval)", options.runs))?;
+    for case in CASES {
+        let is_possible =
+            |kind: &Kind| (case.calls == 0 || kind.can_call()) && (*kind != Kind::Boost || field.boost.is_ok());
+        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_possible).collect();
+        let measured = in_turns(kinds.len(), options.runs.into(), |at| field.run(case, kinds[at]))?;
+        print(&heading(case))?;
+        for (kind, ns) in kinds.into_iter().zip(measured) {
+            print(&line(kind, &ns))?;
+            report.rows.push(Row { case, kind, ns });
+        }
+    }
+    report.lacks.iter().try_for_each(|why| print(why))?;
+    let outcomes: Vec<Outcome> = PROMISES
+        .iter()
+        .map(|promise| {
+            let (text, outcome) = judge(&report, promise);
+            print(&text)?;
+            Ok(outcome)
+        })
+        .collect::<Result<_>>()?;
+    options.common.write(&report)?;
+    Ok(u8::from(outcomes.contains(&Outcome::Fail)))
+}
+
+fn heading(case: Case) -> String {
+    let calls = match case.calls {
+        0 => String::new(),
+        1 => ", a system call after each turn".to_owned(),
+        calls => format!(", {calls} system calls after each turn"),
+    };
+    format!("{} members{calls}", case.count)
+}
+
+fn line(kind: Kind, ns: &[f64]) -> String {
+    let spread = median_estimate(ns).interval.map(|(low, high)| format!(" ({low:.1}–{high:.1})")).unwrap_or_default();
+    format!("  {:24}{:10.1}{spread}", kind.name(), median(ns))
+}
+
+/// Returns the line on a promise, and whether it is kept.
+fn judge(report: &Report, (case, above, below, limit): &(Case, Kind, Kind, f64)) -> (String, Outcome) {
+    let what = format!("{}: {} at most {} x {}", heading(*case), above.name(), shown(*limit), below.name());
+    match report.ratio(*case, *above, *below) {
+        Some(ratio) => {
+            let outcome = at_most(&ratio, *limit);
+            let spread =
+                ratio.interval.map(|(low, high)| format!(" ({}–{})", shown(low), shown(high))).unwrap_or_default();
+            (format!("{}  {what}: {}{spread}", outcome.word(), shown(ratio.median)), outcome)
+        }
+        None => (format!("{}  {what}", Outcome::NotMeasured.word()), Outcome::NotMeasured),
+    }
+}
+
+/// Returns a ratio as people read it: small ones as a part of one.
+fn shown(ratio: f64) -> String {
+    if ratio < 0.5 { format!("1/{:.1}", 1.0 / ratio) } else { format!("{ratio:.2}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn promises_compare_runs_of_one_round() {
+        let row = |kind, ns: [f64; 7]| Row { case: CASES[0], kind, ns: ns.to_vec() };
+        let bare = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0];
+        let rows = vec![
+            row(Kind::Bare, bare),
+            row(Kind::Ulps, bare.map(|ns| 2.0 * ns)),
+            row(Kind::Processes, bare.map(|ns| 70.0 * ns)),
+        ];
+        let report = Report { header: json::Header::new("ulp").unwrap(), rows, lacks: Vec::new() };
+        let (text, outcome) = judge(&report, &PROMISES[0]);
+        assert_eq!(
+            (text.as_str(), outcome),
+            ("PASS  2 members: ULPs at most 2.70 x bare switch, FS base: 2.00 (2.00–2.00)", Outcome::Pass)
+        );
+        let (text, outcome) = judge(&report, &PROMISES[1]);
+        assert_eq!(outcome, Outcome::Fail);
+        assert!(text.ends_with("at most 1/40.0 x processes, sched_yield: 1/35.0 (1/35.0–1/35.0)"), "{text}");
+        assert_eq!(judge(&report, &PROMISES[4]).1, Outcome::NotMeasured);
+    }
+
+    #[test]
+    fn few_members_take_more_turns() {
+        assert_eq!(
+            (rounds(Kind::Ulps, 2), rounds(Kind::Ulps, 1000), rounds(Kind::Threads, 1000)),
+            (1_000_000, 2000, 1000)
+        );
+    }
+}

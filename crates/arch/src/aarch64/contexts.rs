@@ -1,0 +1,93 @@
+//! Contexts are not switched on this processor.
+
+/// A context that does not run.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Context {
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// Address of the thread-local storage.
+    pub tls: u64,
+    /// Control words of the floating-point unit.
+    pub sse_control: u32,
+    /// See `sse_control`.
+    pub x87_control: u32,
+    /// Address of a signal frame; 0: none.
+    pub frame: u64,
+}
+
+/// Returns `false`: cox does not run here.
+#[must_use]
+pub fn has_fast_tls(_hwcap2: u64) -> bool {
+    false
+}
+
+/// Defines functions that end the process: cox does not run here.
+#[macro_export]
+macro_rules! context_switch {
+    () => {
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// None: it is unsafe on other processors.
+        pub(crate) unsafe extern "C" fn switch(_from: *mut $crate::Context, _to: *mut $crate::Context) {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        pub(crate) fn tls() -> u64 {
+            $crate::refuse()
+        }
+    };
+}
+
+/// Defines functions that end the process: cox does not run here.
+#[macro_export]
+macro_rules! user_contexts {
+    ($parked:path) => {
+        $crate::context_switch!();
+
+        /// Returns no addresses.
+        pub(crate) fn gate() -> ::std::ops::Range<u64> {
+            0..0
+        }
+
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe extern "C" fn load(_to: *mut $crate::Context) -> ! {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe extern "C" fn park(_from: *mut $crate::Context, _stack: u64) {
+            let _: unsafe extern "C" fn(*mut $crate::Context) -> ! = $parked;
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe extern "C" fn call(_: i64, _: u64, _: u64, _: u64, _: u64, _: u64, _: u64) -> i64 {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe extern "C" fn return_from_signal() {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        pub(crate) fn here() -> u64 {
+            $crate::refuse()
+        }
+    };
+}

@@ -1,0 +1,237 @@
+//! Switching between the contexts of programs in user space, and the system calls of the code that does it.
+
+/// A context that does not run. Its callee-saved registers are on its stack; or, if `frame` is not 0, all its registers are in a signal frame.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub struct Context {
+    /// The stack pointer.
+    pub stack_pointer: u64,
+    /// Address of the thread-local storage (FS base).
+    pub tls: u64,
+    /// Control and status of the floating-point units: MXCSR, and the x87 control word. Callees preserve them (System V ABI, section 3.2.3).
+    pub sse_control: u32,
+    /// See `sse_control`.
+    pub x87_control: u32,
+    /// Address of the `ucontext` in a signal frame, from which rt_sigreturn(2) continues; 0: none.
+    pub frame: u64,
+}
+
+/// Whether user space may set the FS base on this machine: Linux 5.9 with a processor that has FSGSBASE.
+#[must_use]
+pub fn has_fast_tls(hwcap2: u64) -> bool {
+    // HWCAP2_FSGSBASE in the kernel's asm/hwcap2.h.
+    hwcap2 & 2 != 0
+}
+
+/// Defines `switch`, which exchanges one context for another, and `tls`. The crate that uses the macro needs `libc`.
+#[macro_export]
+macro_rules! context_switch {
+    () => {
+        /// Saves the running context in `from`, and continues `to`.
+        ///
+        /// ```text
+        /// stack of a saved context, from its stack pointer upwards:
+        ///   0 r15 | 8 r14 | 16 r13 | 24 r12 | 32 rbx | 40 rbp | 48 return address
+        /// ```
+        ///
+        /// # Safety
+        /// Both must be valid, and `to` must not run, and not be continued by anybody else. `from` is complete only when `to` runs on another stack.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        pub(crate) unsafe extern "C" fn switch(from: *mut $crate::Context, to: *mut $crate::Context) {
+            ::std::arch::naked_asm!(
+                "push rbp",
+                "push rbx",
+                "push r12",
+                "push r13",
+                "push r14",
+                "push r15",
+                "mov [rdi + {stack_pointer}], rsp",
+                "stmxcsr [rdi + {sse}]",
+                "fnstcw [rdi + {x87}]",
+                "mov rax, [rsi + {tls}]",
+                "wrfsbase rax",
+                "cmp qword ptr [rsi + {frame}], 0",
+                "jne {continue_frame}",
+                // Loading a control word costs more than the rest of the switch, so that it is loaded only if it differs.
+                "mov eax, [rdi + {sse}]",
+                "cmp eax, [rsi + {sse}]",
+                "jne 2f",
+                "3:",
+                "movzx eax, word ptr [rdi + {x87}]",
+                "cmp ax, [rsi + {x87}]",
+                "jne 4f",
+                "5:",
+                "mov rsp, [rsi + {stack_pointer}]",
+                "pop r15",
+                "pop r14",
+                "pop r13",
+                "pop r12",
+                "pop rbx",
+                "pop rbp",
+                "ret",
+                "2:",
+                "ldmxcsr [rsi + {sse}]",
+                "jmp 3b",
+                "4:",
+                "fldcw [rsi + {x87}]",
+                "jmp 5b",
+                stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
+                tls = const ::std::mem::offset_of!($crate::Context, tls),
+                sse = const ::std::mem::offset_of!($crate::Context, sse_control),
+                x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
+                frame = const ::std::mem::offset_of!($crate::Context, frame),
+                continue_frame = sym continue_frame,
+            )
+        }
+
+        /// Continues the context in rsi from its signal frame. The kernel restores all registers but the FS base.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        unsafe extern "C" fn continue_frame() {
+            ::std::arch::naked_asm!(
+                "mov rsp, [rsi + {frame}]",
+                "mov qword ptr [rsi + {frame}], 0",
+                "mov eax, {sigreturn}",
+                "syscall",
+                "ud2",
+                frame = const ::std::mem::offset_of!($crate::Context, frame),
+                sigreturn = const ::libc::SYS_rt_sigreturn,
+            )
+        }
+
+        /// Returns the address of the thread-local storage.
+        #[inline(always)]
+        pub(crate) fn tls() -> u64 {
+            let base;
+            // SAFETY: only reads a register. Callers have checked `has_fast_tls`.
+            unsafe { ::std::arch::asm!("rdfsbase {0}", out(reg) base, options(nostack, preserves_flags)) };
+            base
+        }
+    };
+}
+
+/// Defines what `context_switch` does, and the functions around switching that make system calls where syscall user dispatch is armed: `load`, `park`,
+/// `call`, `return_from_signal`, `here`, and `gate`. They are in a section of their own, `cox_gate`, whose system calls are not dispatched. The crate that
+/// uses the macro needs `libc`. `$parked` is an `extern "C" fn(*mut Context) -> !`.
+#[macro_export]
+macro_rules! user_contexts {
+    ($parked:path) => {
+        $crate::context_switch!();
+
+        unsafe extern "C" {
+            // The linker defines these for a section whose name is a C identifier.
+            static __start_cox_gate: u8;
+            static __stop_cox_gate: u8;
+        }
+
+        /// Returns the addresses of the code whose system calls are not dispatched.
+        pub(crate) fn gate() -> ::std::ops::Range<u64> {
+            (&raw const __start_cox_gate) as u64..(&raw const __stop_cox_gate) as u64
+        }
+
+        /// Continues `to`, and forgets the running context.
+        ///
+        /// # Safety
+        /// As for `switch`.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        pub(crate) unsafe extern "C" fn load(to: *mut $crate::Context) -> ! {
+            ::std::arch::naked_asm!(
+                "mov rsi, rdi",
+                "mov rax, [rsi + {tls}]",
+                "wrfsbase rax",
+                "cmp qword ptr [rsi + {frame}], 0",
+                "jne {continue_frame}",
+                // A signal handler has control words of its own, so that they are loaded without comparing.
+                "ldmxcsr [rsi + {sse}]",
+                "fldcw [rsi + {x87}]",
+                "mov rsp, [rsi + {stack_pointer}]",
+                "pop r15",
+                "pop r14",
+                "pop r13",
+                "pop r12",
+                "pop rbx",
+                "pop rbp",
+                "ret",
+                stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
+                tls = const ::std::mem::offset_of!($crate::Context, tls),
+                sse = const ::std::mem::offset_of!($crate::Context, sse_control),
+                x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
+                frame = const ::std::mem::offset_of!($crate::Context, frame),
+                continue_frame = sym continue_frame,
+            )
+        }
+
+        /// Saves the running context in `from`, and calls `$parked` with it on another stack, which ends at `stack` (a multiple of 16).
+        ///
+        /// # Safety
+        /// Both must be valid, and nothing else may use the stack.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        pub(crate) unsafe extern "C" fn park(from: *mut $crate::Context, stack: u64) {
+            ::std::arch::naked_asm!(
+                "push rbp",
+                "push rbx",
+                "push r12",
+                "push r13",
+                "push r14",
+                "push r15",
+                "mov [rdi + {stack_pointer}], rsp",
+                "stmxcsr [rdi + {sse}]",
+                "fnstcw [rdi + {x87}]",
+                "rdfsbase rax",
+                "mov [rdi + {tls}], rax",
+                "mov rsp, rsi",
+                "xor ebp, ebp",
+                "call {parked}",
+                "ud2",
+                stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
+                tls = const ::std::mem::offset_of!($crate::Context, tls),
+                sse = const ::std::mem::offset_of!($crate::Context, sse_control),
+                x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
+                parked = sym $parked,
+            )
+        }
+
+        /// Makes a system call. Returns what the kernel returns: an error is a number from -4095 to -1.
+        ///
+        /// # Safety
+        /// Those of the system call.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        pub(crate) unsafe extern "C" fn call(number: i64, a: u64, b: u64, c: u64, d: u64, e: u64, f: u64) -> i64 {
+            ::std::arch::naked_asm!(
+                "mov rax, rdi",
+                "mov rdi, rsi",
+                "mov rsi, rdx",
+                "mov rdx, rcx",
+                "mov r10, r8",
+                "mov r8, r9",
+                "mov r9, [rsp + 8]",
+                "syscall",
+                "ret",
+            )
+        }
+
+        /// What a signal handler returns to.
+        ///
+        /// # Safety
+        /// Only the kernel's signal frames refer to it.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        pub(crate) unsafe extern "C" fn return_from_signal() {
+            ::std::arch::naked_asm!("mov eax, {sigreturn}", "syscall", "ud2", sigreturn = const ::libc::SYS_rt_sigreturn)
+        }
+
+        /// Returns the word at the address that the kernel keeps for this task (its GS base). The address must have been set.
+        #[inline(always)]
+        pub(crate) fn here() -> u64 {
+            let word;
+            // SAFETY: reads one word. Every task that runs this code has a GS base. The compiler may not reuse an earlier result: a context moves
+            // from task to task.
+            unsafe { ::std::arch::asm!("mov {0}, qword ptr gs:[0]", out(reg) word, options(nostack, preserves_flags)) };
+            word
+        }
+    };
+}

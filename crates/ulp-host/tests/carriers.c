@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What a program does while cox moves it between its kernel task and a carrier. Usage: carriers MODE WHAT [COUNT]
+ *
+ * MODE: policy (cox decides), decoupled (asks for it at each yield), coupled (stays at home). Prints one line, or what is wrong.
+ */
+#include <cox_ulp.h>
+
+#include <errno.h>
+#include <fenv.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *mode;
+static __thread int in_tls;
+static int in_data;
+static volatile sig_atomic_t arrived, sender;
+
+static void yield(void)
+{
+	if (*mode == 'd')
+		cox_ulp_decouple();
+	cox_ulp_yield();
+}
+
+static void wrong(const char *what)
+{
+	printf("%d: wrong: %s\n", cox_ulp_number(), what);
+	fflush(stdout);
+	_exit(1);
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec + now.tv_nsec * 1e-9;
+}
+
+static void note(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)context;
+	sender = info->si_pid;
+	arrived++;
+}
+
+static void *thread(void *argument)
+{
+	cox_ulp_yield();
+	in_tls = -1;
+	return argument;
+}
+
+static void check_memory(int i)
+{
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (page == MAP_FAILED)
+		wrong("mmap");
+	page[4096] = i;
+	yield();
+	if (page[4096] != (char)i || mprotect(page, 4096, PROT_READ) || munmap(page, 8192))
+		wrong("memory");
+}
+
+/* Everything that belongs to a process, between yields. */
+static void mixed(int rounds)
+{
+	pid_t pid = getpid();
+	struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+	sigaction(SIGUSR1, &action, NULL);
+	fesetround(cox_ulp_number() % 2 ? FE_UPWARD : FE_DOWNWARD);
+	int rounding = fegetround();
+	for (int i = 0; i < rounds; i++) {
+		in_tls++;
+		in_data++;
+		errno = i;
+		yield();
+		if (errno != i)
+			wrong("errno");
+		if (getpid() != pid)
+			wrong("getpid");
+		yield();
+		kill(pid, SIGUSR1);
+		if (arrived != i + 1 || sender != pid)
+			wrong("a signal to itself");
+		double value = i * 1.5;
+		char text[64];
+		yield();
+		snprintf(text, sizeof text, "%.1f", value);
+		if (strtod(text, NULL) != value)
+			wrong("floating point");
+		if (fegetround() != rounding)
+			wrong("rounding");
+		check_memory(i);
+		if (i % 50 == 0) {
+			pid_t child = fork();
+			if (!child) {
+				cox_ulp_yield();
+				_exit(getpid() == pid || cox_ulp_couple() != -EPERM);
+			}
+			yield();
+			int status;
+			if (waitpid(child, &status, 0) != child || status)
+				wrong("fork");
+			pthread_t other;
+			void *result;
+			pthread_create(&other, NULL, thread, (void *)5);
+			yield();
+			if (pthread_join(other, &result) || result != (void *)5)
+				wrong("a thread");
+		}
+		if (in_tls != i + 1 || in_data != i + 1)
+			wrong("variables");
+	}
+	printf("%d ok\n", cox_ulp_number());
+}
+
+static void overflow(int depth)
+{
+	volatile char page[4096];
+	memset((char *)page, depth, sizeof page);
+	if (depth >= 0)
+		overflow(depth + 1);
+	page[0] = 1;
+}
+
+/* A ULP of rank 1 ends badly on a carrier; the others yield on. */
+static void crash(const char *how)
+{
+	cox_ulp_decouple();
+	for (int i = 0; i < 2000; i++)
+		cox_ulp_yield();
+	if (cox_ulp_number() == 1) {
+		if (!strcmp(how, "segv"))
+			*(volatile int *)8 = 1;
+		if (!strcmp(how, "overflow"))
+			overflow(0);
+		if (!strcmp(how, "abort"))
+			abort();
+		if (!strcmp(how, "exit"))
+			exit(7);
+		if (!strcmp(how, "divide")) {
+			volatile int dividend = 7, divisor = 0;
+			dividend = dividend / divisor;
+		}
+	}
+	for (int i = 0; i < 2000; i++)
+		cox_ulp_yield();
+	printf("%d ok\n", cox_ulp_number());
+}
+
+/* Rank 0 computes without yielding. The others, which share a carrier with it, still end. */
+static void hog(void)
+{
+	cox_ulp_decouple();
+	if (cox_ulp_number() == 0)
+		for (volatile int i = 0;; i++)
+			;
+	double end = seconds() + 0.3;
+	while (seconds() < end)
+		cox_ulp_yield();
+	printf("%d ok\n", cox_ulp_number());
+}
+
+/* Waits on a carrier for a signal from outside, without a system call. */
+static void await_signal(void)
+{
+	struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+	sigaction(SIGUSR1, &action, NULL);
+	printf("%d ready\n", getpid());
+	fflush(stdout);
+	cox_ulp_decouple();
+	while (!arrived)
+		cox_ulp_yield();
+	printf("%d from %d\n", getpid(), sender);
+}
+
+static void yields(int rounds)
+{
+	for (int i = 0; i < rounds; i++)
+		cox_ulp_yield();
+	printf("%d ok\n", cox_ulp_number());
+}
+
+/* Each rank hands a token to the next one; all take turns in the order of their numbers. */
+static void ring(int rounds)
+{
+	int number = cox_ulp_number(), count = cox_ulp_count();
+	cox_ulp_decouple();
+	for (int i = 0; i < rounds; i++)
+		cox_ulp_yield_to((number + 1) % count);
+	printf("%d ok\n", number);
+}
+
+int main(int count, char **arguments)
+{
+	if (count < 3)
+		return 2;
+	mode = arguments[1];
+	const char *what = arguments[2];
+	int rounds = count > 3 ? atoi(arguments[3]) : 200;
+	if (*mode == 'c')
+		cox_ulp_couple();
+	if (!strcmp(what, "mixed"))
+		mixed(rounds);
+	else if (!strcmp(what, "hog"))
+		hog();
+	else if (!strcmp(what, "signal"))
+		await_signal();
+	else if (!strcmp(what, "yields"))
+		yields(rounds);
+	else if (!strcmp(what, "ring"))
+		ring(rounds);
+	else
+		crash(what);
+	return 0;
+}

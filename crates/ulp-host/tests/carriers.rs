@@ -1,0 +1,139 @@
+//! Programs that leave their kernel tasks for carriers, and return: whatever belongs to a process stays right.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod place;
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use place::{Place, each, lines, wait_for};
+
+const MODES: [&str; 3] = ["policy", "decoupled", "coupled"];
+
+/// Builds the program of these tests. With `linking`, options for the linker.
+fn build(place: &Place, linking: &[&str]) -> String {
+    let program = place.folder().join("carriers");
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-frounding-math", "-pthread", "-o"]);
+    compiler.arg(&program).arg(source.join("tests/carriers.c")).arg("-I").arg(source.join("../ulp/include"));
+    compiler.args(linking).arg("-lm");
+    assert!(compiler.status().unwrap().success());
+    program.display().to_string()
+}
+
+#[test]
+fn what_belongs_to_a_process_stays_right() {
+    let place = Place::new();
+    for linking in [&[][..], &["-static-pie"]] {
+        let program = build(&place, linking);
+        for mode in MODES {
+            let (output, ends) = place.run(8, &program, &[mode, "mixed"]);
+            assert_eq!(
+                (lines(&output), ends),
+                (each(8, |rank| format!("{rank} ok")), vec![0; 8]),
+                "{mode} {linking:?}"
+            );
+            let stays = place.told()["stays"].as_u64().unwrap();
+            assert_eq!(stays > 0, mode != "coupled", "{mode}: {}", place.told());
+        }
+    }
+}
+
+#[test]
+fn who_ends_badly_on_a_carrier_ends_alone() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    for (how, end) in [("segv", -11), ("overflow", -11), ("abort", -6), ("divide", -8), ("exit", 7)] {
+        let (output, ends) = place.run(4, &program, &["decoupled", how]);
+        let right: Vec<String> = [0, 2, 3].map(|rank| format!("{rank} ok")).to_vec();
+        assert_eq!((lines(&output), ends), (right, vec![0, end, 0, 0]), "{how}");
+    }
+}
+
+/// Kills the ULP that computes for ever when the others have ended. Those on its carrier had to get their turns.
+#[test]
+fn who_computes_for_ever_does_not_stop_others() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let mut host = place.host(6, &program, &["policy", "hog"]);
+    let mut host = host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let told = BufReader::new(host.stdout.take().unwrap());
+    let mut others: Vec<String> = told.lines().take(5).map(Result::unwrap).collect();
+    others.sort();
+    assert_eq!(others, ["1 ok", "2 ok", "3 ok", "4 ok", "5 ok"]);
+    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", host.id())).unwrap();
+    wait_for("the end of the others", || children().split_whitespace().count() == 1);
+    let children = children();
+    Command::new("kill").args(["-9", children.trim()]).status().unwrap();
+    assert_eq!(host.wait().unwrap().code(), Some(128 + 9));
+}
+
+/// Signals to a parked home task bring the context home, with what the sender sent.
+#[test]
+fn signals_reach_a_ulp_on_a_carrier() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let mut host = place.host(5, &program, &["policy", "signal"]);
+    let mut host = host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut told = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
+    // All have left by now.
+    sleep(Duration::from_millis(100));
+    for pid in &pids {
+        Command::new("kill").args(["-USR1", pid]).status().unwrap();
+    }
+    let mut answers: Vec<String> = told.collect();
+    let sent: Vec<String> = answers.iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert!(answers.iter().all(|line| !line.ends_with(" 0")), "{answers:?}");
+    let mut sent = sent;
+    sent.sort();
+    pids.sort();
+    answers.sort();
+    assert_eq!((sent, host.wait().unwrap().code()), (pids, Some(0)));
+}
+
+/// SIGKILL while the context is on a carrier.
+#[test]
+fn who_is_killed_on_a_carrier_ends_alone() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let mut host = place.host(5, &program, &["policy", "signal"]);
+    let mut host = host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    let mut told = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
+    sleep(Duration::from_millis(100));
+    Command::new("kill").args(["-9", &pids[2]]).status().unwrap();
+    sleep(Duration::from_millis(50));
+    for pid in pids.iter().filter(|pid| **pid != pids[2]) {
+        Command::new("kill").args(["-USR1", pid]).status().unwrap();
+    }
+    assert_eq!((told.count(), host.wait().unwrap().code()), (4, Some(128 + 9)));
+}
+
+#[test]
+fn a_yield_to_another_ulp_continues_it() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let (output, ends) = place.run(6, &program, &["policy", "ring", "10000"]);
+    assert_eq!((lines(&output), ends), (each(6, |rank| format!("{rank} ok")), vec![0; 6]));
+}
+
+/// A program that only yields leaves its home once, after a few yields; the kernel sees no more of them. On one CPU, because a ULP that is alone on its
+/// carrier leaves the CPU to other programs at each yield.
+#[test]
+fn who_yields_without_system_calls_stays_on_its_carrier() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let (output, ends) = place.run_on_one_cpu(2, &program, &["policy", "yields", "100000"]);
+    assert_eq!((lines(&output), ends), (each(2, |rank| format!("{rank} ok")), vec![0; 2]));
+    let told = place.told();
+    let of = |key: &str| told[key].as_u64().unwrap();
+    assert!(of("yields") > 199_900 && of("coupled_yields") < 20, "{told}");
+    // The second stay begins with what is printed at the end, if at all.
+    assert!((2..=4).contains(&of("stays")), "{told}");
+}

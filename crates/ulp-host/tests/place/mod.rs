@@ -1,0 +1,98 @@
+//! A folder in which ULPs run, and what they print.
+
+#![allow(dead_code, reason = "not every test needs everything")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder, and the command line of the host in it.
+pub struct Place(TempDir);
+
+impl Place {
+    pub fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    /// Runs `count` copies. Each has its number in `RANK`.
+    pub fn run(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
+        self.ended(self.host(count, program, arguments))
+    }
+
+    /// The same on one of the CPUs that this process may use.
+    pub fn run_on_one_cpu(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
+        let host = self.host(count, program, arguments);
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        let first = allowed.trim().split([',', '-']).next().unwrap();
+        let mut command = Command::new("taskset");
+        command.args(["-c", first]).arg(host.get_program()).args(host.get_args()).current_dir(self.folder());
+        self.ended(command)
+    }
+
+    fn ended(&self, mut host: Command) -> (Output, Vec<i32>) {
+        let output = host.output().unwrap();
+        let ends = self.told()["ended"].as_array().cloned().unwrap_or_default();
+        (output, ends.iter().map(|end| end.as_i64().unwrap() as i32).collect())
+    }
+
+    /// What the last host wrote when all had ended; null if it has not.
+    pub fn told(&self) -> Value {
+        fs::read(self.report()).map(|text| serde_json::from_slice(&text).unwrap()).unwrap_or_default()
+    }
+
+    /// The command that runs `count` copies.
+    pub fn host(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cox-ulp-host"));
+        let _ = fs::remove_file(self.report());
+        command.arg(self.report()).args(["RANK", &count.to_string(), "policy", &found(program), program]);
+        command.args(arguments);
+        command.current_dir(self.0.path());
+        command
+    }
+
+    /// The folder, which is the working directory of the host.
+    pub fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn report(&self) -> PathBuf {
+        self.0.path().join("report")
+    }
+}
+
+/// Returns the path of a program on PATH.
+fn found(program: &str) -> String {
+    let folders = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(program));
+    let found = folders.iter().find(|path| path.exists()).map(|path| path.display().to_string());
+    found.unwrap_or_else(|| program.to_owned())
+}
+
+/// Returns the lines of an output, sorted.
+pub fn lines(output: &Output) -> Vec<String> {
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<String> = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// Waits until something is so.
+pub fn wait_for(what: &str, is: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// What each of the copies prints, sorted: `line(rank)`.
+pub fn each(count: usize, line: impl Fn(usize) -> String) -> Vec<String> {
+    let mut all: Vec<String> = (0..count).map(line).collect();
+    all.sort();
+    all
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * cox_ulp.h - what a program can ask for when it runs as a user-level process (ULP) of `cox ulp`
+ *
+ * There is nothing to link. In an ordinary process, in the child of a fork and in a program that a ULP executes, the functions do what is
+ * said there, so that a program needs no case distinction.
+ *
+ * A ULP begins on a kernel task of its own, its home: it is coupled. When it yields often and makes few system calls, cox moves its context
+ * to a carrier, a thread that switches between ULPs in user space: it is decoupled. A system call or a fault brings it home, where it
+ * happens as in any process. None of this changes what a program computes.
+ *
+ * Only the main thread of a ULP is decoupled; in its other threads, cox_ulp_yield() is sched_yield(). Do not call these functions from
+ * signal handlers. A program that uses the GS base register cannot use them.
+ *
+ * See also docs/ulp.md.
+ */
+#ifndef COX_ULP_H
+#define COX_ULP_H
+
+#include <errno.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/auxv.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The functions of the host. Their address is in the auxiliary vector, which other programs do not inherit. */
+struct cox_ulp_calls {
+	unsigned long bytes;
+	int (*number)(void);
+	int (*count)(void);
+	void (*yield)(void);
+	int (*yield_to)(int);
+	int (*couple)(void);
+	int (*decouple)(void);
+};
+
+#define COX_ULP_AUXILIARY_ENTRY 0x00434f580001ul
+
+static inline const struct cox_ulp_calls *cox_ulp_calls(void)
+{
+	static const struct cox_ulp_calls *calls;
+	static int known;
+	if (!known) {
+		calls = (const struct cox_ulp_calls *)getauxval(COX_ULP_AUXILIARY_ENTRY);
+		known = 1;
+	}
+	return calls;
+}
+
+/* Returns the number of this ULP, from 0 on. Ordinary process: -ESRCH. */
+static inline int cox_ulp_number(void)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->number() : -ESRCH;
+}
+
+/* Returns the number of ULPs that were started together. Ordinary process: 1. */
+static inline int cox_ulp_count(void)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->count() : 1;
+}
+
+/* Lets others run. Use it in loops that wait for other ULPs. Ordinary process: sched_yield(). */
+static inline void cox_ulp_yield(void)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	if (calls)
+		calls->yield();
+	else
+		sched_yield();
+}
+
+/*
+ * Continues ULP `number` at once, if it is ready on this ULP's carrier; this ULP goes to the end of the carrier's queue. Otherwise yields.
+ * Returns 0, -EAGAIN if it has yielded, -EINVAL if there is no such ULP. Ordinary process: yields, and returns -EAGAIN.
+ */
+static inline int cox_ulp_yield_to(int number)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	if (calls)
+		return calls->yield_to(number);
+	sched_yield();
+	return -EAGAIN;
+}
+
+/*
+ * Goes home, and stays there until cox_ulp_decouple(). Use it before many system calls; one alone comes home by itself. Returns 0, -EBUSY if
+ * this ULP has asked for it already, -EPERM where nothing is ever decoupled. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_couple(void)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->couple() : -EPERM;
+}
+
+/* Goes to a carrier now. Returns 0, or -EPERM where nothing is ever decoupled. Ordinary process: -EPERM. */
+static inline int cox_ulp_decouple(void)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->decouple() : -EPERM;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

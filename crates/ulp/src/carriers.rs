@@ -1,0 +1,369 @@
+//! Carriers: threads of the host that switch between ULPs in user space.
+//!
+//! A ULP starts on a kernel task of its own, its *home*: it is *coupled*. When it yields often and makes no system calls, it leaves its home, which parks,
+//! and its context goes to a carrier: it is *decoupled*. There, a yield to another ULP costs tens of nanoseconds. A system call or a fault brings it home
+//! again, where it happens as in any process.
+//!
+//! | module | what |
+//! |---|---|
+//! | `policy` | when a ULP leaves its home (pure) |
+//! | `record` | what is known of each ULP, and of the task that runs |
+//! | `home` | how a context leaves its home and returns |
+//! | `inbox` | how it gets to a carrier |
+//! | `carrier` | the carrier's run queue and loop |
+//! | `trap` | system calls, faults and ticks on a carrier |
+//! | `calls` | what a program can call |
+//! | `machine` | switching, and system calls where they are dispatched |
+
+mod calls;
+mod carrier;
+mod home;
+mod inbox;
+mod machine;
+mod policy;
+mod record;
+mod sync;
+mod trap;
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::thread;
+
+use arch::has_fast_tls;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+
+use carrier::Carrier;
+use record::{Kind, Record, Task, call, place};
+
+/// Entries of the auxiliary vector: what the processor can do, and the most that a signal frame needs.
+const HWCAP2: u64 = 26;
+const MINSIGSTKSZ: u64 = 51;
+/// Length of a signal frame on processors whose kernel does not tell, bytes. AVX-512 needs about 3,500.
+const FRAME_BYTES: u64 = 4096;
+/// Length of the stack on which a home task is parked, bytes. It makes three kinds of system calls.
+const PARKING_BYTES: u64 = 4096;
+/// Length of the stack of a carrier's signal handlers, bytes, without the frame.
+const HANDLERS_BYTES: u64 = 32 << 10;
+/// A ULP that does not yield leaves its carrier after one to two ticks of the carrier's CPU time, ns.
+const TICK_NS: i64 = 10_000_000;
+
+/// Whether ULPs may leave their home tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wish {
+    /// When it pays, where it is possible.
+    #[default]
+    Policy,
+    /// Never.
+    Coupled,
+}
+
+/// Why ULPs stay on their home tasks.
+#[derive(Debug, thiserror::Error)]
+pub enum Coupled {
+    /// Somebody wants it so.
+    #[error("as requested")]
+    Wish,
+    /// TLS cannot be switched in user space.
+    #[error("this kernel or processor does not let programs set the FS base (FSGSBASE)")]
+    Tls,
+    /// System calls of carriers cannot be dispatched.
+    #[error("syscall user dispatch is not available: {0}")]
+    Dispatch(io::Error),
+}
+
+/// What all ULPs together did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Yields on carriers.
+    pub yields: u64,
+    /// Coupled yields.
+    pub coupled_yields: u64,
+    /// Stays on carriers.
+    pub stays: u64,
+    /// Stays that a system call or a fault ended.
+    pub trapped: u64,
+}
+
+/// The records of a number of ULPs, and their carriers.
+#[derive(Debug)]
+pub struct Carriers {
+    records: *mut Record,
+    count: usize,
+    carriers: usize,
+    coupled: Option<Coupled>,
+}
+
+impl Carriers {
+    /// Makes records for `count` ULPs, and starts one carrier on each of `cpus`. `vector` is the auxiliary vector of this process. Where ULPs cannot leave
+    /// their home tasks, there are no carriers.
+    ///
+    /// # Errors
+    /// When memory or threads are not available.
+    pub fn start(count: usize, cpus: &[usize], vector: &[(u64, u64)], wish: Wish) -> io::Result<Carriers> {
+        let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
+        let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
+        let coupled = why_coupled(wish, of(HWCAP2));
+        let homes = map(count as u64 * (frame_bytes + PARKING_BYTES))?;
+        let records = map((count * size_of::<Record>()) as u64)? as *mut Record;
+        let handlers = HANDLERS_BYTES + frame_bytes;
+        let carriers: Vec<*mut Carrier> = if coupled.is_some() {
+            Vec::new()
+        } else {
+            let one = |_: &usize| {
+                let stack = map(handlers)?;
+                let place = map(size_of::<Carrier>() as u64)? as *mut Carrier;
+                // SAFETY: new memory, long enough and aligned to a page.
+                unsafe { place.write(Carrier::new(place, (stack, stack + handlers))) };
+                Ok(place)
+            };
+            cpus.iter().map(one).collect::<io::Result<_>>()?
+        };
+        for number in 0..count {
+            let at = homes + number as u64 * (frame_bytes + PARKING_BYTES);
+            let carrier =
+                carriers.get(number % carriers.len().max(1)).map_or(ptr::null(), |carrier| carrier.cast_const());
+            // SAFETY: new memory, long enough and aligned to a page.
+            unsafe {
+                let this = records.add(number);
+                this.write(Record::new(this, number as u32, carrier, at, (at + frame_bytes + PARKING_BYTES) & !63));
+            }
+        }
+        set_host_task()?;
+        calls::set(records, count as u32, coupled.is_none());
+        trap::set_runtime(own_code());
+        for (cpu, carrier) in cpus.iter().zip(&carriers) {
+            start(*cpu, *carrier)?;
+        }
+        Ok(Carriers { records, count, carriers: carriers.len(), coupled })
+    }
+
+    /// Returns the number of carriers.
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.carriers
+    }
+
+    /// Returns what all ULPs did so far; of a stay that has not ended, only that it began.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals::default();
+        for number in 0..self.count {
+            // SAFETY: within the records; only atomics are used.
+            let counts = unsafe { &(*self.records.add(number)).counts };
+            totals.yields += counts.yields.load(Ordering::Relaxed);
+            totals.coupled_yields += counts.coupled_yields.load(Ordering::Relaxed);
+            totals.stays += counts.stays.load(Ordering::Relaxed);
+            totals.trapped += counts.trapped.load(Ordering::Relaxed);
+        }
+        totals
+    }
+
+    /// Why ULPs stay on their home tasks; `None`: there are carriers.
+    #[must_use]
+    pub fn coupled(&self) -> Option<&Coupled> {
+        self.coupled.as_ref()
+    }
+
+    /// Returns what a ULP's home task must have as its GS base.
+    #[must_use]
+    pub fn task_of(&self, number: usize) -> u64 {
+        assert!(number < self.count, "no such ULP");
+        // SAFETY: within the records.
+        unsafe { self.records.add(number) as u64 }
+    }
+
+    /// Returns where the kernel must write the pid of a ULP when it starts its process.
+    #[must_use]
+    pub fn pid_of(&self, number: usize) -> *mut i32 {
+        assert!(number < self.count, "no such ULP");
+        // SAFETY: within the records.
+        unsafe { (*self.records.add(number)).pid.as_ptr() }
+    }
+
+    /// Learns that the process of a ULP has ended. Returns whether no carrier has its context, so that its memory may be unmapped. Ask again later if not.
+    pub fn ended(&self, number: usize) -> bool {
+        assert!(number < self.count, "no such ULP");
+        // SAFETY: within the records; only atomics are used.
+        let record = unsafe { &*self.records.add(number) };
+        record.called.fetch_or(call::DEAD, Ordering::Release);
+        record.place.load(Ordering::Acquire) != place::CARRIED
+    }
+}
+
+/// Returns the entry of the auxiliary vector by which a program finds what it can call.
+#[must_use]
+pub fn auxiliary_entry() -> (u64, u64) {
+    (calls::ENTRY, (&raw const calls::TABLE) as u64)
+}
+
+/// Returns why ULPs cannot leave their home tasks, if they cannot.
+fn why_coupled(wish: Wish, hwcap2: u64) -> Option<Coupled> {
+    if wish == Wish::Coupled {
+        return Some(Coupled::Wish);
+    }
+    if !has_fast_tls(hwcap2) {
+        return Some(Coupled::Tls);
+    }
+    probe_dispatch().err().map(Coupled::Dispatch)
+}
+
+/// Maps memory that a child does not inherit: it finds zeros.
+fn map(bytes: u64) -> io::Result<u64> {
+    let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
+    let bytes = bytes.max(1) as usize;
+    // SAFETY: the kernel chooses a free place.
+    let at = unsafe { mmap_anonymous(ptr::null_mut(), bytes, prot, flags)? };
+    // SAFETY: the advice is for the memory just mapped.
+    unsafe { madvise(at, bytes, Advice::LinuxWipeOnFork)? };
+    Ok(at as u64)
+}
+
+/// Syscall user dispatch in the kernel's linux/prctl.h.
+const SET_DISPATCH: i32 = 59;
+const DISPATCH_OFF: u64 = 0;
+const DISPATCH_ON: u64 = 1;
+
+/// Whether system calls can be dispatched: asks for what is the case already, that none are.
+fn probe_dispatch() -> io::Result<()> {
+    // SAFETY: numbers only.
+    match unsafe { libc::prctl(SET_DISPATCH, DISPATCH_OFF, 0u64, 0u64, 0u64) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Gives the calling thread a [`Task`], as the signal handlers of carriers are those of the whole process.
+fn set_host_task() -> io::Result<()> {
+    let task = map(size_of::<Task>() as u64)? as *mut Task;
+    // SAFETY: new memory, long enough and aligned to a page.
+    unsafe { task.write(Task::new(task, Kind::Host)) };
+    set_task(task as u64)
+}
+
+/// ARCH_SET_GS of the kernel's asm/prctl.h.
+const SET_GS: u64 = 0x1001;
+
+fn set_task(address: u64) -> io::Result<()> {
+    // SAFETY: nothing in this process uses the GS base but this crate.
+    match unsafe { libc::syscall(libc::SYS_arch_prctl, SET_GS, address) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the addresses of the host's own code: the segment with this function.
+fn own_code() -> Range<u64> {
+    unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> i32 {
+        // SAFETY: the C library passes valid headers; `found` is the range below.
+        unsafe {
+            let headers = std::slice::from_raw_parts((*info).dlpi_phdr, (*info).dlpi_phnum.into());
+            for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
+                let begin = (*info).dlpi_addr + header.p_vaddr;
+                if (begin..begin + header.p_memsz).contains(&(own_code as *const () as u64)) {
+                    *found.cast::<Range<u64>>() = begin..begin + header.p_memsz;
+                    return 1;
+                }
+            }
+        }
+        0
+    }
+    let mut found: Range<u64> = 0..0;
+    // SAFETY: the callback and its data are valid during the call.
+    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
+    found
+}
+
+/// Starts a carrier's thread. Returns when it is ready.
+fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
+    let address = carrier as usize;
+    let (ready, is_ready) = mpsc::sync_channel(1);
+    for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal()]) {
+        trap::install(signal);
+    }
+    thread::Builder::new().name(format!("carrier {cpu}")).spawn(move || {
+        let carrier = address as *mut Carrier;
+        // SAFETY: the carrier is this thread's alone.
+        let is_set_up = unsafe { set_up(cpu, carrier) };
+        let failed = is_set_up.is_err();
+        let _ = ready.send(is_set_up);
+        drop(ready);
+        if failed {
+            return;
+        }
+        // SAFETY: the thread is set up as `run` needs it.
+        unsafe {
+            if arm_dispatch() == 0 {
+                Carrier::run(carrier)
+            }
+        }
+        // The probe has worked.
+        eprintln!("cox: the kernel refuses syscall user dispatch to a carrier");
+        std::process::abort()
+    })?;
+    is_ready.recv().map_err(|_| io::Error::other("a carrier has ended"))?
+}
+
+/// The signal of a carrier's ticks.
+fn tick_signal() -> i32 {
+    libc::SIGRTMIN()
+}
+
+/// Prepares the calling thread for its work as a carrier.
+///
+/// # Safety
+/// The carrier must be this thread's alone.
+unsafe fn set_up(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
+    let check = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
+    // SAFETY: all structures are valid; each call is for the calling thread.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        check(libc::sched_setaffinity(0, size_of_val(&set), &raw const set))?;
+        let (begin, end) = (*carrier).handlers;
+        let stack = libc::stack_t { ss_sp: begin as *mut c_void, ss_flags: 0, ss_size: (end - begin) as usize };
+        check(libc::sigaltstack(&raw const stack, ptr::null_mut()))?;
+        let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(blocked.as_mut_ptr());
+        for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal()]) {
+            libc::sigdelset(blocked.as_mut_ptr(), signal);
+        }
+        check(libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), ptr::null_mut()))?;
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = tick_signal();
+        event.sigev_notify_thread_id = libc::gettid();
+        let mut timer: libc::timer_t = ptr::null_mut();
+        check(libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer))?;
+        let tick = libc::timespec { tv_sec: 0, tv_nsec: TICK_NS };
+        let every = libc::itimerspec { it_interval: tick, it_value: tick };
+        check(libc::timer_settime(timer, 0, &raw const every, ptr::null_mut()))?;
+        set_task(carrier as u64)?;
+        (*carrier).context.tls = machine::tls();
+    }
+    Ok(())
+}
+
+/// From here on, this thread's system calls outside the gate are dispatched. Returns what the kernel returns.
+///
+/// # Safety
+/// The calling thread must make no other system calls from here on, and use no library that does.
+unsafe fn arm_dispatch() -> i64 {
+    let gate = machine::gate();
+    // SAFETY: numbers only. The call itself is made in the gate.
+    unsafe { machine::call(libc::SYS_prctl, SET_DISPATCH as u64, DISPATCH_ON, gate.start, gate.end - gate.start, 0, 0) }
+}
+
+/// Returns the CPUs on which this process may run.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn allowed_cpus() -> io::Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None).map_err(|errno: Errno| io::Error::from(errno))?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}

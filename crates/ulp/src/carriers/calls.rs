@@ -1,0 +1,157 @@
+//! What a program in a ULP can call: a table of functions, whose address is in the auxiliary vector.
+//!
+//! The vector is not inherited by a program that a ULP executes, unlike an environment variable. In the child of a fork, the functions find no record
+//! and do what an ordinary process can do. See `include/cox_ulp.h`, which says what each function does.
+//!
+//! The functions run in the context of a ULP, with its thread-local storage: they must not use the host's, so neither allocate nor panic.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use super::carrier::Carrier;
+use super::policy::Choice;
+use super::record::{Kind, Record, Task};
+use super::{home, machine};
+
+/// Type of the entry in the auxiliary vector: "COX" and the version of the table. The kernel's own are small numbers.
+pub(crate) const ENTRY: u64 = 0x0043_4f58_0001;
+
+/// The functions. New ones are appended.
+#[repr(C)]
+pub(super) struct Table {
+    /// Length of the table, bytes.
+    bytes: u64,
+    number: unsafe extern "C" fn() -> i32,
+    count: unsafe extern "C" fn() -> i32,
+    yield_now: unsafe extern "C" fn(),
+    yield_to: unsafe extern "C" fn(i32) -> i32,
+    couple: unsafe extern "C" fn() -> i32,
+    decouple: unsafe extern "C" fn() -> i32,
+}
+
+pub(super) static TABLE: Table =
+    Table { bytes: size_of::<Table>() as u64, number, count, yield_now, yield_to, couple, decouple };
+
+/// The records of all ULPs, and their number.
+static RECORDS: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// Whether there are carriers.
+static CAN_LEAVE: AtomicU32 = AtomicU32::new(0);
+
+/// Says what the functions work on.
+pub(super) fn set(records: *mut Record, count: u32, can_leave: bool) {
+    RECORDS.store(records, Ordering::Relaxed);
+    COUNT.store(count, Ordering::Relaxed);
+    CAN_LEAVE.store(can_leave.into(), Ordering::Relaxed);
+}
+
+/// Where a function was called.
+enum Caller {
+    /// By a ULP on a carrier.
+    Carried(*mut Carrier),
+    /// By the main thread of a ULP at home.
+    Home(*mut Record),
+    /// By another thread of a ULP, by the child of a fork, or where no carriers are.
+    Other(*mut Record),
+}
+
+#[inline(always)]
+fn caller() -> Caller {
+    let task = Task::here().cast_mut();
+    if task.is_null() {
+        return Caller::Other(std::ptr::null_mut());
+    }
+    // SAFETY: a task that is not null is valid.
+    match unsafe { (*task).kind } {
+        Kind::Carrier => Caller::Carried(task.cast()),
+        // SAFETY: the thread belongs to the ULP of the record.
+        Kind::Home if CAN_LEAVE.load(Ordering::Relaxed) != 0 && unsafe { home::is_main_thread(task.cast()) } => {
+            Caller::Home(task.cast())
+        }
+        Kind::Home => Caller::Other(task.cast()),
+        Kind::Host => Caller::Other(std::ptr::null_mut()),
+    }
+}
+
+/// Returns the number of the calling ULP; -ESRCH in an ordinary process.
+unsafe extern "C" fn number() -> i32 {
+    let record = match caller() {
+        // SAFETY: the caller runs on the carrier.
+        Caller::Carried(carrier) => unsafe { (*carrier).current },
+        Caller::Home(record) | Caller::Other(record) => record,
+    };
+    // SAFETY: a record that is not null is valid.
+    if record.is_null() { -libc::ESRCH } else { unsafe { (*record).number as i32 } }
+}
+
+/// Returns the number of ULPs.
+unsafe extern "C" fn count() -> i32 {
+    COUNT.load(Ordering::Relaxed) as i32
+}
+
+unsafe extern "C" fn yield_now() {
+    match caller() {
+        // SAFETY: the caller is the ULP that the carrier runs.
+        Caller::Carried(carrier) => unsafe { Carrier::yield_now(carrier) },
+        // SAFETY: the caller is the main thread, at home, where the context owns its record.
+        Caller::Home(record) => unsafe {
+            if !(*record).is_held && (*record).policy.on_yield() == Choice::Leave {
+                home::leave(record);
+            } else {
+                (*record).counts.coupled_yields.fetch_add(1, Ordering::Relaxed);
+                machine::yield_to_kernel();
+            }
+        },
+        Caller::Other(_) => machine::yield_to_kernel(),
+    }
+}
+
+/// Returns 0 if the ULP was continued, -EAGAIN after an ordinary yield, -EINVAL for a number that does not exist.
+unsafe extern "C" fn yield_to(number: i32) -> i32 {
+    let Some(number) = u32::try_from(number).ok().filter(|number| *number < COUNT.load(Ordering::Relaxed)) else {
+        return -libc::EINVAL;
+    };
+    if let Caller::Carried(carrier) = caller() {
+        // SAFETY: the caller is the ULP that the carrier runs; the number is that of a record.
+        let is_done = unsafe { Carrier::yield_to(carrier, RECORDS.load(Ordering::Relaxed).add(number as usize)) };
+        if is_done {
+            return 0;
+        }
+    }
+    // SAFETY: no conditions.
+    unsafe { yield_now() };
+    -libc::EAGAIN
+}
+
+/// Returns 0, or -EBUSY if the ULP has asked for it already.
+unsafe extern "C" fn couple() -> i32 {
+    // SAFETY: the caller has its context, and so its record.
+    unsafe {
+        match caller() {
+            Caller::Carried(carrier) => {
+                (*(*carrier).current).is_held = true;
+                Carrier::go_home(carrier);
+                0
+            }
+            Caller::Home(record) if !(*record).is_held => {
+                (*record).is_held = true;
+                0
+            }
+            Caller::Home(_) => -libc::EBUSY,
+            Caller::Other(_) => -libc::EPERM,
+        }
+    }
+}
+
+/// Returns 0 on a carrier, or -EPERM.
+unsafe extern "C" fn decouple() -> i32 {
+    match caller() {
+        Caller::Carried(_) => 0,
+        // SAFETY: the caller is the main thread, at home.
+        Caller::Home(record) => unsafe {
+            (*record).is_held = false;
+            home::leave(record);
+            0
+        },
+        Caller::Other(_) => -libc::EPERM,
+    }
+}

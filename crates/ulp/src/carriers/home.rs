@@ -1,0 +1,175 @@
+//! The home task of a ULP: how its context leaves it, how it waits, and how the context returns.
+//!
+//! 1. The context blocks all signals, so that no handler runs while two tasks have the same thread-local storage. It saves its registers, and the home
+//!    task goes on on a stack of its own ([`leave`], [`parked`]).
+//! 2. The home task hands the context to its carrier and waits for a signal, *the nudge*. All other signals are blocked, and end the wait too: the home
+//!    task queues such a signal again, for itself, and asks the carrier for the context. The program's handler, or the default action, comes when the
+//!    context is home.
+//! 3. The carrier sends the nudge when it has saved the context completely ([`send`]), exactly once for each stay. The home task continues the context.
+//! 4. The context unblocks the signals that it does not block itself ([`settle`]); in a signal frame, the kernel does it.
+//!
+//! A futex would wake the home task in less time, but could not be waited for together with signals. A signalfd(2) could, but would be a descriptor of
+//! the program's.
+
+use std::sync::atomic::Ordering;
+
+use arch::Context;
+
+use super::carrier::word_of;
+use super::machine::{self, Alternate};
+use super::record::{Kind, Record, Task, call, place};
+
+/// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the host's pid and the record's address.
+const NUDGE: i32 = 64;
+
+/// The beginning of siginfo_t for signals that were queued by sigqueue(3), and its length.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Info {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    padding: i32,
+    pid: i32,
+    uid: u32,
+    value: u64,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<Info>() == 128);
+
+impl Info {
+    const EMPTY: Info = Info { signal: 0, errno: 0, code: 0, padding: 0, pid: 0, uid: 0, value: 0, rest: [0; 12] };
+
+    /// The nudge for a record.
+    fn nudge(record: *const Record) -> Info {
+        Info { signal: NUDGE, code: libc::SI_QUEUE, value: record as u64, ..Info::EMPTY }
+    }
+
+    fn is_nudge(&self, record: *const Record) -> bool {
+        self.signal == NUDGE && self.code == libc::SI_QUEUE && self.value == record as u64
+    }
+}
+
+/// Whether this is the main thread of the ULP, on its home task.
+///
+/// # Safety
+/// The caller must run on the home task of the record, or on another thread of its process.
+pub(super) unsafe fn is_main_thread(record: *mut Record) -> bool {
+    let tls = machine::tls();
+    // SAFETY: the record is valid. Only the main thread writes the field, and it has one value.
+    unsafe {
+        if (*record).main_tls == 0
+            && machine::call4(libc::SYS_gettid, 0, 0, 0, 0) == (*record).pid.load(Ordering::Relaxed).into()
+        {
+            (*record).main_tls = tls;
+        }
+        (*record).main_tls == tls
+    }
+}
+
+/// Leaves the home task for the carrier. Returns on the carrier, or at home after a stay there.
+///
+/// # Safety
+/// The caller must be the ULP's main thread, on its home task.
+pub(super) unsafe fn leave(record: *mut Record) {
+    // SAFETY: at home, the context owns its record.
+    unsafe {
+        (*record).yields = 0;
+        (*record).counts.stays.fetch_add(1, Ordering::Relaxed);
+        (*record).mask = machine::block_signals();
+        (*record).alternate = machine::alternate();
+        machine::park(&raw mut (*record).context, (*record).parking);
+    }
+    settle();
+}
+
+/// The home task without its context.
+///
+/// # Safety
+/// Called by `park` only, with the context of a record, which is complete.
+pub(super) unsafe extern "C" fn parked(context: *mut Context) -> ! {
+    // SAFETY: the context is a field of a record. After `push`, the record belongs to the carrier until the nudge comes: only its address, its pid,
+    // which does not change, and atomics are used.
+    unsafe {
+        let record: *mut Record = context.byte_sub(std::mem::offset_of!(Record, context)).cast();
+        let pid = (*record).pid.load(Ordering::Relaxed) as u64;
+        (*record).place.store(place::CARRIED, Ordering::Relaxed);
+        (*(*record).carrier).inbox.push(&raw mut (*record).link, |word| machine::wake(word_of(word)));
+        let mut awaited = machine::ALL_SIGNALS;
+        loop {
+            let mut info = Info::EMPTY;
+            let (set, at) = ((&raw const awaited) as u64, (&raw mut info) as u64);
+            let signal = machine::call4(libc::SYS_rt_sigtimedwait, set, at, 0, machine::SET_BYTES);
+            if signal > 0 && info.is_nudge(record) {
+                break;
+            }
+            // A negative number: the task was stopped and continued.
+            if signal > 0 {
+                awaited &= !machine::bit(signal as i32);
+                machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, signal as u64, at);
+                (*record).called.fetch_or(call::HOME, Ordering::Release);
+            }
+        }
+        (*record).place.store(place::HOME, Ordering::Relaxed);
+        machine::load(context)
+    }
+}
+
+/// Sends a context home. It may run there before this function returns.
+///
+/// # Safety
+/// The context must be complete, and nobody else may have it. For the carrier.
+pub(super) unsafe fn send(record: *mut Record) {
+    // SAFETY: the carrier has the context, until the nudge is sent.
+    unsafe {
+        (*record).called.fetch_and(!call::HOME, Ordering::Relaxed);
+        (*record).counts.yields.fetch_add((*record).yields, Ordering::Relaxed);
+        let yields = (*record).yields;
+        (*record).policy.on_home(yields);
+        if (*record).context.frame != 0 {
+            give(&mut *((*record).context.frame as *mut Frame), (*record).mask, (*record).alternate);
+        }
+        let pid = (*record).pid.load(Ordering::Relaxed) as u64;
+        let info = Info::nudge(record);
+        let nudge = || machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, NUDGE as u64, (&raw const info) as u64);
+        // The user may have as many signals pending as allowed (ulimit -i). Then this waits until some have been delivered.
+        while nudge() == i64::from(-libc::EAGAIN) {
+            machine::yield_to_kernel();
+        }
+    }
+}
+
+/// The beginning of the kernel's `ucontext`, as far as it is changed here (asm-generic/ucontext.h and asm/sigcontext.h for x86-64).
+#[repr(C)]
+pub(super) struct Frame {
+    flags: u64,
+    link: u64,
+    alternate: Alternate,
+    /// r8 to r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags, segments, error, trap, old mask, cr2.
+    pub registers: [u64; 23],
+    /// Address of the floating-point state.
+    pub floating_point: u64,
+    reserved: [u64; 8],
+    mask: u64,
+}
+
+const _: () = assert!(size_of::<Frame>() == 304);
+
+/// Makes the kernel continue a frame with these signals blocked, and this stack for signal handlers.
+fn give(frame: &mut Frame, mask: u64, alternate: Alternate) {
+    frame.mask = mask;
+    frame.alternate = alternate;
+}
+
+/// After a context was continued: if it is home, unblocks its signals.
+#[inline(always)]
+pub(super) fn settle() {
+    let task = Task::here();
+    // SAFETY: every task that runs a context has a `Task`.
+    if unsafe { (*task).kind } == Kind::Home {
+        // SAFETY: the task is a home task, whose record begins with it, and the context is its own.
+        let mask = unsafe { (*task.cast::<Record>()).mask };
+        machine::set_mask(mask);
+    }
+}

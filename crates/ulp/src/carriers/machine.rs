@@ -1,0 +1,77 @@
+//! What touches the processor: switching contexts, and the system calls of code that runs where syscall user dispatch is armed, or without the host's TLS.
+
+use std::sync::atomic::AtomicU32;
+
+arch::user_contexts!(super::home::parked);
+
+/// All signals, as the kernel's 64-bit set.
+pub(super) const ALL_SIGNALS: u64 = u64::MAX;
+/// Length of the kernel's signal set, bytes.
+pub(super) const SET_BYTES: u64 = 8;
+
+/// Returns the kernel's bit of a signal.
+pub(super) const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// A stack for signal handlers, as sigaltstack(2) has it.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(super) struct Alternate {
+    pub stack: u64,
+    pub flags: i32,
+    pub bytes: u64,
+}
+
+/// Makes a system call with four arguments.
+///
+/// # Safety
+/// Those of the system call.
+pub(super) unsafe fn call4(number: i64, a: u64, b: u64, c: u64, d: u64) -> i64 {
+    // SAFETY: the caller promises what the system call needs.
+    unsafe { call(number, a, b, c, d, 0, 0) }
+}
+
+/// Calls sched_yield(2).
+pub(super) fn yield_to_kernel() {
+    // SAFETY: no arguments.
+    unsafe { call4(libc::SYS_sched_yield, 0, 0, 0, 0) };
+}
+
+/// Wakes one thread that sleeps on a word of this address space.
+pub(super) fn wake(word: &AtomicU32) {
+    // SAFETY: the word is valid.
+    unsafe { call4(libc::SYS_futex, word.as_ptr() as u64, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64, 1, 0) };
+}
+
+/// Sleeps while a word has this value. May return early.
+pub(super) fn wait(word: &AtomicU32, value: u32) {
+    let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
+    // SAFETY: the word is valid; no time limit.
+    unsafe { call4(libc::SYS_futex, word.as_ptr() as u64, operation, value.into(), 0) };
+}
+
+/// Blocks all signals, and returns those that were blocked before.
+pub(super) fn block_signals() -> u64 {
+    let mut before = 0u64;
+    let (set, old) = ((&raw const ALL_BITS) as u64, (&raw mut before) as u64);
+    // SAFETY: both sets are valid.
+    unsafe { call4(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as u64, set, old, SET_BYTES) };
+    before
+}
+
+static ALL_BITS: u64 = ALL_SIGNALS;
+
+/// Blocks exactly these signals.
+pub(super) fn set_mask(mask: u64) {
+    // SAFETY: the set is valid.
+    unsafe { call4(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, SET_BYTES) };
+}
+
+/// Returns the stack of this task for signal handlers.
+pub(super) fn alternate() -> Alternate {
+    let mut alternate = Alternate { stack: 0, flags: libc::SS_DISABLE, bytes: 0 };
+    // SAFETY: the structure is valid.
+    unsafe { call4(libc::SYS_sigaltstack, 0, (&raw mut alternate) as u64, 0, 0) };
+    alternate
+}

@@ -1,0 +1,163 @@
+//! What is known of each ULP, and of the task that runs.
+//!
+//! Each kernel task has the address of its [`Task`] in its GS base: a home task that of its ULP's record, a carrier that of its own. So code that runs in
+//! a ULP's context finds out by one instruction where it is. Programs on x86-64 Linux do not use the GS base.
+//!
+//! Records are in memory that fork(2) wipes (MADV_WIPEONFORK). A child that a ULP has forked finds zeros there, and is an ordinary process.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+
+use arch::Context;
+
+use super::inbox::Link;
+use super::machine::{self, Alternate};
+use super::policy::Policy;
+
+/// What a task is. At the beginning of a record or a carrier.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Task {
+    /// Its own address. In the child of a fork: null.
+    this: *const Task,
+    pub kind: Kind,
+}
+
+/// Kinds of tasks that run code of this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Kind {
+    /// The home task of a ULP, or another thread that the ULP has made.
+    Home = 1,
+    Carrier = 2,
+    /// The host's main thread.
+    Host = 3,
+}
+
+impl Task {
+    pub fn new(this: *const Task, kind: Kind) -> Task {
+        Task { this, kind }
+    }
+
+    /// Returns the task that runs; null in the child of a fork.
+    #[inline(always)]
+    pub fn here() -> *const Task {
+        machine::here() as *const Task
+    }
+}
+
+/// Where the context of a ULP is.
+pub(super) mod place {
+    /// On its home task.
+    pub const HOME: u32 = 0;
+    /// On a carrier, or handed to it.
+    pub const CARRIED: u32 = 1;
+    /// Its process has ended, and no carrier has it.
+    pub const GONE: u32 = 2;
+}
+
+/// Why a carrier should part with a context when it next sees it.
+pub(super) mod call {
+    /// A signal has arrived at the home task.
+    pub const HOME: u32 = 1;
+    /// The process has ended.
+    pub const DEAD: u32 = 2;
+}
+
+/// Counters of a ULP.
+#[derive(Debug, Default)]
+#[repr(C)]
+pub(super) struct Counts {
+    /// Yields on carriers.
+    pub yields: AtomicU64,
+    /// Coupled yields.
+    pub coupled_yields: AtomicU64,
+    /// Stays on carriers.
+    pub stays: AtomicU64,
+    /// Stays that a system call or a fault ended.
+    pub trapped: AtomicU64,
+}
+
+/// A ULP. Whoever has its context may use it; atomics are for others.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Record {
+    pub task: Task,
+    /// The registers, while it does not run.
+    pub context: Context,
+    /// Reasons to part with the context ([`call`]).
+    pub called: AtomicU32,
+    pub number: u32,
+    /// Neighbours in the carrier's run queue; null at its ends and in no queue.
+    pub next: *mut Record,
+    pub previous: *mut Record,
+    /// Yields of this stay on a carrier.
+    pub yields: u64,
+    pub policy: Policy,
+    /// Whether the program has asked to stay coupled.
+    pub is_held: bool,
+    /// Link in the carrier's inbox.
+    pub link: Link,
+    /// Where the context is ([`place`]).
+    pub place: AtomicU32,
+    /// The pid; set before the process starts.
+    pub pid: AtomicI32,
+    /// Set before the home task is woken: the context is its own again.
+    pub is_home: AtomicBool,
+    /// Signals that the ULP blocks, while its home task is parked.
+    pub mask: u64,
+    /// Its stack for signal handlers, while its home task is parked.
+    pub alternate: Alternate,
+    /// TLS base of its main thread; 0: not known yet.
+    pub main_tls: u64,
+    /// End of the stack on which the home task is parked.
+    pub parking: u64,
+    /// Memory for a signal frame.
+    pub frame: u64,
+    /// The carrier that it goes to.
+    pub carrier: *const super::carrier::Carrier,
+    pub counts: Counts,
+}
+
+impl Record {
+    /// Returns the record with this link.
+    ///
+    /// # Safety
+    /// The link must be that of a record.
+    pub unsafe fn of_link(link: *mut Link) -> *mut Record {
+        // SAFETY: the caller promises that the link is a field of a record.
+        unsafe { link.byte_sub(std::mem::offset_of!(Record, link)).cast() }
+    }
+
+    /// A new ULP. `this` is where it will be.
+    pub fn new(
+        this: *const Record,
+        number: u32,
+        carrier: *const super::carrier::Carrier,
+        frame: u64,
+        parking: u64,
+    ) -> Record {
+        Record {
+            task: Task::new(this.cast(), Kind::Home),
+            context: Context::default(),
+            called: AtomicU32::new(0),
+            number,
+            next: ptr::null_mut(),
+            previous: ptr::null_mut(),
+            yields: 0,
+            policy: Policy::new(u64::from(number) + 1),
+            is_held: false,
+            link: Link::new(),
+            place: AtomicU32::new(place::HOME),
+            pid: AtomicI32::new(0),
+            is_home: AtomicBool::new(false),
+            mask: 0,
+            alternate: Alternate { stack: 0, flags: libc::SS_DISABLE, bytes: 0 },
+            main_tls: 0,
+            parking,
+            frame,
+            carrier,
+            counts: Counts::default(),
+        }
+    }
+}
