@@ -8,6 +8,7 @@
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
 //! | `begin` (macro) | the first instructions of a process that shares memory with its parent |
 //! | [`Context`], `contexts` (macro) | switching between the contexts of programs in user space |
+//! | [`frame`] | what the kernel saves of a program when a signal handler runs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
 //! The clock and a stopwatch are here too; they are the same on all processors. This crate contains no unsafe code itself, but the code
@@ -33,6 +34,7 @@ use x86_64 as processor;
 pub use clock::monotonic_ns;
 pub use processor::calls::{SYS_IO_URING_ENTER, SYS_SCHED_YIELD, blocked_in};
 pub use processor::contexts::{Context, has_fast_tls};
+pub use processor::frame;
 pub use processor::{ELF_MACHINE, LOADER, supported};
 #[cfg(feature = "machine-code")]
 pub use processor::{LONGEST_INSTRUCTION_BYTES, PLT_ENTRY_BYTES, import_slot};

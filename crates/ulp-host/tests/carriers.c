@@ -147,6 +147,10 @@ static void crash(const char *how)
 			abort();
 		if (!strcmp(how, "exit"))
 			exit(7);
+		if (!strcmp(how, "trap"))
+			__asm__ volatile("int3");
+		if (!strcmp(how, "long trap"))
+			__asm__ volatile(".byte 0xcd, 3");
 		if (!strcmp(how, "divide")) {
 			volatile int dividend = 7, divisor = 0;
 			dividend = dividend / divisor;

@@ -4,13 +4,12 @@
 
 mod place;
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use place::{Place, each, lines, wait_for};
+use place::{Place, Running, each, lines, wait_for};
 
 const MODES: [&str; 3] = ["policy", "decoupled", "coupled"];
 
@@ -48,7 +47,9 @@ fn what_belongs_to_a_process_stays_right() {
 fn who_ends_badly_on_a_carrier_ends_alone() {
     let place = Place::new();
     let program = build(&place, &[]);
-    for (how, end) in [("segv", -11), ("overflow", -11), ("abort", -6), ("divide", -8), ("exit", 7)] {
+    for (how, end) in
+        [("segv", -11), ("overflow", -11), ("abort", -6), ("divide", -8), ("trap", -5), ("long trap", -5), ("exit", 7)]
+    {
         let (output, ends) = place.run(4, &program, &["decoupled", how]);
         let right: Vec<String> = [0, 2, 3].map(|rank| format!("{rank} ok")).to_vec();
         assert_eq!((lines(&output), ends), (right, vec![0, end, 0, 0]), "{how}");
@@ -60,17 +61,15 @@ fn who_ends_badly_on_a_carrier_ends_alone() {
 fn who_computes_for_ever_does_not_stop_others() {
     let place = Place::new();
     let program = build(&place, &[]);
-    let mut host = place.host(6, &program, &["policy", "hog"]);
-    let mut host = host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-    let told = BufReader::new(host.stdout.take().unwrap());
-    let mut others: Vec<String> = told.lines().take(5).map(Result::unwrap).collect();
+    let mut host = Running::start(place.host(6, &program, &["policy", "hog"]));
+    let mut others: Vec<String> = host.lines().take(5).collect();
     others.sort();
     assert_eq!(others, ["1 ok", "2 ok", "3 ok", "4 ok", "5 ok"]);
-    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", host.id())).unwrap();
+    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", host.0.id())).unwrap();
     wait_for("the end of the others", || children().split_whitespace().count() == 1);
     let children = children();
     Command::new("kill").args(["-9", children.trim()]).status().unwrap();
-    assert_eq!(host.wait().unwrap().code(), Some(128 + 9));
+    assert_eq!(host.code(), Some(128 + 9));
 }
 
 /// Signals to a parked home task bring the context home, with what the sender sent.
@@ -78,9 +77,8 @@ fn who_computes_for_ever_does_not_stop_others() {
 fn signals_reach_a_ulp_on_a_carrier() {
     let place = Place::new();
     let program = build(&place, &[]);
-    let mut host = place.host(5, &program, &["policy", "signal"]);
-    let mut host = host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-    let mut told = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
+    let mut told = host.lines();
     let mut pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
     // All have left by now.
     sleep(Duration::from_millis(100));
@@ -94,7 +92,7 @@ fn signals_reach_a_ulp_on_a_carrier() {
     sent.sort();
     pids.sort();
     answers.sort();
-    assert_eq!((sent, host.wait().unwrap().code()), (pids, Some(0)));
+    assert_eq!((sent, host.code()), (pids, Some(0)));
 }
 
 /// SIGKILL while the context is on a carrier.
@@ -102,9 +100,8 @@ fn signals_reach_a_ulp_on_a_carrier() {
 fn who_is_killed_on_a_carrier_ends_alone() {
     let place = Place::new();
     let program = build(&place, &[]);
-    let mut host = place.host(5, &program, &["policy", "signal"]);
-    let mut host = host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
-    let mut told = BufReader::new(host.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
+    let mut told = host.lines();
     let pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
     sleep(Duration::from_millis(100));
     Command::new("kill").args(["-9", &pids[2]]).status().unwrap();
@@ -112,7 +109,7 @@ fn who_is_killed_on_a_carrier_ends_alone() {
     for pid in pids.iter().filter(|pid| **pid != pids[2]) {
         Command::new("kill").args(["-USR1", pid]).status().unwrap();
     }
-    assert_eq!((told.count(), host.wait().unwrap().code()), (4, Some(128 + 9)));
+    assert_eq!((told.count(), host.code()), (4, Some(128 + 9)));
 }
 
 #[test]

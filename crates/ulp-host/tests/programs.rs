@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use place::{Place, each, lines, wait_for};
@@ -94,6 +95,34 @@ fn scripts_run_in_their_interpreter() {
     let (output, ends) = place.run(3, &outer, &["a b", "c"]);
     let right = each(3, |rank| format!("{rank} one argument {outer} a b c"));
     assert_eq!((lines(&output), ends), (right, vec![0; 3]));
+}
+
+/// A program that finds a library beside itself. Its folder is looked for in both kinds of search paths.
+#[test]
+fn libraries_beside_the_program_are_found() {
+    let place = Place::new();
+    let (library, program) = (place.folder().join("libbeside.so"), place.folder().join("program"));
+    let compile = |source: &str, words: &[&str], output: &Path| {
+        let file = place.folder().join("source.c");
+        fs::write(&file, source).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.arg("-o").arg(output).arg(&file).args(words).arg("-L").arg(place.folder());
+        assert!(compiler.status().unwrap().success(), "{compiler:?}");
+    };
+    compile("int beside(void) { return 42; }", &["-shared", "-fPIC"], &library);
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint beside(void);\n\
+                  int main(int count, char **words)\n\
+                  { printf(\"%s %d %s %d %s\\n\", getenv(\"RANK\"), count, words[0], beside(), words[1]); return 3; }";
+    for tags in ["-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"] {
+        compile(source, &["-lbeside", "-Wl,-rpath,$ORIGIN", tags], &program);
+        let program = program.display().to_string();
+        let (output, ends) = place.run(4, &program, &["a b"]);
+        assert_eq!(
+            (lines(&output), ends),
+            (each(4, |rank| format!("{rank} 2 {program} 42 a b")), vec![3; 4]),
+            "{tags}"
+        );
+    }
 }
 
 /// Descriptors of the host are not those of the program.

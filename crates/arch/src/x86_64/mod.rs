@@ -7,6 +7,7 @@ pub mod calls;
 pub mod contexts;
 #[macro_use]
 mod entries;
+pub mod frame;
 #[cfg(feature = "machine-code")]
 mod stub;
 #[cfg(feature = "machine-code")]

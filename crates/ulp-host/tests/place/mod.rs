@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "not every test needs everything")]
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,34 @@ impl Place {
 
     fn report(&self) -> PathBuf {
         self.0.path().join("report")
+    }
+}
+
+/// A host that runs. It is killed when the value is dropped, so that a test that fails leaves no ULPs behind.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Starts a host, whose standard output can be read.
+    pub fn start(mut host: Command) -> Running {
+        Running(host.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap())
+    }
+
+    /// The lines that the ULPs print from now on.
+    pub fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
+        BufReader::new(self.0.stdout.take().unwrap()).lines().map(Result::unwrap)
+    }
+
+    /// Its exit code.
+    pub fn code(mut self) -> Option<i32> {
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -14,9 +14,10 @@
 use std::sync::atomic::Ordering;
 
 use arch::Context;
+use arch::frame::Frame;
 
 use super::carrier::word_of;
-use super::machine::{self, Alternate};
+use super::machine;
 use super::record::{Kind, Record, Task, call, place};
 
 /// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the host's pid and the record's address.
@@ -128,7 +129,7 @@ pub(super) unsafe fn send(record: *mut Record) {
         let yields = (*record).yields;
         (*record).policy.on_home(yields);
         if (*record).context.frame != 0 {
-            give(&mut *((*record).context.frame as *mut Frame), (*record).mask, (*record).alternate);
+            (*((*record).context.frame as *mut Frame)).give((*record).mask, (*record).alternate);
         }
         let pid = (*record).pid.load(Ordering::Relaxed) as u64;
         let info = Info::nudge(record);
@@ -138,28 +139,6 @@ pub(super) unsafe fn send(record: *mut Record) {
             machine::yield_to_kernel();
         }
     }
-}
-
-/// The beginning of the kernel's `ucontext`, as far as it is changed here (asm-generic/ucontext.h and asm/sigcontext.h for x86-64).
-#[repr(C)]
-pub(super) struct Frame {
-    flags: u64,
-    link: u64,
-    alternate: Alternate,
-    /// r8 to r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags, segments, error, trap, old mask, cr2.
-    pub registers: [u64; 23],
-    /// Address of the floating-point state.
-    pub floating_point: u64,
-    reserved: [u64; 8],
-    mask: u64,
-}
-
-const _: () = assert!(size_of::<Frame>() == 304);
-
-/// Makes the kernel continue a frame with these signals blocked, and this stack for signal handlers.
-fn give(frame: &mut Frame, mask: u64, alternate: Alternate) {
-    frame.mask = mask;
-    frame.alternate = alternate;
 }
 
 /// After a context was continued: if it is home, unblocks its signals.

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicU32;
 
+use arch::frame::Alternate;
+
 arch::user_contexts!(super::home::parked);
 
 /// All signals, as the kernel's 64-bit set.
@@ -12,15 +14,6 @@ pub(super) const SET_BYTES: u64 = 8;
 /// Returns the kernel's bit of a signal.
 pub(super) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
-}
-
-/// A stack for signal handlers, as sigaltstack(2) has it.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub(super) struct Alternate {
-    pub stack: u64,
-    pub flags: i32,
-    pub bytes: u64,
 }
 
 /// Makes a system call with four arguments.

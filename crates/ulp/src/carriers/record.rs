@@ -9,9 +9,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 use arch::Context;
+use arch::frame::Alternate;
 
 use super::inbox::Link;
-use super::machine::{self, Alternate};
+use super::machine;
 use super::policy::Policy;
 
 /// What a task is. At the beginning of a record or a carrier.

@@ -13,8 +13,10 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use arch::frame::{CALL_ARCHITECTURE, Frame, STATE_ALIGN, STATE_TOLD_AT, state_bytes};
+
 use super::carrier::Carrier;
-use super::home::{self, Frame};
+use super::home;
 use super::machine;
 use super::record::{Kind, Record, Task};
 
@@ -22,23 +24,10 @@ use super::record::{Kind, Record, Task};
 pub(super) const SYNCHRONOUS: [i32; 6] =
     [libc::SIGSYS, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
 
-/// Indices of registers in a frame.
-mod register {
-    pub const R8: usize = 0;
-    pub const R9: usize = 1;
-    pub const R10: usize = 2;
-    pub const DI: usize = 8;
-    pub const SI: usize = 9;
-    pub const DX: usize = 12;
-    pub const AX: usize = 13;
-    pub const SP: usize = 15;
-    pub const IP: usize = 16;
-}
-
-/// Length of the instruction `syscall`, bytes.
-const SYSCALL_BYTES: u64 = 2;
 /// The code of SIGSYS from syscall user dispatch (SYS_USER_DISPATCH).
 const USER_DISPATCH: i32 = 2;
+/// Where SIGSYS has the architecture of the call.
+const ARCHITECTURE_AT: usize = 28;
 
 /// The host's own code. Begin and end.
 static RUNTIME: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
@@ -62,74 +51,95 @@ pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t
     unsafe {
         let task = Task::here();
         let carrier: *mut Carrier = task.cast_mut().cast();
-        let registers = &mut (*frame).registers;
         let is_carrier = !task.is_null() && (*task).kind == Kind::Carrier;
-        let is_ours = |carrier: *mut Carrier| {
-            let (begin, end) = (*carrier).handlers;
-            (*carrier).current.is_null() || (begin..end).contains(&registers[register::SP])
-        };
-        if !is_carrier || is_ours(carrier) {
+        if !is_carrier || is_own(carrier, &*frame) {
             if SYNCHRONOUS.contains(&signal) {
-                // A fault of the host itself ends it.
+                // A fault of the host itself ends it. So does such a signal from another process, which the fault does not repeat.
                 restore_default(signal);
+                let pid = machine::call4(libc::SYS_getpid, 0, 0, 0, 0);
+                machine::call4(libc::SYS_kill, pid as u64, signal as u64, 0, 0);
             }
             return;
         }
         let me = (*carrier).current;
         match signal {
-            libc::SIGSYS if (*info).si_code == USER_DISPATCH => {
-                if let Some(result) = without_identity(me, registers) {
-                    registers[register::AX] = result as u64;
-                    return;
-                }
-                if registers[register::AX] == libc::SYS_sched_yield as u64 {
-                    registers[register::AX] = 0;
-                    (*me).yields += 1;
-                    if Carrier::has_others(carrier) {
-                        requeue(carrier, me, frame);
-                    }
-                    return machine::yield_to_kernel();
-                }
-                registers[register::IP] -= SYSCALL_BYTES;
-                (*me).counts.trapped.fetch_add(1, Ordering::Relaxed);
-                go_home(carrier, me, frame)
-            }
+            libc::SIGSYS if (*info).si_code == USER_DISPATCH => on_call(carrier, me, info, frame),
             _ if SYNCHRONOUS.contains(&signal) => {
+                (*frame).repeat_fault(|address| *(address as *const u8));
                 (*me).counts.trapped.fetch_add(1, Ordering::Relaxed);
                 go_home(carrier, me, frame)
             }
-            _ => {
-                let has_run = (*carrier).switches == (*carrier).switches_at_tick;
-                (*carrier).switches_at_tick = (*carrier).switches;
-                let must_part = (*me).called.load(Ordering::Relaxed) != 0 || Carrier::has_others(carrier);
-                if has_run && must_part && !is_runtime(registers[register::IP]) {
-                    requeue(carrier, me, frame);
-                }
-            }
+            _ => on_tick(carrier, me, frame),
         }
     }
 }
 
+/// Whether a handler has interrupted the carrier itself: its loop, or another handler.
+unsafe fn is_own(carrier: *mut Carrier, frame: &Frame) -> bool {
+    // SAFETY: the caller runs on the carrier.
+    let ((begin, end), current) = unsafe { ((*carrier).handlers, (*carrier).current) };
+    current.is_null() || (begin..end).contains(&frame.stack_pointer())
+}
+
+/// A system call was stopped.
+unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::siginfo_t, frame: *mut Frame) {
+    // SAFETY: the caller is the handler, on the carrier that runs `me`.
+    unsafe {
+        if is_64_bit(info) {
+            if (*frame).call() == libc::SYS_sched_yield {
+                (*frame).set_result(0);
+                (*me).yields += 1;
+                if Carrier::has_others(carrier) {
+                    requeue(carrier, me, frame);
+                }
+                return machine::yield_to_kernel();
+            }
+            if let Some(result) = without_identity(me, &*frame) {
+                return (*frame).set_result(result);
+            }
+        }
+        (*frame).repeat_call();
+        (*me).counts.trapped.fetch_add(1, Ordering::Relaxed);
+        go_home(carrier, me, frame)
+    }
+}
+
+/// A tick of the carrier's CPU time.
+unsafe fn on_tick(carrier: *mut Carrier, me: *mut Record, frame: *mut Frame) {
+    // SAFETY: the caller is the handler, on the carrier that runs `me`.
+    unsafe {
+        let has_run = (*carrier).switches == (*carrier).switches_at_tick;
+        (*carrier).switches_at_tick = (*carrier).switches;
+        let must_part = (*me).called.load(Ordering::Relaxed) != 0 || Carrier::has_others(carrier);
+        if has_run && must_part && !is_runtime((*frame).instruction()) {
+            requeue(carrier, me, frame);
+        }
+    }
+}
+
+/// Whether SIGSYS is for a call with the numbers of 64-bit programs.
+unsafe fn is_64_bit(info: *const libc::siginfo_t) -> bool {
+    // SAFETY: the kernel passes 128 bytes.
+    unsafe { info.byte_add(ARCHITECTURE_AT).cast::<u32>().read() == CALL_ARCHITECTURE }
+}
+
 /// Makes a system call that depends only on the address space or on the machine. Returns its result; `None` for all others.
-unsafe fn without_identity(me: *mut Record, registers: &[u64; 23]) -> Option<i64> {
-    use register::{AX, DI, DX, R8, R9, R10, SI};
-    let number = registers[AX] as i64;
+unsafe fn without_identity(me: *mut Record, frame: &Frame) -> Option<i64> {
+    let (number, [a, b, c, d, e, f]) = (frame.call(), frame.arguments());
     let is_free = match number {
         // SAFETY: the record of the running ULP.
         libc::SYS_getpid | libc::SYS_gettid => return Some(unsafe { (*me).pid.load(Ordering::Relaxed) }.into()),
         libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_madvise => true,
         // A mapping of a file needs the ULP's descriptors.
-        libc::SYS_mmap => registers[R10] as i32 & libc::MAP_ANONYMOUS != 0,
+        libc::SYS_mmap => d as i32 & libc::MAP_ANONYMOUS != 0,
         libc::SYS_futex => matches!(
-            registers[SI] as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME),
+            b as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME),
             libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET
         ),
         _ => false,
     };
     // SAFETY: the program makes this call itself; here it has the same effect.
-    is_free.then(|| unsafe {
-        machine::call(number, registers[DI], registers[SI], registers[DX], registers[R10], registers[R8], registers[R9])
-    })
+    is_free.then(|| unsafe { machine::call(number, a, b, c, d, e, f) })
 }
 
 /// Saves the running context in its frame, and sends it home.
@@ -154,23 +164,16 @@ unsafe fn requeue(carrier: *mut Carrier, me: *mut Record, frame: *const Frame) -
     }
 }
 
-/// Length of the floating-point state if the kernel does not tell (FXSAVE), bytes.
-const FXSAVE_BYTES: usize = 512;
-/// Where in it the kernel tells, and by which number (struct _fpx_sw_bytes in asm/sigcontext.h).
-const TOLD_AT: usize = 464;
-const TOLD: u32 = 0x4650_5853;
-
 /// Copies a signal frame to the record of its ULP.
 unsafe fn save(me: *mut Record, frame: *const Frame) {
-    // SAFETY: the frame is valid, and its copy has the room that the kernel says a frame needs at most (AT_MINSIGSTKSZ).
+    // SAFETY: the frame is valid, and its copy has the room that the kernel says a frame needs at most (AT_MINSIGSTKSZ). The record's memory is aligned
+    // as the floating-point state must be.
     unsafe {
         let state = (*frame).floating_point as *const u8;
-        let told: [u32; 2] = state.add(TOLD_AT).cast::<[u32; 2]>().read_unaligned();
-        let bytes = if told[0] == TOLD { told[1] as usize } else { FXSAVE_BYTES };
-        // XSAVE's area is aligned to 64 bytes, as the beginning of the record's memory is.
+        let bytes = state_bytes(state.add(STATE_TOLD_AT).cast::<[u32; 2]>().read_unaligned());
         let copy = (*me).frame as *mut u8;
         ptr::copy_nonoverlapping(state, copy, bytes);
-        let context = copy.add(bytes.next_multiple_of(64)).cast::<Frame>();
+        let context = copy.add(bytes.next_multiple_of(STATE_ALIGN)).cast::<Frame>();
         ptr::copy_nonoverlapping(frame, context, 1);
         (*context).floating_point = copy as u64;
         (*me).context.tls = machine::tls();

@@ -203,6 +203,8 @@ pub struct Loader {
     instead: Vec<CString>,
     program: Executable,
     linker: Option<Executable>,
+    /// Paths of a dynamic linker that is the program here, and of the program that it loads itself.
+    through: Option<[CString; 2]>,
     /// The auxiliary vector of this process, and what was added to it.
     vector: auxv::Entries,
     stack_bytes: u64,
@@ -227,11 +229,20 @@ impl Loader {
         let program = Executable::open(&file)?;
         let name = program.layout.interpreter.as_deref().map(|name| PathBuf::from(OsStr::from_bytes(name.to_bytes())));
         let linker = name.map(|name| Executable::open(&name)).transpose()?;
+        // The dynamic linker looks for the folder of a program that the kernel has loaded by /proc/self/exe, which is the host's. A program that it
+        // loads itself is where its path says.
+        let (program, linker, through) = match linker {
+            Some(linker) if program.layout.uses_origin => {
+                let through = [text(&linker.path), text(&file)];
+                (linker, None, Some(through))
+            }
+            linker => (program, linker, None),
+        };
         let file = Path::new("/proc/self/auxv");
         let vector = fs::read(file).map_err(|source| LoadError::Read { path: file.to_owned(), source })?;
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
         let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
-        Ok(Loader { path: text(path), instead, program, linker, vector: auxv::parse(&vector), stack_bytes })
+        Ok(Loader { path: text(path), instead, program, linker, through, vector: auxv::parse(&vector), stack_bytes })
     }
 
     /// Returns the auxiliary vector of this process.
@@ -274,6 +285,11 @@ impl Loader {
         let top = memory.at + memory.bytes;
         let replaced = self.instead.len().min(1).min(start.arguments.len());
         start.arguments.splice(..replaced, self.instead.iter().cloned());
+        if let Some([linker, program]) = &self.through {
+            let name = start.arguments.first().unwrap_or(program).clone();
+            let words = [linker.clone(), c"--argv0".to_owned(), name, program.clone()];
+            start.arguments.splice(..start.arguments.len().min(1), words);
+        }
         let contents = stack::contents(top, &self.path, &start, &self.program.layout, &self.vector, bases);
         let needed = contents.bytes.len() as u64;
         // As for execve (bprm_stack_limits).

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 
 use object::elf::{self, FileHeader64, ProgramHeader64};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadRef};
 
 /// Length of a page, bytes.
@@ -60,6 +60,8 @@ pub struct Layout {
     pub interpreter: Option<CString>,
     /// Whether the program wants to execute code on its stack.
     pub executable_stack: bool,
+    /// Whether its libraries are looked for relative to its own folder (`$ORIGIN` in DT_RPATH or DT_RUNPATH).
+    pub uses_origin: bool,
 }
 
 /// Why a file cannot be a ULP.
@@ -116,9 +118,31 @@ impl Layout {
             headers: all.len() as u16,
             interpreter,
             executable_stack: of_type(elf::PT_GNU_STACK).any(|one| one.p_flags(endian).contains(elf::PF_X)),
+            uses_origin: of_type(elf::PT_DYNAMIC).any(|one| uses_origin(one, endian, file, &segments)),
             segments,
         })
     }
+}
+
+/// Returns whether a search path in the dynamic section contains `$ORIGIN`. A section that cannot be read has none: the dynamic linker will say more.
+fn uses_origin<'d, R: ReadRef<'d>>(
+    section: &ProgramHeader64<Endianness>,
+    endian: Endianness,
+    file: R,
+    segments: &[Segment],
+) -> bool {
+    let Ok(Some(entries)) = section.dynamic(endian, file) else { return false };
+    let values = |tag| entries.iter().filter(move |one| one.d_tag(endian) == tag).map(|one| one.d_val(endian));
+    let Some(strings) = values(elf::DT_STRTAB).next() else { return false };
+    let contains = |offset: u64| {
+        let at = strings.checked_add(offset)?;
+        let holds = |one: &&Segment| one.at <= at && at - one.at < one.file_bytes;
+        let segment = segments.iter().find(holds)?;
+        let begin = segment.offset + (at - segment.at);
+        let text = file.read_bytes_at_until(begin..segment.offset + segment.file_bytes, 0).ok()?;
+        Some([&b"$ORIGIN"[..], b"${ORIGIN}"].iter().any(|word| text.windows(word.len()).any(|part| part == *word)))
+    };
+    values(elf::DT_RPATH).chain(values(elf::DT_RUNPATH)).any(|offset| contains(offset).unwrap_or(false))
 }
 
 fn segment(header: &ProgramHeader64<Endianness>, endian: Endianness) -> Segment {

@@ -1,0 +1,79 @@
+//! Signal frames are not read on this processor.
+
+/// A stack for signal handlers, as sigaltstack(2) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Alternate {
+    /// Its lowest address.
+    pub stack: u64,
+    /// SS_DISABLE: there is none.
+    pub flags: i32,
+    /// Its length, bytes.
+    pub bytes: u64,
+}
+
+/// A signal frame.
+#[derive(Debug)]
+pub struct Frame {
+    /// Address of the floating-point state.
+    pub floating_point: u64,
+}
+
+/// Architecture of a system call with the numbers of this processor (AUDIT_ARCH_AARCH64).
+pub const CALL_ARCHITECTURE: u32 = 0xc000_00b7;
+/// Where the length of the floating-point state is told, bytes.
+pub const STATE_TOLD_AT: usize = 0;
+/// Alignment of the floating-point state, bytes.
+pub const STATE_ALIGN: usize = 16;
+
+/// Ends the process: cox does not run here.
+#[must_use]
+pub fn state_bytes(_told: [u32; 2]) -> usize {
+    crate::refuse()
+}
+
+impl Frame {
+    /// Ends the process.
+    #[must_use]
+    pub fn call(&self) -> i64 {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    #[must_use]
+    pub fn arguments(&self) -> [u64; 6] {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    #[must_use]
+    pub fn instruction(&self) -> u64 {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    #[must_use]
+    pub fn stack_pointer(&self) -> u64 {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    pub fn set_result(&mut self, _result: i64) {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    pub fn repeat_call(&mut self) {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    pub fn repeat_fault(&mut self, _byte_at: impl FnOnce(u64) -> u8) {
+        crate::refuse()
+    }
+
+    /// Ends the process.
+    pub fn give(&mut self, _mask: u64, _alternate: Alternate) {
+        crate::refuse()
+    }
+}
