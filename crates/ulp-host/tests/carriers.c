@@ -104,7 +104,8 @@ static void mixed(int rounds)
 			pid_t child = fork();
 			if (!child) {
 				cox_ulp_yield();
-				_exit(getpid() == pid || cox_ulp_couple() != -EPERM);
+				_exit(getpid() == pid || cox_ulp_couple() != -EPERM || cox_ulp_number() != -ESRCH ||
+				      cox_ulp_count() != 1);
 			}
 			yield();
 			int status;

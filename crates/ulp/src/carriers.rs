@@ -100,8 +100,8 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// Makes records for `count` ULPs, and starts one carrier on each of `cpus`. `vector` is the auxiliary vector of this process. Where ULPs cannot leave
-    /// their home tasks, there are no carriers.
+    /// Makes records for `count` ULPs, and starts one carrier on each of `cpus`, but not more carriers than ULPs. `vector` is the auxiliary vector of this
+    /// process. Where ULPs cannot leave their home tasks, there are no carriers.
     ///
     /// # Errors
     /// When memory or threads are not available.
@@ -122,7 +122,7 @@ impl Carriers {
                 unsafe { place.write(Carrier::new(place, (stack, stack + handlers))) };
                 Ok(place)
             };
-            cpus.iter().map(one).collect::<io::Result<_>>()?
+            cpus.iter().take(count).map(one).collect::<io::Result<_>>()?
         };
         for number in 0..count {
             let at = homes + number as u64 * (frame_bytes + PARKING_BYTES);

@@ -112,7 +112,6 @@ pub(super) unsafe extern "C" fn parked(context: *mut Context) -> ! {
                 (*record).called.fetch_or(call::HOME, Ordering::Release);
             }
         }
-        (*record).place.store(place::HOME, Ordering::Relaxed);
         machine::load(context)
     }
 }
@@ -132,6 +131,8 @@ pub(super) unsafe fn send(record: *mut Record) {
             (*((*record).context.frame as *mut Frame)).give((*record).mask, (*record).alternate);
         }
         let pid = (*record).pid.load(Ordering::Relaxed) as u64;
+        // Not left to the home task, which may be dead: then nobody else would say that no carrier uses the ULP's memory any more.
+        (*record).place.store(place::HOME, Ordering::Release);
         let info = Info::nudge(record);
         let nudge = || machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, NUDGE as u64, (&raw const info) as u64);
         // The user may have as many signals pending as allowed (ulimit -i). Then this waits until some have been delivered.

@@ -49,7 +49,7 @@ impl Task {
 
 /// Where the context of a ULP is.
 pub(super) mod place {
-    /// On its home task.
+    /// On its home task, or on its way there.
     pub const HOME: u32 = 0;
     /// On a carrier, or handed to it.
     pub const CARRIED: u32 = 1;
