@@ -205,6 +205,51 @@ static void ring(int rounds)
 	printf("%d ok\n", number);
 }
 
+static struct cox_ulp_barrier barrier;
+static int steps;
+
+/* All take steps together: whoever is a step ahead, or behind, is wrong. Rank 0 has the barrier; signals come between. */
+static void together(int rounds)
+{
+	struct cox_ulp_barrier *shared;
+	void *address;
+	int number = cox_ulp_number(), count = cox_ulp_count(), *others[64], last = 0;
+	struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
+	sigaction(SIGUSR1, &action, NULL);
+	barrier.count = count;
+	if (cox_ulp_export("barrier", &barrier) || cox_ulp_export("steps", &steps) || cox_ulp_export("steps", 0) != -EEXIST)
+		wrong("export");
+	if (cox_ulp_import(count, "steps", &address) != -EINVAL || cox_ulp_import(0, "barrier", &address))
+		wrong("import");
+	shared = address;
+	for (int i = 0; i < count; i++) {
+		if (cox_ulp_import(i, "steps", &address))
+			wrong("import");
+		others[i] = address;
+	}
+	for (int i = 1; i <= rounds; i++) {
+		if (i % 10 == number)
+			kill(getpid(), SIGUSR1);
+		__atomic_store_n(&steps, i, __ATOMIC_RELAXED);
+		last += cox_ulp_barrier_wait(shared);
+		for (int other = 0; other < count; other++)
+			if (__atomic_load_n(others[other], __ATOMIC_RELAXED) != i)
+				wrong("a step");
+		last += cox_ulp_barrier_wait(shared);
+	}
+	address = &last;
+	static int all;
+	if (cox_ulp_export("all", &all) || cox_ulp_import(0, "all", &address))
+		wrong("all");
+	__atomic_add_fetch((int *)address, last, __ATOMIC_RELAXED);
+	cox_ulp_barrier_wait(shared);
+	if (*(int *)address != 2 * rounds)
+		wrong("the last ones");
+	/* What the others read is this ULP's memory. */
+	cox_ulp_barrier_wait(shared);
+	printf("%d ok\n", number);
+}
+
 int main(int count, char **arguments)
 {
 	if (count < 3)
@@ -220,6 +265,8 @@ int main(int count, char **arguments)
 		hog();
 	else if (!strcmp(what, "signal"))
 		await_signal();
+	else if (!strcmp(what, "together"))
+		together(rounds);
 	else if (!strcmp(what, "yields"))
 		yields(rounds);
 	else if (!strcmp(what, "ring"))

@@ -15,12 +15,17 @@ const MODES: [&str; 3] = ["policy", "decoupled", "coupled"];
 
 /// Builds the program of these tests. With `linking`, options for the linker.
 fn build(place: &Place, linking: &[&str]) -> String {
-    let program = place.folder().join("carriers");
+    compile(place, "carriers", linking)
+}
+
+/// Builds a program of this folder.
+fn compile(place: &Place, name: &str, linking: &[&str]) -> String {
+    let program = place.folder().join(name);
     let source = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-frounding-math", "-pthread", "-o"]);
-    compiler.arg(&program).arg(source.join("tests/carriers.c")).arg("-I").arg(source.join("../ulp/include"));
-    compiler.args(linking).arg("-lm");
+    compiler.arg(&program).arg(source.join("tests").join(name).with_extension("c"));
+    compiler.arg("-I").arg(source.join("../ulp/include")).args(linking).arg("-lm");
     assert!(compiler.status().unwrap().success());
     program.display().to_string()
 }
@@ -113,6 +118,16 @@ fn who_is_killed_on_a_carrier_ends_alone() {
 }
 
 #[test]
+fn ulps_suspend_and_resume_each_other_at_a_barrier() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    for mode in MODES {
+        let (output, ends) = place.run(7, &program, &[mode, "together", "300"]);
+        assert_eq!((lines(&output), ends), (each(7, |rank| format!("{rank} ok")), vec![0; 7]), "{mode}");
+    }
+}
+
+#[test]
 fn a_yield_to_another_ulp_continues_it() {
     let place = Place::new();
     let program = build(&place, &[]);
@@ -133,4 +148,34 @@ fn who_yields_without_system_calls_stays_on_its_carrier() {
     assert!(of("yields") > 199_900 && of("coupled_yields") < 20, "{told}");
     // The second stay begins with what is printed at the end, if at all.
     assert!((2..=4).contains(&of("stays")), "{told}");
+}
+
+/// In a container whose seccomp filter refuses syscall user dispatch, nobody leaves home, and everything else works.
+#[test]
+fn without_syscall_user_dispatch_all_stay_at_home_and_the_reason_is_told() {
+    let place = Place::new();
+    let (program, refuse) = (build(&place, &[]), compile(&place, "refuse", &[]));
+    for what in ["mixed", "together"] {
+        let (output, ends) = place.run_by(&[&refuse], 4, &program, &["decoupled", what]);
+        assert_eq!((lines(&output), ends), (each(4, |rank| format!("{rank} ok")), vec![0; 4]), "{what}");
+        let told = place.told();
+        assert_eq!((&told["carriers"], &told["stays"]), (&0.into(), &0.into()), "{told}");
+        assert!(told["coupled"].as_str().unwrap().starts_with("syscall user dispatch is not available: "), "{told}");
+    }
+}
+
+/// ULPs on carriers do not outlive their host.
+#[test]
+fn who_is_on_a_carrier_dies_with_the_host() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
+    let pids: Vec<String> = host.lines().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
+    sleep(Duration::from_millis(100));
+    drop(host);
+    let is_alive = |pid: &String| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z")
+    };
+    wait_for("the end of all", || !pids.iter().any(is_alive));
 }

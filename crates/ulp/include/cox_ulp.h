@@ -35,6 +35,10 @@ struct cox_ulp_calls {
 	int (*yield_to)(int);
 	int (*couple)(void);
 	int (*decouple)(void);
+	int (*suspend)(void);
+	int (*resume)(int);
+	int (*export_address)(const char *, void *);
+	int (*import_address)(int, const char *, void **);
 };
 
 #define COX_ULP_AUXILIARY_ENTRY 0x00434f580001ul
@@ -102,6 +106,90 @@ static inline int cox_ulp_decouple(void)
 {
 	const struct cox_ulp_calls *calls = cox_ulp_calls();
 	return calls ? calls->decouple() : -EPERM;
+}
+
+/*
+ * Waits until another ULP resumes this one. A resume that has come since the last suspend makes it return at once, so that none is lost. It
+ * may also return without a resume, for instance after a signal: call it in a loop that looks at what this ULP waits for. Returns 0, or
+ * -EPERM in a thread that is not the main thread, and in an ordinary process.
+ */
+static inline int cox_ulp_suspend(void)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->suspend() : -EPERM;
+}
+
+/*
+ * Resumes ULP `number`. Any thread of a ULP may call it. Returns 0, or -EINVAL if there is no such ULP. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_resume(int number)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->resume(number) : -EPERM;
+}
+
+/*
+ * Gives the other ULPs an address by a name of at most 47 bytes. Names are those of this ULP, and stay. Returns 0, -EEXIST,
+ * -ENAMETOOLONG, or -ENOSPC after 4,096 names. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_export(const char *name, void *address)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->export_address(name, address) : -EPERM;
+}
+
+/*
+ * Waits until ULP `number` has exported that name, and stores the address. What is there may go when that ULP ends. Returns 0, -ESRCH if it
+ * has ended without exporting it, -EINVAL if there is no such ULP. Ordinary process: -EPERM.
+ */
+static inline int cox_ulp_import(int number, const char *name, void **address)
+{
+	const struct cox_ulp_calls *calls = cox_ulp_calls();
+	return calls ? calls->import_address(number, name, address) : -EPERM;
+}
+
+/* A barrier for `count` ULPs, in memory of one of them. Zeros but for the count. */
+struct cox_ulp_barrier {
+	int count;
+	int arrived;
+	struct cox_ulp_waiter *waiters;
+};
+
+/* One who waits at a barrier, on its own stack. */
+struct cox_ulp_waiter {
+	int number;
+	int released;
+	struct cox_ulp_waiter *next;
+};
+
+/* Waits until `count` ULPs have called it. Returns 1 to the last one, and 0 to the others. */
+static inline int cox_ulp_barrier_wait(struct cox_ulp_barrier *barrier)
+{
+	struct cox_ulp_waiter me = {cox_ulp_number(), 0, NULL};
+	struct cox_ulp_waiter *all, *next;
+	/* Each is in the list before it counts as arrived, so that the last one finds all. */
+	me.next = __atomic_load_n(&barrier->waiters, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&barrier->waiters, &me.next, &me, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) < barrier->count) {
+		while (!__atomic_load_n(&me.released, __ATOMIC_ACQUIRE))
+			if (cox_ulp_suspend() != 0)
+				cox_ulp_yield();
+		return 0;
+	}
+	/* Nobody arrives for the next time before it is released. */
+	all = __atomic_exchange_n(&barrier->waiters, NULL, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
+	for (; all; all = next) {
+		int number = all->number;
+		next = all->next;
+		if (all == &me)
+			continue;
+		/* From here on, its stack may have changed. */
+		__atomic_store_n(&all->released, 1, __ATOMIC_RELEASE);
+		cox_ulp_resume(number);
+	}
+	return 1;
 }
 
 #ifdef __cplusplus

@@ -11,12 +11,15 @@
 //! | `home` | how a context leaves its home and returns |
 //! | `inbox` | how it gets to a carrier |
 //! | `carrier` | the carrier's run queue and loop |
+//! | `waiting` | how ULPs suspend and resume each other |
+//! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
 //! | `calls` | what a program can call |
 //! | `machine` | switching, and system calls where they are dispatched |
 
 mod calls;
 mod carrier;
+mod exports;
 mod home;
 mod inbox;
 mod machine;
@@ -24,6 +27,7 @@ mod policy;
 mod record;
 mod sync;
 mod trap;
+mod waiting;
 
 use std::ffi::c_void;
 use std::io;
@@ -192,6 +196,9 @@ impl Carriers {
         // SAFETY: within the records; only atomics are used.
         let record = unsafe { &*self.records.add(number) };
         record.called.fetch_or(call::DEAD, Ordering::Release);
+        // It may wait for another ULP, in no queue.
+        // SAFETY: within the records.
+        unsafe { home::resume(self.records.add(number)) };
         record.place.load(Ordering::Acquire) != place::CARRIED
     }
 }

@@ -7,9 +7,10 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, word_of};
+use super::exports::{Exports, Refused};
 use super::policy::Choice;
-use super::record::{Kind, Record, Task};
+use super::record::{Kind, Record, Task, call};
 use super::{home, machine};
 
 /// Type of the entry in the auxiliary vector: "COX" and the version of the table. The kernel's own are small numbers.
@@ -26,10 +27,28 @@ pub(super) struct Table {
     yield_to: unsafe extern "C" fn(i32) -> i32,
     couple: unsafe extern "C" fn() -> i32,
     decouple: unsafe extern "C" fn() -> i32,
+    suspend: unsafe extern "C" fn() -> i32,
+    resume: unsafe extern "C" fn(i32) -> i32,
+    export: unsafe extern "C" fn(*const u8, u64) -> i32,
+    import: unsafe extern "C" fn(i32, *const u8, *mut u64) -> i32,
 }
 
-pub(super) static TABLE: Table =
-    Table { bytes: size_of::<Table>() as u64, number, count, yield_now, yield_to, couple, decouple };
+pub(super) static TABLE: Table = Table {
+    bytes: size_of::<Table>() as u64,
+    number,
+    count,
+    yield_now,
+    yield_to,
+    couple,
+    decouple,
+    suspend,
+    resume,
+    export,
+    import,
+};
+
+/// What ULPs have exported.
+static EXPORTS: Exports = Exports::new();
 
 /// The records of all ULPs, and their number.
 static RECORDS: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
@@ -105,14 +124,19 @@ unsafe extern "C" fn yield_now() {
     }
 }
 
+/// Returns the record of a ULP.
+fn record_of(number: i32) -> Option<*mut Record> {
+    let number = u32::try_from(number).ok().filter(|number| *number < COUNT.load(Ordering::Relaxed))?;
+    // SAFETY: within the records.
+    Some(unsafe { RECORDS.load(Ordering::Relaxed).add(number as usize) })
+}
+
 /// Returns 0 if the ULP was continued, -EAGAIN after an ordinary yield, -EINVAL for a number that does not exist.
 unsafe extern "C" fn yield_to(number: i32) -> i32 {
-    let Some(number) = u32::try_from(number).ok().filter(|number| *number < COUNT.load(Ordering::Relaxed)) else {
-        return -libc::EINVAL;
-    };
+    let Some(record) = record_of(number) else { return -libc::EINVAL };
     if let Caller::Carried(carrier) = caller() {
-        // SAFETY: the caller is the ULP that the carrier runs; the number is that of a record.
-        let is_done = unsafe { Carrier::yield_to(carrier, RECORDS.load(Ordering::Relaxed).add(number as usize)) };
+        // SAFETY: the caller is the ULP that the carrier runs.
+        let is_done = unsafe { Carrier::yield_to(carrier, record) };
         if is_done {
             return 0;
         }
@@ -153,5 +177,115 @@ unsafe extern "C" fn decouple() -> i32 {
             0
         },
         Caller::Other(_) => -libc::EPERM,
+    }
+}
+
+/// Returns 0 after a resume, a signal, or without a reason; -EPERM where there are no ULPs to resume this one.
+unsafe extern "C" fn suspend() -> i32 {
+    // SAFETY: the caller has its context, and so its record.
+    unsafe {
+        let record = match caller() {
+            Caller::Carried(carrier) => {
+                let me = (*carrier).current;
+                if !(*me).waiting.take() {
+                    Carrier::suspend(carrier);
+                }
+                me
+            }
+            Caller::Home(record) => {
+                if (*record).waiting.take() {
+                    return 0;
+                }
+                if !(*record).is_held && (*record).policy.on_yield() == Choice::Leave {
+                    // The caller sees that it has not been resumed, and comes again.
+                    home::leave(record);
+                    return 0;
+                }
+                sleep(record);
+                record
+            }
+            // Without carriers, the main thread sleeps at home, too. Another thread cannot be told from it.
+            Caller::Other(record) if !record.is_null() && CAN_LEAVE.load(Ordering::Relaxed) == 0 => {
+                if !(*record).waiting.take() {
+                    sleep(record);
+                }
+                record
+            }
+            Caller::Other(_) => return -libc::EPERM,
+        };
+        (*record).waiting.take();
+    }
+    0
+}
+
+/// Sleeps at home until a resume.
+unsafe fn sleep(record: *mut Record) {
+    // SAFETY: the caller has its context, and so its record.
+    unsafe {
+        (*record).counts.coupled_yields.fetch_add(1, Ordering::Relaxed);
+        (*record).waiting.sleep_at_home(|word, value| machine::wait(word_of(word), value));
+    }
+}
+
+/// Returns 0, or -EINVAL for a number that does not exist.
+unsafe extern "C" fn resume(number: i32) -> i32 {
+    if Task::here().is_null() {
+        return -libc::EPERM;
+    }
+    let Some(record) = record_of(number) else { return -libc::EINVAL };
+    // SAFETY: a record.
+    unsafe { home::resume(record) };
+    0
+}
+
+/// The bytes of a C string, without its end.
+///
+/// # Safety
+/// It must be a C string.
+unsafe fn bytes_of<'a>(text: *const u8) -> &'a [u8] {
+    let mut length = 0;
+    // SAFETY: the caller promises that the string ends.
+    unsafe {
+        while *text.add(length) != 0 {
+            length += 1;
+        }
+        std::slice::from_raw_parts(text, length)
+    }
+}
+
+/// Returns 0; -EEXIST, -ENAMETOOLONG, -ENOSPC; -EPERM in an ordinary process.
+unsafe extern "C" fn export(name: *const u8, address: u64) -> i32 {
+    // SAFETY: no conditions.
+    let Ok(number) = u32::try_from(unsafe { number() }) else { return -libc::EPERM };
+    // SAFETY: the caller passes a C string.
+    match EXPORTS.add(number, unsafe { bytes_of(name) }, address) {
+        Ok(()) => 0,
+        Err(Refused::Exists) => -libc::EEXIST,
+        Err(Refused::Full) => -libc::ENOSPC,
+        Err(Refused::Long) => -libc::ENAMETOOLONG,
+    }
+}
+
+/// Waits until ULP `from` has exported this name. Returns 0; -ESRCH if that one has ended without it, -EINVAL for a number that does not exist, -EPERM
+/// in an ordinary process.
+unsafe extern "C" fn import(from: i32, name: *const u8, address: *mut u64) -> i32 {
+    if Task::here().is_null() {
+        return -libc::EPERM;
+    }
+    let Some(record) = record_of(from) else { return -libc::EINVAL };
+    // SAFETY: the caller passes a C string, and where the address goes.
+    unsafe {
+        let name = bytes_of(name);
+        loop {
+            let has_ended = (*record).called.load(Ordering::Acquire) & call::DEAD != 0;
+            if let Some(found) = EXPORTS.find((*record).number, name) {
+                *address = found;
+                return 0;
+            }
+            if has_ended {
+                return -libc::ESRCH;
+            }
+            yield_now();
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! A carrier: a thread of the host that runs the contexts of decoupled ULPs, one after the other.
 //!
 //! It is bound to one CPU. A ULP that yields continues the next one directly, without the carrier's main loop. The loop gets the CPU when nobody is left,
-//! or when a context has to part with the carrier: its ULP wants to go home, has been called home, or is dead. Everything here is used by the carrier's
+//! or when a context has to part with the carrier: its ULP wants to go home, has been called home, waits for another one, or is dead. Everything here is used by the carrier's
 //! thread only, on the stack of its loop or on that of a ULP, except the inbox.
 
 use std::ptr;
@@ -26,6 +26,8 @@ pub(super) struct Carrier {
     last: *mut Record,
     /// A ULP that goes home as soon as its context is complete.
     leaving: *mut Record,
+    /// A ULP that waits for another one as soon as its context is complete.
+    suspending: *mut Record,
     /// Number of switches to a ULP.
     pub switches: u64,
     /// The same at the last tick.
@@ -45,6 +47,7 @@ impl Carrier {
             first: ptr::null_mut(),
             last: ptr::null_mut(),
             leaving: ptr::null_mut(),
+            suspending: ptr::null_mut(),
             switches: 0,
             switches_at_tick: 0,
             handlers,
@@ -201,6 +204,20 @@ impl Carrier {
         }
     }
 
+    /// The running ULP waits until it is resumed, or is called home.
+    ///
+    /// # Safety
+    /// As for `yield_now`.
+    pub unsafe fn suspend(this: *mut Carrier) {
+        // SAFETY: the carrier's thread runs this. The loop looks whether the ULP has been resumed when its context is complete.
+        unsafe {
+            let me = (*this).current;
+            (*me).yields += 1;
+            (*this).suspending = me;
+            Carrier::switch_to_loop(this, me);
+        }
+    }
+
     /// Runs ULPs for ever.
     ///
     /// # Safety
@@ -228,6 +245,14 @@ impl Carrier {
                 let leaving = std::mem::replace(&mut (*this).leaving, ptr::null_mut());
                 if !leaving.is_null() {
                     home::send(leaving);
+                }
+                let suspending = std::mem::replace(&mut (*this).suspending, ptr::null_mut());
+                // A call that came before may have left its resume to an earlier suspend.
+                if !suspending.is_null()
+                    && ((*suspending).called.load(Ordering::Acquire) != 0
+                        || !(*suspending).waiting.suspend_on_carrier())
+                {
+                    Carrier::push(this, suspending);
                 }
             }
         }

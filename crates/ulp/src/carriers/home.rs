@@ -19,6 +19,7 @@ use arch::frame::Frame;
 use super::carrier::word_of;
 use super::machine;
 use super::record::{Kind, Record, Task, call, place};
+use super::waiting::Resumed;
 
 /// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the host's pid and the record's address.
 const NUDGE: i32 = 64;
@@ -110,6 +111,8 @@ pub(super) unsafe extern "C" fn parked(context: *mut Context) -> ! {
                 awaited &= !machine::bit(signal as i32);
                 machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, signal as u64, at);
                 (*record).called.fetch_or(call::HOME, Ordering::Release);
+                // It may wait for another ULP, in no queue of its carrier.
+                resume(record);
             }
         }
         machine::load(context)
@@ -138,6 +141,23 @@ pub(super) unsafe fn send(record: *mut Record) {
         // The user may have as many signals pending as allowed (ulimit -i). Then this waits until some have been delivered.
         while nudge() == i64::from(-libc::EAGAIN) {
             machine::yield_to_kernel();
+        }
+    }
+}
+
+/// Resumes a ULP that has suspended itself, or makes its next suspend return at once.
+///
+/// # Safety
+/// `record` must be a record. For everybody.
+pub(super) unsafe fn resume(record: *mut Record) {
+    // SAFETY: only atomics are used, unless the ULP was suspended on a carrier: then its link is in no inbox, and no one else hands it over.
+    unsafe {
+        match (*record).waiting.resume() {
+            Resumed::Running => {}
+            Resumed::Carried => {
+                (*(*record).carrier).inbox.push(&raw mut (*record).link, |word| machine::wake(word_of(word)));
+            }
+            Resumed::Home => machine::wake(word_of((*record).waiting.word())),
         }
     }
 }

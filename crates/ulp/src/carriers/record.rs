@@ -14,6 +14,7 @@ use arch::frame::Alternate;
 use super::inbox::Link;
 use super::machine;
 use super::policy::Policy;
+use super::waiting::Waiting;
 
 /// What a task is. At the beginning of a record or a carrier.
 #[derive(Debug)]
@@ -97,6 +98,8 @@ pub(super) struct Record {
     pub policy: Policy,
     /// Whether the program has asked to stay coupled.
     pub is_held: bool,
+    /// Whether it waits for another ULP.
+    pub waiting: Waiting,
     /// Link in the carrier's inbox.
     pub link: Link,
     /// Where the context is ([`place`]).
@@ -148,6 +151,7 @@ impl Record {
             yields: 0,
             policy: Policy::new(u64::from(number) + 1),
             is_held: false,
+            waiting: Waiting::new(),
             link: Link::new(),
             place: AtomicU32::new(place::HOME),
             pid: AtomicI32::new(0),
