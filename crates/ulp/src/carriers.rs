@@ -130,12 +130,13 @@ impl Carriers {
         };
         for number in 0..count {
             let at = homes + number as u64 * (frame_bytes + PARKING_BYTES);
-            let carrier =
-                carriers.get(number % carriers.len().max(1)).map_or(ptr::null(), |carrier| carrier.cast_const());
+            let carrier = carriers.get(number % carriers.len().max(1));
+            // SAFETY: a carrier that was just made.
+            let inbox = carrier.map_or(ptr::null(), |carrier| unsafe { &raw const (**carrier).inbox });
             // SAFETY: new memory, long enough and aligned to a page.
             unsafe {
                 let this = records.add(number);
-                this.write(Record::new(this, number as u32, carrier, at, (at + frame_bytes + PARKING_BYTES) & !63));
+                this.write(Record::new(this, number as u32, inbox, at, (at + frame_bytes + PARKING_BYTES) & !63));
             }
         }
         set_host_task()?;

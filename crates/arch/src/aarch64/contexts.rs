@@ -44,7 +44,7 @@ macro_rules! context_switch {
 /// Defines functions that end the process: cox does not run here.
 #[macro_export]
 macro_rules! user_contexts {
-    ($parked:path) => {
+    () => {
         $crate::context_switch!();
 
         /// Returns no addresses.
@@ -64,8 +64,11 @@ macro_rules! user_contexts {
         ///
         /// # Safety
         /// See `switch`.
-        pub(crate) unsafe extern "C" fn park(_from: *mut $crate::Context, _stack: u64) {
-            let _: unsafe extern "C" fn(*mut $crate::Context) -> ! = $parked;
+        pub(crate) unsafe extern "C" fn park(
+            _from: *mut $crate::Context,
+            _stack: u64,
+            _then: unsafe extern "C" fn(*mut $crate::Context) -> !,
+        ) {
             $crate::refuse()
         }
 
@@ -86,7 +89,7 @@ macro_rules! user_contexts {
         }
 
         /// Ends the process.
-        pub(crate) fn here() -> u64 {
+        pub(crate) fn task_word() -> u64 {
             $crate::refuse()
         }
     };

@@ -112,11 +112,11 @@ macro_rules! context_switch {
 }
 
 /// Defines what `context_switch` does, and the functions around switching that make system calls where syscall user dispatch is armed: `load`, `park`,
-/// `call`, `return_from_signal`, `here`, and `gate`. They are in a section of their own, `cox_gate`, whose system calls are not dispatched. The crate that
-/// uses the macro needs `libc`. `$parked` is an `extern "C" fn(*mut Context) -> !`.
+/// `call`, `return_from_signal`, `task_word`, and `gate`. They are in a section of their own, `cox_gate`, whose system calls are not dispatched. The crate that
+/// uses the macro needs `libc`.
 #[macro_export]
 macro_rules! user_contexts {
-    ($parked:path) => {
+    () => {
         $crate::context_switch!();
 
         unsafe extern "C" {
@@ -163,13 +163,17 @@ macro_rules! user_contexts {
             )
         }
 
-        /// Saves the running context in `from`, and calls `$parked` with it on another stack, which ends at `stack` (a multiple of 16).
+        /// Saves the running context in `from`, and calls `then` with it on another stack, which ends at `stack` (a multiple of 16).
         ///
         /// # Safety
         /// Both must be valid, and nothing else may use the stack.
         #[unsafe(naked)]
         #[unsafe(link_section = "cox_gate")]
-        pub(crate) unsafe extern "C" fn park(from: *mut $crate::Context, stack: u64) {
+        pub(crate) unsafe extern "C" fn park(
+            from: *mut $crate::Context,
+            stack: u64,
+            then: unsafe extern "C" fn(*mut $crate::Context) -> !,
+        ) {
             ::std::arch::naked_asm!(
                 "push rbp",
                 "push rbx",
@@ -184,13 +188,12 @@ macro_rules! user_contexts {
                 "mov [rdi + {tls}], rax",
                 "mov rsp, rsi",
                 "xor ebp, ebp",
-                "call {parked}",
+                "call rdx",
                 "ud2",
                 stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
                 tls = const ::std::mem::offset_of!($crate::Context, tls),
                 sse = const ::std::mem::offset_of!($crate::Context, sse_control),
                 x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
-                parked = sym $parked,
             )
         }
 
@@ -226,7 +229,7 @@ macro_rules! user_contexts {
 
         /// Returns the word at the address that the kernel keeps for this task (its GS base). The address must have been set.
         #[inline(always)]
-        pub(crate) fn here() -> u64 {
+        pub(crate) fn task_word() -> u64 {
             let word;
             // SAFETY: reads one word. Every task that runs this code has a GS base. The compiler may not reuse an earlier result: a context moves
             // from task to task.

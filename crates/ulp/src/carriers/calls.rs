@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use super::carrier::{Carrier, word_of};
+use super::carrier::Carrier;
 use super::exports::{Exports, Refused};
 use super::policy::Choice;
 use super::record::{Kind, Record, Task, call};
@@ -75,7 +75,7 @@ enum Caller {
 
 #[inline(always)]
 fn caller() -> Caller {
-    let task = Task::here().cast_mut();
+    let task = Task::current().cast_mut();
     if task.is_null() {
         return Caller::Other(std::ptr::null_mut());
     }
@@ -104,7 +104,7 @@ unsafe extern "C" fn number() -> i32 {
 
 /// Returns the number of ULPs; 1 in an ordinary process.
 unsafe extern "C" fn count() -> i32 {
-    if Task::here().is_null() { 1 } else { COUNT.load(Ordering::Relaxed) as i32 }
+    if Task::current().is_null() { 1 } else { COUNT.load(Ordering::Relaxed) as i32 }
 }
 
 unsafe extern "C" fn yield_now() {
@@ -223,13 +223,13 @@ unsafe fn sleep(record: *mut Record) {
     // SAFETY: the caller has its context, and so its record.
     unsafe {
         (*record).counts.coupled_yields.fetch_add(1, Ordering::Relaxed);
-        (*record).waiting.sleep_at_home(|word, value| machine::wait(word_of(word), value));
+        (*record).waiting.sleep_at_home(machine::wait);
     }
 }
 
 /// Returns 0, or -EINVAL for a number that does not exist.
 unsafe extern "C" fn resume(number: i32) -> i32 {
-    if Task::here().is_null() {
+    if Task::current().is_null() {
         return -libc::EPERM;
     }
     let Some(record) = record_of(number) else { return -libc::EINVAL };
@@ -269,7 +269,7 @@ unsafe extern "C" fn export(name: *const u8, address: u64) -> i32 {
 /// Waits until ULP `from` has exported this name. Returns 0; -ESRCH if that one has ended without it, -EINVAL for a number that does not exist, -EPERM
 /// in an ordinary process.
 unsafe extern "C" fn import(from: i32, name: *const u8, address: *mut u64) -> i32 {
-    if Task::here().is_null() {
+    if Task::current().is_null() {
         return -libc::EPERM;
     }
     let Some(record) = record_of(from) else { return -libc::EINVAL };

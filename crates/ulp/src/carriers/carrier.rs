@@ -173,7 +173,7 @@ impl Carrier {
     pub unsafe fn yield_to(this: *mut Carrier, next: *mut Record) -> bool {
         // SAFETY: the carrier's thread runs this. The queue of another carrier's ULP is not looked at.
         unsafe {
-            if !ptr::eq((*next).carrier, this) {
+            if !ptr::eq((*next).inbox, &raw const (*this).inbox) {
                 return false;
             }
             Carrier::take(this);
@@ -229,7 +229,7 @@ impl Carrier {
                 Carrier::take(this);
                 let next = (*this).first;
                 if next.is_null() {
-                    (*this).inbox.sleep(|word, value| machine::wait(word_of(word), value));
+                    (*this).inbox.sleep(machine::wait);
                     continue;
                 }
                 Carrier::remove(this, next);
@@ -257,10 +257,4 @@ impl Carrier {
             }
         }
     }
-}
-
-/// The word of the inbox, as the kernel sees it.
-pub(super) fn word_of(word: &super::sync::AtomicU32) -> &std::sync::atomic::AtomicU32 {
-    // SAFETY: the same type, except under loom's model checker, which does not run carriers.
-    unsafe { &*(word as *const super::sync::AtomicU32).cast() }
 }

@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering;
 use arch::Context;
 use arch::frame::Frame;
 
-use super::carrier::word_of;
 use super::machine;
 use super::record::{Kind, Record, Task, call, place};
 use super::waiting::Resumed;
@@ -81,7 +80,7 @@ pub(super) unsafe fn leave(record: *mut Record) {
         (*record).counts.stays.fetch_add(1, Ordering::Relaxed);
         (*record).mask = machine::block_signals();
         (*record).alternate = machine::alternate();
-        machine::park(&raw mut (*record).context, (*record).parking);
+        machine::park(&raw mut (*record).context, (*record).parking, parked);
     }
     settle();
 }
@@ -90,14 +89,14 @@ pub(super) unsafe fn leave(record: *mut Record) {
 ///
 /// # Safety
 /// Called by `park` only, with the context of a record, which is complete.
-pub(super) unsafe extern "C" fn parked(context: *mut Context) -> ! {
+unsafe extern "C" fn parked(context: *mut Context) -> ! {
     // SAFETY: the context is a field of a record. After `push`, the record belongs to the carrier until the nudge comes: only its address, its pid,
     // which does not change, and atomics are used.
     unsafe {
         let record: *mut Record = context.byte_sub(std::mem::offset_of!(Record, context)).cast();
         let pid = (*record).pid.load(Ordering::Relaxed) as u64;
         (*record).place.store(place::CARRIED, Ordering::Relaxed);
-        (*(*record).carrier).inbox.push(&raw mut (*record).link, |word| machine::wake(word_of(word)));
+        (*(*record).inbox).push(&raw mut (*record).link, machine::wake);
         let mut awaited = machine::ALL_SIGNALS;
         loop {
             let mut info = Info::EMPTY;
@@ -155,9 +154,9 @@ pub(super) unsafe fn resume(record: *mut Record) {
         match (*record).waiting.resume() {
             Resumed::Running => {}
             Resumed::Carried => {
-                (*(*record).carrier).inbox.push(&raw mut (*record).link, |word| machine::wake(word_of(word)));
+                (*(*record).inbox).push(&raw mut (*record).link, machine::wake);
             }
-            Resumed::Home => machine::wake(word_of((*record).waiting.word())),
+            Resumed::Home => machine::wake((*record).waiting.word()),
         }
     }
 }
@@ -165,7 +164,7 @@ pub(super) unsafe fn resume(record: *mut Record) {
 /// After a context was continued: if it is home, unblocks its signals.
 #[inline(always)]
 pub(super) fn settle() {
-    let task = Task::here();
+    let task = Task::current();
     // SAFETY: every task that runs a context has a `Task`.
     if unsafe { (*task).kind } == Kind::Home {
         // SAFETY: the task is a home task, whose record begins with it, and the context is its own.

@@ -1,10 +1,10 @@
 //! What touches the processor: switching contexts, and the system calls of code that runs where syscall user dispatch is armed, or without the host's TLS.
 
-use std::sync::atomic::AtomicU32;
+use super::sync::AtomicU32;
 
 use arch::frame::Alternate;
 
-arch::user_contexts!(super::home::parked);
+arch::user_contexts!();
 
 /// All signals, as the kernel's 64-bit set.
 pub(super) const ALL_SIGNALS: u64 = u64::MAX;
@@ -34,14 +34,22 @@ pub(super) fn yield_to_kernel() {
 /// Wakes one thread that sleeps on a word of this address space.
 pub(super) fn wake(word: &AtomicU32) {
     // SAFETY: the word is valid.
-    unsafe { call4(libc::SYS_futex, word.as_ptr() as u64, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64, 1, 0) };
+    unsafe {
+        call4(
+            libc::SYS_futex,
+            (word as *const AtomicU32) as u64,
+            (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64,
+            1,
+            0,
+        )
+    };
 }
 
 /// Sleeps while a word has this value. May return early.
 pub(super) fn wait(word: &AtomicU32, value: u32) {
     let operation = (libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG) as u64;
     // SAFETY: the word is valid; no time limit.
-    unsafe { call4(libc::SYS_futex, word.as_ptr() as u64, operation, value.into(), 0) };
+    unsafe { call4(libc::SYS_futex, (word as *const AtomicU32) as u64, operation, value.into(), 0) };
 }
 
 /// Blocks all signals, and returns those that were blocked before.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use arch::Context;
 use arch::frame::Alternate;
 
-use super::inbox::Link;
+use super::inbox::{Inbox, Link};
 use super::machine;
 use super::policy::Policy;
 use super::waiting::Waiting;
@@ -43,8 +43,8 @@ impl Task {
 
     /// Returns the task that runs; null in the child of a fork.
     #[inline(always)]
-    pub fn here() -> *const Task {
-        machine::here() as *const Task
+    pub fn current() -> *const Task {
+        machine::task_word() as *const Task
     }
 }
 
@@ -118,8 +118,8 @@ pub(super) struct Record {
     pub parking: u64,
     /// Memory for a signal frame.
     pub frame: u64,
-    /// The carrier that it goes to.
-    pub carrier: *const super::carrier::Carrier,
+    /// The inbox of the carrier that it goes to.
+    pub inbox: *const Inbox,
     pub counts: Counts,
 }
 
@@ -134,13 +134,7 @@ impl Record {
     }
 
     /// A new ULP. `this` is where it will be.
-    pub fn new(
-        this: *const Record,
-        number: u32,
-        carrier: *const super::carrier::Carrier,
-        frame: u64,
-        parking: u64,
-    ) -> Record {
+    pub fn new(this: *const Record, number: u32, inbox: *const Inbox, frame: u64, parking: u64) -> Record {
         Record {
             task: Task::new(this.cast(), Kind::Home),
             context: Context::default(),
@@ -161,7 +155,7 @@ impl Record {
             main_tls: 0,
             parking,
             frame,
-            carrier,
+            inbox,
             counts: Counts::default(),
         }
     }

@@ -49,7 +49,7 @@ fn is_runtime(address: u64) -> bool {
 pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t, frame: *mut Frame) {
     // SAFETY: the kernel passes valid pointers. The host's threads have a `Task`.
     unsafe {
-        let task = Task::here();
+        let task = Task::current();
         let carrier: *mut Carrier = task.cast_mut().cast();
         let is_carrier = !task.is_null() && (*task).kind == Kind::Carrier;
         if !is_carrier || is_own(carrier, &*frame) {
