@@ -216,7 +216,7 @@ test: test-packages python-packages nextest suite workloads
 		run 1 -E "$$failed" | tee target/again.log || status=$$?
 	fi
 	# Loom runs parts of the task runtime in the orders that their threads' steps can have: queues, barriers, cancellation, sleep, thread numbers; and
-	# the inbox of carriers. It needs a build of its own.
+	# how ULPs get to carriers and wait for each other. It needs a build of its own.
 	RUSTFLAGS="--cfg loom" cargo test -p umt-client -p tasks -p ulp --lib --locked --release --target-dir target/loom 2>&1 |
 		tee target/loom.log || status=$$?
 	printf '\nThe slowest tests:\n'

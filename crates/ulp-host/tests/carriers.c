@@ -195,33 +195,102 @@ static void yields(int rounds)
 	printf("%d ok\n", cox_ulp_number());
 }
 
-/* Each rank hands a token to the next one; all take turns in the order of their numbers. */
+static struct cox_ulp_barrier barrier;
+
+/* Returns the barrier of rank 0, which all share. */
+static struct cox_ulp_barrier *shared_barrier(void)
+{
+	void *address;
+	barrier.count = cox_ulp_count();
+	if (cox_ulp_export("barrier", &barrier) || cox_ulp_import(0, "barrier", &address))
+		wrong("the barrier");
+	return (struct cox_ulp_barrier *)address;
+}
+
+static int done;
+
+/* On one CPU, all are on one carrier, and continue each other directly: each of them this often, while all are there. */
 static void ring(int rounds)
 {
-	int number = cox_ulp_number(), count = cox_ulp_count();
-	cox_ulp_decouple();
-	for (int i = 0; i < rounds; i++)
-		cox_ulp_yield_to((number + 1) % count);
+	int number = cox_ulp_number(), count = cox_ulp_count(), direct = 0;
+	void *address;
+	if (cox_ulp_export("done", &done) || cox_ulp_import(0, "done", &address))
+		wrong("the counter");
+	double end = seconds() + 10;
+	while (__atomic_load_n((int *)address, __ATOMIC_RELAXED) < count && seconds() < end)
+		if (cox_ulp_yield_to((number + 1) % count) == 0 && ++direct == rounds)
+			__atomic_add_fetch((int *)address, 1, __ATOMIC_RELAXED);
+	if (cox_ulp_yield_to(count) != -EINVAL || cox_ulp_yield_to(-1) != -EINVAL)
+		wrong("a number that does not exist");
+	if (direct < rounds)
+		wrong("yields to the next one");
+	cox_ulp_barrier_wait(shared_barrier());
 	printf("%d ok\n", number);
 }
 
-static struct cox_ulp_barrier barrier;
+static volatile sig_atomic_t values[8];
+
+static void keep_value(int signal, siginfo_t *info, void *context)
+{
+	(void)context;
+	values[arrived++] = 1000 * signal + info->si_value.sival_int;
+}
+
+/* Sends signals to the process while its main thread is on a carrier. The first one is blocked there, and this thread waits for it. */
+static void *send_signals(void *argument)
+{
+	pid_t pid = getpid();
+	sigset_t set;
+	int signal;
+	usleep(20000);
+	kill(pid, SIGUSR2);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	if (sigwait(&set, &signal) || signal != SIGUSR2)
+		wrong("sigwait");
+	for (int i = 0; i < 3; i++)
+		sigqueue(pid, SIGRTMIN + 1, (union sigval){.sival_int = i});
+	sigqueue(pid, SIGRTMAX, (union sigval){.sival_int = 9});
+	return argument;
+}
+
+static void queued(void)
+{
+	struct sigaction action = {.sa_sigaction = keep_value, .sa_flags = SA_SIGINFO};
+	sigset_t all, second, before;
+	pthread_t other;
+	sigfillset(&action.sa_mask);
+	sigaction(SIGRTMIN + 1, &action, NULL);
+	sigaction(SIGRTMAX, &action, NULL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_create(&other, NULL, send_signals, NULL);
+	sigemptyset(&second);
+	sigaddset(&second, SIGUSR2);
+	pthread_sigmask(SIG_SETMASK, &second, NULL);
+	while (arrived < 4)
+		yield();
+	pthread_join(other, NULL);
+	int first = 1000 * (SIGRTMIN + 1);
+	if (values[0] != first || values[1] != first + 1 || values[2] != first + 2 || values[3] != 1000 * SIGRTMAX + 9)
+		wrong("the order of signals");
+	printf("%d ok\n", cox_ulp_number());
+}
+
 static int steps;
 
 /* All take steps together: whoever is a step ahead, or behind, is wrong. Rank 0 has the barrier; signals come between. */
 static void together(int rounds)
 {
-	struct cox_ulp_barrier *shared;
+	struct cox_ulp_barrier *shared = shared_barrier();
 	void *address;
 	int number = cox_ulp_number(), count = cox_ulp_count(), *others[64], last = 0;
 	struct sigaction action = {.sa_sigaction = note, .sa_flags = SA_SIGINFO};
 	sigaction(SIGUSR1, &action, NULL);
-	barrier.count = count;
-	if (cox_ulp_export("barrier", &barrier) || cox_ulp_export("steps", &steps) || cox_ulp_export("steps", 0) != -EEXIST)
+	if (cox_ulp_export("steps", &steps) || cox_ulp_export("steps", 0) != -EEXIST)
 		wrong("export");
-	if (cox_ulp_import(count, "steps", &address) != -EINVAL || cox_ulp_import(0, "barrier", &address))
+	if (cox_ulp_import(count, "steps", &address) != -EINVAL)
 		wrong("import");
-	shared = address;
 	for (int i = 0; i < count; i++) {
 		if (cox_ulp_import(i, "steps", &address))
 			wrong("import");
@@ -231,6 +300,8 @@ static void together(int rounds)
 		if (i % 10 == number)
 			kill(getpid(), SIGUSR1);
 		__atomic_store_n(&steps, i, __ATOMIC_RELAXED);
+		if (*mode == 'd')
+			cox_ulp_decouple();
 		last += cox_ulp_barrier_wait(shared);
 		for (int other = 0; other < count; other++)
 			if (__atomic_load_n(others[other], __ATOMIC_RELAXED) != i)
@@ -269,6 +340,8 @@ int main(int count, char **arguments)
 		together(rounds);
 	else if (!strcmp(what, "yields"))
 		yields(rounds);
+	else if (!strcmp(what, "queued"))
+		queued();
 	else if (!strcmp(what, "ring"))
 		ring(rounds);
 	else

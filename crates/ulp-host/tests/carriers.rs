@@ -66,7 +66,7 @@ fn who_ends_badly_on_a_carrier_ends_alone() {
 fn who_computes_for_ever_does_not_stop_others() {
     let place = Place::new();
     let program = build(&place, &[]);
-    let mut host = Running::start(place.host(6, &program, &["policy", "hog"]));
+    let mut host = Running::start(place.on_one_cpu(6, &program, &["policy", "hog"]));
     let mut others: Vec<String> = host.lines().take(5).collect();
     others.sort();
     assert_eq!(others, ["1 ok", "2 ok", "3 ok", "4 ok", "5 ok"]);
@@ -98,6 +98,19 @@ fn signals_reach_a_ulp_on_a_carrier() {
     pids.sort();
     answers.sort();
     assert_eq!((sent, host.code()), (pids, Some(0)));
+    assert!(place.told()["stays"].as_u64() >= Some(5), "{}", place.told());
+}
+
+/// Signals that are queued arrive in their order, the one that wakes home tasks among them; one that the main thread blocks is another thread's.
+#[test]
+fn queued_signals_keep_their_order_and_blocked_ones_their_threads() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    for mode in MODES {
+        let (output, ends) = place.run(4, &program, &[mode, "queued"]);
+        assert_eq!((lines(&output), ends), (each(4, |rank| format!("{rank} ok")), vec![0; 4]), "{mode}");
+        assert_eq!(place.told()["stays"].as_u64() >= Some(4), mode != "coupled", "{mode}: {}", place.told());
+    }
 }
 
 /// SIGKILL while the context is on a carrier.
@@ -115,6 +128,7 @@ fn who_is_killed_on_a_carrier_ends_alone() {
         Command::new("kill").args(["-USR1", pid]).status().unwrap();
     }
     assert_eq!((told.count(), host.code()), (4, Some(128 + 9)));
+    assert!(place.told()["stays"].as_u64() >= Some(5), "{}", place.told());
 }
 
 #[test]
@@ -131,7 +145,7 @@ fn ulps_suspend_and_resume_each_other_at_a_barrier() {
 fn a_yield_to_another_ulp_continues_it() {
     let place = Place::new();
     let program = build(&place, &[]);
-    let (output, ends) = place.run(6, &program, &["policy", "ring", "10000"]);
+    let (output, ends) = place.run_on_one_cpu(6, &program, &["policy", "ring", "1000"]);
     assert_eq!((lines(&output), ends), (each(6, |rank| format!("{rank} ok")), vec![0; 6]));
 }
 

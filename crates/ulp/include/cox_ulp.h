@@ -6,11 +6,11 @@
  * said there, so that a program needs no case distinction.
  *
  * A ULP begins on a kernel task of its own, its home: it is coupled. When it yields often and makes few system calls, cox moves its context
- * to a carrier, a thread that switches between ULPs in user space: it is decoupled. A system call or a fault brings it home, where it
- * happens as in any process. None of this changes what a program computes.
+ * to a carrier, a thread that switches between ULPs in user space: it is decoupled. A system call, a fault or a signal brings it home, where
+ * it happens as in any process. None of this changes what a program computes.
  *
  * Only the main thread of a ULP is decoupled; in its other threads, cox_ulp_yield() is sched_yield(). Do not call these functions from
- * signal handlers. A program that uses the GS base register cannot use them.
+ * signal handlers, nor in the child of vfork(); no other thread may execute a program (execve) while the main thread is decoupled. A program that uses the GS base register cannot use them.
  *
  * See also docs/ulp.md.
  */
@@ -45,13 +45,19 @@ struct cox_ulp_calls {
 
 static inline const struct cox_ulp_calls *cox_ulp_calls(void)
 {
-	static const struct cox_ulp_calls *calls;
-	static int known;
-	if (!known) {
-		calls = (const struct cox_ulp_calls *)getauxval(COX_ULP_AUXILIARY_ENTRY);
-		known = 1;
+	/* 0: not looked up yet; 1: an ordinary process. */
+	static unsigned long known;
+	unsigned long found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+	if (!found) {
+		/* getauxval() sets errno if there is no such entry. */
+		int before = errno;
+		found = getauxval(COX_ULP_AUXILIARY_ENTRY);
+		if (!found)
+			found = 1;
+		errno = before;
+		__atomic_store_n(&known, found, __ATOMIC_RELAXED);
 	}
-	return calls;
+	return found == 1 ? NULL : (const struct cox_ulp_calls *)found;
 }
 
 /* Returns the number of this ULP, from 0 on. Ordinary process: -ESRCH. */

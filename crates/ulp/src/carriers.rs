@@ -51,7 +51,7 @@ const MINSIGSTKSZ: u64 = 51;
 /// Length of a signal frame on processors whose kernel does not tell, bytes. AVX-512 needs about 3,500.
 const FRAME_BYTES: u64 = 4096;
 /// Length of the stack on which a home task is parked, bytes. It makes three kinds of system calls.
-const PARKING_BYTES: u64 = 4096;
+const PARKING_BYTES: u64 = 8192;
 /// Length of the stack of a carrier's signal handlers, bytes, without the frame.
 const HANDLERS_BYTES: u64 = 32 << 10;
 /// A ULP that does not yield leaves its carrier after one to two ticks of the carrier's CPU time, ns.
@@ -79,6 +79,9 @@ pub enum Coupled {
     /// System calls of carriers cannot be dispatched.
     #[error("syscall user dispatch is not available: {0}")]
     Dispatch(io::Error),
+    /// A carrier could not be started.
+    #[error("a carrier cannot be started: {0}")]
+    Thread(io::Error),
 }
 
 /// What all ULPs together did.
@@ -112,7 +115,7 @@ impl Carriers {
     pub fn start(count: usize, cpus: &[usize], vector: &[(u64, u64)], wish: Wish) -> io::Result<Carriers> {
         let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
         let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
-        let coupled = why_coupled(wish, of(HWCAP2));
+        let mut coupled = why_coupled(wish, of(HWCAP2));
         let homes = map(count as u64 * (frame_bytes + PARKING_BYTES))?;
         let records = map((count * size_of::<Record>()) as u64)? as *mut Record;
         let handlers = HANDLERS_BYTES + frame_bytes;
@@ -140,12 +143,16 @@ impl Carriers {
             }
         }
         set_host_task()?;
-        calls::set(records, count as u32, coupled.is_none());
         trap::set_runtime(own_code());
         for (cpu, carrier) in cpus.iter().zip(&carriers) {
-            start(*cpu, *carrier)?;
+            if let Err(error) = start(*cpu, *carrier) {
+                coupled = Some(Coupled::Thread(error));
+                break;
+            }
         }
-        Ok(Carriers { records, count, carriers: carriers.len(), coupled })
+        let number = if coupled.is_none() { carriers.len() } else { 0 };
+        calls::set(records, count as u32, coupled.is_none());
+        Ok(Carriers { records, count, carriers: number, coupled })
     }
 
     /// Returns the number of carriers.
@@ -200,6 +207,11 @@ impl Carriers {
         // It may wait for another ULP, in no queue.
         // SAFETY: within the records.
         unsafe { home::resume(self.records.add(number)) };
+        if !record.inbox.is_null() {
+            // It may have been killed between handing over its context and waking the carrier.
+            // SAFETY: carriers are never freed.
+            unsafe { (*record.inbox).rouse(machine::wake) };
+        }
         record.place.load(Ordering::Acquire) != place::CARRIED
     }
 }

@@ -5,6 +5,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
+use std::time::Duration;
 
 /// Signals that ask a program for something. Others keep their default action; SIGKILL and SIGSTOP cannot be waited for.
 const PASSED_ON: [i32; 9] = [
@@ -60,11 +61,14 @@ impl Signals {
         unsafe { (&raw const self.before).cast::<u64>().read() }
     }
 
-    /// Waits for a signal.
-    pub(crate) fn wait(&self) -> Arrived {
+    /// Waits for a signal, if `limit` is given only so long.
+    pub(crate) fn wait(&self, limit: Option<Duration>) -> Arrived {
         let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
-        // SAFETY: both pointers are valid; a successful call initialises the information.
-        let signal = unsafe { libc::sigwaitinfo(&raw const self.awaited, info.as_mut_ptr()) };
+        let limit =
+            limit.map(|limit| libc::timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() });
+        let limit = limit.as_ref().map_or(ptr::null(), ptr::from_ref);
+        // SAFETY: the pointers are valid; a successful call initialises the information.
+        let signal = unsafe { libc::sigtimedwait(&raw const self.awaited, info.as_mut_ptr(), limit) };
         match signal {
             libc::SIGCHLD => Arrived::Child,
             // SAFETY: the call was successful.

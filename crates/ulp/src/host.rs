@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
@@ -101,7 +102,7 @@ pub struct Outcome {
 
 /// Starts the ULPs, and waits until all have ended.
 ///
-/// This process must not have other children or threads, and nothing in it may change the break of the address space (see [`guard_break`]).
+/// When this is called, this process must not have children or threads. Nothing in it may change the break of the address space (see [`guard_break`]).
 ///
 /// # Errors
 /// When a ULP cannot be started. All others are killed then.
@@ -127,7 +128,9 @@ pub fn run(loader: &mut Loader, wanted: &Wanted) -> Result<Outcome, HostError> {
         }
     }
     ulps.reap(&signals)?;
-    let Ulps { carriers, ended, .. } = ulps;
+    let Ulps { carriers, ended, lingering, .. } = ulps;
+    // A carrier may still run in it.
+    std::mem::forget(lingering);
     Ok(Outcome {
         ended,
         carriers: carriers.number(),
@@ -135,6 +138,9 @@ pub fn run(loader: &mut Loader, wanted: &Wanted) -> Result<Outcome, HostError> {
         counts: carriers.totals(),
     })
 }
+
+/// How often the host looks whether carriers have parted with ULPs that were killed.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The ULPs of a host.
 struct Ulps {
@@ -184,9 +190,11 @@ impl Ulps {
             let (pid, status) = match waitpid(None, WaitOptions::NOHANG) {
                 Ok(Some(one)) => one,
                 Ok(None) => {
-                    if let Arrived::ToAll(signal) = signals.wait() {
+                    let limit = (!self.lingering.is_empty()).then_some(LOOK);
+                    if let Arrived::ToAll(signal) = signals.wait(limit) {
                         self.send(signal);
                     }
+                    self.unmap_what_carriers_left();
                     continue;
                 }
                 Err(Errno::INTR) => continue,
@@ -199,10 +207,15 @@ impl Ulps {
             };
             // Memory that a carrier still runs in stays until the carrier has parted with it.
             self.lingering.push((number, image));
-            let carriers = &self.carriers;
-            self.lingering.retain(|(number, _)| !carriers.ended(*number));
+            self.unmap_what_carriers_left();
         }
         Ok(())
+    }
+
+    /// Unmaps the memory of ULPs that have ended, if no carrier has their context.
+    fn unmap_what_carriers_left(&mut self) {
+        let carriers = &self.carriers;
+        self.lingering.retain(|(number, _)| !carriers.ended(*number));
     }
 }
 

@@ -53,7 +53,8 @@ macro_rules! context_switch {
                 "wrfsbase rax",
                 "cmp qword ptr [rsi + {frame}], 0",
                 "jne {continue_frame}",
-                // Loading a control word costs more than the rest of the switch, so that it is loaded only if it differs.
+                // Loading a control word costs more than the rest of the switch, so that it is loaded only if it differs. MXCSR has the exceptions
+                // that have occurred, too, which are the ULP's own.
                 "mov eax, [rdi + {sse}]",
                 "cmp eax, [rsi + {sse}]",
                 "jne 2f",
@@ -98,6 +99,14 @@ macro_rules! context_switch {
                 frame = const ::std::mem::offset_of!($crate::Context, frame),
                 sigreturn = const ::libc::SYS_rt_sigreturn,
             )
+        }
+
+        /// Reads below the stack pointer. A stack that is about to overflow faults here, and not where the caller has begun to change things.
+        #[inline(always)]
+        #[allow(dead_code, reason = "not every user of the macro has something to protect")]
+        pub(crate) fn touch_stack() {
+            // SAFETY: if there is no memory, the program faults, as it would when it goes on.
+            unsafe { ::std::arch::asm!("test byte ptr [rsp - 1024], 0", options(nostack, readonly)) };
         }
 
         /// Returns the address of the thread-local storage.

@@ -74,7 +74,7 @@ impl Told {
         match &self.coupled {
             Some(why) => format!("no carriers ({why}) · {coupled}"),
             None => format!(
-                "{} carriers · {} yields on them, {coupled} · {} stays on carriers, {} ended by a system call or a fault",
+                "carriers: {} · {} yields on them, {coupled} · stays on them: {}, ended by a system call or a fault: {}",
                 self.carriers, self.yields, self.stays, self.trapped
             ),
         }
@@ -132,7 +132,7 @@ mod tests {
     fn the_stats_say_where_ulps_ran_or_why_not_on_carriers() {
         let mut told =
             Told { ended: vec![0], carriers: 2, coupled: None, yields: 10, coupled_yields: 4, stays: 3, trapped: 2 };
-        let right = "2 carriers · 10 yields on them, 4 yields while coupled · 3 stays on carriers, 2 ended by a system call or a fault";
+        let right = "carriers: 2 · 10 yields on them, 4 yields while coupled · stays on them: 3, ended by a system call or a fault: 2";
         assert_eq!(told.stats(), right);
         told.coupled = Some("as requested".to_owned());
         assert_eq!(told.stats(), "no carriers (as requested) · 4 yields while coupled");

@@ -27,18 +27,27 @@ impl Place {
 
     /// The same on one of the CPUs that this process may use.
     pub fn run_on_one_cpu(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
-        let status = fs::read_to_string("/proc/self/status").unwrap();
-        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
-        let first = allowed.trim().split([',', '-']).next().unwrap();
-        self.run_by(&["taskset", "-c", first], count, program, arguments)
+        self.ended(self.on_one_cpu(count, program, arguments))
     }
 
     /// The same, with the host started by another command.
     pub fn run_by(&self, by: &[&str], count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
+        self.ended(self.host_by(by, count, program, arguments))
+    }
+
+    /// The command that runs `count` copies on one of the CPUs that this process may use.
+    pub fn on_one_cpu(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+        let first = allowed.trim().split([',', '-']).next().unwrap();
+        self.host_by(&["taskset", "-c", first], count, program, arguments)
+    }
+
+    fn host_by(&self, by: &[&str], count: usize, program: &str, arguments: &[&str]) -> Command {
         let host = self.host(count, program, arguments);
         let mut command = Command::new(by[0]);
         command.args(&by[1..]).arg(host.get_program()).args(host.get_args()).current_dir(self.folder());
-        self.ended(command)
+        command
     }
 
     fn ended(&self, mut host: Command) -> (Output, Vec<i32>) {

@@ -81,7 +81,10 @@ fn caller() -> Caller {
     }
     // SAFETY: a task that is not null is valid.
     match unsafe { (*task).kind } {
-        Kind::Carrier => Caller::Carried(task.cast()),
+        Kind::Carrier => {
+            machine::touch_stack();
+            Caller::Carried(task.cast())
+        }
         // SAFETY: the thread belongs to the ULP of the record.
         Kind::Home if CAN_LEAVE.load(Ordering::Relaxed) != 0 && unsafe { home::is_main_thread(task.cast()) } => {
             Caller::Home(task.cast())
@@ -204,8 +207,10 @@ unsafe extern "C" fn suspend() -> i32 {
                 sleep(record);
                 record
             }
-            // Without carriers, the main thread sleeps at home, too. Another thread cannot be told from it.
-            Caller::Other(record) if !record.is_null() && CAN_LEAVE.load(Ordering::Relaxed) == 0 => {
+            // Without carriers, the main thread sleeps at home, too.
+            Caller::Other(record)
+                if !record.is_null() && CAN_LEAVE.load(Ordering::Relaxed) == 0 && home::has_pid(record) =>
+            {
                 if !(*record).waiting.take() {
                     sleep(record);
                 }

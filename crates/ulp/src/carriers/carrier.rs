@@ -1,8 +1,8 @@
 //! A carrier: a thread of the host that runs the contexts of decoupled ULPs, one after the other.
 //!
-//! It is bound to one CPU. A ULP that yields continues the next one directly, without the carrier's main loop. The loop gets the CPU when nobody is left,
-//! or when a context has to part with the carrier: its ULP wants to go home, has been called home, waits for another one, or is dead. Everything here is used by the carrier's
-//! thread only, on the stack of its loop or on that of a ULP, except the inbox.
+//! It is bound to one CPU. A ULP that yields continues the next one directly, without the carrier's main loop. The loop runs when a context has to part
+//! with the carrier: its ULP wants to go home, has been called home, waits for another one, or is dead. Everything here is used by the carrier's thread
+//! only, on the stack of its loop or on that of a ULP, except the inbox.
 
 use std::ptr;
 use std::sync::atomic::Ordering;
@@ -247,7 +247,7 @@ impl Carrier {
                     home::send(leaving);
                 }
                 let suspending = std::mem::replace(&mut (*this).suspending, ptr::null_mut());
-                // A call that came before may have left its resume to an earlier suspend.
+                // The resume that came with a call may have been taken by an earlier suspend. So the call itself is looked at, too.
                 if !suspending.is_null()
                     && ((*suspending).called.load(Ordering::Acquire) != 0
                         || !(*suspending).waiting.suspend_on_carrier())

@@ -2,11 +2,11 @@
 //!
 //! 1. The context blocks all signals, so that no handler runs while two tasks have the same thread-local storage. It saves its registers, and the home
 //!    task goes on on a stack of its own ([`leave`], [`parked`]).
-//! 2. The home task hands the context to its carrier and waits for a signal, *the nudge*. All other signals are blocked, and end the wait too: the home
-//!    task queues such a signal again, for itself, and asks the carrier for the context. The program's handler, or the default action, comes when the
-//!    context is home.
-//! 3. The carrier sends the nudge when it has saved the context completely ([`send`]), exactly once for each stay. The home task continues the context.
-//! 4. The context unblocks the signals that it does not block itself ([`settle`]); in a signal frame, the kernel does it.
+//! 2. The home task hands the context to its carrier and waits for a signal, *the nudge*. Signals that the ULP does not block end the wait, too: the home
+//!    task keeps them, and asks the carrier for the context. Signals that the ULP blocks stay pending, for another thread of the ULP may take them.
+//! 3. The carrier sends the nudge when it has saved the context completely ([`send`]), exactly once for each stay. The home task queues the signals that
+//!    it has kept again, for itself and in their order, and continues the context.
+//! 4. The context unblocks the signals that it does not block itself ([`settle`]); in a signal frame, the kernel does it. Then the kept signals arrive.
 //!
 //! A futex would wake the home task in less time, but could not be waited for together with signals. A signalfd(2) could, but would be a descriptor of
 //! the program's.
@@ -20,8 +20,18 @@ use super::machine;
 use super::record::{Kind, Record, Task, call, place};
 use super::waiting::Resumed;
 
-/// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the host's pid and the record's address.
+/// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the record's address as its value.
 const NUDGE: i32 = 64;
+/// The signal that does so if the user may have no more queued signals (ulimit -i). It is ignored by default, and needs no place in a queue.
+const NUDGE_WITHOUT_QUEUE: i32 = libc::SIGURG;
+/// Maximum number of signals that a home task keeps. Further ones stay pending.
+const MOST_KEPT: usize = 24;
+
+/// Values of a record's `nudged`.
+mod nudged {
+    pub const NO: u32 = 0;
+    pub const WITHOUT_QUEUE: u32 = 1;
+}
 
 /// The beginning of siginfo_t for signals that were queued by sigqueue(3), and its length.
 #[derive(Clone, Copy, Debug)]
@@ -60,13 +70,20 @@ pub(super) unsafe fn is_main_thread(record: *mut Record) -> bool {
     let tls = machine::tls();
     // SAFETY: the record is valid. Only the main thread writes the field, and it has one value.
     unsafe {
-        if (*record).main_tls == 0
-            && machine::call4(libc::SYS_gettid, 0, 0, 0, 0) == (*record).pid.load(Ordering::Relaxed).into()
-        {
+        if (*record).main_tls == 0 && has_pid(record) {
             (*record).main_tls = tls;
         }
         (*record).main_tls == tls
     }
+}
+
+/// Whether the calling thread of a ULP is its main thread, where TLS bases cannot be read.
+///
+/// # Safety
+/// As for [`is_main_thread`].
+pub(super) unsafe fn has_pid(record: *mut Record) -> bool {
+    // SAFETY: the record is valid.
+    unsafe { machine::call4(libc::SYS_gettid, 0, 0, 0, 0) == (*record).pid.load(Ordering::Relaxed).into() }
 }
 
 /// Leaves the home task for the carrier. Returns on the carrier, or at home after a stay there.
@@ -95,9 +112,13 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
     unsafe {
         let record: *mut Record = context.byte_sub(std::mem::offset_of!(Record, context)).cast();
         let pid = (*record).pid.load(Ordering::Relaxed) as u64;
+        let nudges = machine::bit(NUDGE) | machine::bit(NUDGE_WITHOUT_QUEUE);
+        let mut awaited = !(*record).mask | nudges;
+        let mut kept = [Info::EMPTY; MOST_KEPT];
+        let mut count = 0;
+        (*record).nudged.store(nudged::NO, Ordering::Relaxed);
         (*record).place.store(place::CARRIED, Ordering::Relaxed);
         (*(*record).inbox).push(&raw mut (*record).link, machine::wake);
-        let mut awaited = machine::ALL_SIGNALS;
         loop {
             let mut info = Info::EMPTY;
             let (set, at) = ((&raw const awaited) as u64, (&raw mut info) as u64);
@@ -107,14 +128,31 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
             }
             // A negative number: the task was stopped and continued.
             if signal > 0 {
-                awaited &= !machine::bit(signal as i32);
-                machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, signal as u64, at);
+                if let Some(place) = kept.get_mut(count) {
+                    *place = info;
+                    count += 1;
+                } else {
+                    awaited = nudges;
+                    queue(pid, &info);
+                }
                 (*record).called.fetch_or(call::HOME, Ordering::Release);
                 // It may wait for another ULP, in no queue of its carrier.
                 resume(record);
             }
+            if (*record).nudged.load(Ordering::Acquire) == nudged::WITHOUT_QUEUE {
+                break;
+            }
         }
+        kept.iter().take(count).for_each(|info| queue(pid, info));
         machine::load(context)
+    }
+}
+
+/// Queues a signal for the calling task again.
+unsafe fn queue(pid: u64, info: &Info) {
+    // SAFETY: the kernel lets a task send itself any information. The place of the signal in the user's queue has just become free.
+    unsafe {
+        machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, info.signal as u64, (info as *const Info) as u64);
     }
 }
 
@@ -135,11 +173,15 @@ pub(super) unsafe fn send(record: *mut Record) {
         let pid = (*record).pid.load(Ordering::Relaxed) as u64;
         // Not left to the home task, which may be dead: then nobody else would say that no carrier uses the ULP's memory any more.
         (*record).place.store(place::HOME, Ordering::Release);
+        if (*record).called.load(Ordering::Acquire) & call::DEAD != 0 {
+            // Its pid may be another process's by now.
+            return;
+        }
         let info = Info::nudge(record);
-        let nudge = || machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, NUDGE as u64, (&raw const info) as u64);
-        // The user may have as many signals pending as allowed (ulimit -i). Then this waits until some have been delivered.
-        while nudge() == i64::from(-libc::EAGAIN) {
-            machine::yield_to_kernel();
+        let sent = machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, NUDGE as u64, (&raw const info) as u64);
+        if sent == i64::from(-libc::EAGAIN) {
+            (*record).nudged.store(nudged::WITHOUT_QUEUE, Ordering::Release);
+            machine::call4(libc::SYS_tgkill, pid, pid, NUDGE_WITHOUT_QUEUE as u64, 0);
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! 1. The carrier says that it sleeps, and looks once more whether something is there; then it sleeps on the word.
 //! 2. A home task pushes, and then looks whether the carrier sleeps; if so, it takes the word back and wakes it.
+//! 3. A home task that was killed between the two parts of step 2 leaves the carrier asleep, and others do not wake it. So the host wakes the carrier when
+//!    the process of a ULP has ended.
 //!
 //! Both exchange the word, because one of two exchanges comes first: if it is the carrier's, the home task sees that it sleeps; if it is the home task's,
 //! the carrier sees what was pushed before. With plain stores and loads, each could miss what the other has written. The models below are checked by loom.
@@ -59,6 +61,11 @@ impl Inbox {
         if self.asleep.swap(AWAKE, Ordering::AcqRel) == ASLEEP {
             wake(&self.asleep);
         }
+    }
+
+    /// Calls `wake` with the word on which the carrier may sleep.
+    pub(crate) fn rouse(&self, wake: impl FnOnce(&AtomicU32)) {
+        wake(&self.asleep);
     }
 
     /// Whether nothing is there. For the carrier.

@@ -12,7 +12,7 @@
 //! coupled yields, which cost at least as much as the trip.
 //!
 //! **Against always leaving**, no rule that cannot see system calls has such a bound for every program: one that calls the kernel only during stays would
-//! fool it. A program does not know when a stay begins, because its beginning is random. Then stays are a fair sample of what always leaving would bring,
+//! fool it. A program does not know when a stay begins, because all but the first one begin at random. Then stays are a fair sample of what always leaving would bring,
 //! and as soon as they pay, the ULP leaves at once; the search costs at most `2 * LONGEST` yields each time that the program changes its ways.
 
 #![forbid(unsafe_code)]

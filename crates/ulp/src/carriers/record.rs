@@ -6,7 +6,7 @@
 //! Records are in memory that fork(2) wipes (MADV_WIPEONFORK). A child that a ULP has forked finds zeros there, and is an ordinary process.
 
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 use arch::Context;
 use arch::frame::Alternate;
@@ -106,8 +106,8 @@ pub(super) struct Record {
     pub place: AtomicU32,
     /// The pid; set before the process starts.
     pub pid: AtomicI32,
-    /// Set before the home task is woken: the context is its own again.
-    pub is_home: AtomicBool,
+    /// How the home task is woken, if not by a queued signal (see `home`).
+    pub nudged: AtomicU32,
     /// Signals that the ULP blocks, while its home task is parked.
     pub mask: u64,
     /// Its stack for signal handlers, while its home task is parked.
@@ -149,7 +149,7 @@ impl Record {
             link: Link::new(),
             place: AtomicU32::new(place::HOME),
             pid: AtomicI32::new(0),
-            is_home: AtomicBool::new(false),
+            nudged: AtomicU32::new(0),
             mask: 0,
             alternate: Alternate { stack: 0, flags: libc::SS_DISABLE, bytes: 0 },
             main_tls: 0,
