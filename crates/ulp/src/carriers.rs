@@ -266,14 +266,11 @@ fn set_host_task() -> io::Result<()> {
     set_task(task as u64)
 }
 
-/// ARCH_SET_GS of the kernel's asm/prctl.h.
-const SET_GS: u64 = 0x1001;
-
 fn set_task(address: u64) -> io::Result<()> {
     // SAFETY: nothing in this process uses the GS base but this crate.
-    match unsafe { libc::syscall(libc::SYS_arch_prctl, SET_GS, address) } {
+    match unsafe { machine::set_task_address(address) } {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+        error => Err(io::Error::from_raw_os_error(-error as i32)),
     }
 }
 

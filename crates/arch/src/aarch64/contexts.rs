@@ -95,6 +95,14 @@ macro_rules! user_contexts {
         }
 
         /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe fn set_task_address(_address: u64) -> i64 {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
         pub(crate) fn task_word() -> u64 {
             $crate::refuse()
         }

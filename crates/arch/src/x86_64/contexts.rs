@@ -121,7 +121,7 @@ macro_rules! context_switch {
 }
 
 /// Defines what `context_switch` does, and the functions around switching that make system calls where syscall user dispatch is armed: `load`, `park`,
-/// `call`, `return_from_signal`, `task_word`, and `gate`. They are in a section of their own, `cox_gate`, whose system calls are not dispatched. The crate that
+/// `call`, `return_from_signal`, `set_task_address`, `task_word`, and `gate`. They are in a section of their own, `cox_gate`, whose system calls are not dispatched. The crate that
 /// uses the macro needs `libc`.
 #[macro_export]
 macro_rules! user_contexts {
@@ -234,6 +234,17 @@ macro_rules! user_contexts {
         #[unsafe(link_section = "cox_gate")]
         pub(crate) unsafe extern "C" fn return_from_signal() {
             ::std::arch::naked_asm!("mov eax, {sigreturn}", "syscall", "ud2", sigreturn = const ::libc::SYS_rt_sigreturn)
+        }
+
+        /// Makes the kernel keep this address for the calling task (its GS base). Returns what the kernel returns.
+        ///
+        /// # Safety
+        /// Nothing else in the task may use the GS base.
+        pub(crate) unsafe fn set_task_address(address: u64) -> i64 {
+            // ARCH_SET_GS of the kernel's asm/prctl.h.
+            const SET_GS: u64 = 0x1001;
+            // SAFETY: numbers only.
+            unsafe { call(::libc::SYS_arch_prctl, SET_GS, address, 0, 0, 0, 0) }
         }
 
         /// Returns the word at the address that the kernel keeps for this task (its GS base). The address must have been set.
