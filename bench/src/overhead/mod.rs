@@ -7,7 +7,7 @@
 mod analysis;
 mod case;
 mod counter;
-mod cpus;
+pub mod cpus;
 mod floor;
 mod hold;
 mod perf;

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 use crate::common::Common;
 use crate::interrupt::Interrupt;
 use crate::json;
+use crate::overhead::cpus::last_allowed_cpu;
 use crate::process::{ending, run_within};
 use crate::rounds::in_turns;
 use crate::stats::{Estimate, median, median_estimate};
@@ -207,9 +208,8 @@ pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let tools = options.common.tools()?;
     let cox = tools.cox.clone().map_err(|why| anyhow::anyhow!("{why}"))?;
     let scratch = tempfile::Builder::new().prefix("cox-bench.").tempdir().context("cannot make a temporary folder")?;
-    let allowed = rustix::thread::sched_getaffinity(None).context("cannot read the allowed CPUs")?;
-    // The last one: the first one often has more interrupts.
-    let cpu = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|cpu| allowed.is_set(*cpu)).context("no CPU")?;
+    // The first one often has more interrupts.
+    let cpu = last_allowed_cpu()?;
     let boost = compile_boost(scratch.path());
     let lacks: Vec<String> = boost.as_ref().err().cloned().into_iter().collect();
     let field = Field { yields: tools.workload("yields")?, tools: &tools, cox, boost, cpu, scratch, interrupt };

@@ -14,6 +14,7 @@
 //! The clock and a stopwatch are here too; they are the same on all processors. This crate contains no unsafe code itself, but the code
 //! that the macros in `entries`, `begin` and `contexts` generate is unsafe.
 
+mod alternate;
 pub mod clock;
 pub mod laps;
 #[cfg(feature = "machine-code")]

@@ -11,7 +11,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use place::{Place, each, lines, wait_for};
+use place::{Place, Running, each, lines, wait_for};
 
 #[test]
 fn each_copy_has_its_own_pid_number_and_name() {
@@ -142,10 +142,10 @@ fn signals_to_the_host_are_passed_on() {
     let told = place.folder().join("told");
     let script = format!("trap 'echo $RANK; exit 5' TERM; echo >>{}; while :; do sleep 0.02; done", told.display());
     let mut host = place.host(4, "sh", &["-c", &script]);
-    let host = host.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let host = Running(host.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     wait_for("the ULPs", || fs::read_to_string(&told).is_ok_and(|text| text.len() == 4));
-    let sent = Command::new("kill").arg(host.id().to_string()).status().unwrap();
-    let output = host.wait_with_output().unwrap();
+    let sent = Command::new("kill").arg(host.0.id().to_string()).status().unwrap();
+    let output = host.output();
     assert!(sent.success());
     assert_eq!((lines(&output), output.status.code()), (each(4, |rank| rank.to_string()), Some(5)));
 }
@@ -156,12 +156,12 @@ fn ulps_die_with_the_host() {
     let place = Place::new();
     let told = place.folder().join("told");
     let script = format!("echo $$ >>{}; exec sleep 60", told.display());
-    let mut host = place.host(8, "sh", &["-c", &script]).spawn().unwrap();
+    let mut host = Running(place.host(8, "sh", &["-c", &script]).spawn().unwrap());
     let all = || fs::read_to_string(&told).unwrap_or_default();
     wait_for("the ULPs", || all().lines().count() == 8);
     let pids = all();
-    host.kill().unwrap();
-    assert_eq!(host.wait().unwrap().signal(), Some(9));
+    host.0.kill().unwrap();
+    assert_eq!(host.0.wait().unwrap().signal(), Some(9));
     let alive = || {
         let ended = |pid: &&str| {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

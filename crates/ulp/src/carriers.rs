@@ -43,7 +43,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 use carrier::Carrier;
-use record::{Kind, Record, Task, call, place};
+use record::{Kind, Record, Task, call};
 
 /// Entries of the auxiliary vector: what the processor can do, and the most that a signal frame needs.
 const HWCAP2: u64 = 26;
@@ -212,7 +212,7 @@ impl Carriers {
             // SAFETY: carriers are never freed.
             unsafe { (*record.inbox).rouse(machine::wake) };
         }
-        record.place.load(Ordering::Acquire) != place::CARRIED
+        !record.is_carried.load(Ordering::Acquire)
     }
 }
 

@@ -1,16 +1,6 @@
 //! Signal frames are not read on this processor.
 
-/// A stack for signal handlers, as sigaltstack(2) has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Alternate {
-    /// Its lowest address.
-    pub stack: u64,
-    /// SS_DISABLE: there is none.
-    pub flags: i32,
-    /// Its length, bytes.
-    pub bytes: u64,
-}
+pub use crate::alternate::Alternate;
 
 /// A signal frame.
 #[derive(Debug)]

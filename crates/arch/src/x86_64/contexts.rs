@@ -23,6 +23,39 @@ pub fn has_fast_tls(hwcap2: u64) -> bool {
     hwcap2 & 2 != 0
 }
 
+/// Saves the running context in the one at rdi.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! save_context_asm {
+    () => {
+        "push rbp
+         push rbx
+         push r12
+         push r13
+         push r14
+         push r15
+         mov [rdi + {stack_pointer}], rsp
+         stmxcsr [rdi + {sse}]
+         fnstcw [rdi + {x87}]"
+    };
+}
+
+/// Continues the context at rsi, whose TLS and control words are in place.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! continue_context_asm {
+    () => {
+        "mov rsp, [rsi + {stack_pointer}]
+         pop r15
+         pop r14
+         pop r13
+         pop r12
+         pop rbx
+         pop rbp
+         ret"
+    };
+}
+
 /// Defines `switch`, which exchanges one context for another, and `tls`. The crate that uses the macro needs `libc`.
 #[macro_export]
 macro_rules! context_switch {
@@ -40,15 +73,7 @@ macro_rules! context_switch {
         #[unsafe(link_section = "cox_gate")]
         pub(crate) unsafe extern "C" fn switch(from: *mut $crate::Context, to: *mut $crate::Context) {
             ::std::arch::naked_asm!(
-                "push rbp",
-                "push rbx",
-                "push r12",
-                "push r13",
-                "push r14",
-                "push r15",
-                "mov [rdi + {stack_pointer}], rsp",
-                "stmxcsr [rdi + {sse}]",
-                "fnstcw [rdi + {x87}]",
+                $crate::save_context_asm!(),
                 "mov rax, [rsi + {tls}]",
                 "wrfsbase rax",
                 "cmp qword ptr [rsi + {frame}], 0",
@@ -63,14 +88,7 @@ macro_rules! context_switch {
                 "cmp ax, [rsi + {x87}]",
                 "jne 4f",
                 "5:",
-                "mov rsp, [rsi + {stack_pointer}]",
-                "pop r15",
-                "pop r14",
-                "pop r13",
-                "pop r12",
-                "pop rbx",
-                "pop rbp",
-                "ret",
+                $crate::continue_context_asm!(),
                 "2:",
                 "ldmxcsr [rsi + {sse}]",
                 "jmp 3b",
@@ -155,14 +173,7 @@ macro_rules! user_contexts {
                 // A signal handler has control words of its own, so that they are loaded without comparing.
                 "ldmxcsr [rsi + {sse}]",
                 "fldcw [rsi + {x87}]",
-                "mov rsp, [rsi + {stack_pointer}]",
-                "pop r15",
-                "pop r14",
-                "pop r13",
-                "pop r12",
-                "pop rbx",
-                "pop rbp",
-                "ret",
+                $crate::continue_context_asm!(),
                 stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
                 tls = const ::std::mem::offset_of!($crate::Context, tls),
                 sse = const ::std::mem::offset_of!($crate::Context, sse_control),
@@ -184,15 +195,7 @@ macro_rules! user_contexts {
             then: unsafe extern "C" fn(*mut $crate::Context) -> !,
         ) {
             ::std::arch::naked_asm!(
-                "push rbp",
-                "push rbx",
-                "push r12",
-                "push r13",
-                "push r14",
-                "push r15",
-                "mov [rdi + {stack_pointer}], rsp",
-                "stmxcsr [rdi + {sse}]",
-                "fnstcw [rdi + {x87}]",
+                $crate::save_context_asm!(),
                 "rdfsbase rax",
                 "mov [rdi + {tls}], rax",
                 "mov rsp, rsi",

@@ -1,16 +1,6 @@
 //! The signal frame: what the kernel has saved of a program when a signal handler runs, and from which rt_sigreturn(2) continues.
 
-/// A stack for signal handlers, as sigaltstack(2) has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Alternate {
-    /// Its lowest address.
-    pub stack: u64,
-    /// SS_DISABLE: there is none.
-    pub flags: i32,
-    /// Its length, bytes.
-    pub bytes: u64,
-}
+pub use crate::alternate::Alternate;
 
 /// The beginning of the kernel's `ucontext` (asm-generic/ucontext.h and asm/sigcontext.h). What follows is not part of the frame.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "not every test needs everything")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -93,6 +93,14 @@ impl Running {
     /// The lines that the ULPs print from now on.
     pub fn lines(&mut self) -> impl Iterator<Item = String> + use<> {
         BufReader::new(self.0.stdout.take().unwrap()).lines().map(Result::unwrap)
+    }
+
+    /// Waits for its end. Returns what it has printed; both outputs must be pipes.
+    pub fn output(mut self) -> Output {
+        let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+        self.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+        self.0.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        Output { status: self.0.wait().unwrap(), stdout, stderr }
     }
 
     /// Its exit code.

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use arch::Context;
 
 use super::inbox::Inbox;
-use super::record::{Kind, Record, Task, call, place};
+use super::record::{Kind, Record, Task};
 use super::{home, machine};
 
 /// A carrier.
@@ -239,7 +239,6 @@ impl Carrier {
                         (*this).switches += 1;
                         machine::switch(&raw mut (*this).context, &raw mut (*next).context);
                     }
-                    calls if calls & call::DEAD != 0 => (*next).place.store(place::GONE, Ordering::Release),
                     _ => home::send(next),
                 }
                 let leaving = std::mem::replace(&mut (*this).leaving, ptr::null_mut());

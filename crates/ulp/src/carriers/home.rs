@@ -17,7 +17,7 @@ use arch::Context;
 use arch::frame::Frame;
 
 use super::machine;
-use super::record::{Kind, Record, Task, call, place};
+use super::record::{Kind, Record, Task, call};
 use super::waiting::Resumed;
 
 /// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the record's address as its value.
@@ -26,12 +26,6 @@ const NUDGE: i32 = 64;
 const NUDGE_WITHOUT_QUEUE: i32 = libc::SIGURG;
 /// Maximum number of signals that a home task keeps. Further ones stay pending.
 const MOST_KEPT: usize = 24;
-
-/// Values of a record's `nudged`.
-mod nudged {
-    pub const NO: u32 = 0;
-    pub const WITHOUT_QUEUE: u32 = 1;
-}
 
 /// The beginning of siginfo_t for signals that were queued by sigqueue(3), and its length.
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +110,8 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
         let mut awaited = !(*record).mask | nudges;
         let mut kept = [Info::EMPTY; MOST_KEPT];
         let mut count = 0;
-        (*record).nudged.store(nudged::NO, Ordering::Relaxed);
-        (*record).place.store(place::CARRIED, Ordering::Relaxed);
+        (*record).is_nudged_without_queue.store(false, Ordering::Relaxed);
+        (*record).is_carried.store(true, Ordering::Relaxed);
         (*(*record).inbox).push(&raw mut (*record).link, machine::wake);
         loop {
             let mut info = Info::EMPTY;
@@ -139,7 +133,7 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
                 // It may wait for another ULP, in no queue of its carrier.
                 resume(record);
             }
-            if (*record).nudged.load(Ordering::Acquire) == nudged::WITHOUT_QUEUE {
+            if (*record).is_nudged_without_queue.load(Ordering::Acquire) {
                 break;
             }
         }
@@ -156,7 +150,7 @@ unsafe fn queue(pid: u64, info: &Info) {
     }
 }
 
-/// Sends a context home. It may run there before this function returns.
+/// Sends a context home, where it may run before this function returns; that of a dead ULP goes nowhere.
 ///
 /// # Safety
 /// The context must be complete, and nobody else may have it. For the carrier.
@@ -172,7 +166,7 @@ pub(super) unsafe fn send(record: *mut Record) {
         }
         let pid = (*record).pid.load(Ordering::Relaxed) as u64;
         // Not left to the home task, which may be dead: then nobody else would say that no carrier uses the ULP's memory any more.
-        (*record).place.store(place::HOME, Ordering::Release);
+        (*record).is_carried.store(false, Ordering::Release);
         if (*record).called.load(Ordering::Acquire) & call::DEAD != 0 {
             // Its pid may be another process's by now.
             return;
@@ -180,7 +174,7 @@ pub(super) unsafe fn send(record: *mut Record) {
         let info = Info::nudge(record);
         let sent = machine::call4(libc::SYS_rt_tgsigqueueinfo, pid, pid, NUDGE as u64, (&raw const info) as u64);
         if sent == i64::from(-libc::EAGAIN) {
-            (*record).nudged.store(nudged::WITHOUT_QUEUE, Ordering::Release);
+            (*record).is_nudged_without_queue.store(true, Ordering::Release);
             machine::call4(libc::SYS_tgkill, pid, pid, NUDGE_WITHOUT_QUEUE as u64, 0);
         }
     }

@@ -6,7 +6,7 @@
 //! Records are in memory that fork(2) wipes (MADV_WIPEONFORK). A child that a ULP has forked finds zeros there, and is an ordinary process.
 
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 use arch::Context;
 use arch::frame::Alternate;
@@ -46,16 +46,6 @@ impl Task {
     pub fn current() -> *const Task {
         machine::task_word() as *const Task
     }
-}
-
-/// Where the context of a ULP is.
-pub(super) mod place {
-    /// On its home task, or on its way there.
-    pub const HOME: u32 = 0;
-    /// On a carrier, or handed to it.
-    pub const CARRIED: u32 = 1;
-    /// Its process has ended, and no carrier has it.
-    pub const GONE: u32 = 2;
 }
 
 /// Why a carrier should part with a context when it next sees it.
@@ -102,12 +92,12 @@ pub(super) struct Record {
     pub waiting: Waiting,
     /// Link in the carrier's inbox.
     pub link: Link,
-    /// Where the context is ([`place`]).
-    pub place: AtomicU32,
+    /// Whether a carrier has the context, or is about to get it.
+    pub is_carried: AtomicBool,
     /// The pid; set before the process starts.
     pub pid: AtomicI32,
-    /// How the home task is woken, if not by a queued signal (see `home`).
-    pub nudged: AtomicU32,
+    /// Whether the home task is woken by a signal that is not queued (see `home`).
+    pub is_nudged_without_queue: AtomicBool,
     /// Signals that the ULP blocks, while its home task is parked.
     pub mask: u64,
     /// Its stack for signal handlers, while its home task is parked.
@@ -147,9 +137,9 @@ impl Record {
             is_held: false,
             waiting: Waiting::new(),
             link: Link::new(),
-            place: AtomicU32::new(place::HOME),
+            is_carried: AtomicBool::new(false),
             pid: AtomicI32::new(0),
-            nudged: AtomicU32::new(0),
+            is_nudged_without_queue: AtomicBool::new(false),
             mask: 0,
             alternate: Alternate { stack: 0, flags: libc::SS_DISABLE, bytes: 0 },
             main_tls: 0,

@@ -66,7 +66,6 @@ pub(super) unsafe extern "C" fn handle(signal: i32, info: *const libc::siginfo_t
             libc::SIGSYS if (*info).si_code == USER_DISPATCH => on_call(carrier, me, info, frame),
             _ if SYNCHRONOUS.contains(&signal) => {
                 (*frame).repeat_fault(|address| *(address as *const u8));
-                (*me).counts.trapped.fetch_add(1, Ordering::Relaxed);
                 go_home(carrier, me, frame)
             }
             _ => on_tick(carrier, me, frame),
@@ -99,7 +98,6 @@ unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::sig
             }
         }
         (*frame).repeat_call();
-        (*me).counts.trapped.fetch_add(1, Ordering::Relaxed);
         go_home(carrier, me, frame)
     }
 }
@@ -146,6 +144,7 @@ unsafe fn without_identity(me: *mut Record, frame: &Frame) -> Option<i64> {
 unsafe fn go_home(carrier: *mut Carrier, me: *mut Record, frame: *const Frame) -> ! {
     // SAFETY: the context is complete when its frame has been copied, because this runs on the handlers' stack.
     unsafe {
+        (*me).counts.trapped.fetch_add(1, Ordering::Relaxed);
         save(me, frame);
         (*carrier).current = ptr::null_mut();
         home::send(me);
