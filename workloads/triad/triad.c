@@ -67,6 +67,7 @@ static void triad(const struct arrays *arrays, double scalar)
 
 static void check(const struct arrays *arrays, double scalar)
 {
+#pragma omp parallel for schedule(runtime)
     for (long i = 0; i < arrays->count; i++) {
         double expected = b_value(i) + scalar * c_value(i);
         if (arrays->a[i] != expected)

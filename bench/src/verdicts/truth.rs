@@ -6,7 +6,7 @@
 //! - With 2N threads, unequal work can fill all CPUs: one thread has a CPU to itself, and the others share the rest.
 //! - LU, of NPB and of the workloads, waits for other threads in loops of its own, as its source shows: no waiting policy ends that.
 //! - HPCG, the stencil with serial steps, and NPB's FT and MG in C (which compute their initial values in one thread) have serial parts, as their source
-//!   shows.
+//!   shows, whichever compiler built them.
 //!
 //! A situation without an entry makes no claim, and its headline is not scored.
 

@@ -82,7 +82,7 @@ fn too_many_openmp_threads() {
     let active = vec![("OMP_WAIT_POLICY", "active")];
     let lines = [
         format!("imbalance --threads {threads} --factor 1 --work-us 500 --seconds 0.6"),
-        format!("triad --threads {threads} --seconds 0.6"),
+        format!("triad --bytes 64M --threads {threads} --seconds 0.6"),
     ];
     for line in lines {
         let situation = Situation { environment: active.clone(), ..program(&line) };
@@ -139,7 +139,10 @@ fn imbalance_under_a_thread_too_many() {
 fn a_cpu_hog_beside_us() {
     let Some(stage) = Stage::set("a_cpu_hog_beside_us") else { return };
     let cpus = stage.cpus;
-    for line in [format!("barriers --threads {cpus} --seconds 0.6"), format!("triad --threads {cpus} --seconds 0.6")] {
+    for line in [
+        format!("barriers --threads {cpus} --seconds 0.6"),
+        format!("triad --bytes 64M --threads {cpus} --seconds 0.6"),
+    ] {
         let situation = Situation { hogs: true, ..program(&line) };
         let Some(judged) = expect(&stage, &situation, &["cpu_hog"]) else { continue };
         let main = &judged.sentences()[0];
@@ -190,7 +193,7 @@ fn a_lock_convoy() {
 fn pinned_to_too_few_cpus() {
     let Some(stage) = Stage::set("pinned_to_too_few_cpus") else { return };
     let pinned = words("taskset -c 0");
-    for line in ["triad --threads 2 --seconds 0.6", "barriers --threads 2 --seconds 0.6"] {
+    for line in ["triad --bytes 64M --threads 2 --seconds 0.6", "barriers --threads 2 --seconds 0.6"] {
         let by_itself = Situation { program: [pinned.clone(), words(line)].concat(), ..Situation::default() };
         let from_outside = Situation { outside: pinned.clone(), ..program(line) };
         for situation in [by_itself, from_outside] {
@@ -204,7 +207,7 @@ fn pinned_to_too_few_cpus() {
 #[test]
 fn throttled_by_a_quota() {
     let Some(stage) = Stage::set("throttled_by_a_quota") else { return };
-    for line in ["triad --threads 2 --seconds 0.6", "barriers --threads 2 --seconds 0.6"] {
+    for line in ["triad --bytes 64M --threads 2 --seconds 0.6", "barriers --threads 2 --seconds 0.6"] {
         match Group::with_quota(0.8) {
             Ok(group) => {
                 let situation = Situation { group: Some(group), ..program(line) };
@@ -225,7 +228,7 @@ fn nothing_wrong() {
     // With equal shares of memory traffic there is something to gain wherever CPUs are not equally fast, as
     // on a virtual machine whose neighbours use one memory channel more: the shares have to follow the speed.
     let environment = vec![("OMP_SCHEDULE", "dynamic,8192")];
-    let shared = Situation { environment, ..program(&format!("triad --threads {cpus} --seconds 0.6")) };
+    let shared = Situation { environment, ..program(&format!("triad --bytes 64M --threads {cpus} --seconds 0.6")) };
     expect(&stage, &shared, &["nothing_to_gain"]);
 }
 

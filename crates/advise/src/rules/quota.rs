@@ -5,7 +5,7 @@
 //!
 //! The upper bound of the speed-up is the smallest of three: `CPUs that the worker threads could use / q`, times the CPU time divided by the part of it
 //! that was work; the largest speed-up if no work moves between threads (the thread bound, see `expected`); the speed-up if no thread waited because of
-//! the quota.
+//! the quota. Samples tell work from spinning, so the range has their error.
 
 use ledger::account::thread;
 
@@ -68,7 +68,7 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     } else {
         format!("raise the group's cpu.max to {could_use:.0} CPUs or more")
     };
-    let expected = Expected::new(delay.low(), bound, bound);
+    let expected = Expected::new(delay.low(), bound, bound).uncertain(evidence.work_error());
     main.next.extend(NextStep::if_worth(evidence, raise, expected, kind, "throttling"));
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
         // Running fewer threads saves only the part of the quota that is spent on spinning, and leaves a fraction of a CPU unused.
