@@ -131,6 +131,29 @@ fn who_is_killed_on_a_carrier_ends_alone() {
     assert!(place.told()["stays"].as_u64() >= Some(5), "{}", place.told());
 }
 
+/// SIGSTOP while the context is on a carrier: the process stops, which the kernel shows, and goes on when it is continued.
+#[test]
+fn who_is_stopped_on_a_carrier_stops_alone() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
+    let mut told = host.lines();
+    let pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
+    sleep(Duration::from_millis(100));
+    let send = |signal: &str, pid: &str| assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
+    send("-STOP", &pids[2]);
+    let state = || std::fs::read_to_string(format!("/proc/{}/stat", pids[2])).unwrap();
+    wait_for("the stop", || state().contains(") T"));
+    send("-USR1", &pids[2]);
+    pids.iter().filter(|pid| **pid != pids[2]).for_each(|pid| send("-USR1", pid));
+    let others: Vec<String> = told.by_ref().take(4).collect();
+    assert!(!others.iter().any(|line| line.starts_with(&format!("{} ", pids[2]))), "{others:?}");
+    send("-CONT", &pids[2]);
+    let last: Vec<String> = told.collect();
+    assert!(last.len() == 1 && last[0].starts_with(&format!("{} ", pids[2])), "{last:?}");
+    assert_eq!(host.code(), Some(0));
+}
+
 #[test]
 fn ulps_suspend_and_resume_each_other_at_a_barrier() {
     let place = Place::new();

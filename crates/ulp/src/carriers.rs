@@ -10,7 +10,8 @@
 //! | `record` | what is known of each ULP, and of the task that runs |
 //! | `home` | how a context leaves its home and returns |
 //! | `inbox` | how it gets to a carrier |
-//! | `carrier` | the carrier's run queue and loop |
+//! | `carrier` | the carrier's loop |
+//! | `queue` | its run queue |
 //! | `waiting` | how ULPs suspend and resume each other |
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
@@ -24,6 +25,7 @@ mod home;
 mod inbox;
 mod machine;
 mod policy;
+mod queue;
 mod record;
 mod sync;
 mod trap;
@@ -43,6 +45,7 @@ use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
 use carrier::Carrier;
+use queue::Queue;
 use record::{Kind, Record, Task, call};
 
 /// Entries of the auxiliary vector: what the processor can do, and the most that a signal frame needs.
@@ -125,8 +128,12 @@ impl Carriers {
             let one = |_: &usize| {
                 let stack = map(handlers)?;
                 let place = map(size_of::<Carrier>() as u64)? as *mut Carrier;
+                let places = map((Queue::<Record>::places(count) * size_of::<*mut Record>()) as u64)?;
                 // SAFETY: new memory, long enough and aligned to a page.
-                unsafe { place.write(Carrier::new(place, (stack, stack + handlers))) };
+                unsafe {
+                    let queue = Queue::new(places as *mut *mut Record, count);
+                    place.write(Carrier::new(place, (stack, stack + handlers), queue));
+                }
                 Ok(place)
             };
             cpus.iter().take(count).map(one).collect::<io::Result<_>>()?
@@ -208,6 +215,8 @@ impl Carriers {
         // SAFETY: within the records.
         unsafe { home::resume(self.records.add(number)) };
         if !record.inbox.is_null() {
+            // SAFETY: carriers are never freed.
+            unsafe { (*record.inbox).call() };
             // It may have been killed between handing over its context and waking the carrier.
             // SAFETY: carriers are never freed.
             unsafe { (*record.inbox).rouse(machine::wake) };
@@ -249,8 +258,11 @@ const SET_DISPATCH: i32 = 59;
 const DISPATCH_OFF: u64 = 0;
 const DISPATCH_ON: u64 = 1;
 
-/// Whether system calls can be dispatched: asks for what is the case already, that none are.
-fn probe_dispatch() -> io::Result<()> {
+/// Finds out whether system calls can be dispatched: asks for what is the case already, that none are.
+///
+/// # Errors
+/// The kernel does not have it, or a filter refuses it.
+pub fn probe_dispatch() -> io::Result<()> {
     // SAFETY: numbers only.
     match unsafe { libc::prctl(SET_DISPATCH, DISPATCH_OFF, 0u64, 0u64, 0u64) } {
         0 => Ok(()),
@@ -383,4 +395,17 @@ unsafe fn arm_dispatch() -> i64 {
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None).map_err(|errno: Errno| io::Error::from(errno))?;
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_programs_may_not_set_the_fs_base_ulps_stay_coupled() {
+        let reason = |hwcap2| why_coupled(Wish::Policy, hwcap2).map(|coupled| coupled.to_string());
+        assert!(reason(0).is_some_and(|reason| reason.contains("FSGSBASE")));
+        let carriers = Carriers::start(3, &[0, 1], &[(MINSIGSTKSZ, 2048)], Wish::Policy).unwrap();
+        assert_eq!((carriers.number(), carriers.coupled().map(ToString::to_string)), (0, reason(0)));
+    }
 }

@@ -16,10 +16,41 @@ pub struct Context {
     pub frame: u64,
 }
 
+/// Where the stack of a saved context has the address at which it continues, bytes above the stack pointer.
+pub const CONTINUES_AT: u64 = 48;
+
 /// Returns `false`: cox does not run here.
 #[must_use]
 pub fn has_fast_tls(_hwcap2: u64) -> bool {
     false
+}
+
+/// Does nothing: it is only a hint.
+pub fn prefetch(_address: u64) {}
+
+/// Two contexts: the second one is left for the first one.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Exchange {
+    /// The context to be continued.
+    pub to: *mut Context,
+    /// The context that runs.
+    pub from: *mut Context,
+}
+
+/// Defines a function that ends the process: cox does not run here.
+#[macro_export]
+macro_rules! user_yield {
+    (kind_at: $kind_at:expr, carrier: $carrier:expr, choose: $choose:path, elsewhere: $elsewhere:path, frame: $continue_frame:path) => {
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        unsafe extern "C" fn yield_now() {
+            let _ = ($kind_at, $carrier, $choose as *const (), $elsewhere as *const (), $continue_frame as *const ());
+            $crate::refuse()
+        }
+    };
 }
 
 /// Defines functions that end the process: cox does not run here.
@@ -31,6 +62,14 @@ macro_rules! context_switch {
         /// # Safety
         /// None: it is unsafe on other processors.
         pub(crate) unsafe extern "C" fn switch(_from: *mut $crate::Context, _to: *mut $crate::Context) {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe extern "C" fn continue_frame() {
             $crate::refuse()
         }
 
@@ -63,6 +102,14 @@ macro_rules! user_contexts {
         /// # Safety
         /// See `switch`.
         pub(crate) unsafe extern "C" fn load(_to: *mut $crate::Context) -> ! {
+            $crate::refuse()
+        }
+
+        /// Ends the process.
+        ///
+        /// # Safety
+        /// See `switch`.
+        pub(crate) unsafe extern "C" fn load_with_mask(_to: *mut $crate::Context, _mask: u64) -> ! {
             $crate::refuse()
         }
 

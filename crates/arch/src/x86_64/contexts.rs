@@ -16,6 +16,9 @@ pub struct Context {
     pub frame: u64,
 }
 
+/// Where the stack of a saved context has the address at which it continues, bytes above the stack pointer (see `switch`).
+pub const CONTINUES_AT: u64 = 48;
+
 /// Whether user space may set the FS base on this machine: Linux 5.9 with a processor that has FSGSBASE.
 #[must_use]
 pub fn has_fast_tls(hwcap2: u64) -> bool {
@@ -23,36 +26,88 @@ pub fn has_fast_tls(hwcap2: u64) -> bool {
     hwcap2 & 2 != 0
 }
 
-/// Saves the running context in the one at rdi.
+/// Pushes the registers that a callee preserves.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! save_context_asm {
+macro_rules! push_registers_asm {
     () => {
         "push rbp
          push rbx
          push r12
          push r13
          push r14
-         push r15
-         mov [rdi + {stack_pointer}], rsp
+         push r15"
+    };
+}
+
+/// The opposite of `push_registers_asm`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! pop_registers_asm {
+    () => {
+        "pop r15
+         pop r14
+         pop r13
+         pop r12
+         pop rbx
+         pop rbp"
+    };
+}
+
+/// Saves the running context, whose registers have been pushed, in the one at rdi.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! save_context_asm {
+    () => {
+        "mov [rdi + {stack_pointer}], rsp
          stmxcsr [rdi + {sse}]
          fnstcw [rdi + {x87}]"
     };
 }
 
-/// Continues the context at rsi, whose TLS and control words are in place.
+/// Exchanges the context at rdi, which has been saved, for the one at rsi, but for the registers on its stack. Needs `load_control_words_asm` elsewhere in
+/// the function.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! continue_context_asm {
+macro_rules! exchange_contexts_asm {
     () => {
-        "mov rsp, [rsi + {stack_pointer}]
-         pop r15
-         pop r14
-         pop r13
-         pop r12
-         pop rbx
-         pop rbp
-         ret"
+        "mov rax, [rsi + {tls}]
+         wrfsbase rax
+         cmp qword ptr [rsi + {frame}], 0
+         jne {continue_frame}
+         mov eax, [rdi + {sse}]
+         cmp eax, [rsi + {sse}]
+         jne 2f
+         3:
+         movzx eax, word ptr [rdi + {x87}]
+         cmp ax, [rsi + {x87}]
+         jne 4f
+         5:
+         mov rsp, [rsi + {stack_pointer}]"
+    };
+}
+
+/// The rare parts of `exchange_contexts_asm`. Loading a control word costs more than the rest of the switch, so that it is loaded only if it differs.
+/// MXCSR has the exceptions that have occurred, too, which are the ULP's own.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! load_control_words_asm {
+    () => {
+        "2:
+         ldmxcsr [rsi + {sse}]
+         jmp 3b
+         4:
+         fldcw [rsi + {x87}]
+         jmp 5b"
+    };
+}
+
+/// Asks the processor to have the memory at an address in its caches soon. Any number is allowed.
+#[inline(always)]
+pub fn prefetch(address: u64) {
+    // SAFETY: a hint, which never faults.
+    unsafe {
+        std::arch::asm!("prefetcht0 byte ptr [{0}]", in(reg) address, options(nostack, readonly, preserves_flags))
     };
 }
 
@@ -73,28 +128,12 @@ macro_rules! context_switch {
         #[unsafe(link_section = "cox_gate")]
         pub(crate) unsafe extern "C" fn switch(from: *mut $crate::Context, to: *mut $crate::Context) {
             ::std::arch::naked_asm!(
+                $crate::push_registers_asm!(),
                 $crate::save_context_asm!(),
-                "mov rax, [rsi + {tls}]",
-                "wrfsbase rax",
-                "cmp qword ptr [rsi + {frame}], 0",
-                "jne {continue_frame}",
-                // Loading a control word costs more than the rest of the switch, so that it is loaded only if it differs. MXCSR has the exceptions
-                // that have occurred, too, which are the ULP's own.
-                "mov eax, [rdi + {sse}]",
-                "cmp eax, [rsi + {sse}]",
-                "jne 2f",
-                "3:",
-                "movzx eax, word ptr [rdi + {x87}]",
-                "cmp ax, [rsi + {x87}]",
-                "jne 4f",
-                "5:",
-                $crate::continue_context_asm!(),
-                "2:",
-                "ldmxcsr [rsi + {sse}]",
-                "jmp 3b",
-                "4:",
-                "fldcw [rsi + {x87}]",
-                "jmp 5b",
+                $crate::exchange_contexts_asm!(),
+                $crate::pop_registers_asm!(),
+                "ret",
+                $crate::load_control_words_asm!(),
                 stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
                 tls = const ::std::mem::offset_of!($crate::Context, tls),
                 sse = const ::std::mem::offset_of!($crate::Context, sse_control),
@@ -105,9 +144,12 @@ macro_rules! context_switch {
         }
 
         /// Continues the context in rsi from its signal frame. The kernel restores all registers but the FS base.
+        ///
+        /// # Safety
+        /// Only for the code that switches.
         #[unsafe(naked)]
         #[unsafe(link_section = "cox_gate")]
-        unsafe extern "C" fn continue_frame() {
+        pub(crate) unsafe extern "C" fn continue_frame() {
             ::std::arch::naked_asm!(
                 "mov rsp, [rsi + {frame}]",
                 "mov qword ptr [rsi + {frame}], 0",
@@ -173,12 +215,53 @@ macro_rules! user_contexts {
                 // A signal handler has control words of its own, so that they are loaded without comparing.
                 "ldmxcsr [rsi + {sse}]",
                 "fldcw [rsi + {x87}]",
-                $crate::continue_context_asm!(),
+                "mov rsp, [rsi + {stack_pointer}]",
+                $crate::pop_registers_asm!(),
+                "ret",
                 stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
                 tls = const ::std::mem::offset_of!($crate::Context, tls),
                 sse = const ::std::mem::offset_of!($crate::Context, sse_control),
                 x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
                 frame = const ::std::mem::offset_of!($crate::Context, frame),
+                continue_frame = sym continue_frame,
+            )
+        }
+
+        /// Continues `to` as [`load`] does, and then blocks exactly the signals in `mask`: those that arrive find its registers and its stack in place.
+        /// In a signal frame, the mask is the frame's.
+        ///
+        /// # Safety
+        /// As for `switch`.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        pub(crate) unsafe extern "C" fn load_with_mask(to: *mut $crate::Context, mask: u64) -> ! {
+            ::std::arch::naked_asm!(
+                "mov rdx, rsi",
+                "mov rsi, rdi",
+                "mov rax, [rsi + {tls}]",
+                "wrfsbase rax",
+                "cmp qword ptr [rsi + {frame}], 0",
+                "jne {continue_frame}",
+                "ldmxcsr [rsi + {sse}]",
+                "fldcw [rsi + {x87}]",
+                "mov rsp, [rsi + {stack_pointer}]",
+                "push rdx",
+                "mov eax, {sigprocmask}",
+                "mov edi, {set_mask}",
+                "mov rsi, rsp",
+                "xor edx, edx",
+                "mov r10d, 8",
+                "syscall",
+                "pop rdx",
+                $crate::pop_registers_asm!(),
+                "ret",
+                stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
+                tls = const ::std::mem::offset_of!($crate::Context, tls),
+                sse = const ::std::mem::offset_of!($crate::Context, sse_control),
+                x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
+                frame = const ::std::mem::offset_of!($crate::Context, frame),
+                sigprocmask = const ::libc::SYS_rt_sigprocmask,
+                set_mask = const ::libc::SIG_SETMASK,
                 continue_frame = sym continue_frame,
             )
         }
@@ -195,6 +278,7 @@ macro_rules! user_contexts {
             then: unsafe extern "C" fn(*mut $crate::Context) -> !,
         ) {
             ::std::arch::naked_asm!(
+                $crate::push_registers_asm!(),
                 $crate::save_context_asm!(),
                 "rdfsbase rax",
                 "mov [rdi + {tls}], rax",
@@ -258,6 +342,71 @@ macro_rules! user_contexts {
             // from task to task.
             unsafe { ::std::arch::asm!("mov {0}, qword ptr gs:[0]", out(reg) word, options(nostack, preserves_flags)) };
             word
+        }
+    };
+}
+
+/// Two contexts: the second one is left for the first one. If the first one is null, nothing is to be done.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Exchange {
+    /// The context to be continued.
+    pub to: *mut Context,
+    /// The context that runs.
+    pub from: *mut Context,
+}
+
+/// Defines `yield_now`, which a program calls. If the word at `kind_at` behind the address of the calling task (see `set_task_address`) is `carrier`, it
+/// calls `choose` with that address, and exchanges the contexts; otherwise, it calls `elsewhere`. The crate that uses the macro needs `user_contexts`, in
+/// the same module or imported.
+#[macro_export]
+macro_rules! user_yield {
+    (kind_at: $kind_at:expr, carrier: $carrier:expr, choose: $choose:path, elsewhere: $elsewhere:path, frame: $continue_frame:path) => {
+        /// Lets others run.
+        ///
+        /// # Safety
+        /// Called by programs.
+        #[unsafe(naked)]
+        #[unsafe(link_section = "cox_gate")]
+        unsafe extern "C" fn yield_now() {
+            ::std::arch::naked_asm!(
+                // A stack that is about to overflow faults here. Afterwards, queues have changed, and the task may be another one.
+                "test byte ptr [rsp - 1024], 0",
+                "mov rdi, qword ptr gs:[0]",
+                "test rdi, rdi",
+                "jz {elsewhere}",
+                "cmp dword ptr [rdi + {kind_at}], {carrier}",
+                "jne {elsewhere}",
+                $crate::push_registers_asm!(),
+                "sub rsp, 8",
+                "call {choose}",
+                "add rsp, 8",
+                "test rax, rax",
+                "jz 6f",
+                "mov rsi, rax",
+                "mov rdi, rdx",
+                $crate::save_context_asm!(),
+                $crate::exchange_contexts_asm!(),
+                $crate::pop_registers_asm!(),
+                // The processor predicts that `ret` returns to the last call, which another program has made. It predicts a jump by what came before.
+                "pop rcx",
+                "jmp rcx",
+                // The callee has preserved the registers.
+                "6:",
+                "add rsp, 48",
+                "ret",
+                $crate::load_control_words_asm!(),
+                kind_at = const $kind_at,
+                carrier = const $carrier,
+                choose = sym $choose,
+                elsewhere = sym $elsewhere,
+                continue_frame = sym $continue_frame,
+                stack_pointer = const ::std::mem::offset_of!($crate::Context, stack_pointer),
+                tls = const ::std::mem::offset_of!($crate::Context, tls),
+                sse = const ::std::mem::offset_of!($crate::Context, sse_control),
+                x87 = const ::std::mem::offset_of!($crate::Context, x87_control),
+                frame = const ::std::mem::offset_of!($crate::Context, frame),
+            )
         }
     };
 }

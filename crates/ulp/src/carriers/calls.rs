@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use super::carrier::Carrier;
 use super::exports::{Exports, Refused};
 use super::policy::Choice;
-use super::record::{Kind, Record, Task, call};
+use super::record::{KIND_AT, Kind, Record, Task, call};
 use super::{home, machine};
 
 /// Type of the entry in the auxiliary vector: "COX" and the version of the table. The kernel's own are small numbers.
@@ -110,10 +110,19 @@ unsafe extern "C" fn count() -> i32 {
     if Task::current().is_null() { 1 } else { COUNT.load(Ordering::Relaxed) as i32 }
 }
 
-unsafe extern "C" fn yield_now() {
+arch::user_yield!(
+    kind_at: KIND_AT,
+    carrier: Kind::Carrier as u32,
+    choose: Carrier::yield_now,
+    elsewhere: yield_elsewhere,
+    frame: machine::continue_frame
+);
+
+/// A yield that is not on a carrier.
+unsafe extern "C" fn yield_elsewhere() {
     match caller() {
-        // SAFETY: the caller is the ULP that the carrier runs.
-        Caller::Carried(carrier) => unsafe { Carrier::yield_now(carrier) },
+        // `yield_now` has looked.
+        Caller::Carried(_) => {}
         // SAFETY: the caller is the main thread, at home, where the context owns its record.
         Caller::Home(record) => unsafe {
             if !(*record).is_held && (*record).policy.on_yield() == Choice::Leave {

@@ -7,99 +7,67 @@
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use arch::Context;
+use arch::{CONTINUES_AT, Context, Exchange, prefetch};
 
 use super::inbox::Inbox;
+use super::queue::Queue;
 use super::record::{Kind, Record, Task};
 use super::{home, machine};
 
-/// A carrier.
+/// From this number of ULPs in the queue on, their contexts are prefetched: fewer are in the nearest cache anyway.
+const PREFETCH_FROM: u32 = 8;
+
+/// A carrier. What a yield needs is in the first two cache lines.
 #[derive(Debug)]
 #[repr(C, align(256))]
 pub(super) struct Carrier {
     task: Task,
     /// The ULP that runs; null: the loop.
     pub current: *mut Record,
+    /// Number of switches to a ULP.
+    pub switches: u64,
+    queue: Queue<Record>,
+    pub inbox: Inbox,
     /// The loop's registers, while a ULP runs.
     pub context: Context,
-    first: *mut Record,
-    last: *mut Record,
     /// A ULP that goes home as soon as its context is complete.
     leaving: *mut Record,
     /// A ULP that waits for another one as soon as its context is complete.
     suspending: *mut Record,
-    /// Number of switches to a ULP.
-    pub switches: u64,
-    /// The same at the last tick.
+    /// Number of switches at the last tick.
     pub switches_at_tick: u64,
     /// The stack of its signal handlers.
     pub handlers: (u64, u64),
-    pub inbox: Inbox,
 }
 
 impl Carrier {
     /// A carrier. `this` is where it will be.
-    pub fn new(this: *const Carrier, handlers: (u64, u64)) -> Carrier {
+    pub fn new(this: *const Carrier, handlers: (u64, u64), queue: Queue<Record>) -> Carrier {
         Carrier {
             task: Task::new(this.cast(), Kind::Carrier),
             current: ptr::null_mut(),
+            switches: 0,
+            queue,
+            inbox: Inbox::new(),
             context: Context::default(),
-            first: ptr::null_mut(),
-            last: ptr::null_mut(),
             leaving: ptr::null_mut(),
             suspending: ptr::null_mut(),
-            switches: 0,
             switches_at_tick: 0,
             handlers,
-            inbox: Inbox::new(),
         }
     }
 
     /// Appends a ULP to the run queue.
+    ///
+    /// # Safety
+    /// The caller must be the carrier's thread, and the ULP in no queue.
     #[inline(always)]
     pub unsafe fn push(this: *mut Carrier, record: *mut Record) {
-        // SAFETY: the caller is the carrier's thread, and the record is in no queue.
-        unsafe {
-            (*record).next = ptr::null_mut();
-            (*record).previous = (*this).last;
-            if (*this).last.is_null() {
-                (*this).first = record;
-            } else {
-                (*(*this).last).next = record;
-            }
-            (*this).last = record;
-        }
-    }
-
-    /// Removes a ULP from the run queue.
-    #[inline(always)]
-    unsafe fn remove(this: *mut Carrier, record: *mut Record) {
-        // SAFETY: the caller is the carrier's thread, and the record is in its queue.
-        unsafe {
-            let (previous, next) = ((*record).previous, (*record).next);
-            if previous.is_null() {
-                (*this).first = next;
-            } else {
-                (*previous).next = next;
-            }
-            if next.is_null() {
-                (*this).last = previous;
-            } else {
-                (*next).previous = previous;
-            }
-            (*record).next = ptr::null_mut();
-            (*record).previous = ptr::null_mut();
-        }
-    }
-
-    /// Whether a ULP is in the run queue.
-    unsafe fn has(this: *mut Carrier, record: *mut Record) -> bool {
-        // SAFETY: the caller is the carrier's thread; only it changes the queue of a record that it carries.
-        unsafe { !(*record).previous.is_null() || (*this).first == record }
+        // SAFETY: the queue has room for all ULPs of the carrier.
+        unsafe { (*this).queue.push(record) }
     }
 
     /// Appends to the run queue what has come in.
-    #[inline(always)]
     unsafe fn take(this: *mut Carrier) {
         // SAFETY: the caller is the carrier's thread. What is in the inbox is the link of a record whose home task is parked.
         unsafe {
@@ -109,22 +77,27 @@ impl Carrier {
         }
     }
 
+    /// Sends home those in the run queue that have been called.
+    unsafe fn part(this: *mut Carrier) {
+        // SAFETY: the caller is the carrier's thread, in its loop: all contexts in the queue are complete.
+        unsafe {
+            if !(*this).inbox.take_calls() {
+                return;
+            }
+            for ahead in 0..(*this).queue.length() {
+                let record = (*this).queue.look(ahead);
+                if !record.is_null() && (*record).called.load(Ordering::Acquire) != 0 {
+                    (*this).queue.remove(record);
+                    home::send(record);
+                }
+            }
+        }
+    }
+
     /// Whether others wait to run.
     pub unsafe fn has_others(this: *mut Carrier) -> bool {
         // SAFETY: the caller is the carrier's thread.
-        unsafe { !(*this).first.is_null() || !(*this).inbox.is_empty() }
-    }
-
-    /// Continues the ULP `next`, which is in no queue, and leaves the running one. Returns when somebody continues that one.
-    #[inline(always)]
-    unsafe fn switch_to(this: *mut Carrier, me: *mut Record, next: *mut Record) {
-        // SAFETY: the contexts are those of two ULPs of this carrier, and `me` runs.
-        unsafe {
-            (*this).current = next;
-            (*this).switches += 1;
-            machine::switch(&raw mut (*me).context, &raw mut (*next).context);
-        }
-        home::settle();
+        unsafe { (*this).queue.length() != 0 || !(*this).inbox.is_empty() }
     }
 
     /// Leaves the running ULP for the loop. Returns when somebody continues that one.
@@ -134,35 +107,68 @@ impl Carrier {
             (*this).current = ptr::null_mut();
             machine::switch(&raw mut (*me).context, &raw mut (*this).context);
         }
-        home::settle();
     }
 
-    /// The running ULP yields.
+    /// The running ULP yields. Returns which contexts the caller must exchange, if any.
     ///
     /// # Safety
     /// The caller must be the running ULP of this carrier.
-    #[inline(always)]
-    pub unsafe fn yield_now(this: *mut Carrier) {
+    pub unsafe extern "C" fn yield_now(this: *mut Carrier) -> Exchange {
         // SAFETY: the carrier's thread runs this.
         unsafe {
             let me = (*this).current;
             (*me).yields += 1;
-            Carrier::take(this);
-            let next = (*this).first;
-            let calls = (*me).called.load(Ordering::Relaxed)
-                | if next.is_null() { 0 } else { (*next).called.load(Ordering::Relaxed) };
-            if calls != 0 {
-                // Both stay in the queue, and the loop looks at their calls.
+            if (*this).inbox.is_called() {
+                // This one stays in the queue, too, and the loop looks at all.
                 Carrier::push(this, me);
-                return Carrier::switch_to_loop(this, me);
+                Carrier::switch_to_loop(this, me);
+                return Exchange { to: ptr::null_mut(), from: ptr::null_mut() };
             }
+            Carrier::take(this);
+            let next = (*this).queue.pop();
             if next.is_null() {
                 // Whoever it waits for may be at home, on this CPU.
-                return machine::yield_to_kernel();
+                machine::yield_to_kernel();
+                return Exchange { to: ptr::null_mut(), from: ptr::null_mut() };
             }
-            Carrier::remove(this, next);
+            Carrier::prefetch(this);
             Carrier::push(this, me);
-            Carrier::switch_to(this, me, next);
+            Carrier::run_next(this, me, next)
+        }
+    }
+
+    /// Says that `next`, which is in no queue, runs instead of `me`.
+    #[inline(always)]
+    unsafe fn run_next(this: *mut Carrier, me: *mut Record, next: *mut Record) -> Exchange {
+        // SAFETY: the carrier's thread runs this.
+        unsafe {
+            (*this).current = next;
+            (*this).switches += 1;
+            Exchange { to: &raw mut (*next).context, from: &raw mut (*me).context }
+        }
+    }
+
+    /// Prefetches what the next ULPs need first. Of each, that is one turn after the other: its record; its stack and its thread-local storage; its code.
+    #[inline(always)]
+    unsafe fn prefetch(this: *mut Carrier) {
+        // SAFETY: the carrier's thread runs this, and its queue has valid records.
+        unsafe {
+            let queue = &(*this).queue;
+            if queue.length() >= PREFETCH_FROM {
+                prefetch(queue.look(2) as u64);
+                let second = queue.look(1);
+                if !second.is_null() {
+                    prefetch((*second).context.stack_pointer);
+                    prefetch((*second).context.stack_pointer + 64);
+                    // Variables are below the address.
+                    prefetch((*second).context.tls - 64);
+                }
+                let first = queue.look(0);
+                // With a frame, the stack pointer is not the context's.
+                if !first.is_null() && (*first).context.frame == 0 {
+                    prefetch((((*first).context.stack_pointer + CONTINUES_AT) as *const u64).read());
+                }
+            }
         }
     }
 
@@ -173,20 +179,18 @@ impl Carrier {
     pub unsafe fn yield_to(this: *mut Carrier, next: *mut Record) -> bool {
         // SAFETY: the carrier's thread runs this. The queue of another carrier's ULP is not looked at.
         unsafe {
-            if !ptr::eq((*next).inbox, &raw const (*this).inbox) {
+            if !ptr::eq((*next).inbox, &raw const (*this).inbox) || (*this).inbox.is_called() {
                 return false;
             }
             Carrier::take(this);
-            let me = (*this).current;
-            if !Carrier::has(this, next)
-                || (*next).called.load(Ordering::Relaxed) | (*me).called.load(Ordering::Relaxed) != 0
-            {
+            if !(*this).queue.remove(next) {
                 return false;
             }
+            let me = (*this).current;
             (*me).yields += 1;
-            Carrier::remove(this, next);
             Carrier::push(this, me);
-            Carrier::switch_to(this, me, next);
+            let Exchange { to, from } = Carrier::run_next(this, me, next);
+            machine::switch(from, to);
             true
         }
     }
@@ -227,12 +231,12 @@ impl Carrier {
         unsafe {
             loop {
                 Carrier::take(this);
-                let next = (*this).first;
+                Carrier::part(this);
+                let next = (*this).queue.pop();
                 if next.is_null() {
                     (*this).inbox.sleep(machine::wait);
                     continue;
                 }
-                Carrier::remove(this, next);
                 match (*next).called.load(Ordering::Acquire) {
                     0 => {
                         (*this).current = next;

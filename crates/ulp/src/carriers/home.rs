@@ -6,7 +6,8 @@
 //!    task keeps them, and asks the carrier for the context. Signals that the ULP blocks stay pending, for another thread of the ULP may take them.
 //! 3. The carrier sends the nudge when it has saved the context completely ([`send`]), exactly once for each stay. The home task queues the signals that
 //!    it has kept again, for itself and in their order, and continues the context.
-//! 4. The context unblocks the signals that it does not block itself ([`settle`]); in a signal frame, the kernel does it. Then the kept signals arrive.
+//! 4. When the context's registers are in place, the signals that it does not block itself are unblocked, in a signal frame by the kernel. Then the kept
+//!    signals arrive.
 //!
 //! A futex would wake the home task in less time, but could not be waited for together with signals. A signalfd(2) could, but would be a descriptor of
 //! the program's.
@@ -17,7 +18,7 @@ use arch::Context;
 use arch::frame::Frame;
 
 use super::machine;
-use super::record::{Kind, Record, Task, call};
+use super::record::{Record, call};
 use super::waiting::Resumed;
 
 /// The signal that wakes a parked home task (SIGRTMAX). A program may use it, too: the nudge has the record's address as its value.
@@ -93,7 +94,6 @@ pub(super) unsafe fn leave(record: *mut Record) {
         (*record).alternate = machine::alternate();
         machine::park(&raw mut (*record).context, (*record).parking, parked);
     }
-    settle();
 }
 
 /// The home task without its context.
@@ -130,6 +130,7 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
                     queue(pid, &info);
                 }
                 (*record).called.fetch_or(call::HOME, Ordering::Release);
+                (*(*record).inbox).call();
                 // It may wait for another ULP, in no queue of its carrier.
                 resume(record);
             }
@@ -138,7 +139,7 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
             }
         }
         kept.iter().take(count).for_each(|info| queue(pid, info));
-        machine::load(context)
+        machine::load_with_mask(context, (*record).mask)
     }
 }
 
@@ -194,17 +195,5 @@ pub(super) unsafe fn resume(record: *mut Record) {
             }
             Resumed::Home => machine::wake((*record).waiting.word()),
         }
-    }
-}
-
-/// After a context was continued: if it is home, unblocks its signals.
-#[inline(always)]
-pub(super) fn settle() {
-    let task = Task::current();
-    // SAFETY: every task that runs a context has a `Task`.
-    if unsafe { (*task).kind } == Kind::Home {
-        // SAFETY: the task is a home task, whose record begins with it, and the context is its own.
-        let mask = unsafe { (*task.cast::<Record>()).mask };
-        machine::set_mask(mask);
     }
 }

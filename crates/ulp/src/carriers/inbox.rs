@@ -36,12 +36,14 @@ pub(crate) struct Inbox {
     head: AtomicPtr<Link>,
     /// Whether the carrier sleeps; it sleeps on this word.
     asleep: AtomicU32,
+    /// Whether a ULP of this carrier has been called (see [`Inbox::call`]).
+    called: AtomicU32,
 }
 
 impl Inbox {
     /// An empty inbox of a carrier that is awake.
     pub(crate) fn new() -> Inbox {
-        Inbox { head: AtomicPtr::new(ptr::null_mut()), asleep: AtomicU32::new(AWAKE) }
+        Inbox { head: AtomicPtr::new(ptr::null_mut()), asleep: AtomicU32::new(AWAKE), called: AtomicU32::new(0) }
     }
 
     /// Hands `link` over. Calls `wake` with the word on which the carrier sleeps, if it does.
@@ -66,6 +68,22 @@ impl Inbox {
     /// Calls `wake` with the word on which the carrier may sleep.
     pub(crate) fn rouse(&self, wake: impl FnOnce(&AtomicU32)) {
         wake(&self.asleep);
+    }
+
+    /// Tells the carrier that one of its ULPs has been called, after that ULP's record says so. A carrier that sleeps has none.
+    pub(crate) fn call(&self) {
+        self.called.store(1, Ordering::Release);
+    }
+
+    /// Whether a ULP has been called. For the carrier.
+    #[inline(always)]
+    pub(crate) fn is_called(&self) -> bool {
+        self.called.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a ULP has been called since the last time. Before the carrier looks at the records. For the carrier.
+    pub(crate) fn take_calls(&self) -> bool {
+        self.is_called() && self.called.swap(0, Ordering::AcqRel) != 0
     }
 
     /// Whether nothing is there. For the carrier.
@@ -211,6 +229,24 @@ mod model {
                 // SAFETY: made by Box::into_raw above, and no longer in the inbox.
                 drop(unsafe { Box::from_raw(link as *mut Link) });
             }
+        });
+    }
+
+    #[test]
+    fn a_call_that_is_taken_is_seen_and_none_is_lost() {
+        loom::model(|| {
+            let shared = Arc::new((Inbox::new(), AtomicU32::new(0)));
+            let caller = {
+                let shared = shared.clone();
+                spawn(move || {
+                    shared.1.store(1, Ordering::Relaxed);
+                    shared.0.call();
+                })
+            };
+            let is_taken = shared.0.take_calls();
+            assert!(!is_taken || shared.1.load(Ordering::Relaxed) == 1);
+            caller.join().unwrap();
+            assert!(is_taken || shared.0.take_calls());
         });
     }
 

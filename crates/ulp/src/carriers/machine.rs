@@ -63,12 +63,6 @@ pub(super) fn block_signals() -> u64 {
 
 static ALL_BITS: u64 = ALL_SIGNALS;
 
-/// Blocks exactly these signals.
-pub(super) fn set_mask(mask: u64) {
-    // SAFETY: the set is valid.
-    unsafe { call4(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK as u64, (&raw const mask) as u64, 0, SET_BYTES) };
-}
-
 /// Returns the stack of this task for signal handlers.
 pub(super) fn alternate() -> Alternate {
     let mut alternate = Alternate { stack: 0, flags: libc::SS_DISABLE, bytes: 0 };

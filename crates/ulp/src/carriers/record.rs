@@ -5,7 +5,6 @@
 //!
 //! Records are in memory that fork(2) wipes (MADV_WIPEONFORK). A child that a ULP has forked finds zeros there, and is an ordinary process.
 
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 
 use arch::Context;
@@ -14,6 +13,7 @@ use arch::frame::Alternate;
 use super::inbox::{Inbox, Link};
 use super::machine;
 use super::policy::Policy;
+use super::queue::Queued;
 use super::waiting::Waiting;
 
 /// What a task is. At the beginning of a record or a carrier.
@@ -24,6 +24,9 @@ pub(super) struct Task {
     this: *const Task,
     pub kind: Kind,
 }
+
+/// Where a task's kind is, bytes behind its address.
+pub(super) const KIND_AT: usize = std::mem::offset_of!(Task, kind);
 
 /// Kinds of tasks that run code of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,21 +73,20 @@ pub(super) struct Counts {
     pub trapped: AtomicU64,
 }
 
-/// A ULP. Whoever has its context may use it; atomics are for others.
+/// A ULP. Whoever has its context may use it; atomics are for others. What a yield needs is in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Record {
     pub task: Task,
     /// The registers, while it does not run.
     pub context: Context,
+    /// Yields of this stay on a carrier.
+    pub yields: u64,
+    /// Position in the carrier's run queue.
+    pub position: u32,
     /// Reasons to part with the context ([`call`]).
     pub called: AtomicU32,
     pub number: u32,
-    /// Neighbours in the carrier's run queue; null at its ends and in no queue.
-    pub next: *mut Record,
-    pub previous: *mut Record,
-    /// Yields of this stay on a carrier.
-    pub yields: u64,
     pub policy: Policy,
     /// Whether the program has asked to stay coupled.
     pub is_held: bool,
@@ -113,6 +115,22 @@ pub(super) struct Record {
     pub counts: Counts,
 }
 
+const _: () = assert!(std::mem::offset_of!(Record, number) == 64);
+
+impl Queued for Record {
+    #[inline(always)]
+    unsafe fn position(this: *const Record) -> u32 {
+        // SAFETY: the caller promises that it is valid.
+        unsafe { (*this).position }
+    }
+
+    #[inline(always)]
+    unsafe fn set_position(this: *mut Record, position: u32) {
+        // SAFETY: the caller promises that it is valid.
+        unsafe { (*this).position = position }
+    }
+}
+
 impl Record {
     /// Returns the record with this link.
     ///
@@ -128,11 +146,10 @@ impl Record {
         Record {
             task: Task::new(this.cast(), Kind::Home),
             context: Context::default(),
+            yields: 0,
+            position: 0,
             called: AtomicU32::new(0),
             number,
-            next: ptr::null_mut(),
-            previous: ptr::null_mut(),
-            yields: 0,
             policy: Policy::new(u64::from(number) + 1),
             is_held: false,
             waiting: Waiting::new(),

@@ -20,6 +20,18 @@ pub struct Start {
     pub environment: Vec<CString>,
     /// Sixteen random bytes of its own.
     pub random: [u8; 16],
+    /// Distance between the strings and the rest, bytes (see [`shift`]).
+    pub shift: u64,
+}
+
+/// Returns how far the stack of ULP `number` is shifted, bytes. Without it, the stacks of all ULPs would use the same few sets of the caches, because those
+/// are chosen by the address within a page. The kernel, too, shifts stacks by up to 8 KiB (arch_align_stack), by a random number; these are spread evenly.
+#[must_use]
+pub fn shift(number: usize) -> u64 {
+    const LINE: usize = 64;
+    const LINES: usize = 8192 / LINE;
+    // An odd factor, so that all lines have their turn; neighbours are more than a stack frame apart.
+    (number * 13 % LINES * LINE) as u64
 }
 
 /// The contents of a new stack.
@@ -59,7 +71,7 @@ pub fn contents(
     words.extend([auxv::entry::NULL, 0]);
 
     let strings_at = strings.at();
-    let at = (strings_at - 8 * words.len() as u64) & !(ALIGN - 1);
+    let at = (strings_at - start.shift - 8 * words.len() as u64) & !(ALIGN - 1);
     let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     bytes.resize((strings_at - at) as usize, 0);
     bytes.extend(strings.bytes.iter().rev());
@@ -129,9 +141,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_program_finds_what_it_was_started_with(arguments in strings(), environment in strings(), random: [u8; 16]) {
+        fn a_program_finds_what_it_was_started_with(
+            arguments in strings(),
+            environment in strings(),
+            random: [u8; 16],
+            number in 0..1000_usize,
+        ) {
             let layout = Layout::of(&std::fs::read("/bin/sh").unwrap()[..]).unwrap();
-            let start = Start { arguments, environment, random };
+            let start = Start { arguments, environment, random, shift: shift(number) };
             let top = 0x7000_0000_0000;
             let own = [(6, 4096), (auxv::entry::RANDOM, 0), (auxv::entry::EXECFN, 0)];
             let contents = contents(top, c"/bin/sh", &start, &layout, &own, (0x1000, 0));
