@@ -220,6 +220,8 @@ works yields --as processes --count 4
 works yields --as threads --count 3 --calls 2
 works yields --as threads --count 3 --by futex
 works yields --count 2 --by futex
+works yields --as threads --count 4 --sleep-us 1000
+refuses 2 yields --by futex --sleep-us 1000
 refuses 2 yields --as ulps
 refuses 2 yields --as ulps --board "$scratch/board"
 refuses 2 yields --board "$scratch/board"

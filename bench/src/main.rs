@@ -77,6 +77,13 @@ enum Verb {
     /// Measure the bare switch between COUNT contexts
     #[command(hide = true)]
     Switches { count: u64, rounds: u64 },
+    /// Start COUNT programs, and wait for all
+    #[command(hide = true)]
+    Spawns {
+        count: u64,
+        #[arg(last = true, required = true)]
+        program: Vec<OsString>,
+    },
     /// Run a program and write its wall and CPU time to FILE
     #[command(hide = true)]
     Stopwatch {
@@ -122,6 +129,7 @@ fn main() -> ExitCode {
         Verb::Verdicts(options) => Interrupt::catch().and_then(|interrupt| verdicts::verdicts(&options, &interrupt)),
         Verb::Ulp(options) => Interrupt::catch().and_then(|interrupt| ulp::ulp(&options, &interrupt)),
         Verb::Switches { count, rounds } => ulp::bare::bare(count, rounds),
+        Verb::Spawns { count, program } => ulp::lives::spawns(count, &program),
         Verb::Hold(options) => overhead::hold(&options),
         Verb::Stopwatch { file, program } => stopwatch::stopwatch(&file, &program),
     };

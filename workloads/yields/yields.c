@@ -34,6 +34,7 @@ enum by { YIELD, FUTEX };
 struct run {
     struct board *board;
     uint64_t count, rounds, calls;
+    uint64_t sleep_ns;      // members with odd numbers sleep so long again and again, and take no turns
     enum by by;
 };
 
@@ -67,6 +68,16 @@ static void pass_on(const struct run *run, uint32_t number, uint32_t round)
     wake(next);
 }
 
+static bool only_sleeps(const struct member *me)
+{
+    return me->run->sleep_ns != 0 && me->number % 2 == 1;
+}
+
+static uint64_t with_turns(const struct run *run)
+{
+    return run->sleep_ns != 0 ? (run->count + 1) / 2 : run->count;
+}
+
 static void wait_until(_Atomic uint32_t *word, uint64_t value)
 {
     while (atomic_load_explicit(word, memory_order_acquire) < value)
@@ -81,6 +92,11 @@ static void take_part(struct member *me)
         atomic_fetch_add(&board->turn[0], 1);
     atomic_fetch_add(&board->arrived, 1);
     wait_until(&board->arrived, run->count);
+    if (only_sleeps(me)) {
+        while (atomic_load(&board->ended) == 0)
+            sleep_for_ns(run->sleep_ns);
+        return;
+    }
     uint64_t begin_ns = monotonic_ns();
     for (uint64_t round = 0; round < run->rounds; round++) {
         if (run->by == FUTEX)
@@ -97,7 +113,7 @@ static void take_part(struct member *me)
         check_failed("member %u counted %" PRIu64 " rounds in its thread-local variable", me->number, in_tls);
     atomic_fetch_add(&board->done, 1);
     if (me->number == 0) {
-        wait_until(&board->done, run->count);
+        wait_until(&board->done, with_turns(run));
         me->elapsed_ns = monotonic_ns() - begin_ns;
         atomic_store_explicit(&board->ended, 1, memory_order_release);
     }
@@ -158,6 +174,7 @@ int main(int argc, char **argv)
     unsigned way = PROCESSES, by = YIELD;
     struct run run = {.count = 2, .rounds = 1000, .calls = 0};
     const char *board_path = NULL;
+    uint64_t sleep_us = 0;
     bool count_given = false;
     const struct option_spec options[] = {
         {"as", OPTION_CHOICE, &way, 0, 0, ways, "WHAT", "processes, threads or ulps (processes)", NULL},
@@ -167,6 +184,8 @@ int main(int argc, char **argv)
          &count_given},
         {"rounds", OPTION_COUNT, &run.rounds, 1, 1e9, NULL, "R", "times that each one gives up the CPU (1000)", NULL},
         {"calls", OPTION_COUNT, &run.calls, 0, 1e6, NULL, "C", "system calls of each one after each time (0)", NULL},
+        {"sleep-us", OPTION_COUNT, &sleep_us, 1, 1e9, NULL, "US",
+         "members with odd numbers only sleep, US at a time; not with --by futex", NULL},
         {"board", OPTION_TEXT, &board_path, 0, 0, NULL, "FILE", "ulps: a new file that all of them map", NULL},
     };
     const struct program program = {
@@ -189,6 +208,9 @@ int main(int argc, char **argv)
         bad_input("at most %d ULPs", MAX_MEMBERS);
     if (way == ULPS)
         run.count = (uint64_t)cox_ulp_count();
+    if (sleep_us != 0 && by == FUTEX)
+        bad_input("--sleep-us does not go with --by futex: the sleepers would not pass the turn on");
+    run.sleep_ns = sleep_us * 1000;
     run.by = by;
     run.board = way == ULPS ? map_board(board_path) : shared_memory(sizeof *run.board);
 
@@ -204,7 +226,7 @@ int main(int argc, char **argv)
     if (way == ULPS && cox_ulp_number() != 0)
         return 0;
 
-    double ns = (double)members[0].elapsed_ns / (double)(run.count * run.rounds);
+    double ns = (double)members[0].elapsed_ns / (double)(with_turns(&run) * run.rounds);
     printf("yields: %" PRIu64 " %s, %" PRIu64 " rounds: %.1f ns per %s\n", run.count, ways[way], run.rounds, ns,
            means[by]);
     truth_begin(&truth, "yields");
@@ -213,6 +235,7 @@ int main(int argc, char **argv)
     truth_u64(&truth, "count", run.count);
     truth_u64(&truth, "rounds", run.rounds);
     truth_u64(&truth, "calls", run.calls);
+    truth_u64(&truth, "sleep_us", sleep_us);
     truth_double(&truth, "ns_per_yield", ns);
     truth_end(&truth);
     return program_end();

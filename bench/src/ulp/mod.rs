@@ -2,9 +2,10 @@
 //! switch. The source (Shimada et al.) measures so: all contexts together make 1,000 switches each on one core.
 //!
 //! `workloads/yields` measures members of all kinds; [`bare`] and `boost.cpp` measure a switch alone, without a scheduler, a process or any memory of its
-//! own.
+//! own. [`lives`] measures what it costs that members exist.
 
 pub mod bare;
+pub mod lives;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -40,6 +41,8 @@ pub struct Options {
 #[serde(rename_all = "snake_case")]
 enum Kind {
     Ulps,
+    /// ULPs of which half only sleep.
+    UlpsHalfAsleep,
     Processes,
     ProcessesFutex,
     Threads,
@@ -48,11 +51,20 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] = [Kind::Ulps, Kind::Processes, Kind::ProcessesFutex, Kind::Threads, Kind::Bare, Kind::Boost];
+    const ALL: [Kind; 7] = [
+        Kind::Ulps,
+        Kind::UlpsHalfAsleep,
+        Kind::Processes,
+        Kind::ProcessesFutex,
+        Kind::Threads,
+        Kind::Bare,
+        Kind::Boost,
+    ];
 
     fn name(self) -> &'static str {
         match self {
             Kind::Ulps => "ULPs",
+            Kind::UlpsHalfAsleep => "ULPs beside as many that sleep",
             Kind::Processes => "processes, sched_yield",
             Kind::ProcessesFutex => "processes, futex",
             Kind::Threads => "threads, sched_yield",
@@ -61,41 +73,86 @@ impl Kind {
         }
     }
 
-    /// Whether members make system calls between yields.
-    fn can_call(self) -> bool {
+    /// Whether members make system calls between yields, and have lives of their own.
+    fn is_process(self) -> bool {
         matches!(self, Kind::Ulps | Kind::Processes)
     }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum What {
+    /// A turn of a member, ns.
+    Turn,
+    /// A turn of a member on all CPUs, ns.
+    Beside,
+    /// The time of a member from its creation to its end, ns.
+    Life,
+    /// The memory of a member, bytes.
+    Memory,
 }
 
 /// What is measured side by side: members, and system calls after each yield.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 struct Case {
+    what: What,
     count: u64,
     calls: u64,
 }
 
-/// The cases: the source's row of numbers, and two members that call the kernel.
-const CASES: [Case; 6] = [
-    Case { count: 2, calls: 0 },
-    Case { count: 10, calls: 0 },
-    Case { count: 100, calls: 0 },
-    Case { count: 1000, calls: 0 },
-    Case { count: 2, calls: 1 },
-    Case { count: 2, calls: 10 },
-];
+impl Case {
+    const fn turns(count: u64, calls: u64) -> Case {
+        Case { what: What::Turn, count, calls }
+    }
 
-/// Turns of each member: those of the source, and more if members are few, so that a run takes some time.
-fn rounds(kind: Kind, count: u64) -> u64 {
-    let all = if matches!(kind, Kind::Bare | Kind::Boost | Kind::Ulps) { 2_000_000 } else { 200_000 };
-    (all / count).max(1000)
+    /// Whether a kind of members can do it.
+    fn fits(self, kind: Kind) -> bool {
+        match self.what {
+            What::Beside => matches!(kind, Kind::Ulps | Kind::UlpsHalfAsleep),
+            What::Turn if self.calls == 0 => kind != Kind::UlpsHalfAsleep,
+            _ => kind.is_process(),
+        }
+    }
 }
 
-/// Times of one kind in one case, ns for one turn, by round.
+/// The cases: the source's row of numbers, two members that call the kernel, one that does nothing else, and lives.
+const CASES: [Case; 10] = [
+    Case::turns(2, 0),
+    Case::turns(10, 0),
+    Case::turns(100, 0),
+    Case::turns(1000, 0),
+    Case::turns(2, 1),
+    Case::turns(2, 10),
+    Case::turns(1, MANY_CALLS),
+    Case { what: What::Life, count: 500, calls: 0 },
+    Case { what: What::Memory, count: 2000, calls: 0 },
+    Case { what: What::Beside, count: 32, calls: 0 },
+];
+
+/// How long a member sleeps at a time, us.
+const SLEEP_US: u64 = 10_000;
+
+/// So many system calls that the turn around them does not count.
+const MANY_CALLS: u64 = 1_000_000;
+
+/// Turns of each member: those of the source, and more if members are few, so that a run takes some time.
+fn rounds(kind: Kind, case: Case) -> u64 {
+    if case.calls == MANY_CALLS {
+        return 1;
+    }
+    let is_fast = matches!(kind, Kind::Bare | Kind::Boost | Kind::Ulps | Kind::UlpsHalfAsleep);
+    let all = if is_fast { 2_000_000 } else { 200_000 };
+    // Long enough for several sleeps of the others.
+    (all / case.count).max(if case.what == What::Beside { 500_000 } else { 1000 })
+}
+
+/// What was measured of one kind in one case, by round.
 #[derive(Debug, Serialize)]
 struct Row {
     case: Case,
     kind: Kind,
-    ns: Vec<f64>,
+    values: Vec<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -115,12 +172,14 @@ impl Report {
     /// Returns the median ratio of two kinds in a case, from pairs of one round each.
     fn ratio(&self, case: Case, above: Kind, below: Kind) -> Option<Estimate> {
         let (above, below) = (self.row(case, above)?, self.row(case, below)?);
-        Some(median_estimate(&above.ns.iter().zip(&below.ns).map(|(above, below)| above / below).collect::<Vec<f64>>()))
+        Some(median_estimate(
+            &above.values.iter().zip(&below.values).map(|(above, below)| above / below).collect::<Vec<f64>>(),
+        ))
     }
 }
 
-/// What is to be so: in this case, the time of the first kind is at most so many times that of the second.
-const PROMISES: [(Case, Kind, Kind, f64); 7] = [
+/// What is to be so: in this case, the value of the first kind is at most so many times that of the second.
+const PROMISES: [(Case, Kind, Kind, f64); 11] = [
     (CASES[0], Kind::Ulps, Kind::Bare, 2.7),
     (CASES[0], Kind::Ulps, Kind::Processes, 1.0 / 40.0),
     (CASES[3], Kind::Ulps, Kind::Bare, 7.0),
@@ -128,6 +187,10 @@ const PROMISES: [(Case, Kind, Kind, f64); 7] = [
     (CASES[0], Kind::Bare, Kind::Boost, 1.0),
     (CASES[4], Kind::Ulps, Kind::Processes, 1.5),
     (CASES[5], Kind::Ulps, Kind::Processes, 1.2),
+    (CASES[6], Kind::Ulps, Kind::Processes, 1.05),
+    (CASES[7], Kind::Ulps, Kind::Processes, 1.1),
+    (CASES[8], Kind::Ulps, Kind::Processes, 0.92),
+    (CASES[9], Kind::UlpsHalfAsleep, Kind::Ulps, 1.0 / 0.95),
 ];
 
 /// The programs, and the CPU on which all of them run.
@@ -145,15 +208,25 @@ struct Field<'a> {
 const LIMIT: Duration = Duration::from_secs(60);
 
 impl Field<'_> {
-    /// Runs members once. Returns ns for one turn.
+    /// Runs members once. Returns what is measured.
     fn run(&self, case: Case, kind: Kind) -> Result<f64> {
         self.interrupt.check()?;
+        match case.what {
+            What::Turn | What::Beside => self.turn(case, kind),
+            What::Life => lives::time(self.tools, &self.cox, kind, case.count, self.cpu, self.interrupt),
+            What::Memory => lives::memory(self.tools, &self.cox, kind, case.count, self.interrupt),
+        }
+    }
+
+    fn turn(&self, case: Case, kind: Kind) -> Result<f64> {
         let (truth, board) = (self.scratch.path().join("truth"), self.scratch.path().join("board"));
         let _ = std::fs::remove_file(&board);
-        let rounds = rounds(kind, case.count).to_string();
-        let count = case.count.to_string();
-        let mut command = Command::new("taskset");
-        command.args(["-c", &self.cpu.to_string()]);
+        let rounds = rounds(kind, case).to_string();
+        let count = if kind == Kind::UlpsHalfAsleep { 2 * case.count } else { case.count }.to_string();
+        let mut command = if case.what == What::Beside { Command::new("env") } else { Command::new("taskset") };
+        if case.what != What::Beside {
+            command.args(["-c", &self.cpu.to_string()]);
+        }
         let output = std::fs::File::create(&truth).context("cannot write a temporary file")?;
         match kind {
             Kind::Bare => command.arg(&self.tools.own).args(["switches", &count, &rounds]),
@@ -161,18 +234,22 @@ impl Field<'_> {
                 Ok(program) => command.arg(program).args([&count, &rounds]),
                 Err(why) => bail!("{why}"),
             },
-            Kind::Ulps => command.arg(&self.cox).args(["ulp", "-q", "-n", &count, "--"]).arg(&self.yields),
+            Kind::Ulps | Kind::UlpsHalfAsleep => {
+                command.arg(&self.cox).args(["ulp", "-q", "-n", &count, "--"]).arg(&self.yields)
+            }
             _ => command.arg(&self.yields).args(["--count", &count]),
         };
         match kind {
             Kind::Bare | Kind::Boost => &mut command,
-            Kind::Ulps => command.args(["--as", "ulps", "--board"]).arg(&board),
+            Kind::Ulps | Kind::UlpsHalfAsleep => command.args(["--as", "ulps", "--board"]).arg(&board),
             Kind::Processes | Kind::ProcessesFutex => command.args(["--as", "processes"]),
             Kind::Threads => command.args(["--as", "threads"]),
         };
-        if kind == Kind::ProcessesFutex {
-            command.args(["--by", "futex"]);
-        }
+        match kind {
+            Kind::ProcessesFutex => command.args(["--by", "futex"]),
+            Kind::UlpsHalfAsleep => command.args(["--sleep-us", &SLEEP_US.to_string()]),
+            _ => &mut command,
+        };
         if !matches!(kind, Kind::Bare | Kind::Boost) {
             command.args(["--rounds", &rounds, "--calls", &case.calls.to_string(), "--truth", "-"]);
         }
@@ -215,16 +292,15 @@ pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let field = Field { yields: tools.workload("yields")?, tools: &tools, cox, boost, cpu, scratch, interrupt };
     let mut report = Report { header: json::Header::new("ulp")?, rows: Vec::new(), lacks };
     let print = |text: &str| options.common.print(text);
-    print(&format!("ns for one turn on CPU {cpu}, medians of {} runs (95 % interval)", options.runs))?;
+    print(&format!("On CPU {cpu}, medians of {} runs (95 % interval)", options.runs))?;
     for case in CASES {
-        let is_possible =
-            |kind: &Kind| (case.calls == 0 || kind.can_call()) && (*kind != Kind::Boost || field.boost.is_ok());
+        let is_possible = |kind: &Kind| case.fits(*kind) && (*kind != Kind::Boost || field.boost.is_ok());
         let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(is_possible).collect();
         let measured = in_turns(kinds.len(), options.runs.into(), |at| field.run(case, kinds[at]))?;
         print(&heading(case))?;
-        for (kind, ns) in kinds.into_iter().zip(measured) {
-            print(&line(kind, &ns))?;
-            report.rows.push(Row { case, kind, ns });
+        for (kind, values) in kinds.into_iter().zip(measured) {
+            print(&line(case, kind, &values))?;
+            report.rows.push(Row { case, kind, values });
         }
     }
     report.lacks.iter().try_for_each(|why| print(why))?;
@@ -241,22 +317,32 @@ pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 }
 
 fn heading(case: Case) -> String {
-    let calls = match case.calls {
-        0 => String::new(),
-        1 => ", a system call after each turn".to_owned(),
-        calls => format!(", {calls} system calls after each turn"),
+    let of = match (case.what, case.calls) {
+        (What::Turn, 0) => ", ns for one turn".to_owned(),
+        (What::Turn, 1) => " that make a system call in each turn, ns for one turn".to_owned(),
+        (What::Turn, calls) => format!(" that make {calls} system calls in each turn, ns for one turn"),
+        (What::Beside, _) => " that take turns on all CPUs, ns for one turn".to_owned(),
+        (What::Life, _) => ", ns from creation to end".to_owned(),
+        (What::Memory, _) => ", bytes of memory of each".to_owned(),
     };
-    format!("{} members{calls}", case.count)
+    format!("{} member{}{of}", case.count, if case.count == 1 { "" } else { "s" })
 }
 
-fn line(kind: Kind, ns: &[f64]) -> String {
-    let spread = median_estimate(ns).interval.map(|(low, high)| format!(" ({low:.1}–{high:.1})")).unwrap_or_default();
-    format!("  {:24}{:10.1}{spread}", kind.name(), median(ns))
+/// Returns what a kind is called in a case.
+fn label(case: Case, kind: Kind) -> &'static str {
+    if case.what != What::Turn && kind == Kind::Processes { "processes, posix_spawn" } else { kind.name() }
+}
+
+fn line(case: Case, kind: Kind, values: &[f64]) -> String {
+    let spread =
+        median_estimate(values).interval.map(|(low, high)| format!(" ({low:.1}–{high:.1})")).unwrap_or_default();
+    format!("  {:24}{:10.1}{spread}", label(case, kind), median(values))
 }
 
 /// Returns the line on a promise, and whether it is kept.
 fn judge(report: &Report, (case, above, below, limit): &(Case, Kind, Kind, f64)) -> (String, Outcome) {
-    let what = format!("{}: {} at most {} x {}", heading(*case), above.name(), shown(*limit), below.name());
+    let what =
+        format!("{}: {} at most {} x {}", heading(*case), label(*case, *above), shown(*limit), label(*case, *below));
     match report.ratio(*case, *above, *below) {
         Some(ratio) => {
             let outcome = at_most(&ratio, *limit);
@@ -279,7 +365,7 @@ mod tests {
 
     #[test]
     fn promises_compare_runs_of_one_round() {
-        let row = |kind, ns: [f64; 7]| Row { case: CASES[0], kind, ns: ns.to_vec() };
+        let row = |kind, ns: [f64; 7]| Row { case: CASES[0], kind, values: ns.to_vec() };
         let bare = [10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0];
         let rows = vec![
             row(Kind::Bare, bare),
@@ -290,7 +376,10 @@ mod tests {
         let (text, outcome) = judge(&report, &PROMISES[0]);
         assert_eq!(
             (text.as_str(), outcome),
-            ("PASS  2 members: ULPs at most 2.70 x bare switch, FS base: 2.00 (2.00–2.00)", Outcome::Pass)
+            (
+                "PASS  2 members, ns for one turn: ULPs at most 2.70 x bare switch, FS base: 2.00 (2.00–2.00)",
+                Outcome::Pass
+            )
         );
         let (text, outcome) = judge(&report, &PROMISES[1]);
         assert_eq!(outcome, Outcome::Fail);
@@ -301,7 +390,7 @@ mod tests {
     #[test]
     fn few_members_take_more_turns() {
         assert_eq!(
-            (rounds(Kind::Ulps, 2), rounds(Kind::Ulps, 1000), rounds(Kind::Threads, 1000)),
+            (rounds(Kind::Ulps, CASES[0]), rounds(Kind::Ulps, CASES[3]), rounds(Kind::Threads, CASES[3])),
             (1_000_000, 2000, 1000)
         );
     }

@@ -13,6 +13,7 @@ macro_rules! exits_of_a_program {
 }
 
 mod advise;
+mod check;
 mod compare;
 mod cpus;
 mod report;
@@ -28,6 +29,7 @@ use clap::{Args, Parser, Subcommand};
 use machine::CpuSet;
 
 pub use advise::Advise;
+pub use check::Check;
 pub use compare::Compare;
 pub use cpus::Cpus;
 pub use report::{Report, Rule};
@@ -63,6 +65,8 @@ pub enum Verb {
     Advise(Advise),
     /// Run many copies of a program in one address space
     Ulp(Ulp),
+    /// Check whether a program can run as a user-level process, and what else cox can do for it
+    Check(Check),
     /// Check which features this kernel and user allow
     Doctor(Doctor),
     /// Explain a verdict, a command or a figure: print a page of the user guide

@@ -9,6 +9,7 @@ mod forecasts;
 mod groups;
 mod laps;
 mod manual;
+mod mpmd;
 #[cfg(test)]
 mod mutations;
 mod recordings;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
             None => verbs::pack::pack(&options),
         },
         Verb::Ulp(options) => verbs::ulp::ulp(&options),
+        Verb::Check(options) => verbs::check::check(&options),
         Verb::Advise(options) => verbs::advise::advise(&options),
         Verb::Doctor(options) => verbs::doctor::doctor(&options),
         Verb::Explain(options) => verbs::explain::explain(&options),

@@ -51,3 +51,49 @@ fn what_cannot_run_is_one_line_with_the_usual_code() {
         assert_eq!(ulp(words).code, 125, "{words:?}");
     }
 }
+
+#[test]
+fn several_programs_run_in_the_order_of_their_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("programs");
+    std::fs::write(
+        &file,
+        "# two kinds\n2 sh -c 'echo sh $RANK'\n\n1 true\n2 perl -e 'print \"perl $ENV{RANK}\\n\"; exit 3'\n",
+    )
+    .unwrap();
+    let ran = ulp(&["--mpmd", file.to_str().unwrap(), "--env-rank", "RANK"]);
+    let text = ran.text();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((ran.code, lines), (3, vec!["perl 3", "perl 4", "sh 0", "sh 1"]));
+    assert!(ran.stderr.trim_end().ends_with("exit 0: 0 1 2, exit 3: 3 4"), "{}", ran.stderr);
+    for (text, code, part) in
+        [("2 true\n1 no-such-program", 127, "not found on PATH"), ("true", 125, "line 1: a line begins with a number")]
+    {
+        std::fs::write(&file, text).unwrap();
+        let ran = ulp(&["--mpmd", file.to_str().unwrap()]);
+        assert_eq!((ran.code, ran.text().as_str(), ran.stderr.lines().count()), (code, "", 1), "{}", ran.stderr);
+        assert!(ran.stderr.contains(part), "{}", ran.stderr);
+    }
+    assert_eq!(ulp(&["--mpmd", "x", "-n", "2"]).code, 125);
+    assert_eq!(ulp(&["--mpmd", "x", "--", "true"]).code, 125);
+}
+
+#[test]
+fn all_ulps_run_on_the_cpus_of_the_option() {
+    let allowed = std::thread::available_parallelism().unwrap().get();
+    let list = ["-c", "echo $(grep Cpus_allowed_list /proc/self/status | cut -f2)"];
+    let ran = ulp(&["-q", "-n", "3", "--ncpus", "1", "--", "sh", list[0], list[1]]);
+    let text = ran.text();
+    let lists: Vec<&str> = text.lines().collect();
+    assert!(
+        lists.len() == 3 && lists.iter().all(|cpus| *cpus == lists[0] && cpus.parse::<usize>().is_ok()),
+        "{lists:?}"
+    );
+    let ran = ulp(&["-q", "-n", "2", "--cpus", lists[0], "--", "sh", list[0], list[1]]);
+    assert_eq!(ran.text(), format!("{0}\n{0}\n", lists[0]));
+    for words in [["--ncpus", &(allowed + 1).to_string()], ["--cpus", "99999"]] {
+        let ran = ulp(&[&words[..], &["-n", "2", "--", "true"]].concat());
+        assert_eq!((ran.code, ran.stderr.lines().count()), (125, 1), "{}", ran.stderr);
+    }
+}

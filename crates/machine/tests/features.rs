@@ -103,7 +103,7 @@ fn every_feature_has_a_page_and_a_no_has_a_fix() {
         let mut ids: Vec<FeatureId> = features.iter().map(|feature| feature.id).collect();
         ids.sort_unstable();
         ids.dedup();
-        assert_eq!(ids.len(), 12);
+        assert_eq!(ids.len(), 13);
         for feature in features {
             assert!(feature.doc.starts_with("doctor#"), "{feature:?}");
             let said = match &feature.available {
@@ -315,4 +315,19 @@ fn clocks_that_lag_are_told_from_clocks_that_stand_still() {
     let still = no(&machine("5.10.0\n", "ro nodelayacct\n", "\n"), FeatureId::TaskSchedstat).0;
     assert!(still.contains("booted with nodelayacct"), "{still}");
     yes(&machine("5.10.0\n", "ro quiet\n", "1-3\n"), FeatureId::TaskSchedstat);
+}
+
+#[test]
+fn carriers_need_dispatch_and_the_fs_base() {
+    let mut facts = facts("vm-2cpu");
+    assert!(no(&facts, FeatureId::UlpCarriers).0.contains("FSGSBASE"), "the recorded files have no auxiliary vector");
+    facts.user_fs_base = true;
+    facts.max_map_count = Some(65530);
+    let how = yes(&facts, FeatureId::UlpCarriers);
+    assert!(
+        how.starts_with("syscall user dispatch, FSGSBASE;") && how.ends_with("about 3448 ULPs in one address space"),
+        "{how}"
+    );
+    facts.release = release("5.10.0-30-amd64");
+    assert!(no(&facts, FeatureId::UlpCarriers).0.contains("older than 5.11"));
 }

@@ -13,46 +13,53 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use ulp::carriers::Wish;
-use ulp::host::{self, Ended, Outcome, Wanted};
+use ulp::host::{self, Copies, Ended, Outcome, Wanted};
 use ulp::program::image::{LoadError, Loader};
 
 /// Exit codes: ULPs could not be started; the program cannot be executed as a ULP.
 const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 
-/// The command line: `cox-ulp-host REPORT RANK COUNT WISH PROGRAM [ARG]…`. REPORT is a file for the outcome, RANK an environment variable or empty, WISH
-/// `policy` or `coupled`.
+/// The command line: `cox-ulp-host REPORT RANK WISH {COUNT WORDS PROGRAM ARG…}…`. REPORT is a file for the outcome, RANK an environment variable or
+/// empty, WISH `policy` or `coupled`. For each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
 struct Options {
     report: PathBuf,
     rank_variable: Option<String>,
-    count: usize,
     wish: Wish,
-    program: PathBuf,
+    programs: Vec<Program>,
+}
+
+/// Copies of a program.
+struct Program {
+    count: usize,
+    file: PathBuf,
     arguments: Vec<OsString>,
 }
 
 impl Options {
     fn parse(words: impl Iterator<Item = OsString>) -> Result<Options> {
+        let usage = || "usage: cox-ulp-host REPORT RANK WISH {COUNT WORDS PROGRAM ARG…}…; it is started by cox ulp";
         let words: Vec<OsString> = words.collect();
-        let [report, rank, count, wish, program, ..] = &words[..] else {
-            bail!("usage: cox-ulp-host REPORT RANK COUNT WISH PROGRAM [ARG]…; it is started by cox ulp");
-        };
+        let [report, rank, wish, rest @ ..] = &words[..] else { bail!(usage()) };
         let wish = match wish.to_str() {
             Some("policy") => Wish::Policy,
             Some("coupled") => Wish::Coupled,
             _ => bail!("WISH is neither policy nor coupled"),
         };
         let rank = rank.to_str().context("the name of the variable is no UTF-8")?;
-        let count = count.to_str().and_then(|count| count.parse().ok()).context("COUNT is no number")?;
         let rank_variable = (!rank.is_empty()).then(|| rank.to_owned());
-        Ok(Options {
-            report: report.into(),
-            rank_variable,
-            count,
-            wish,
-            program: program.into(),
-            arguments: words[5..].to_vec(),
-        })
+        let number = |word: &OsString| word.to_str().and_then(|word| word.parse().ok()).context("a number is none");
+        let (mut programs, mut rest) = (Vec::new(), rest);
+        while let [count, length, behind @ ..] = rest {
+            let (own, others) = behind.split_at_checked(number(length)?).with_context(usage)?;
+            let [file, arguments @ ..] = own else { bail!(usage()) };
+            programs.push(Program { count: number(count)?, file: file.into(), arguments: arguments.to_vec() });
+            rest = others;
+        }
+        if programs.is_empty() || !rest.is_empty() {
+            bail!(usage());
+        }
+        Ok(Options { report: report.into(), rank_variable, wish, programs })
     }
 }
 
@@ -79,7 +86,6 @@ fn exit_code(error: &anyhow::Error) -> u8 {
 
 fn run(options: &Options) -> Result<u8> {
     sigpipe::restore();
-    let mut loader = Loader::of(&options.program)?;
     let text = |word: &OsString| CString::new(word.as_bytes()).context("a word contains a zero byte");
     let variable = |(name, value): (OsString, OsString)| {
         let mut bytes = name.into_vec();
@@ -87,16 +93,26 @@ fn run(options: &Options) -> Result<u8> {
         bytes.extend(value.as_bytes());
         CString::new(bytes).context("a variable contains a zero byte")
     };
-    let name = options.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let copies = |program: &Program| {
+        anyhow::Ok(Copies {
+            count: program.count,
+            loader: Loader::of(&program.file)?,
+            arguments: program.arguments.iter().map(text).collect::<Result<_>>()?,
+            name: program.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        })
+    };
     let wanted = Wanted {
-        count: options.count,
-        arguments: options.arguments.iter().map(text).collect::<Result<_>>()?,
+        copies: options.programs.iter().map(copies).collect::<Result<_>>()?,
         environment: std::env::vars_os().map(variable).collect::<Result<_>>()?,
         rank_variable: options.rank_variable.clone(),
-        name,
         wish: options.wish,
     };
-    let outcome = host::run(&mut loader, &wanted)?;
+    let outcome = host::run(wanted)?;
+    if let Some(limit) = outcome.full_of_mappings {
+        eprintln!(
+            "cox: the address space of the ULPs has reached its limit of {limit} mappings (sysctl vm.max_map_count); programs fail then"
+        );
+    }
     write(&options.report, &outcome)?;
     Ok(outcome.ended.iter().map(|ended| ended.shell_code()).find(|code| *code != 0).unwrap_or(0) as u8)
 }

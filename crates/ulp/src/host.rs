@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -14,7 +15,7 @@ use crate::carriers::{self, Carriers, Wish};
 use crate::forwarding::{Arrived, Signals};
 use crate::program::image::{Image, LoadError, Loader};
 use crate::program::layout;
-use crate::program::stack::Start;
+use crate::program::stack::{Start, shift};
 use crate::task::{self, Beginning, Pid};
 
 /// How a ULP ended.
@@ -70,19 +71,28 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
+/// Copies of one program.
+#[derive(Debug)]
+pub struct Copies {
+    /// How many.
+    pub count: usize,
+    /// The program.
+    pub loader: Loader,
+    /// The arguments of each, beginning with the program's name.
+    pub arguments: Vec<CString>,
+    /// Beginning of the ULPs' names (comm); the number follows.
+    pub name: String,
+}
+
 /// What to start.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Number of ULPs.
-    pub count: usize,
-    /// The arguments of each, beginning with the program's name.
-    pub arguments: Vec<CString>,
+    /// The programs, at least one. ULPs are numbered in their order.
+    pub copies: Vec<Copies>,
     /// The environment of each.
     pub environment: Vec<CString>,
     /// Environment variable that contains the number of a ULP.
     pub rank_variable: Option<String>,
-    /// Beginning of the ULPs' names (comm); the number follows.
-    pub name: String,
     /// Whether ULPs may leave their kernel tasks.
     pub wish: Wish,
 }
@@ -98,6 +108,8 @@ pub struct Outcome {
     pub coupled: Option<String>,
     /// What all ULPs together did.
     pub counts: carriers::Totals,
+    /// The limit of the address space's mappings, if it was reached when a ULP failed.
+    pub full_of_mappings: Option<usize>,
 }
 
 /// Starts the ULPs, and waits until all have ended.
@@ -106,29 +118,34 @@ pub struct Outcome {
 ///
 /// # Errors
 /// When a ULP cannot be started. All others are killed then.
-pub fn run(loader: &mut Loader, wanted: &Wanted) -> Result<Outcome, HostError> {
+pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
     guard_break().map_err(|errno| HostError::Os { what: "cannot guard the break", source: errno.into() })?;
     let signals = Signals::block().map_err(|source| HostError::Os { what: "cannot block signals", source })?;
     let cpus =
         carriers::allowed_cpus().map_err(|source| HostError::Os { what: "cannot read the CPU affinity", source })?;
-    let carriers = Carriers::start(wanted.count, &cpus, loader.vector(), wanted.wish)
+    let count = wanted.copies.iter().map(|copies| copies.count).sum();
+    let vector = wanted.copies.first().map_or(&[][..], |copies| copies.loader.vector());
+    let carriers = Carriers::start(count, &cpus, vector, wanted.wish)
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
-    loader.add_to_vector(carriers::auxiliary_entry());
+    wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
     let mut ulps = Ulps {
         alive: HashMap::new(),
         lingering: Vec::new(),
-        ended: vec![Ended::Signal(libc::SIGKILL); wanted.count],
+        ended: vec![Ended::Signal(libc::SIGKILL); count],
         carriers,
+        full_of_mappings: None,
+        has_failed: false,
     };
-    for number in 0..wanted.count {
-        if let Err(error) = ulps.start(loader, wanted, number, signals.mask_before()) {
+    let all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count));
+    for (number, copies) in all.enumerate() {
+        if let Err(error) = ulps.start(copies, &wanted, number, signals.mask_before()) {
             ulps.send(libc::SIGKILL);
             ulps.reap(&signals)?;
             return Err(error);
         }
     }
     ulps.reap(&signals)?;
-    let Ulps { carriers, ended, lingering, .. } = ulps;
+    let Ulps { carriers, ended, lingering, full_of_mappings, .. } = ulps;
     // A carrier may still run in it.
     std::mem::forget(lingering);
     Ok(Outcome {
@@ -136,6 +153,7 @@ pub fn run(loader: &mut Loader, wanted: &Wanted) -> Result<Outcome, HostError> {
         carriers: carriers.number(),
         coupled: carriers.coupled().map(ToString::to_string),
         counts: carriers.totals(),
+        full_of_mappings,
     })
 }
 
@@ -151,11 +169,14 @@ struct Ulps {
     /// How each one ended. Those that were never started count as killed.
     ended: Vec<Ended>,
     carriers: Carriers,
+    /// See [`Outcome::full_of_mappings`]; looked at when the first ULP fails.
+    full_of_mappings: Option<usize>,
+    has_failed: bool,
 }
 
 impl Ulps {
     /// Loads and starts one ULP.
-    fn start(&mut self, loader: &Loader, wanted: &Wanted, number: usize, mask: u64) -> Result<(), HostError> {
+    fn start(&mut self, copies: &Copies, wanted: &Wanted, number: usize, mask: u64) -> Result<(), HostError> {
         let mut environment = wanted.environment.clone();
         if let Some(variable) = &wanted.rank_variable {
             let beginning = format!("{variable}=");
@@ -165,9 +186,10 @@ impl Ulps {
         let mut random = [0; 16];
         getrandom(&mut random, GetRandomFlags::empty())
             .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
-        let image = loader.load(Start { arguments: wanted.arguments.clone(), environment, random })?;
+        let arguments = copies.arguments.clone();
+        let image = copies.loader.load(Start { arguments, environment, random, shift: shift(number) })?;
         let suffix = format!(".{number}");
-        let kept: String = wanted.name.chars().take(15 - suffix.len().min(15)).collect();
+        let kept: String = copies.name.chars().take(15 - suffix.len().min(15)).collect();
         let name = CString::new(kept + &suffix).unwrap_or_default();
         let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
         let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid })
@@ -205,6 +227,10 @@ impl Ulps {
                 (Some(code), _) => Ended::Exit(code),
                 (None, signal) => Ended::Signal(signal.unwrap_or(0)),
             };
+            if self.ended[number] != Ended::Exit(0) && !self.has_failed {
+                self.has_failed = true;
+                self.full_of_mappings = reached_limit_of_mappings();
+            }
             // Memory that a carrier still runs in stays until the carrier has parted with it.
             self.lingering.push((number, image));
             self.unmap_what_carriers_left();
@@ -217,6 +243,16 @@ impl Ulps {
         let carriers = &self.carriers;
         self.lingering.retain(|(number, _)| !carriers.ended(*number));
     }
+}
+
+/// So many mappings below the limit, it counts as reached: a dynamic linker that fails has needed several.
+const MAPPINGS_OF_A_ULP: usize = 32;
+
+/// Returns the limit of the address space's mappings (vm.max_map_count), if there are about so many.
+fn reached_limit_of_mappings() -> Option<usize> {
+    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
+    let mappings = BufReader::new(File::open("/proc/self/maps").ok()?).split(b'\n').count();
+    (mappings + MAPPINGS_OF_A_ULP >= limit).then_some(limit)
 }
 
 /// Makes the break of the address space immovable: all ULPs share it, and each libc takes it for its own. malloc(3) uses mmap(2) if the break cannot grow.

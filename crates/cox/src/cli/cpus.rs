@@ -15,6 +15,6 @@ pub struct Cpus {
 }
 
 /// Parses a number of CPUs.
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "must be a whole number, at least 1".to_owned())
 }

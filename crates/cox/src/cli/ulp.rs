@@ -1,8 +1,12 @@
 //! The options of `cox ulp`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
+use machine::CpuSet;
+
+use super::cpus::at_least_one;
 
 /// Run N copies of a program as user-level processes (ULPs): processes of their own, in one address space.
 ///
@@ -11,15 +15,24 @@ use clap::Args;
 /// program must be position-independent (PIE), which is the default of compilers on Linux.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  cox ulp -n 64 -- ./app input\n  cox ulp -n 16 --env-rank RANK -- sh -c 'echo I am $RANK'\n\n\
+    after_help = "Example:\n  cox ulp -n 64 -- ./app input\n  cox ulp -n 16 --env-rank RANK -- sh -c 'echo I am $RANK'\n  cox ulp --mpmd FILE     (a line of FILE: 3 ./app input)\n\n\
 Exit codes:\n  N      the exit code of the first ULP, by number, that did not exit with 0\n  128+N  signal N ended that ULP\n  \
 125    cox failed before the program ran, or not all ULPs could be started\n  126    the program cannot be executed as a ULP\n  \
 127    the program was not found"
 )]
 pub struct Ulp {
     /// Number of ULPs
-    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: u32,
+    #[arg(short = 'n', value_name = "N", value_parser = clap::value_parser!(u32).range(1..), required_unless_present = "mpmd")]
+    pub count: Option<u32>,
+    /// Run several programs: each line of FILE is a number of copies, a program and its arguments
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["count", "program"])]
+    pub mpmd: Option<PathBuf>,
+    /// The CPUs of all ULPs: 0-3,8 (default: those that cox may use)
+    #[arg(long, value_name = "LIST", conflicts_with = "ncpus")]
+    pub cpus: Option<CpuSet>,
+    /// N CPUs, which cox chooses among those that it may use: CPUs that share a cache, whole cores first
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub ncpus: Option<usize>,
     /// Environment variable that contains the number of a ULP, from 0 on
     #[arg(long, value_name = "NAME", value_parser = variable)]
     pub env_rank: Option<String>,
@@ -33,7 +46,7 @@ pub struct Ulp {
     #[arg(short, long)]
     pub quiet: bool,
     /// The program and its arguments
-    #[arg(last = true, value_name = "PROGRAM", required = true)]
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "mpmd")]
     pub program: Vec<OsString>,
 }
 

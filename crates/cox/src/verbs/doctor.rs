@@ -28,6 +28,7 @@ pub fn doctor(options: &cli::Doctor) -> Result<u8> {
     let facts = Facts::read(&Root::live()).context("cannot examine this machine")?;
     let mut features = evaluate(&facts);
     try_out(&mut features);
+    try_dispatch(&mut features);
     let text_output = (!matches!(json_output, Some(Output::Stdout))).then_some(Output::Stdout);
     print(text_output, false, |style| text(&features, style))?;
     if let Some(output) = json_output {
@@ -61,6 +62,20 @@ fn try_out(features: &mut [Feature]) {
             feature.available =
                 Available::No { reason: error.to_string(), fix: "cox uses perf or proc instead".into() };
         }
+    }
+}
+
+/// Asks the kernel whether it would dispatch system calls: a container's filter may refuse what the kernel has.
+fn try_dispatch(features: &mut [Feature]) {
+    let Some(feature) = features.iter_mut().find(|f| f.id == FeatureId::UlpCarriers && f.available.is_yes()) else {
+        return;
+    };
+    if let Err(error) = ulp::carriers::probe_dispatch() {
+        let reason = format!("prctl(PR_SET_SYSCALL_USER_DISPATCH): {error} (a container's filter?)");
+        let fix =
+            "allow it in the seccomp profile; cox ulp works without, but a yield costs as much as between processes"
+                .into();
+        feature.available = Available::No { reason, fix };
     }
 }
 

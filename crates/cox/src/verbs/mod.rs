@@ -4,6 +4,7 @@
 pub mod advise;
 pub mod bench;
 pub mod changes;
+pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod explain;

@@ -10,11 +10,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use machine::CpuSet;
+use machine::limits::Who;
 use outputs::diagnostics::say;
+use pack::engine::Wanted;
+use pack::engine::cpu_choice::CpuChoice;
 use serde::Deserialize;
 use session::{Engines, Launch, Limits, Target};
 
+use crate::mpmd::{self, Copies};
 use crate::{cli, exit};
 
 /// File name of the host, and its folder relative to that of cox when it is installed.
@@ -28,18 +33,22 @@ const NAMED: usize = 8;
 
 /// Runs the ULPs, prints a summary, and returns the exit code.
 pub fn ulp(options: &cli::Ulp) -> Result<u8> {
-    let name = options.program.first().context("no program")?;
-    let Some(program) = session::launch::file_of(name) else { return Ok(refuse(name)) };
+    let copies = copies(options)?;
     let host = host()?;
     let folder = tempfile::Builder::new().prefix("cox-ulp.").tempdir().context("no temporary folder")?;
     let report = folder.path().join("outcome");
     let rank = options.env_rank.clone().unwrap_or_default();
     let mut command: Vec<OsString> = vec![host.into(), report.clone().into(), rank.into()];
-    command.push(options.count.to_string().into());
     command.push(if options.coupled { "coupled" } else { "policy" }.into());
-    command.push(program.into());
-    command.extend(options.program.iter().cloned());
-    let target = Target::Launch(vec![Launch { command, ..Launch::default() }]);
+    for Copies { count, words } in copies {
+        let name = words.first().context("no program")?;
+        let Some(program) = session::launch::file_of(name) else { return Ok(refuse(name)) };
+        command.push(count.to_string().into());
+        command.push((words.len() + 1).to_string().into());
+        command.push(program.into());
+        command.extend(words);
+    }
+    let target = Target::Launch(vec![Launch { command, cpus: cpus(options)?, ..Launch::default() }]);
     let outcome = session::run(&target, Engines::new(), Limits::default())?;
     let wall_ns = outcome.ended.launched.first().map_or(0, |one| one.end_ns.saturating_sub(one.start_ns));
     let code = exit::after(&outcome.ended, false);
@@ -52,6 +61,24 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
         }
     }
     Ok(code)
+}
+
+/// Returns what is to run.
+fn copies(options: &cli::Ulp) -> Result<Vec<Copies>> {
+    match (&options.mpmd, options.count) {
+        (Some(file), _) => mpmd::read(file),
+        (None, Some(count)) => Ok(vec![Copies { count, words: options.program.clone() }]),
+        (None, None) => bail!("give -n or --mpmd"),
+    }
+}
+
+/// Returns the CPUs on which the host, its carriers and all ULPs run; `None`: those of cox.
+fn cpus(options: &cli::Ulp) -> Result<Option<CpuSet>> {
+    if options.cpus.is_none() && options.ncpus.is_none() {
+        return Ok(None);
+    }
+    let wanted = Wanted::of(options.cpus.clone(), options.ncpus)?;
+    CpuChoice::of(Who::Own)?.choose(&wanted).map(Some)
 }
 
 /// What the host tells when all ULPs have ended.
@@ -82,7 +109,7 @@ impl Told {
 }
 
 /// Says why a program cannot be executed. Returns the exit code, as shells have it.
-fn refuse(name: &OsStr) -> u8 {
+pub fn refuse(name: &OsStr) -> u8 {
     let (code, why) = match Path::new(name) {
         path if !name.as_bytes().contains(&b'/') => (NOT_FOUND, format!("{}: not found on PATH", path.display())),
         path if path.exists() => (CANNOT_EXECUTE, format!("{}: not executable", path.display())),

@@ -28,6 +28,8 @@ pub enum FeatureId {
     Cgroups,
     /// Pressure stall information.
     Psi,
+    /// Switching between user-level processes in user space.
+    UlpCarriers,
 }
 
 /// Whether a feature can be used.

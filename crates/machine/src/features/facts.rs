@@ -65,6 +65,10 @@ pub struct Facts {
     pub cgroups: Hierarchies,
     /// Whether the kernel keeps pressure stall information.
     pub psi: bool,
+    /// Whether programs may set the FS base (HWCAP2_FSGSBASE of the auxiliary vector).
+    pub user_fs_base: bool,
+    /// `vm.max_map_count`: how many mappings an address space may have.
+    pub max_map_count: Option<u64>,
 }
 
 impl Facts {
@@ -113,6 +117,8 @@ impl Facts {
             core_counters: core_counters(root)?,
             cgroups: visible(Hierarchies::read(root))?.unwrap_or_default(),
             psi: root.exists("/proc/pressure/cpu"),
+            user_fs_base: visible(root.read("/proc/self/auxv"))?.is_some_and(|vector| has_user_fs_base(&vector)),
+            max_map_count: visible(root.read_number("/proc/sys/vm/max_map_count"))?,
         })
     }
 }
@@ -135,6 +141,16 @@ fn memlock_bytes(limits: &str) -> Option<u64> {
     let soft =
         limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_ascii_whitespace().next()?;
     if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() }
+}
+
+/// Returns whether an auxiliary vector says that programs may set the FS base. (AT_HWCAP2 of the kernel's linux/auxvec.h; HWCAP2_FSGSBASE of
+/// asm/hwcap2.h on x86.)
+fn has_user_fs_base(vector: &[u8]) -> bool {
+    const HWCAP2: u64 = 26;
+    const FSGSBASE: u64 = 2;
+    let words: Vec<u64> =
+        vector.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())).collect();
+    words.chunks_exact(2).any(|entry| entry[0] == HWCAP2 && entry[1] & FSGSBASE != 0)
 }
 
 /// Reads the nohz_full CPUs. If the kernel supports nohz_full but was booted without it, the file contains an empty

@@ -31,7 +31,7 @@ pub struct Feature {
 type Rule = fn(&Facts) -> Available;
 
 /// Id, name, documentation section and rule of each feature, in the order of display.
-const SHOWN: [(FeatureId, &str, &str, Rule); 12] = [
+const SHOWN: [(FeatureId, &str, &str, Rule); 13] = [
     (FeatureId::BpfRecord, "eBPF scheduler record", "doctor#ebpf", rules::bpf_record),
     (FeatureId::Btf, "kernel type information", "doctor#btf", rules::btf),
     (FeatureId::BpfMemory, "memory for eBPF", "doctor#memlock", rules::bpf_memory),
@@ -44,6 +44,7 @@ const SHOWN: [(FeatureId, &str, &str, Rule); 12] = [
     (FeatureId::Psi, "pressure stall information", "doctor#psi", rules::psi),
     (FeatureId::NohzFull, "nohz_full", "doctor#nohz_full", rules::nohz_full),
     (FeatureId::SchedExt, "sched_ext", "doctor#sched_ext", rules::sched_ext),
+    (FeatureId::UlpCarriers, "carriers for cox ulp", "doctor#carriers", rules::ulp_carriers),
 ];
 
 /// Judges every feature, in the order of display.

@@ -272,6 +272,26 @@ pub(super) fn psi(facts: &Facts) -> Available {
     )
 }
 
+/// Judges whether ULPs can be switched in user space. Syscall user dispatch exists since Linux 5.11. A seccomp filter may refuse it.
+pub(super) fn ulp_carriers(facts: &Facts) -> Available {
+    /// Mappings of a ULP with libc alone, as measured: 18.7.
+    const MAPS: u64 = 19;
+    const WITHOUT: &str = "cox ulp works without, but a yield costs as much as between processes";
+    if !facts.release.is_at_least(5, 11) {
+        return Available::no(
+            format!("Linux {} is older than 5.11, so it has no syscall user dispatch", facts.release),
+            format!("use a newer kernel; {WITHOUT}"),
+        );
+    }
+    if !facts.user_fs_base {
+        return Available::no("the processor or the kernel does not let programs set the FS base (FSGSBASE)", WITHOUT);
+    }
+    let limit = facts.max_map_count.map_or(String::new(), |maps| {
+        format!("; vm.max_map_count {maps}: about {} ULPs in one address space", maps / MAPS)
+    });
+    Available::yes(format!("syscall user dispatch, FSGSBASE{limit}"))
+}
+
 /// Returns the verdict for a missing feature that depends on the kernel option `option`. The configuration tells
 /// whether the kernel lacks the option or something else hides the feature.
 fn off(facts: &Facts, option: &str, missing: &str, fix: &str) -> Available {

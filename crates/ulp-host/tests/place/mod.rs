@@ -65,7 +65,8 @@ impl Place {
     pub fn host(&self, count: usize, program: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cox-ulp-host"));
         let _ = fs::remove_file(self.report());
-        command.arg(self.report()).args(["RANK", &count.to_string(), "policy", &found(program), program]);
+        let words = (2 + arguments.len()).to_string();
+        command.arg(self.report()).args(["RANK", "policy", &count.to_string(), &words, &found(program), program]);
         command.args(arguments);
         command.current_dir(self.0.path());
         command

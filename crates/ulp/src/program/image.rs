@@ -52,7 +52,7 @@ pub enum LoadError {
         why: &'static str,
     },
     /// Memory cannot be mapped.
-    #[error("cannot map {}", what.display())]
+    #[error("cannot map {}{}", what.display(), map_hint(source))]
     Map {
         /// The file, or what else was to be mapped.
         what: PathBuf,
@@ -67,6 +67,15 @@ pub enum LoadError {
         /// Length of the stack, bytes.
         stack: u64,
     },
+}
+
+/// Returns what else than memory may be exhausted.
+fn map_hint(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        " (memory, the limit of the address space, ulimit -v, or of its mappings, sysctl vm.max_map_count)"
+    } else {
+        ""
+    }
 }
 
 /// An executable file that has been read.
@@ -90,19 +99,22 @@ impl Executable {
         Ok(Executable { path: path.to_owned(), file, layout })
     }
 
-    /// Maps the segments at a free place.
-    fn map(&self) -> Result<Mapped, LoadError> {
+    /// Returns the length of the memory in which it can be mapped, bytes: longer than its pages, so that there is an aligned base in it.
+    fn bytes(&self) -> u64 {
+        let Layout { pages, align, .. } = &self.layout;
+        pages.end - pages.start + (align - PAGE)
+    }
+
+    /// Maps the segments in reserved memory at `at`, which has [`Executable::bytes`]. Returns the base.
+    fn map(&self, at: u64) -> Result<u64, LoadError> {
         let Layout { segments, pages, align, .. } = &self.layout;
         let failed = |errno: Errno| LoadError::Map { what: self.path.clone(), source: errno.into() };
-        // Longer than the pages, so that there is an aligned base in it.
-        let length = pages.end - pages.start + (align - PAGE);
-        let memory = Memory::reserve(length).map_err(failed)?;
-        let first = memory.at + (pages.start.wrapping_sub(memory.at) & (align - 1));
+        let first = at + (pages.start.wrapping_sub(at) & (align - 1));
         let base = first - pages.start;
         for segment in segments {
             map_segment(&self.file, base, segment).map_err(failed)?;
         }
-        Ok(Mapped { _memory: memory, base })
+        Ok(base)
     }
 }
 
@@ -163,19 +175,10 @@ impl Drop for Memory {
     }
 }
 
-/// A file in memory.
-#[derive(Debug)]
-struct Mapped {
-    _memory: Memory,
-    base: u64,
-}
-
 /// A program in memory that has not been started yet, or is running. Dropping the value unmaps it; what the program has mapped itself stays.
 #[derive(Debug)]
 pub struct Image {
-    _program: Mapped,
-    _linker: Option<Mapped>,
-    _stack: Memory,
+    _memory: Memory,
     /// Where the program starts.
     pub entry: u64,
     /// The stack pointer at its start.
@@ -199,6 +202,8 @@ fn script_interpreter(path: &Path) -> Result<Option<Interpreter>, LoadError> {
 pub struct Loader {
     /// The path that was given.
     path: CString,
+    /// The file that is executed: for a script, its interpreter.
+    file: PathBuf,
     /// For a script, the arguments in place of the first one: the interpreter, its argument, and the script.
     instead: Vec<CString>,
     program: Executable,
@@ -238,11 +243,18 @@ impl Loader {
             }
             linker => (program, linker, None),
         };
-        let file = Path::new("/proc/self/auxv");
-        let vector = fs::read(file).map_err(|source| LoadError::Read { path: file.to_owned(), source })?;
+        let own = Path::new("/proc/self/auxv");
+        let vector = fs::read(own).map_err(|source| LoadError::Read { path: own.to_owned(), source })?;
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
         let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
-        Ok(Loader { path: text(path), instead, program, linker, through, vector: auxv::parse(&vector), stack_bytes })
+        let vector = auxv::parse(&vector);
+        Ok(Loader { path: text(path), file, instead, program, linker, through, vector, stack_bytes })
+    }
+
+    /// Returns the file that is executed: for a script, its interpreter.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
     }
 
     /// Returns the auxiliary vector of this process.
@@ -258,31 +270,40 @@ impl Loader {
 
     /// Maps the program once more, with a stack of its own.
     ///
+    /// ```text
+    /// a page without access | stack | program | dynamic linker
+    /// ```
+    ///
+    /// The top of the stack and the program are neighbours, because they are used together: they share page tables, and often a cache line of them.
+    ///
     /// # Errors
     /// When memory cannot be mapped, or the arguments and the environment are too long.
     pub fn load(&self, start: Start) -> Result<Image, LoadError> {
-        let program = self.program.map()?;
-        let linker = self.linker.as_ref().map(Executable::map).transpose()?;
-        let bases = (program.base, linker.as_ref().map_or(0, |linker| linker.base));
-        let entry = match (&linker, &self.linker) {
-            (Some(mapped), Some(linker)) => mapped.base + linker.layout.entry,
-            _ => program.base + self.program.layout.entry,
+        let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
+        let linker_bytes = self.linker.as_ref().map_or(0, Executable::bytes);
+        // An overflow of the stack meets the page without access, and ends the program that caused it.
+        let stack_bytes = PAGE + self.stack_bytes;
+        let memory = Memory::reserve(stack_bytes + self.program.bytes() + linker_bytes).map_err(failed)?;
+        let top = memory.at + stack_bytes;
+        let program_base = self.program.map(top)?;
+        let linker_base = self.linker.as_ref().map(|linker| linker.map(top + self.program.bytes())).transpose()?;
+        let entry = match (linker_base, &self.linker) {
+            (Some(base), Some(linker)) => base + linker.layout.entry,
+            _ => program_base + self.program.layout.entry,
         };
-        let (stack, stack_pointer) = self.stack(start, bases)?;
+        let stack_pointer = self.fill_stack(top, start, (program_base, linker_base.unwrap_or(0)))?;
         let files = [self.program.file.as_raw_fd(), self.linker.as_ref().map_or(-1, |linker| linker.file.as_raw_fd())];
-        Ok(Image { _program: program, _linker: linker, _stack: stack, entry, stack_pointer, files })
+        Ok(Image { _memory: memory, entry, stack_pointer, files })
     }
 
-    /// Maps and fills a stack. Returns it with the stack pointer.
-    fn stack(&self, mut start: Start, bases: (u64, u64)) -> Result<(Memory, u64), LoadError> {
+    /// Fills the stack that ends at `top`, in reserved memory. Returns the stack pointer.
+    fn fill_stack(&self, top: u64, mut start: Start, bases: (u64, u64)) -> Result<u64, LoadError> {
         let failed = |errno: Errno| LoadError::Map { what: "a stack".into(), source: errno.into() };
-        // The first page stays without access, so that an overflow ends the program that caused it.
-        let memory = Memory::reserve(PAGE + self.stack_bytes).map_err(failed)?;
         let mut prot = MprotectFlags::READ | MprotectFlags::WRITE;
         prot.set(MprotectFlags::EXEC, self.program.layout.executable_stack);
+        let at = (top - self.stack_bytes) as *mut c_void;
         // SAFETY: reserved memory that nobody uses yet.
-        unsafe { mprotect((memory.at + PAGE) as *mut c_void, self.stack_bytes as usize, prot) }.map_err(failed)?;
-        let top = memory.at + memory.bytes;
+        unsafe { mprotect(at, self.stack_bytes as usize, prot) }.map_err(failed)?;
         let replaced = self.instead.len().min(1).min(start.arguments.len());
         start.arguments.splice(..replaced, self.instead.iter().cloned());
         if let Some([linker, program]) = &self.through {
@@ -298,6 +319,6 @@ impl Loader {
         }
         // SAFETY: the stack is mapped and as long as checked above, and nobody else knows of it.
         unsafe { ptr::copy_nonoverlapping(contents.bytes.as_ptr(), contents.at as *mut u8, contents.bytes.len()) };
-        Ok((memory, contents.at))
+        Ok(contents.at)
     }
 }

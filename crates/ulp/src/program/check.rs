@@ -1,0 +1,83 @@
+//! What is different for a program that runs as a ULP, as far as its file and its limits show. Whether it can run at all is a matter of its layout.
+
+/// What is known about a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts<'a> {
+    /// Functions that the program imports.
+    pub imports: &'a [String],
+    /// Whether its file contains the path by which a program finds its own file, [`OWN_FILE`].
+    pub names_own_file: bool,
+    /// Whether its file gives rights to who executes it: set-user-id, set-group-id, capabilities.
+    pub gives_rights: bool,
+    /// Limit of the address space (RLIMIT_AS), bytes; `None`: unlimited.
+    pub address_space: Option<u64>,
+}
+
+/// The path by which a program finds its own file.
+pub const OWN_FILE: &str = "/proc/self/exe";
+
+/// Functions that move the break.
+const BREAK: [&str; 2] = ["brk", "sbrk"];
+
+/// Something that is different.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// What is different, and where it is seen.
+    pub what: String,
+    /// What to do about it.
+    pub way_out: &'static str,
+}
+
+/// Returns what is different.
+#[must_use]
+pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
+    let mut remarks = Vec::new();
+    let mut add = |what: String, way_out| remarks.push(Remark { what, way_out });
+    if facts.gives_rights {
+        add(
+            "its file gives rights (set-user-id, set-group-id or capabilities); as a ULP it has those of its caller"
+                .to_owned(),
+            "run it as an ordinary process",
+        );
+    }
+    if let Some(function) = facts.imports.iter().find(|name| BREAK.contains(&name.as_str())) {
+        add(
+            format!(
+                "it calls {function}(); the break belongs to the address space and cannot move, so the call fails with ENOMEM"
+            ),
+            "allocate with malloc() or mmap()",
+        );
+    }
+    if facts.names_own_file {
+        add(
+            format!("it contains \"{OWN_FILE}\", which is the file of the host for all ULPs"),
+            "nothing, if it only shows it; otherwise tell the program where its files are",
+        );
+    }
+    if let Some(bytes) = facts.address_space {
+        add(
+            format!("the address space is limited to {} MiB (ulimit -v), which all ULPs share", bytes >> 20),
+            "raise the limit by the number of ULPs, or remove it",
+        );
+    }
+    remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_different_is_remarked() {
+        let imports = ["malloc".to_owned(), "brk_of_mine".to_owned()];
+        assert_eq!(remarks(&Facts { imports: &imports, ..Facts::default() }), []);
+        let imports = ["malloc".to_owned(), "sbrk".to_owned()];
+        let facts =
+            Facts { imports: &imports, names_own_file: true, gives_rights: true, address_space: Some(512 << 20) };
+        let all: Vec<String> = remarks(&facts).into_iter().map(|remark| remark.what).collect();
+        for (part, what) in ["set-user-id", "sbrk()", "/proc/self/exe", "512 MiB"].iter().zip(&all) {
+            assert!(what.contains(part), "{what}");
+        }
+        assert_eq!(all.len(), 4);
+    }
+}
