@@ -34,7 +34,7 @@ enum by { YIELD, FUTEX };
 struct run {
     struct board *board;
     uint64_t count, rounds, calls;
-    uint64_t sleep_ns;      // members with odd numbers sleep so long again and again, and take no turns
+    uint64_t sleep_ns;      // the upper half of the members sleeps so long again and again, and takes no turns
     enum by by;
 };
 
@@ -70,7 +70,7 @@ static void pass_on(const struct run *run, uint32_t number, uint32_t round)
 
 static bool only_sleeps(const struct member *me)
 {
-    return me->run->sleep_ns != 0 && me->number % 2 == 1;
+    return me->run->sleep_ns != 0 && me->number >= (me->run->count + 1) / 2;
 }
 
 static uint64_t with_turns(const struct run *run)
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
         {"rounds", OPTION_COUNT, &run.rounds, 1, 1e9, NULL, "R", "times that each one gives up the CPU (1000)", NULL},
         {"calls", OPTION_COUNT, &run.calls, 0, 1e6, NULL, "C", "system calls of each one after each time (0)", NULL},
         {"sleep-us", OPTION_COUNT, &sleep_us, 1, 1e9, NULL, "US",
-         "members with odd numbers only sleep, US at a time; not with --by futex", NULL},
+         "the upper half of the members only sleeps, US at a time; not with --by futex", NULL},
         {"board", OPTION_TEXT, &board_path, 0, 0, NULL, "FILE", "ulps: a new file that all of them map", NULL},
     };
     const struct program program = {

@@ -6,11 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::Kind;
+use super::kind::Kind;
 use crate::interrupt::Interrupt;
 use crate::process::{ending, run_within};
 use crate::tools::Tools;
@@ -72,6 +72,7 @@ pub(super) fn time(
 
 /// Measures the memory of a member that sleeps, bytes: what the kernel no longer has for others while all of them do.
 pub(super) fn memory(tools: &Tools, cox: &Path, kind: Kind, count: u64, interrupt: &Interrupt) -> Result<f64> {
+    sleep(SETTLED);
     let (others, before) = (sleepers()?, available_bytes()?);
     let measured = Cell::new(None);
     let all_sleep = || sleepers().is_ok_and(|number| number >= others + count as usize);
@@ -83,6 +84,11 @@ pub(super) fn memory(tools: &Tools, cox: &Path, kind: Kind, count: u64, interrup
         measured.get().is_some() || interrupt.check().is_err()
     })?;
     interrupt.check()?;
+    // Those whose parent has ended first end later.
+    let begun = Instant::now();
+    while sleepers()? > others && begun.elapsed() < LIMIT {
+        sleep(SETTLED);
+    }
     let now = measured.get().with_context(|| format!("{}: {count} sleeping programs were not seen", kind.name()))?;
     Ok((before as f64 - now as f64) / count as f64)
 }

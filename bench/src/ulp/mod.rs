@@ -5,6 +5,7 @@
 //! own. [`lives`] measures what it costs that members exist.
 
 pub mod bare;
+mod kind;
 pub mod lives;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ use crate::stats::{Estimate, median, median_estimate};
 use crate::tools::Tools;
 use crate::verdict::{Outcome, at_most};
 
+use kind::Kind;
+
 /// Options of `cox-bench ulp`.
 #[derive(Debug, clap::Args)]
 pub struct Options {
@@ -36,57 +39,14 @@ pub struct Options {
     common: Common,
 }
 
-/// Who gives up the CPU, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Ulps,
-    /// ULPs of which half only sleep.
-    UlpsHalfAsleep,
-    Processes,
-    ProcessesFutex,
-    Threads,
-    Bare,
-    Boost,
-}
-
-impl Kind {
-    const ALL: [Kind; 7] = [
-        Kind::Ulps,
-        Kind::UlpsHalfAsleep,
-        Kind::Processes,
-        Kind::ProcessesFutex,
-        Kind::Threads,
-        Kind::Bare,
-        Kind::Boost,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Ulps => "ULPs",
-            Kind::UlpsHalfAsleep => "ULPs beside as many that sleep",
-            Kind::Processes => "processes, sched_yield",
-            Kind::ProcessesFutex => "processes, futex",
-            Kind::Threads => "threads, sched_yield",
-            Kind::Bare => "bare switch, FS base",
-            Kind::Boost => "boost.context",
-        }
-    }
-
-    /// Whether members make system calls between yields, and have lives of their own.
-    fn is_process(self) -> bool {
-        matches!(self, Kind::Ulps | Kind::Processes)
-    }
-}
-
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum What {
-    /// A turn of a member, ns.
-    Turn,
-    /// A turn of a member on all CPUs, ns.
-    Beside,
+    /// The time between two yields of a member, divided by the number of members, ns.
+    Yield,
+    /// The same on all CPUs, beside as many members that sleep or without them.
+    HalfAsleep,
     /// The time of a member from its creation to its end, ns.
     Life,
     /// The memory of a member, bytes.
@@ -103,14 +63,14 @@ struct Case {
 
 impl Case {
     const fn turns(count: u64, calls: u64) -> Case {
-        Case { what: What::Turn, count, calls }
+        Case { what: What::Yield, count, calls }
     }
 
     /// Whether a kind of members can do it.
     fn fits(self, kind: Kind) -> bool {
         match self.what {
-            What::Beside => matches!(kind, Kind::Ulps | Kind::UlpsHalfAsleep),
-            What::Turn if self.calls == 0 => kind != Kind::UlpsHalfAsleep,
+            What::HalfAsleep => matches!(kind, Kind::Ulps | Kind::UlpsHalfAsleep),
+            What::Yield if self.calls == 0 => kind != Kind::UlpsHalfAsleep,
             _ => kind.is_process(),
         }
     }
@@ -127,7 +87,7 @@ const CASES: [Case; 10] = [
     Case::turns(1, MANY_CALLS),
     Case { what: What::Life, count: 500, calls: 0 },
     Case { what: What::Memory, count: 2000, calls: 0 },
-    Case { what: What::Beside, count: 32, calls: 0 },
+    Case { what: What::HalfAsleep, count: 32, calls: 0 },
 ];
 
 /// How long a member sleeps at a time, us.
@@ -144,7 +104,7 @@ fn rounds(kind: Kind, case: Case) -> u64 {
     let is_fast = matches!(kind, Kind::Bare | Kind::Boost | Kind::Ulps | Kind::UlpsHalfAsleep);
     let all = if is_fast { 2_000_000 } else { 200_000 };
     // Long enough for several sleeps of the others.
-    (all / case.count).max(if case.what == What::Beside { 500_000 } else { 1000 })
+    (all / case.count).max(if case.what == What::HalfAsleep { 500_000 } else { 1000 })
 }
 
 /// What was measured of one kind in one case, by round.
@@ -212,7 +172,7 @@ impl Field<'_> {
     fn run(&self, case: Case, kind: Kind) -> Result<f64> {
         self.interrupt.check()?;
         match case.what {
-            What::Turn | What::Beside => self.turn(case, kind),
+            What::Yield | What::HalfAsleep => self.turn(case, kind),
             What::Life => lives::time(self.tools, &self.cox, kind, case.count, self.cpu, self.interrupt),
             What::Memory => lives::memory(self.tools, &self.cox, kind, case.count, self.interrupt),
         }
@@ -223,8 +183,8 @@ impl Field<'_> {
         let _ = std::fs::remove_file(&board);
         let rounds = rounds(kind, case).to_string();
         let count = if kind == Kind::UlpsHalfAsleep { 2 * case.count } else { case.count }.to_string();
-        let mut command = if case.what == What::Beside { Command::new("env") } else { Command::new("taskset") };
-        if case.what != What::Beside {
+        let mut command = if case.what == What::HalfAsleep { Command::new("env") } else { Command::new("taskset") };
+        if case.what != What::HalfAsleep {
             command.args(["-c", &self.cpu.to_string()]);
         }
         let output = std::fs::File::create(&truth).context("cannot write a temporary file")?;
@@ -318,10 +278,10 @@ pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 
 fn heading(case: Case) -> String {
     let of = match (case.what, case.calls) {
-        (What::Turn, 0) => ", ns for one turn".to_owned(),
-        (What::Turn, 1) => " that make a system call in each turn, ns for one turn".to_owned(),
-        (What::Turn, calls) => format!(" that make {calls} system calls in each turn, ns for one turn"),
-        (What::Beside, _) => " that take turns on all CPUs, ns for one turn".to_owned(),
+        (What::Yield, 0) => ", ns for one turn".to_owned(),
+        (What::Yield, 1) => " that make a system call in each turn, ns for one turn".to_owned(),
+        (What::Yield, calls) => format!(" that make {calls} system calls in each turn, ns for one turn"),
+        (What::HalfAsleep, _) => " that take turns on all CPUs, ns for one turn".to_owned(),
         (What::Life, _) => ", ns from creation to end".to_owned(),
         (What::Memory, _) => ", bytes of memory of each".to_owned(),
     };
@@ -330,7 +290,7 @@ fn heading(case: Case) -> String {
 
 /// Returns what a kind is called in a case.
 fn label(case: Case, kind: Kind) -> &'static str {
-    if case.what != What::Turn && kind == Kind::Processes { "processes, posix_spawn" } else { kind.name() }
+    if case.what != What::Yield && kind == Kind::Processes { "processes, posix_spawn" } else { kind.name() }
 }
 
 fn line(case: Case, kind: Kind, values: &[f64]) -> String {

@@ -148,7 +148,7 @@ fn throttled_while_spinning_or_sleeping_at_barriers() {
     }
 }
 
-/// What samples do not tell apart, work from spinning, no bound leaves out: OpenMP regions under 1.5 CPUs were 1.35 times as fast without the quota.
+/// The bound includes the sampling error of the work: it was 1.33 for OpenMP regions under 1.5 CPUs, which were 1.35 times as fast without the quota.
 #[test]
 fn the_bound_of_a_quota_has_the_error_of_the_work() {
     let life = Life { preempted: 0.25, ..Life::default() };

@@ -133,6 +133,7 @@ mod tests {
         let others = [
             &["cox"][..],
             &["cox", "doctor"],
+            &["cox", "check"],
             &["cox", "help", "run"],
             &["cox", "changes", "undo"],
             &["cox", "pack", "set"],

@@ -79,7 +79,13 @@ fn what_is_no_program_is_one_line() {
         assert!(ran.stderr.contains(part), "{}", ran.stderr);
     }
     fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(&text, "#!/no/such/interpreter\n").unwrap();
+    let ran = check(&text);
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""));
+    assert!(ran.text().contains("text needs /no/such/interpreter: No such file"), "{}", ran.text());
+    fs::write(&text, "no program").unwrap();
     let ran = check(&text);
     assert_eq!(ran.code, 1);
     assert!(ran.text().contains("no ELF program"), "{}", ran.text());
+    assert_eq!(run(Command::new(COX).args(["check", "--magic"])).code, 2);
 }

@@ -48,7 +48,9 @@ impl Options {
         };
         let rank = rank.to_str().context("the name of the variable is no UTF-8")?;
         let rank_variable = (!rank.is_empty()).then(|| rank.to_owned());
-        let number = |word: &OsString| word.to_str().and_then(|word| word.parse().ok()).context("a number is none");
+        let number = |word: &OsString| {
+            word.to_str().and_then(|word| word.parse().ok()).context("COUNT and WORDS must be numbers")
+        };
         let (mut programs, mut rest) = (Vec::new(), rest);
         while let [count, length, behind @ ..] = rest {
             let (own, others) = behind.split_at_checked(number(length)?).with_context(usage)?;
@@ -110,7 +112,8 @@ fn run(options: &Options) -> Result<u8> {
     let outcome = host::run(wanted)?;
     if let Some(limit) = outcome.full_of_mappings {
         eprintln!(
-            "cox: the address space of the ULPs has reached its limit of {limit} mappings (sysctl vm.max_map_count); programs fail then"
+            "cox: the address space of the ULPs has reached its limit of {limit} mappings, and programs fail then; raise it: sysctl vm.max_map_count={}",
+            10 * limit
         );
     }
     write(&options.report, &outcome)?;

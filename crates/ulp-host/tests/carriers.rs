@@ -131,7 +131,7 @@ fn who_is_killed_on_a_carrier_ends_alone() {
     assert!(place.told()["stays"].as_u64() >= Some(5), "{}", place.told());
 }
 
-/// SIGSTOP while the context is on a carrier: the process stops, which the kernel shows, and goes on when it is continued.
+/// SIGSTOP while the context is on a carrier: the kernel shows the process as stopped, the others go on, and it answers when it is continued.
 #[test]
 fn who_is_stopped_on_a_carrier_stops_alone() {
     let place = Place::new();
@@ -152,6 +152,7 @@ fn who_is_stopped_on_a_carrier_stops_alone() {
     let last: Vec<String> = told.collect();
     assert!(last.len() == 1 && last[0].starts_with(&format!("{} ", pids[2])), "{last:?}");
     assert_eq!(host.code(), Some(0));
+    assert!(place.told()["stays"].as_u64() >= Some(5), "{}", place.told());
 }
 
 #[test]

@@ -129,12 +129,13 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
     wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
     let mut ulps = Ulps {
+        close: wanted.copies.iter().flat_map(|copies| copies.loader.descriptors()).collect(),
         alive: HashMap::new(),
         lingering: Vec::new(),
         ended: vec![Ended::Signal(libc::SIGKILL); count],
         carriers,
         full_of_mappings: None,
-        has_failed: false,
+        failed: 0,
     };
     let all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count));
     for (number, copies) in all.enumerate() {
@@ -169,9 +170,12 @@ struct Ulps {
     /// How each one ended. Those that were never started count as killed.
     ended: Vec<Ended>,
     carriers: Carriers,
-    /// See [`Outcome::full_of_mappings`]; looked at when the first ULP fails.
+    /// Descriptors that no ULP may inherit.
+    close: Vec<i32>,
+    /// See [`Outcome::full_of_mappings`].
     full_of_mappings: Option<usize>,
-    has_failed: bool,
+    /// Number of ULPs that have failed.
+    failed: usize,
 }
 
 impl Ulps {
@@ -192,7 +196,7 @@ impl Ulps {
         let kept: String = copies.name.chars().take(15 - suffix.len().min(15)).collect();
         let name = CString::new(kept + &suffix).unwrap_or_default();
         let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
-        let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid })
+        let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close })
             .map_err(|why| HostError::Start { number, why })?;
         self.alive.insert(pid, (number, image));
         Ok(())
@@ -227,9 +231,12 @@ impl Ulps {
                 (Some(code), _) => Ended::Exit(code),
                 (None, signal) => Ended::Signal(signal.unwrap_or(0)),
             };
-            if self.ended[number] != Ended::Exit(0) && !self.has_failed {
-                self.has_failed = true;
-                self.full_of_mappings = reached_limit_of_mappings();
+            if self.ended[number] != Ended::Exit(0) {
+                self.failed += 1;
+                // Reading the mappings takes milliseconds: after the first failure, the second, the fourth, the eighth…
+                if self.failed.is_power_of_two() && self.full_of_mappings.is_none() {
+                    self.full_of_mappings = reached_limit_of_mappings();
+                }
             }
             // Memory that a carrier still runs in stays until the carrier has parted with it.
             self.lingering.push((number, image));

@@ -22,8 +22,8 @@ struct First {
     mask: u64,
     /// The GS base: where code of this crate finds out by whom it is called.
     gs_base: u64,
-    /// Descriptors of the host that the program must not have; -1: none.
-    close: [i32; 2],
+    /// Begin and end of a list of the host's descriptors that the program must not have. The list is in the host's memory.
+    close: [u64; 2],
     /// Name of the thread, as in comm.
     name: [u8; 16],
 }
@@ -43,6 +43,8 @@ pub struct Beginning<'a> {
     pub gs_base: u64,
     /// Where the kernel writes the pid before the process starts.
     pub pid: *mut i32,
+    /// Descriptors of the host that the program must not have. The list must stay where it is while processes begin.
+    pub close: &'a [i32],
 }
 
 /// Starts a program. Signals that have a handler get their default action. The process dies with the calling thread.
@@ -62,7 +64,7 @@ pub fn start(image: &Image, beginning: &Beginning<'_>) -> io::Result<Pid> {
         host,
         mask: beginning.mask,
         gs_base: beginning.gs_base,
-        close: image.files,
+        close: [beginning.close.as_ptr_range().start as u64, beginning.close.as_ptr_range().end as u64],
         name: comm,
     };
     let at = (image.stack_pointer - size_of::<First>() as u64) & !15;

@@ -68,7 +68,9 @@ pub(crate) fn throttled(evidence: &Evidence) -> Option<Finding> {
     } else {
         format!("raise the group's cpu.max to {could_use:.0} CPUs or more")
     };
-    let expected = Expected::new(delay.low(), bound, bound).uncertain(evidence.work_error());
+    // Work is sampled, and waiting is not.
+    let without_waiting = evidence.wall_ns / (evidence.wall_ns - stopped as f64).max(1.0);
+    let expected = Expected::new(delay.low(), bound, bound).uncertain(evidence.work_error()).within(without_waiting);
     main.next.extend(NextStep::if_worth(evidence, raise, expected, kind, "throttling"));
     if let Some(quota) = facts.quota().filter(|quota| *quota >= 1.0 && quota.floor() < evidence.workers.len() as f64) {
         // Running fewer threads saves only the part of the quota that is spent on spinning, and leaves a fraction of a CPU unused.

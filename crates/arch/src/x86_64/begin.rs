@@ -2,7 +2,7 @@
 
 /// Defines `clone_and_begin(arguments, bytes)`, which calls clone3 with these arguments and returns its result. The new process does not return: it does
 /// what execve(2) would have done, and starts the program that `$first` describes, the structure at the end of the stack in `arguments`. Its fields are
-/// `stack_pointer`, `entry`, `host`, `mask`, `gs_base` (u64), `close` ([i32; 2]) and `name` ([u8; 16]). The crate that uses the macro needs `libc`.
+/// `stack_pointer`, `entry`, `host`, `mask`, `gs_base` (u64), `close` ([u64; 2], begin and end of a list of descriptors) and `name` ([u8; 16]). The crate that uses the macro needs `libc`.
 #[macro_export]
 macro_rules! process_begin {
     ($first:ty) => {
@@ -40,12 +40,17 @@ macro_rules! process_begin {
                 "cmp rax, [rsp + {host}]",
                 "jne 2f",
                 // close(2) of the host's files; an error is of no interest.
+                "mov rbx, [rsp + {files}]",
+                "mov r12, [rsp + {files} + 8]",
+                "3:",
+                "cmp rbx, r12",
+                "jae 4f",
                 "mov eax, {close}",
-                "mov edi, [rsp + {files}]",
+                "mov edi, [rbx]",
                 "syscall",
-                "mov eax, {close}",
-                "mov edi, [rsp + {files} + 4]",
-                "syscall",
+                "add rbx, 4",
+                "jmp 3b",
+                "4:",
                 // arch_prctl(ARCH_SET_GS, gs_base)
                 "mov eax, {arch_prctl}",
                 "mov edi, 0x1001",

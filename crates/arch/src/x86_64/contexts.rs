@@ -227,7 +227,8 @@ macro_rules! user_contexts {
             )
         }
 
-        /// Continues `to` as [`load`] does, and then blocks exactly the signals in `mask`: those that arrive find its registers and its stack in place.
+        /// Continues `to` as [`load`] does, and blocks exactly the signals in `mask`. Signals that arrive then find its stack and its thread-local storage; its
+        /// registers are on the stack until their handlers have returned.
         /// In a signal frame, the mask is the frame's.
         ///
         /// # Safety

@@ -9,9 +9,9 @@ use clap::Args;
 /// Nothing is executed: cox reads the program's file. For a script, it checks the interpreter.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  cox check ./app\n\n\
-Exit codes:\n  0    it can run as a ULP\n  1    it cannot, for the reason given\n  2    wrong options\n  126  the program cannot be executed\n  127  the program was not found")]
+Exit codes:\n  0    it can run as a ULP\n  1    it cannot, for the reason given\n  2    wrong options\n  125  cox failed\n  126  the program cannot be executed, or not be read\n  127  the program was not found")]
 pub struct Check {
     /// The program
     #[arg(value_name = "PROGRAM")]
-    pub program: OsString,
+    pub file: OsString,
 }

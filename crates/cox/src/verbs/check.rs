@@ -8,6 +8,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use outputs::Output;
+use outputs::diagnostics::say;
 use rustix::fs::getxattr;
 use rustix::process::{Resource, getrlimit};
 use session::launch::file_of;
@@ -19,7 +20,7 @@ use ulp::program::image::{LoadError, Loader};
 use crate::cli;
 use crate::faces::print;
 
-use super::ulp::refuse;
+use super::ulp::{CANNOT_EXECUTE, refuse};
 
 /// Exit code if the program cannot run as a ULP.
 const CANNOT: u8 = 1;
@@ -35,12 +36,20 @@ const PIECE_BYTES: usize = 1 << 20;
 /// # Errors
 /// When its file cannot be read, or the text cannot be written.
 pub fn check(options: &cli::Check) -> Result<u8> {
-    let name = &options.program;
+    let name = &options.file;
     let Some(file) = file_of(name) else { return Ok(refuse(name)) };
     let (text, code) = match Loader::of(&file) {
         Ok(loader) => (can(name, loader.file())?, 0),
         Err(error @ (LoadError::Unfit { .. } | LoadError::Script { .. })) => {
             (format!("runs as a ULP: no\n  {error}\n"), CANNOT)
+        }
+        // The interpreter of a script, or the dynamic linker.
+        Err(LoadError::Read { path, source }) if path != file => {
+            (format!("runs as a ULP: no\n  {} needs {}: {source}\n", file.display(), path.display()), CANNOT)
+        }
+        Err(LoadError::Read { path, source }) => {
+            say(&format!("cannot read {}: {source}", path.display()));
+            return Ok(CANNOT_EXECUTE);
         }
         Err(error) => return Err(error.into()),
     };

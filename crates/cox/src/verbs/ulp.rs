@@ -27,7 +27,7 @@ const HOST: &str = "cox-ulp-host";
 const INSTALLED: &str = "../libexec/coxswain";
 /// Exit codes as in env(1) and shells: the program was not found, or it cannot be executed.
 const NOT_FOUND: u8 = 127;
-const CANNOT_EXECUTE: u8 = 126;
+pub const CANNOT_EXECUTE: u8 = 126;
 /// Maximum number of ULPs that the summary names for one exit code.
 const NAMED: usize = 8;
 

@@ -284,7 +284,12 @@ pub(super) fn ulp_carriers(facts: &Facts) -> Available {
         );
     }
     if !facts.user_fs_base {
-        return Available::no("the processor or the kernel does not let programs set the FS base (FSGSBASE)", WITHOUT);
+        return Available::no(
+            "the processor or the kernel does not let programs set the FS base (FSGSBASE)",
+            format!(
+                "an Intel processor since Ivy Bridge or an AMD one since Excavator, and no nofsgsbase on the kernel's command line; {WITHOUT}"
+            ),
+        );
     }
     let limit = facts.max_map_count.map_or(String::new(), |maps| {
         format!("; vm.max_map_count {maps}: about {} ULPs in one address space", maps / MAPS)

@@ -72,7 +72,14 @@ impl Carrier {
         // SAFETY: the caller is the carrier's thread. What is in the inbox is the link of a record whose home task is parked.
         unsafe {
             if !(*this).inbox.is_empty() {
-                (*this).inbox.take(|link| Carrier::push(this, Record::of_link(link)));
+                (*this).inbox.take(|link| {
+                    let record = Record::of_link(link);
+                    Carrier::push(this, record);
+                    // The carrier may have looked for calls when this one was in no queue.
+                    if (*record).called.load(Ordering::Acquire) != 0 {
+                        (*this).inbox.call();
+                    }
+                });
             }
         }
     }
@@ -137,7 +144,7 @@ impl Carrier {
         }
     }
 
-    /// Says that `next`, which is in no queue, runs instead of `me`.
+    /// Makes `next`, which is in no queue, the running ULP instead of `me`. Returns the contexts to exchange.
     #[inline(always)]
     unsafe fn run_next(this: *mut Carrier, me: *mut Record, next: *mut Record) -> Exchange {
         // SAFETY: the carrier's thread runs this.
@@ -148,7 +155,7 @@ impl Carrier {
         }
     }
 
-    /// Prefetches what the next ULPs need first. Of each, that is one turn after the other: its record; its stack and its thread-local storage; its code.
+    /// Prefetches what the next ULPs need first: the record of the third one, stack and thread-local storage of the second one, code of the first one.
     #[inline(always)]
     unsafe fn prefetch(this: *mut Carrier) {
         // SAFETY: the carrier's thread runs this, and its queue has valid records.
@@ -161,7 +168,7 @@ impl Carrier {
                     prefetch((*second).context.stack_pointer);
                     prefetch((*second).context.stack_pointer + 64);
                     // Variables are below the address.
-                    prefetch((*second).context.tls - 64);
+                    prefetch((*second).context.tls.wrapping_sub(64));
                 }
                 let first = queue.look(0);
                 // With a frame, the stack pointer is not the context's.
@@ -251,11 +258,12 @@ impl Carrier {
                 }
                 let suspending = std::mem::replace(&mut (*this).suspending, ptr::null_mut());
                 // The resume that came with a call may have been taken by an earlier suspend. So the call itself is looked at, too.
-                if !suspending.is_null()
-                    && ((*suspending).called.load(Ordering::Acquire) != 0
-                        || !(*suspending).waiting.suspend_on_carrier())
-                {
-                    Carrier::push(this, suspending);
+                if !suspending.is_null() {
+                    if (*suspending).called.load(Ordering::Acquire) != 0 {
+                        home::send(suspending);
+                    } else if !(*suspending).waiting.suspend_on_carrier() {
+                        Carrier::push(this, suspending);
+                    }
                 }
             }
         }

@@ -112,6 +112,8 @@ unsafe extern "C" fn parked(context: *mut Context) -> ! {
         let mut count = 0;
         (*record).is_nudged_without_queue.store(false, Ordering::Relaxed);
         (*record).is_carried.store(true, Ordering::Relaxed);
+        // Of the last stay. Only this task sets it.
+        (*record).called.fetch_and(!call::HOME, Ordering::Relaxed);
         (*(*record).inbox).push(&raw mut (*record).link, machine::wake);
         loop {
             let mut info = Info::EMPTY;
@@ -158,7 +160,6 @@ unsafe fn queue(pid: u64, info: &Info) {
 pub(super) unsafe fn send(record: *mut Record) {
     // SAFETY: the carrier has the context, until the nudge is sent.
     unsafe {
-        (*record).called.fetch_and(!call::HOME, Ordering::Relaxed);
         (*record).counts.yields.fetch_add((*record).yields, Ordering::Relaxed);
         let yields = (*record).yields;
         (*record).policy.on_home(yields);

@@ -70,7 +70,8 @@ impl Inbox {
         wake(&self.asleep);
     }
 
-    /// Tells the carrier that one of its ULPs has been called, after that ULP's record says so. A carrier that sleeps has none.
+    /// Tells the carrier that one of its ULPs has been called, after that ULP's record says so. It does not wake the carrier: one that sleeps has no ULP in
+    /// its queue, and looks at those that come in.
     pub(crate) fn call(&self) {
         self.called.store(1, Ordering::Release);
     }
@@ -248,6 +249,52 @@ mod model {
             caller.join().unwrap();
             assert!(is_taken || shared.0.take_calls());
         });
+    }
+
+    /// A home task hands over its context, and then asks for it. The carrier takes what has come in, looks for calls in its queue, and does so again later. With
+    /// `looks`, it also looks at what it takes.
+    fn check_calls(looks: bool) {
+        loom::model(move || {
+            let shared = Arc::new((Inbox::new(), AtomicU32::new(0)));
+            let home = {
+                let shared = shared.clone();
+                spawn(move || {
+                    let link = Box::into_raw(Box::new(Link::new()));
+                    // SAFETY: the link is freed by the carrier.
+                    unsafe { shared.0.push(link, |_| {}) };
+                    shared.1.store(1, Ordering::Release);
+                    shared.0.call();
+                })
+            };
+            let (inbox, called) = (&shared.0, &shared.1);
+            let (mut is_queued, mut is_sent) = (false, false);
+            let mut look = || {
+                inbox.take(|link| {
+                    // SAFETY: made by Box::into_raw above, and in no inbox.
+                    drop(unsafe { Box::from_raw(link) });
+                    is_queued = true;
+                    if looks && called.load(Ordering::Acquire) != 0 {
+                        inbox.call();
+                    }
+                });
+                is_sent |= inbox.take_calls() && is_queued && called.load(Ordering::Acquire) != 0;
+            };
+            look();
+            home.join().unwrap();
+            look();
+            assert!(is_sent, "a call was lost");
+        });
+    }
+
+    #[test]
+    fn who_is_called_before_the_carrier_has_it_goes_home() {
+        check_calls(true);
+    }
+
+    #[test]
+    #[should_panic(expected = "a call was lost")]
+    fn the_carrier_has_to_look_at_what_it_takes() {
+        check_calls(false);
     }
 
     #[test]

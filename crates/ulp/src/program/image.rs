@@ -183,8 +183,6 @@ pub struct Image {
     pub entry: u64,
     /// The stack pointer at its start.
     pub stack_pointer: u64,
-    /// Descriptors of the program's and the linker's file in this process, -1: none. The program must not inherit them.
-    pub files: [RawFd; 2],
 }
 
 /// Returns what executes a script; `None` if the file is no script.
@@ -257,6 +255,11 @@ impl Loader {
         &self.file
     }
 
+    /// Returns the descriptors of the program's and the linker's file in this process. No program may inherit them.
+    pub fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        std::iter::once(&self.program).chain(&self.linker).map(|one| one.file.as_raw_fd())
+    }
+
     /// Returns the auxiliary vector of this process.
     #[must_use]
     pub fn vector(&self) -> &[(u64, u64)] {
@@ -292,8 +295,7 @@ impl Loader {
             _ => program_base + self.program.layout.entry,
         };
         let stack_pointer = self.fill_stack(top, start, (program_base, linker_base.unwrap_or(0)))?;
-        let files = [self.program.file.as_raw_fd(), self.linker.as_ref().map_or(-1, |linker| linker.file.as_raw_fd())];
-        Ok(Image { _memory: memory, entry, stack_pointer, files })
+        Ok(Image { _memory: memory, entry, stack_pointer })
     }
 
     /// Fills the stack that ends at `top`, in reserved memory. Returns the stack pointer.
@@ -311,8 +313,9 @@ impl Loader {
             let words = [linker.clone(), c"--argv0".to_owned(), name, program.clone()];
             start.arguments.splice(..start.arguments.len().min(1), words);
         }
+        let shift = start.shift;
         let contents = stack::contents(top, &self.path, &start, &self.program.layout, &self.vector, bases);
-        let needed = contents.bytes.len() as u64;
+        let needed = contents.bytes.len() as u64 - shift;
         // As for execve (bprm_stack_limits).
         if needed > self.stack_bytes / 4 {
             return Err(LoadError::TooLong { needed, stack: self.stack_bytes });
