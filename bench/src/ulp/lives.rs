@@ -15,9 +15,12 @@ use crate::interrupt::Interrupt;
 use crate::process::{ending, run_within};
 use crate::tools::Tools;
 
+/// The kernel frees the memory of thousands of programs that have ended in steps, for seconds. All but so many bytes must be free for the next run.
+const NEARLY_BYTES: u64 = 4 << 20;
 /// Time limit of a run.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The kernel's account of free memory lags behind by what its CPUs keep for themselves.
+/// The kernel's account of free memory has settled when it changes by less than so many bytes in this time.
+const SETTLED_BYTES: u64 = 1 << 20;
 const SETTLED: Duration = Duration::from_millis(500);
 
 /// Starts `count` programs by posix_spawn(3), and waits for all.
@@ -45,7 +48,8 @@ fn members(tools: &Tools, cox: &Path, kind: Kind, count: u64, program: &[&str]) 
         Kind::Ulps => command.args(["ulp", "-q", "-n", &count, "--"]),
         _ => command.args(["spawns", &count, "--"]),
     };
-    command.args(program).stdin(Stdio::null()).stdout(Stdio::null());
+    // Otherwise, programs map a dozen files of their locale.
+    command.env("LC_ALL", "C").args(program).stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
@@ -60,7 +64,7 @@ pub(super) fn time(
 ) -> Result<f64> {
     let inner = members(tools, cox, kind, count, &["true"]);
     let mut command = Command::new("taskset");
-    command.args(["-c", &cpu.to_string()]).arg(inner.get_program()).args(inner.get_args());
+    command.args(["-c", &cpu.to_string()]).arg(inner.get_program()).args(inner.get_args()).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let ended = run_within(&mut command, LIMIT, || interrupt.check().is_err())?;
     interrupt.check()?;
@@ -72,39 +76,51 @@ pub(super) fn time(
 
 /// Measures the memory of a member that sleeps, bytes: what the kernel no longer has for others while all of them do.
 pub(super) fn memory(tools: &Tools, cox: &Path, kind: Kind, count: u64, interrupt: &Interrupt) -> Result<f64> {
-    sleep(SETTLED);
-    let (others, before) = (sleepers()?, available_bytes()?);
+    let (before, (all, asleep)) = (settled_bytes()?, sleepers()?);
     let measured = Cell::new(None);
-    let all_sleep = || sleepers().is_ok_and(|number| number >= others + count as usize);
+    let all_sleep = || sleepers().is_ok_and(|(_, now)| now >= asleep + count as usize);
     run_within(&mut members(tools, cox, kind, count, &["sleep", "60"]), LIMIT, || {
         if all_sleep() {
-            sleep(SETTLED);
-            measured.set(available_bytes().ok());
+            measured.set(settled_bytes().ok());
         }
         measured.get().is_some() || interrupt.check().is_err()
     })?;
     interrupt.check()?;
-    // Those whose parent has ended first end later.
     let begun = Instant::now();
-    while sleepers()? > others && begun.elapsed() < LIMIT {
+    while (sleepers()?.0 > all || available_bytes()? + NEARLY_BYTES < before) && begun.elapsed() < LIMIT / 2 {
         sleep(SETTLED);
     }
     let now = measured.get().with_context(|| format!("{}: {count} sleeping programs were not seen", kind.name()))?;
     Ok((before as f64 - now as f64) / count as f64)
 }
 
-/// Returns the number of processes that run sleep(1), and sleep. ULPs have a number behind the name.
-fn sleepers() -> Result<usize> {
+/// Returns the number of processes that run sleep(1), and how many of them sleep; the others begin or end. ULPs have a number behind the name.
+fn sleepers() -> Result<(usize, usize)> {
     let processes = fs::read_dir("/proc").context("cannot read /proc")?.flatten();
     let stats = processes.filter_map(|one| fs::read_to_string(one.path().join("stat")).ok());
-    Ok(stats.filter(|stat| is_sleeper(stat)).count())
+    let asleep: Vec<bool> = stats.filter_map(|stat| is_asleep(&stat)).collect();
+    Ok((asleep.len(), asleep.iter().filter(|is_asleep| **is_asleep).count()))
 }
 
-/// Whether this line of /proc/PID/stat is that of a sleep(1) that sleeps.
-fn is_sleeper(stat: &str) -> bool {
-    let name = stat.split_once('(').map_or("", |(_, rest)| rest);
-    let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    (name.starts_with("sleep)") || name.starts_with("sleep.")) && state.starts_with('S')
+/// Returns whether the sleep(1) of this line of /proc/PID/stat sleeps; `None` if it is that of another program.
+fn is_asleep(stat: &str) -> Option<bool> {
+    let (_, name) = stat.split_once('(')?;
+    let (_, state) = stat.rsplit_once(") ")?;
+    (name.starts_with("sleep)") || name.starts_with("sleep.")).then(|| state.starts_with('S'))
+}
+
+/// Returns the memory that programs can still get when it has settled, bytes.
+fn settled_bytes() -> Result<u64> {
+    let begun = Instant::now();
+    let mut last = available_bytes()?;
+    loop {
+        sleep(SETTLED);
+        let now = available_bytes()?;
+        if now.abs_diff(last) < SETTLED_BYTES || begun.elapsed() > LIMIT / 2 {
+            return Ok(now);
+        }
+        last = now;
+    }
 }
 
 /// Returns the memory that programs can still get, bytes (MemAvailable in /proc/meminfo).
@@ -121,10 +137,10 @@ mod tests {
 
     #[test]
     fn a_sleeper_is_recognised_by_name_and_state() {
-        assert!(is_sleeper("12 (sleep) S 1 12 12"));
-        assert!(is_sleeper("12 (sleep.7) S 1 12 12"));
-        assert!(!is_sleeper("12 (sleep.7) R 1 12 12"));
-        assert!(!is_sleeper("12 (sleepy) S 1 12 12"));
-        assert!(!is_sleeper("12 (a (sleep) S 1) R 1 12 12"));
+        assert_eq!(is_asleep("12 (sleep) S 1 12 12"), Some(true));
+        assert_eq!(is_asleep("12 (sleep.7) S 1 12 12"), Some(true));
+        assert_eq!(is_asleep("12 (sleep.7) Z 1 12 12"), Some(false));
+        assert_eq!(is_asleep("12 (sleepy) S 1 12 12"), None);
+        assert_eq!(is_asleep("12 (a (sleep) S 1) R 1 12 12"), None);
     }
 }

@@ -85,7 +85,7 @@ const CASES: [Case; 10] = [
     Case::turns(2, 1),
     Case::turns(2, 10),
     Case::turns(1, MANY_CALLS),
-    Case { what: What::Life, count: 500, calls: 0 },
+    Case { what: What::Life, count: 200, calls: 0 },
     Case { what: What::Memory, count: 2000, calls: 0 },
     Case { what: What::HalfAsleep, count: 32, calls: 0 },
 ];
@@ -279,13 +279,14 @@ pub fn ulp(options: &Options, interrupt: &Interrupt) -> Result<u8> {
 fn heading(case: Case) -> String {
     let of = match (case.what, case.calls) {
         (What::Yield, 0) => ", ns for one turn".to_owned(),
-        (What::Yield, 1) => " that make a system call in each turn, ns for one turn".to_owned(),
-        (What::Yield, calls) => format!(" that make {calls} system calls in each turn, ns for one turn"),
-        (What::HalfAsleep, _) => " that take turns on all CPUs, ns for one turn".to_owned(),
+        (What::Yield, 1) => ", ns for one turn with a system call".to_owned(),
+        (What::Yield, calls) => format!(", ns for one turn with {calls} system calls"),
+        (What::HalfAsleep, _) => " on all CPUs, ns for one turn".to_owned(),
         (What::Life, _) => ", ns from creation to end".to_owned(),
         (What::Memory, _) => ", bytes of memory of each".to_owned(),
     };
-    format!("{} member{}{of}", case.count, if case.count == 1 { "" } else { "s" })
+    let members = if case.count == 1 { "member" } else { "members" };
+    format!("{} {members}{of}", case.count)
 }
 
 /// Returns what a kind is called in a case.
