@@ -30,6 +30,16 @@ fn compile(place: &Place, name: &str, linking: &[&str]) -> String {
     program.display().to_string()
 }
 
+/// Starts five ULPs that wait for a signal on carriers. Returns the host, what they print from then on, and their pids.
+fn on_carriers(place: &Place) -> (Running, impl Iterator<Item = String> + use<>, Vec<String>) {
+    let mut host = Running::start(place.host(5, &build(place, &[]), &["policy", "signal"]));
+    let mut told = host.lines();
+    let pids = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
+    // All have left by now.
+    sleep(Duration::from_millis(100));
+    (host, told, pids)
+}
+
 #[test]
 fn what_belongs_to_a_process_stays_right() {
     let place = Place::new();
@@ -81,12 +91,7 @@ fn who_computes_for_ever_does_not_stop_others() {
 #[test]
 fn signals_reach_a_ulp_on_a_carrier() {
     let place = Place::new();
-    let program = build(&place, &[]);
-    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
-    let mut told = host.lines();
-    let mut pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
-    // All have left by now.
-    sleep(Duration::from_millis(100));
+    let (host, told, mut pids) = on_carriers(&place);
     for pid in &pids {
         Command::new("kill").args(["-USR1", pid]).status().unwrap();
     }
@@ -117,11 +122,7 @@ fn queued_signals_keep_their_order_and_blocked_ones_their_threads() {
 #[test]
 fn who_is_killed_on_a_carrier_ends_alone() {
     let place = Place::new();
-    let program = build(&place, &[]);
-    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
-    let mut told = host.lines();
-    let pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
-    sleep(Duration::from_millis(100));
+    let (host, told, pids) = on_carriers(&place);
     Command::new("kill").args(["-9", &pids[2]]).status().unwrap();
     sleep(Duration::from_millis(50));
     for pid in pids.iter().filter(|pid| **pid != pids[2]) {
@@ -135,11 +136,7 @@ fn who_is_killed_on_a_carrier_ends_alone() {
 #[test]
 fn who_is_stopped_on_a_carrier_stops_alone() {
     let place = Place::new();
-    let program = build(&place, &[]);
-    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
-    let mut told = host.lines();
-    let pids: Vec<String> = told.by_ref().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
-    sleep(Duration::from_millis(100));
+    let (host, mut told, pids) = on_carriers(&place);
     let send = |signal: &str, pid: &str| assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
     send("-STOP", &pids[2]);
     let state = || std::fs::read_to_string(format!("/proc/{}/stat", pids[2])).unwrap();
@@ -206,10 +203,7 @@ fn without_syscall_user_dispatch_all_stay_at_home_and_the_reason_is_told() {
 #[test]
 fn who_is_on_a_carrier_dies_with_the_host() {
     let place = Place::new();
-    let program = build(&place, &[]);
-    let mut host = Running::start(place.host(5, &program, &["policy", "signal"]));
-    let pids: Vec<String> = host.lines().take(5).map(|line| line.trim_end_matches(" ready").to_owned()).collect();
-    sleep(Duration::from_millis(100));
+    let (host, _, pids) = on_carriers(&place);
     drop(host);
     let is_alive = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
