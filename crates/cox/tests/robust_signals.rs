@@ -134,12 +134,12 @@ fn a_signal_while_cox_starts_is_not_lost() {
     }
 }
 
-/// Says its signal dispositions before and after some hundred milliseconds in which cox may be
-/// killed. Whoever reads its stdout sees the end of file when cox and all that it started are gone.
+/// Says its signal dispositions before and after the file `$1/killed` is there, and that it has begun by the file
+/// `$1/started`. Whoever reads its stdout sees the end of file when cox and all that it started are gone.
 const BYSTANDER: &str = r#"
     grep -E '^(SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt)' /proc/self/status
-    echo started
-    i=0; while [ $i -lt 20 ]; do sleep 0.01; i=$((i+1)); done
+    echo started; : > "$1/started"
+    until [ -e "$1/killed" ]; do sleep 0.01; done
     grep -E '^(SigPnd|ShdPnd|SigBlk|SigIgn|SigCgt)' /proc/self/status
     echo ended"#;
 
@@ -163,15 +163,19 @@ fn cox_killed_leaves_the_program_alone_and_nothing_in_the_kernel() {
     if !is_root("cox_killed_leaves_the_program_alone_and_nothing_in_the_kernel") {
         return;
     }
-    let alone = testkit::run::run(&mut command(None, &["sh", "-c", BYSTANDER])).text();
+    let alone = {
+        let folder = open_folder();
+        fs::write(path(&folder, "killed"), "").unwrap();
+        testkit::run::run(&mut command(None, &["sh", "-c", BYSTANDER, "sh", folder.path().to_str().unwrap()])).text()
+    };
     let moments = [Moment::Loaded, Moment::Attached, Moment::Forked, Moment::Running, Moment::Running];
     let swept = (0..24).map(|step| Moment::After(step * 12));
     let (mut unstarted, mut unharmed, mut held) = (0, 0, 0);
     for moment in moments.into_iter().chain(swept) {
         let folder = open_folder();
         let started = path(&folder, "started");
-        let script = BYSTANDER.replacen("echo started", &format!("echo started; : > {started}"), 1);
-        let mut cox = command(Some(&["-q"]), &["sh", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let bystander = ["sh", "-c", BYSTANDER, "sh", folder.path().to_str().unwrap()];
+        let mut cox = command(Some(&["-q"]), &bystander).stdout(Stdio::piped()).spawn().unwrap();
         let pid = cox.id();
         let ids = || BpfIds::held_by(pid);
         match moment {
@@ -184,6 +188,8 @@ fn cox_killed_leaves_the_program_alone_and_nothing_in_the_kernel() {
         let ids = ids();
         cox.kill().unwrap();
         assert_eq!(shell_code(end_of(&mut cox)), 137);
+        // Only now: however long the test was held up, cox was killed while its program ran.
+        fs::write(path(&folder, "killed"), "").unwrap();
         let mut output = String::new();
         cox.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         // Never started, or run to its end with the same signals.
