@@ -8,15 +8,17 @@
 //! | `include/cox/processor.h` | registers, stack and thread flags for the BPF programs |
 //! | `begin` (macro) | the first instructions of a process that shares memory with its parent |
 //! | [`Context`], `contexts` (macro) | switching between the contexts of programs in user space |
+//! | [`redirections`] | places that call mmap(2), and the code to which such calls are redirected |
 //! | [`frame`] | what the kernel saves of a program when a signal handler runs |
 //! | [`LOADER`], [`ELF_MACHINE`] | names and numbers |
 //!
-//! The clock and a stopwatch are here too; they are the same on all processors. This crate contains no unsafe code itself, but the code
-//! that the macros in `entries`, `begin` and `contexts` generate is unsafe.
+//! The clock and a stopwatch are here too; they are the same on all processors. This crate contains hardly any unsafe code itself, but the code
+//! that the macros in `entries`, `begin`, `contexts` and `redirections` generate is unsafe.
 
 mod alternate;
 pub mod clock;
 pub mod laps;
+pub mod redirections;
 #[cfg(feature = "machine-code")]
 pub mod wait_loop;
 

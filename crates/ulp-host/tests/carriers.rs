@@ -4,7 +4,6 @@
 
 mod place;
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,19 +14,7 @@ const MODES: [&str; 3] = ["policy", "decoupled", "coupled"];
 
 /// Builds the program of these tests. With `linking`, options for the linker.
 fn build(place: &Place, linking: &[&str]) -> String {
-    compile(place, "carriers", linking)
-}
-
-/// Builds a program of this folder.
-fn compile(place: &Place, name: &str, linking: &[&str]) -> String {
-    let program = place.folder().join(name);
-    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-frounding-math", "-pthread", "-o"]);
-    compiler.arg(&program).arg(source.join("tests").join(name).with_extension("c"));
-    compiler.arg("-I").arg(source.join("../ulp/include")).args(linking).arg("-lm");
-    assert!(compiler.status().unwrap().success());
-    program.display().to_string()
+    place.compile("carriers", linking)
 }
 
 /// Starts five ULPs that wait for a signal on carriers. Returns the host, what they print from then on, and their pids.
@@ -189,7 +176,7 @@ fn who_yields_without_system_calls_stays_on_its_carrier() {
 #[test]
 fn without_syscall_user_dispatch_all_stay_at_home_and_the_reason_is_told() {
     let place = Place::new();
-    let (program, refuse) = (build(&place, &[]), compile(&place, "refuse", &[]));
+    let (program, refuse) = (build(&place, &[]), place.compile("refuse", &[]));
     for what in ["mixed", "together"] {
         let (output, ends) = place.run_by(&[&refuse], 4, &program, &["decoupled", what]);
         assert_eq!((lines(&output), ends), (each(4, |rank| format!("{rank} ok")), vec![0; 4]), "{what}");

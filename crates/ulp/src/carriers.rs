@@ -34,7 +34,6 @@ mod waiting;
 use std::ffi::c_void;
 use std::io;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -47,6 +46,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use carrier::Carrier;
 use queue::Queue;
 use record::{Kind, Record, Task, call};
+
+use crate::own_code;
+use crate::program::layout;
 
 /// Entries of the auxiliary vector: what the processor can do, and the most that a signal frame needs.
 const HWCAP2: u64 = 26;
@@ -104,6 +106,10 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Carriers {
     records: *mut Record,
+    /// The stacks on which home tasks are parked, with room for a signal frame each.
+    homes: u64,
+    /// Length of each of them, bytes: whole pages.
+    home_bytes: u64,
     count: usize,
     carriers: usize,
     coupled: Option<Coupled>,
@@ -119,7 +125,8 @@ impl Carriers {
         let of = |key| vector.iter().find(|(other, _)| *other == key).map_or(0, |(_, value)| *value);
         let frame_bytes = FRAME_BYTES.max(of(MINSIGSTKSZ) + 512).next_multiple_of(64);
         let mut coupled = why_coupled(wish, of(HWCAP2));
-        let homes = map(count as u64 * (frame_bytes + PARKING_BYTES))?;
+        let home_bytes = layout::up(frame_bytes + PARKING_BYTES);
+        let homes = map(count as u64 * home_bytes)?;
         let records = map((count * size_of::<Record>()) as u64)? as *mut Record;
         let handlers = HANDLERS_BYTES + frame_bytes;
         let carriers: Vec<*mut Carrier> = if coupled.is_some() {
@@ -139,18 +146,18 @@ impl Carriers {
             cpus.iter().take(count).map(one).collect::<io::Result<_>>()?
         };
         for number in 0..count {
-            let at = homes + number as u64 * (frame_bytes + PARKING_BYTES);
+            let at = homes + number as u64 * home_bytes;
             let carrier = carriers.get(number % carriers.len().max(1));
             // SAFETY: a carrier that was just made.
             let inbox = carrier.map_or(ptr::null(), |carrier| unsafe { &raw const (**carrier).inbox });
             // SAFETY: new memory, long enough and aligned to a page.
             unsafe {
                 let this = records.add(number);
-                this.write(Record::new(this, number as u32, inbox, at, (at + frame_bytes + PARKING_BYTES) & !63));
+                this.write(Record::new(this, number as u32, inbox, at, at + home_bytes));
             }
         }
         set_host_task()?;
-        trap::set_runtime(own_code());
+        trap::set_runtime(own_code::find().addresses);
         for (cpu, carrier) in cpus.iter().zip(&carriers) {
             if let Err(error) = start(*cpu, *carrier) {
                 coupled = Some(Coupled::Thread(error));
@@ -159,7 +166,7 @@ impl Carriers {
         }
         let number = if coupled.is_none() { carriers.len() } else { 0 };
         calls::set(records, count as u32, coupled.is_none());
-        Ok(Carriers { records, count, carriers: number, coupled })
+        Ok(Carriers { records, homes, home_bytes, count, carriers: number, coupled })
     }
 
     /// Returns the number of carriers.
@@ -221,7 +228,15 @@ impl Carriers {
             // SAFETY: carriers are never freed.
             unsafe { (*record.inbox).rouse(machine::wake) };
         }
-        !record.is_carried.load(Ordering::Acquire)
+        if record.is_carried.load(Ordering::Acquire) {
+            return false;
+        }
+        if record.counts.stays.load(Ordering::Relaxed) > 0 {
+            let home = self.homes + number as u64 * self.home_bytes;
+            // SAFETY: neither the home task nor a carrier uses it any more. If the memory cannot be given back, it stays.
+            let _ = unsafe { madvise(home as *mut c_void, self.home_bytes as usize, Advice::LinuxDontNeed) };
+        }
+        true
     }
 }
 
@@ -284,28 +299,6 @@ fn set_task(address: u64) -> io::Result<()> {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(-error as i32)),
     }
-}
-
-/// Returns the addresses of the host's own code: the segment with this function.
-fn own_code() -> Range<u64> {
-    unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> i32 {
-        // SAFETY: the C library passes valid headers; `found` is the range below.
-        unsafe {
-            let headers = std::slice::from_raw_parts((*info).dlpi_phdr, (*info).dlpi_phnum.into());
-            for header in headers.iter().filter(|header| header.p_type == libc::PT_LOAD) {
-                let begin = (*info).dlpi_addr + header.p_vaddr;
-                if (begin..begin + header.p_memsz).contains(&(own_code as *const () as u64)) {
-                    *found.cast::<Range<u64>>() = begin..begin + header.p_memsz;
-                    return 1;
-                }
-            }
-        }
-        0
-    }
-    let mut found: Range<u64> = 0..0;
-    // SAFETY: the callback and its data are valid during the call.
-    unsafe { libc::dl_iterate_phdr(Some(each), (&raw mut found).cast()) };
-    found
 }
 
 /// Starts a carrier's thread. Returns when it is ready.

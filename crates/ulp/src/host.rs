@@ -1,20 +1,23 @@
 //! The host: starts ULPs in its address space, waits for them, and says how each one ended.
 
+mod crowd;
+mod space;
+
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
-use std::time::Duration;
+use std::io;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use rustix::process::{WaitOptions, waitpid};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crowd::Crowd;
+
 use crate::carriers::{self, Carriers, Wish};
 use crate::forwarding::{Arrived, Signals};
+use crate::memory::arena::{Arena, Memory};
 use crate::program::image::{Image, LoadError, Loader};
-use crate::program::layout;
 use crate::program::stack::{Start, shift};
 use crate::task::{self, Beginning, Pid};
 
@@ -114,12 +117,12 @@ pub struct Outcome {
 
 /// Starts the ULPs, and waits until all have ended.
 ///
-/// When this is called, this process must not have children or threads. Nothing in it may change the break of the address space (see [`guard_break`]).
+/// When this is called, this process must not have children or threads. Nothing in it may change the break of the address space (all programs share it).
 ///
 /// # Errors
 /// When a ULP cannot be started. All others are killed then.
 pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
-    guard_break().map_err(|errno| HostError::Os { what: "cannot guard the break", source: errno.into() })?;
+    space::guard_break().map_err(|errno| HostError::Os { what: "cannot guard the break", source: errno.into() })?;
     let signals = Signals::block().map_err(|source| HostError::Os { what: "cannot block signals", source })?;
     let cpus =
         carriers::allowed_cpus().map_err(|source| HostError::Os { what: "cannot read the CPU affinity", source })?;
@@ -128,8 +131,13 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
     let carriers = Carriers::start(count, &cpus, vector, wanted.wish)
         .map_err(|source| HostError::Os { what: "cannot start carriers", source })?;
     wanted.copies.iter_mut().for_each(|copies| copies.loader.add_to_vector(carriers::auxiliary_entry()));
+    let longest = wanted.copies.iter().map(|copies| copies.loader.bytes()).max();
+    let arena = Arena::new(longest.unwrap_or(0), count)
+        .map_err(|source| HostError::Os { what: "cannot find free addresses", source })?;
+    let descriptors = wanted.copies.iter().flat_map(|copies| copies.loader.descriptors());
     let mut ulps = Ulps {
-        close: wanted.copies.iter().flat_map(|copies| copies.loader.descriptors()).collect(),
+        close: descriptors.chain([arena.descriptor()]).collect(),
+        arena,
         alive: HashMap::new(),
         lingering: Vec::new(),
         ended: vec![Ended::Signal(libc::SIGKILL); count],
@@ -138,7 +146,9 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         failed: 0,
     };
     let all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count));
+    let mut crowd = Crowd::new(space::room());
     for (number, copies) in all.enumerate() {
+        ulps.make_room(&mut crowd, &signals)?;
         if let Err(error) = ulps.start(copies, &wanted, number, signals.mask_before()) {
             ulps.send(libc::SIGKILL);
             ulps.reap(&signals)?;
@@ -166,7 +176,8 @@ struct Ulps {
     /// Number and memory of those that run, by pid.
     alive: HashMap<i32, (usize, Image)>,
     /// Those that have ended while a carrier had their context.
-    lingering: Vec<(usize, Image)>,
+    lingering: Vec<(usize, Memory)>,
+    arena: Arena,
     /// How each one ended. Those that were never started count as killed.
     ended: Vec<Ended>,
     carriers: Carriers,
@@ -191,7 +202,8 @@ impl Ulps {
         getrandom(&mut random, GetRandomFlags::empty())
             .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
         let arguments = copies.arguments.clone();
-        let image = copies.loader.load(Start { arguments, environment, random, shift: shift(number) })?;
+        let image =
+            copies.loader.load(Start { arguments, environment, random, shift: shift(number) }, &mut self.arena)?;
         let suffix = format!(".{number}");
         let kept: String = copies.name.chars().take(15 - suffix.len().min(15)).collect();
         let name = CString::new(kept + &suffix).unwrap_or_default();
@@ -213,65 +225,69 @@ impl Ulps {
     /// Waits until all ULPs have ended, and passes signals on to them.
     fn reap(&mut self, signals: &Signals) -> Result<(), HostError> {
         while !self.alive.is_empty() {
-            let (pid, status) = match waitpid(None, WaitOptions::NOHANG) {
-                Ok(Some(one)) => one,
-                Ok(None) => {
-                    let limit = (!self.lingering.is_empty()).then_some(LOOK);
-                    if let Arrived::ToAll(signal) = signals.wait(limit) {
-                        self.send(signal);
-                    }
-                    self.unmap_what_carriers_left();
-                    continue;
-                }
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(HostError::Os { what: "cannot wait for the ULPs", source: errno.into() }),
-            };
-            let Some((number, image)) = self.alive.remove(&pid.as_raw_nonzero().get()) else { continue };
-            self.ended[number] = match (status.exit_status(), status.terminating_signal()) {
-                (Some(code), _) => Ended::Exit(code),
-                (None, signal) => Ended::Signal(signal.unwrap_or(0)),
-            };
-            if self.ended[number] != Ended::Exit(0) {
-                self.failed += 1;
-                // Reading the mappings takes milliseconds: after the first failure, the second, the fourth, the eighth…
-                if self.failed.is_power_of_two() && self.full_of_mappings.is_none() {
-                    self.full_of_mappings = reached_limit_of_mappings();
-                }
+            if !self.collect()? {
+                self.wait(signals, None);
             }
-            // Memory that a carrier still runs in stays until the carrier has parted with it.
-            self.lingering.push((number, image));
-            self.unmap_what_carriers_left();
         }
         Ok(())
     }
 
+    /// Waits until one more ULP has room, or until it is in vain.
+    fn make_room(&mut self, crowd: &mut Crowd, signals: &Signals) -> Result<(), HostError> {
+        while let Some(patience) = crowd.patience(self.alive.len()) {
+            let (begun, before) = (Instant::now(), self.alive.len());
+            while self.alive.len() == before && begun.elapsed() < patience {
+                if !self.collect()? {
+                    self.wait(signals, Some(patience.saturating_sub(begun.elapsed())));
+                }
+            }
+            if self.alive.len() == before {
+                crowd.was_in_vain();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a signal, which it passes on; at most so long, if `limit` is given.
+    fn wait(&mut self, signals: &Signals, limit: Option<Duration>) {
+        let look = (!self.lingering.is_empty()).then_some(LOOK);
+        if let Arrived::ToAll(signal) = signals.wait(limit.into_iter().chain(look).min()) {
+            self.send(signal);
+        }
+        self.unmap_what_carriers_left();
+    }
+
+    /// Learns of a ULP that has ended. Returns whether there was one.
+    fn collect(&mut self) -> Result<bool, HostError> {
+        let (pid, status) = match waitpid(None, WaitOptions::NOHANG) {
+            Ok(Some(one)) => one,
+            Ok(None) => return Ok(false),
+            Err(Errno::INTR) => return Ok(true),
+            Err(errno) => return Err(HostError::Os { what: "cannot wait for the ULPs", source: errno.into() }),
+        };
+        let Some((number, image)) = self.alive.remove(&pid.as_raw_nonzero().get()) else { return Ok(true) };
+        self.ended[number] = match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => Ended::Exit(code),
+            (None, signal) => Ended::Signal(signal.unwrap_or(0)),
+        };
+        if self.ended[number] != Ended::Exit(0) {
+            self.failed += 1;
+            // Reading the mappings takes milliseconds: after the first failure, the second, the fourth, the eighth…
+            if self.failed.is_power_of_two() && self.full_of_mappings.is_none() {
+                self.full_of_mappings = space::reached_limit_of_mappings();
+            }
+        }
+        // Memory that a carrier still runs in stays until the carrier has parted with it.
+        self.lingering.push((number, image.into_memory()));
+        self.unmap_what_carriers_left();
+        Ok(true)
+    }
+
     /// Unmaps the memory of ULPs that have ended, if no carrier has their context.
     fn unmap_what_carriers_left(&mut self) {
-        let carriers = &self.carriers;
-        self.lingering.retain(|(number, _)| !carriers.ended(*number));
-    }
-}
-
-/// So many mappings below the limit, it counts as reached: a dynamic linker that fails has needed several.
-const MAPPINGS_OF_A_ULP: usize = 32;
-
-/// Returns the limit of the address space's mappings (vm.max_map_count), if there are about so many.
-fn reached_limit_of_mappings() -> Option<usize> {
-    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()?;
-    let mappings = BufReader::new(File::open("/proc/self/maps").ok()?).split(b'\n').count();
-    (mappings + MAPPINGS_OF_A_ULP >= limit).then_some(limit)
-}
-
-/// Makes the break of the address space immovable: all ULPs share it, and each libc takes it for its own. malloc(3) uses mmap(2) if the break cannot grow.
-/// (mallopt(3) and brk(2) fail for programs that insist on it.)
-fn guard_break() -> Result<(), Errno> {
-    // SAFETY: sbrk(0) changes nothing.
-    let end = layout::up(unsafe { libc::sbrk(0) } as u64);
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
-    // SAFETY: a mapping that replaces nothing.
-    match unsafe { mmap_anonymous(end as *mut _, layout::PAGE as usize, ProtFlags::empty(), flags) } {
-        // Something is there already.
-        Ok(_) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(errno),
+        let Ulps { carriers, arena, lingering, .. } = self;
+        for (_, memory) in lingering.extract_if(.., |(number, _)| carriers.ended(*number)) {
+            arena.give_back(memory);
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! in any process. So nothing of the program has to know about it.
 //!
 //! - [`program`]: reads a program, maps it, and builds the stack with which the kernel would have started it.
+//! - [`memory`]: the addresses of each program, and how all of its memory is unmapped.
 //! - [`task`]: starts a program that has been mapped, as a process that shares memory.
 //! - [`carriers`]: switch between ULPs in user space.
 //! - `forwarding`: signals to the host, which it passes on.
@@ -13,5 +14,7 @@
 pub mod carriers;
 mod forwarding;
 pub mod host;
+pub mod memory;
+mod own_code;
 pub mod program;
 pub mod task;

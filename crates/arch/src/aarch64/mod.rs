@@ -8,6 +8,8 @@ pub mod contexts;
 #[macro_use]
 mod entries;
 pub mod frame;
+#[macro_use]
+pub mod redirections;
 
 #[cfg(feature = "machine-code")]
 use crate::wait_loop::{CallTarget, Callee, WaitLoops};

@@ -8,6 +8,8 @@ pub mod contexts;
 #[macro_use]
 mod entries;
 pub mod frame;
+#[macro_use]
+pub mod redirections;
 #[cfg(feature = "machine-code")]
 mod stub;
 #[cfg(feature = "machine-code")]

@@ -20,6 +20,18 @@ impl Place {
         Place(tempfile::tempdir().unwrap())
     }
 
+    /// Builds a program of the tests. `linking`: options for the linker.
+    pub fn compile(&self, name: &str, linking: &[&str]) -> String {
+        let program = self.folder().join(name);
+        let source = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", "-frounding-math", "-pthread", "-o"]);
+        compiler.arg(&program).arg(source.join("tests").join(name).with_extension("c"));
+        compiler.arg("-I").arg(source.join("../ulp/include")).args(linking).arg("-lm");
+        assert!(compiler.status().unwrap().success());
+        program.display().to_string()
+    }
+
     /// Runs `count` copies. Each has its number in `RANK`.
     pub fn run(&self, count: usize, program: &str, arguments: &[&str]) -> (Output, Vec<i32>) {
         self.ended(self.host(count, program, arguments))

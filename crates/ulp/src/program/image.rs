@@ -1,22 +1,28 @@
-//! Maps a program, its dynamic linker and its stack into this address space.
+//! Maps a program, its dynamic linker and its stack into memory of its own.
 
 use std::ffi::{CString, OsStr, OsString, c_void};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
+use arch::redirections::ENTRIES_BYTES;
 use object::ReadCache;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect};
 use rustix::process::{Resource, getrlimit};
 
 use super::auxv;
 use super::layout::{self, Layout, PAGE, Segment, Unfit};
 use super::script::{self, Interpreter};
 use super::stack::{self, Start};
+use crate::memory::arena::{Arena, Memory};
+use crate::memory::files::{self, LONGEST_CODE_BYTES, Sites};
+use crate::memory::mapper::Mapper;
+use crate::memory::redirect;
 
 /// Length of a stack if the limit is "unlimited", bytes, and the longest one. Only touched pages take memory.
 const STACK_BYTES: u64 = 8 << 20;
@@ -84,6 +90,8 @@ pub struct Executable {
     path: PathBuf,
     file: File,
     layout: Layout,
+    /// Calls in each segment that are redirected; empty: none in any.
+    sites: Vec<Sites>,
 }
 
 impl Executable {
@@ -96,7 +104,22 @@ impl Executable {
         let file = File::open(path).map_err(failed)?;
         let layout =
             Layout::of(&ReadCache::new(&file)).map_err(|why| LoadError::Unfit { path: path.to_owned(), why })?;
-        Ok(Executable { path: path.to_owned(), file, layout })
+        Ok(Executable { path: path.to_owned(), file, layout, sites: Vec::new() })
+    }
+
+    /// Finds the calls that are redirected. Without it, none are.
+    fn find_sites(&mut self) -> Result<(), LoadError> {
+        let of = |segment: &Segment| {
+            if !segment.executable || segment.writable || segment.file_bytes > LONGEST_CODE_BYTES {
+                return Ok(Sites::default());
+            }
+            let mut code = vec![0; segment.file_bytes as usize];
+            self.file.read_exact_at(&mut code, segment.offset)?;
+            Ok(files::sites_in(&code))
+        };
+        let found: io::Result<Vec<Sites>> = self.layout.segments.iter().map(of).collect();
+        self.sites = found.map_err(|source| LoadError::Read { path: self.path.clone(), source })?;
+        Ok(())
     }
 
     /// Returns the length of the memory in which it can be mapped, bytes: longer than its pages, so that there is an aligned base in it.
@@ -106,13 +129,18 @@ impl Executable {
     }
 
     /// Maps the segments in reserved memory at `at`, which has [`Executable::bytes`]. Returns the base.
-    fn map(&self, at: u64) -> Result<u64, LoadError> {
+    fn map(&self, at: u64, mapper: &Mapper) -> Result<u64, LoadError> {
         let Layout { segments, pages, align, .. } = &self.layout;
         let failed = |errno: Errno| LoadError::Map { what: self.path.clone(), source: errno.into() };
         let first = at + (pages.start.wrapping_sub(at) & (align - 1));
         let base = first - pages.start;
         for segment in segments {
             map_segment(&self.file, base, segment).map_err(failed)?;
+        }
+        for (segment, sites) in segments.iter().zip(&self.sites) {
+            let prot = u64::from(protection(segment).bits());
+            // SAFETY: the segment has just been mapped; nobody executes it yet.
+            unsafe { redirect::redirect(mapper, base + segment.at, segment.file_bytes, prot, sites) };
         }
         Ok(base)
     }
@@ -151,38 +179,22 @@ fn protection(segment: &Segment) -> ProtFlags {
     prot
 }
 
-/// Memory that is unmapped when the value is dropped.
-#[derive(Debug)]
-struct Memory {
-    at: u64,
-    bytes: u64,
-}
-
-impl Memory {
-    /// Reserves memory at a free place. It cannot be accessed yet.
-    fn reserve(bytes: u64) -> Result<Memory, Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: the kernel chooses a free place.
-        let at = unsafe { mmap_anonymous(ptr::null_mut(), bytes as usize, ProtFlags::empty(), flags)? };
-        Ok(Memory { at: at as u64, bytes })
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the memory was mapped by `reserve`, and the program in it has ended or was never started.
-        let _ = unsafe { munmap(self.at as *mut c_void, self.bytes as usize) };
-    }
-}
-
-/// A program in memory that has not been started yet, or is running. Dropping the value unmaps it; what the program has mapped itself stays.
+/// A program in memory that has not been started yet, or is running. Dropping the value unmaps it, and what it has mapped itself.
 #[derive(Debug)]
 pub struct Image {
-    _memory: Memory,
+    memory: Memory,
     /// Where the program starts.
     pub entry: u64,
     /// The stack pointer at its start.
     pub stack_pointer: u64,
+}
+
+impl Image {
+    /// Returns its memory.
+    #[must_use]
+    pub fn into_memory(self) -> Memory {
+        self.memory
+    }
 }
 
 /// Returns what executes a script; `None` if the file is no script.
@@ -234,13 +246,15 @@ impl Loader {
         let linker = name.map(|name| Executable::open(&name)).transpose()?;
         // The dynamic linker looks for the folder of a program that the kernel has loaded by /proc/self/exe, which is the host's. A program that it
         // loads itself is where its path says.
-        let (program, linker, through) = match linker {
+        let (mut program, mut linker, through) = match linker {
             Some(linker) if program.layout.uses_origin => {
                 let through = [text(&linker.path), text(&file)];
                 (linker, None, Some(through))
             }
             linker => (program, linker, None),
         };
+        // A program with a dynamic linker makes its system calls by libraries.
+        linker.as_mut().unwrap_or(&mut program).find_sites()?;
         let own = Path::new("/proc/self/auxv");
         let vector = fs::read(own).map_err(|source| LoadError::Read { path: own.to_owned(), source })?;
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
@@ -271,41 +285,55 @@ impl Loader {
         self.vector.push(entry);
     }
 
-    /// Maps the program once more, with a stack of its own.
+    /// Returns the length of the memory that [`Loader::load`] needs at once, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let programs = self.program.bytes() + self.linker.as_ref().map_or(0, Executable::bytes);
+        PAGE + self.stack_bytes + ENTRIES_BYTES + programs
+    }
+
+    /// Maps the program once more, with a stack of its own, in memory of its own.
     ///
     /// ```text
-    /// a page without access | stack | program | dynamic linker
+    /// a page without access | stack, mapper | entries | program | dynamic linker | what they map
     /// ```
     ///
     /// The top of the stack and the program are neighbours, because they are used together: they share page tables, and often a cache line of them.
     ///
     /// # Errors
     /// When memory cannot be mapped, or the arguments and the environment are too long.
-    pub fn load(&self, start: Start) -> Result<Image, LoadError> {
+    pub fn load(&self, start: Start, arena: &mut Arena) -> Result<Image, LoadError> {
         let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
-        let linker_bytes = self.linker.as_ref().map_or(0, Executable::bytes);
+        let memory = arena.reserve(self.bytes()).map_err(failed)?;
+        let region = memory.region();
         // An overflow of the stack meets the page without access, and ends the program that caused it.
-        let stack_bytes = PAGE + self.stack_bytes;
-        let memory = Memory::reserve(stack_bytes + self.program.bytes() + linker_bytes).map_err(failed)?;
-        let top = memory.at + stack_bytes;
-        let program_base = self.program.map(top)?;
-        let linker_base = self.linker.as_ref().map(|linker| linker.map(top + self.program.bytes())).transpose()?;
+        let stack = region.near.start + PAGE;
+        let entries = stack + self.stack_bytes;
+        let programs = entries + ENTRIES_BYTES;
+        let mut prot = MprotectFlags::READ | MprotectFlags::WRITE;
+        prot.set(MprotectFlags::EXEC, self.program.layout.executable_stack);
+        // SAFETY: reserved memory that nobody uses yet.
+        unsafe { mprotect(stack as *mut c_void, self.stack_bytes as usize, prot) }.map_err(failed)?;
+        arena.map_entries(entries).map_err(failed)?;
+        let top = entries - size_of::<Mapper>() as u64;
+        // SAFETY: the end of the stack, which nobody uses yet. The mapper is used by threads of the program only, by atomics.
+        let mapper = unsafe {
+            (top as *mut Mapper).write(Mapper::new(region, region.near.start + self.bytes()));
+            &*(top as *const Mapper)
+        };
+        let program_base = self.program.map(programs, mapper)?;
+        let linker_at = programs + self.program.bytes();
+        let linker_base = self.linker.as_ref().map(|linker| linker.map(linker_at, mapper)).transpose()?;
         let entry = match (linker_base, &self.linker) {
             (Some(base), Some(linker)) => base + linker.layout.entry,
             _ => program_base + self.program.layout.entry,
         };
         let stack_pointer = self.fill_stack(top, start, (program_base, linker_base.unwrap_or(0)))?;
-        Ok(Image { _memory: memory, entry, stack_pointer })
+        Ok(Image { memory, entry, stack_pointer })
     }
 
-    /// Fills the stack that ends at `top`, in reserved memory. Returns the stack pointer.
+    /// Fills the stack that ends at `top`. Returns the stack pointer.
     fn fill_stack(&self, top: u64, mut start: Start, bases: (u64, u64)) -> Result<u64, LoadError> {
-        let failed = |errno: Errno| LoadError::Map { what: "a stack".into(), source: errno.into() };
-        let mut prot = MprotectFlags::READ | MprotectFlags::WRITE;
-        prot.set(MprotectFlags::EXEC, self.program.layout.executable_stack);
-        let at = (top - self.stack_bytes) as *mut c_void;
-        // SAFETY: reserved memory that nobody uses yet.
-        unsafe { mprotect(at, self.stack_bytes as usize, prot) }.map_err(failed)?;
         let replaced = self.instead.len().min(1).min(start.arguments.len());
         start.arguments.splice(..replaced, self.instead.iter().cloned());
         if let Some([linker, program]) = &self.through {
