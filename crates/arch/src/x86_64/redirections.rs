@@ -17,12 +17,30 @@ const NEAR: usize = 4096;
 
 /// Finds the sites in machine code. One that another instruction jumps into is left out: there, the call may be another one.
 pub fn sites(code: &[u8]) -> impl Iterator<Item = Site> {
-    code.windows(SITE_BYTES)
-        .enumerate()
-        // mov $number,%eax; syscall
-        .filter(|(_, bytes)| bytes[0] == 0xb8 && bytes[2..] == [0, 0, 0, 0x0f, 0x05] && NUMBERS.contains(&bytes[1]))
-        .map(|(at, bytes)| Site { at, number: bytes[1].into() })
-        .filter(|site| !is_jumped_into(code, site.at + 1..site.at + SITE_BYTES))
+    let mut at = 0;
+    let calls = std::iter::from_fn(move || {
+        while let Some(bytes) = code.get(at..at + SITE_BYTES) {
+            let this = at;
+            at += distance(bytes[SITE_BYTES - 1]);
+            // mov $number,%eax; syscall
+            if bytes[0] == 0xb8 && bytes[2..] == [0, 0, 0, 0x0f, 0x05] && NUMBERS.contains(&bytes[1]) {
+                return Some(Site { at: this, number: bytes[1].into() });
+            }
+        }
+        None
+    });
+    calls.filter(|site| !is_jumped_into(code, site.at + 1..site.at + SITE_BYTES))
+}
+
+/// Returns how far the next site is at least, if the last byte of this place is `last` (Horspool's search: its distance from where a site may have it).
+fn distance(last: u8) -> usize {
+    match last {
+        0x0f => 1,
+        0 => 2,
+        0xb8 => 6,
+        number if NUMBERS.contains(&number) => 5,
+        _ => SITE_BYTES,
+    }
 }
 
 /// Whether bytes nearby look like a direct jump to one of these places. Data that look so only cost a site.
@@ -61,6 +79,9 @@ macro_rules! redirections {
         ::std::arch::global_asm!(
             ".pushsection .text.cox_redirections, \"ax\", @progbits",
             ".p2align 12",
+            // For all units of the crate's code, but for no other file.
+            ".globl cox_redirections",
+            ".hidden cox_redirections",
             "cox_redirections:",
             ".set cox_entry, 0",
             ".rept {entries}",

@@ -14,7 +14,7 @@ pub const MOST_SITES: usize = 4;
 pub const LONGEST_CODE_BYTES: u64 = 8 << 20;
 
 /// What tells the contents of a mapped part of a file from all others: device, inode, length, times of its last changes, position.
-pub type Key = [u64; 6];
+pub(super) type Key = [u64; 6];
 
 /// The sites of a part of a file.
 pub type Sites = [Option<Site>; MOST_SITES];
@@ -31,11 +31,11 @@ struct Known {
 }
 
 /// What is known of files.
-pub struct Files([Known; FILES]);
+pub(super) struct Files([Known; FILES]);
 
 impl Files {
     /// Nothing is known.
-    pub const fn new() -> Files {
+    pub(super) const fn new() -> Files {
         Files(
             [const {
                 Known {
@@ -47,24 +47,23 @@ impl Files {
         )
     }
 
-    /// Returns the sites of a part of a file. If they are not known, searches `code` for them.
-    pub fn sites_of(&self, key: &Key, code: &[u8]) -> Sites {
-        for known in &self.0 {
-            match known.state.load(Ordering::Acquire) {
-                KNOWN if known.is(key) => return known.read(),
-                FREE => {
-                    let sites = sites_in(code);
-                    // If another one has taken it: the next time.
-                    if known.state.compare_exchange(FREE, FILLING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                        known.fill(key, &sites);
-                        known.state.store(KNOWN, Ordering::Release);
-                    }
-                    return sites;
-                }
-                _ => {}
-            }
+    /// Returns the sites of a part of a file, if they are known.
+    pub(super) fn known(&self, key: &Key) -> Option<Sites> {
+        let known = self.0.iter().take_while(|known| known.state.load(Ordering::Acquire) != FREE);
+        let mut known = known.filter(|known| known.state.load(Ordering::Acquire) == KNOWN);
+        known.find(|known| known.is(key)).map(Known::read)
+    }
+
+    /// Finds the sites of a part of a file in its code, and remembers them if there is room.
+    pub(super) fn find(&self, key: &Key, code: &[u8]) -> Sites {
+        let sites = sites_in(code);
+        let take =
+            |known: &&Known| known.state.compare_exchange(FREE, FILLING, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if let Some(known) = self.0.iter().find(take) {
+            known.fill(key, &sites);
+            known.state.store(KNOWN, Ordering::Release);
         }
-        sites_in(code)
+        sites
     }
 }
 
@@ -88,6 +87,12 @@ impl Known {
     }
 }
 
+/// Whether there are no sites.
+#[must_use]
+pub fn is_empty(sites: &Sites) -> bool {
+    sites.iter().all(Option::is_none)
+}
+
 /// Finds the sites in code. If there are too many, it is no C library, and none count.
 #[must_use]
 pub fn sites_in(code: &[u8]) -> Sites {
@@ -102,4 +107,42 @@ pub fn sites_in(code: &[u8]) -> Sites {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// mmap(2) and mremap(2), as in a C library.
+    const MMAP: [u8; 7] = [0xb8, 9, 0, 0, 0, 0x0f, 0x05];
+    const MREMAP: [u8; 7] = [0xb8, 25, 0, 0, 0, 0x0f, 0x05];
+
+    #[test]
+    fn what_was_found_once_is_known() {
+        let files = Files::new();
+        let (key, other) = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7]);
+        assert_eq!(files.known(&key), None);
+        let code = [&[0x90; 5][..], &MMAP, &MREMAP].concat();
+        let sites = files.find(&key, &code);
+        let right = [Some(Site { at: 5, number: 9 }), Some(Site { at: 12, number: 25 }), None, None];
+        assert_eq!((sites, files.known(&key), files.known(&other)), (right, Some(right), None));
+        assert!(
+            is_empty(&files.find(&other, &[0x90; 100])) && files.known(&other).is_some_and(|sites| is_empty(&sites))
+        );
+    }
+
+    #[test]
+    fn a_full_table_costs_time_only() {
+        let files = Files::new();
+        (0..FILES as u64).for_each(|number| assert!(!is_empty(&files.find(&[number; 6], &MMAP))));
+        assert!(!is_empty(&files.find(&[u64::MAX; 6], &MMAP)));
+        assert_eq!(files.known(&[u64::MAX; 6]), None);
+        assert!(files.known(&[FILES as u64 - 1; 6]).is_some());
+    }
+
+    #[test]
+    fn code_with_many_sites_is_no_c_library() {
+        assert!(is_empty(&sites_in(&MMAP.repeat(MOST_SITES + 1))));
+        assert!(!is_empty(&sites_in(&MMAP.repeat(MOST_SITES))));
+    }
 }

@@ -5,7 +5,7 @@
 
 use arch::redirections::{Call, SITE_BYTES, jump, system_call};
 
-use super::files::{Files, LONGEST_CODE_BYTES, Sites};
+use super::files::{Files, Key, LONGEST_CODE_BYTES, Sites, is_empty};
 use super::mapper::Mapper;
 use crate::program::layout::{PAGE, up};
 
@@ -36,26 +36,56 @@ unsafe extern "C" fn serve(call: &Call) -> i64 {
 }
 
 /// Makes a mapping. Where the program does not mind, its address is the ULP's own.
-unsafe fn map(mapper: &Mapper, mut arguments: [u64; 6]) -> i64 {
+unsafe fn map(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
     let [address, bytes, prot, flags, file, offset] = arguments;
-    let is_code = prot & libc::PROT_EXEC as u64 != 0
-        && flags & (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 == libc::MAP_PRIVATE as u64;
-    if is_code {
-        // Writing to it must not count as memory that may be needed some day.
-        arguments[3] |= libc::MAP_NORESERVE as u64;
-    }
-    // SAFETY: the program has made this call; what differs is the address, which it has left to the kernel.
-    let at = unsafe {
-        match address == 0 && flags & CHOOSES == 0 {
-            true => map_somewhere(mapper, arguments).unwrap_or_else(|| system_call(libc::SYS_mmap, arguments)),
-            false => system_call(libc::SYS_mmap, arguments),
+    let call = |arguments: [u64; 6]| {
+        // SAFETY: the program has made this call; what differs is the address, which it has left to the kernel, and that code can be written at first.
+        unsafe {
+            match address == 0 && flags & CHOOSES == 0 {
+                true => map_somewhere(mapper, arguments).unwrap_or_else(|| system_call(libc::SYS_mmap, arguments)),
+                false => system_call(libc::SYS_mmap, arguments),
+            }
         }
     };
-    if is_code && at > 0 {
-        redirect_file(mapper, at as u64, bytes, prot, (file as i32, offset));
+    let is_private_file = flags & (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 == libc::MAP_PRIVATE as u64;
+    let is_code = prot == (libc::PROT_READ | libc::PROT_EXEC) as u64;
+    let key = (is_private_file && is_code && bytes <= LONGEST_CODE_BYTES).then(|| key(file as i32, offset)).flatten();
+    let Some((key, file_bytes)) = key else { return call(arguments) };
+    match FILES.known(&key) {
+        Some(sites) if is_empty(&sites) => call(arguments),
+        Some(sites) => {
+            let at = call([address, bytes, WRITABLE, flags | NO_ACCOUNT, file, offset]);
+            // SAFETY: the code has just been mapped, and can be written. If it may not be executed afterwards, the mapping is made once more.
+            unsafe {
+                if at > 0 && !redirect(mapper, at as u64, bytes, prot, &sites) {
+                    let flags = flags & !FIXED_NOREPLACE | libc::MAP_FIXED as u64;
+                    return system_call(libc::SYS_mmap, [at as u64, bytes, prot, flags, file, offset]);
+                }
+            }
+            at
+        }
+        None => {
+            let at = call(arguments);
+            if at > 0 {
+                // SAFETY: the mapping is there, and can be read up to the file's end.
+                let code = unsafe { std::slice::from_raw_parts(at as *const u8, bytes.min(file_bytes) as usize) };
+                FILES.find(&key, code);
+                let again = [at as u64, bytes, prot, flags & !FIXED_NOREPLACE | libc::MAP_FIXED as u64, file, offset];
+                // Now it is known. If there is no room in the table, these calls stay as they are.
+                if FILES.known(&key).is_some_and(|sites| !is_empty(&sites)) {
+                    // SAFETY: the mapping that is replaced was made here.
+                    return unsafe { map(mapper, again) };
+                }
+            }
+            at
+        }
     }
-    at
 }
+
+/// Protection of code while calls in it are redirected.
+const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+/// Code that can be written must not count as memory that may be needed some day.
+const NO_ACCOUNT: u64 = libc::MAP_NORESERVE as u64;
 
 /// Flags of mappings for which only certain addresses will do.
 const CHOOSES: u64 =
@@ -103,19 +133,12 @@ unsafe fn remap(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
     }
 }
 
-/// Redirects the calls in a file's code that has just been mapped. `file`: its descriptor, and the position of the code in it.
-fn redirect_file(mapper: &Mapper, at: u64, bytes: u64, prot: u64, (file, offset): (i32, u64)) {
-    if bytes > LONGEST_CODE_BYTES || prot & libc::PROT_WRITE as u64 != 0 {
-        return;
-    }
+/// Returns what tells a part of a file from others, and how many bytes the file has from there on.
+fn key(file: i32, offset: u64) -> Option<(Key, u64)> {
     // SAFETY: all fields are numbers.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is valid.
-    if unsafe { system_call(libc::SYS_fstat, [file as u64, (&raw mut status) as u64, 0, 0, 0, 0]) } != 0 {
-        return;
-    }
-    // Behind the file's end, a mapping cannot be read.
-    let bytes = bytes.min((status.st_size as u64).saturating_sub(offset));
+    let error = unsafe { system_call(libc::SYS_fstat, [file as u64, (&raw mut status) as u64, 0, 0, 0, 0]) };
     let key = [
         status.st_dev,
         status.st_ino,
@@ -124,35 +147,23 @@ fn redirect_file(mapper: &Mapper, at: u64, bytes: u64, prot: u64, (file, offset)
         (status.st_ctime as u64) << 30 ^ status.st_ctime_nsec as u64,
         offset,
     ];
-    // SAFETY: the mapping is there, and can be read: on this processor, what can be executed can.
-    let code = unsafe { std::slice::from_raw_parts(at as *const u8, bytes as usize) };
-    let sites = FILES.sites_of(&key, code);
-    // SAFETY: nobody executes the code yet.
-    unsafe { redirect(mapper, at, bytes, prot, &sites) };
+    (error == 0).then_some((key, (status.st_size as u64).saturating_sub(offset)))
 }
 
-/// Redirects the calls at some sites of code at `at`. Where that is not possible, they stay as they are.
+/// Redirects the calls at some sites of code at `at`, which can be written, and gives it the protection `prot`. Where that is not possible, they stay as
+/// they are.
+/// Returns whether it has this protection: a security module may refuse to let modified code be executed.
 ///
 /// # Safety
-/// The code must be mapped privately, with `prot`, and nobody may execute it meanwhile.
-pub unsafe fn redirect(mapper: &Mapper, at: u64, bytes: u64, prot: u64, sites: &Sites) {
-    if sites.iter().all(Option::is_none) || bytes == 0 {
-        return;
-    }
-    let protect = |prot: u64| {
-        // SAFETY: the caller's mapping.
-        unsafe { system_call(libc::SYS_mprotect, [at, up(bytes), prot, 0, 0, 0]) }
-    };
-    // All of it: a part would be a mapping of its own from then on.
-    if protect((libc::PROT_READ | libc::PROT_WRITE) as u64) != 0 {
-        return;
-    }
+/// The code must be mapped privately, readable and writable, and be of no other use meanwhile. All of a mapping: otherwise, a part would be one of its own.
+#[must_use]
+pub unsafe fn redirect(mapper: &Mapper, at: u64, bytes: u64, prot: u64, sites: &Sites) -> bool {
     for site in sites.iter().flatten() {
-        let place = at + site.at as u64;
         // SAFETY: the site is in the code, which can be written.
-        unsafe { redirect_one(mapper, place, site.number) };
+        unsafe { redirect_one(mapper, at + site.at as u64, site.number) };
     }
-    protect(prot);
+    // SAFETY: the caller's mapping.
+    unsafe { system_call(libc::SYS_mprotect, [at, up(bytes), prot, 0, 0, 0]) == 0 }
 }
 
 /// Replaces one site by a jump to an entry.

@@ -110,11 +110,14 @@ impl Executable {
     /// Finds the calls that are redirected. Without it, none are.
     fn find_sites(&mut self) -> Result<(), LoadError> {
         let of = |segment: &Segment| {
-            if !segment.executable || segment.writable || segment.file_bytes > LONGEST_CODE_BYTES {
+            let has_other_bytes = segment.memory_bytes > segment.file_bytes;
+            if !segment.executable || segment.writable || has_other_bytes || segment.file_bytes > LONGEST_CODE_BYTES {
                 return Ok(Sites::default());
             }
-            let mut code = vec![0; segment.file_bytes as usize];
-            self.file.read_exact_at(&mut code, segment.offset)?;
+            // From the beginning of the first page, as the segment is mapped.
+            let from = layout::down(segment.offset);
+            let mut code = vec![0; (segment.offset - from + segment.file_bytes) as usize];
+            self.file.read_exact_at(&mut code, from)?;
             Ok(files::sites_in(&code))
         };
         let found: io::Result<Vec<Sites>> = self.layout.segments.iter().map(of).collect();
@@ -134,13 +137,11 @@ impl Executable {
         let failed = |errno: Errno| LoadError::Map { what: self.path.clone(), source: errno.into() };
         let first = at + (pages.start.wrapping_sub(at) & (align - 1));
         let base = first - pages.start;
-        for segment in segments {
-            map_segment(&self.file, base, segment).map_err(failed)?;
-        }
-        for (segment, sites) in segments.iter().zip(&self.sites) {
-            let prot = u64::from(protection(segment).bits());
-            // SAFETY: the segment has just been mapped; nobody executes it yet.
-            unsafe { redirect::redirect(mapper, base + segment.at, segment.file_bytes, prot, sites) };
+        for (number, segment) in segments.iter().enumerate() {
+            match self.sites.get(number).filter(|sites| !files::is_empty(sites)) {
+                Some(sites) => map_redirected(&self.file, base, segment, sites, mapper).map_err(failed)?,
+                None => map_segment(&self.file, base, segment).map_err(failed)?,
+            }
         }
         Ok(base)
     }
@@ -169,6 +170,23 @@ fn map_segment(file: &File, base: u64, segment: &Segment) -> Result<(), Errno> {
         unsafe { ptr::write_bytes((base + file_end) as *mut u8, 0, (mapped_end - file_end) as usize) };
     }
     Ok(())
+}
+
+/// Maps a segment of code over reserved memory, and redirects calls in it.
+fn map_redirected(file: &File, base: u64, segment: &Segment, sites: &Sites, mapper: &Mapper) -> Result<(), Errno> {
+    let at = base + segment.pages().start;
+    let bytes = segment.at - segment.pages().start + segment.file_bytes;
+    let prot = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+    // SAFETY: the address is in memory that is reserved for this program; nobody executes the code yet.
+    unsafe {
+        mmap(at as *mut c_void, bytes as usize, prot, flags, file, layout::down(segment.offset))?;
+        if redirect::redirect(mapper, at, bytes, protection(segment).bits().into(), sites) {
+            return Ok(());
+        }
+    }
+    // A security module does not let modified code be executed.
+    map_segment(file, base, segment)
 }
 
 fn protection(segment: &Segment) -> ProtFlags {
