@@ -321,6 +321,49 @@ static void together(int rounds)
 	printf("%d ok\n", number);
 }
 
+static struct shared {
+	struct cox_ulp_mutex mutex;
+	/* Who holds it; 0: nobody. */
+	int holder;
+	long sum;
+} shared;
+
+/* Whoever finds another one inside is wrong, and so is the sum if a step was lost. */
+static void exclusive(int rounds)
+{
+	void *address;
+	int number = cox_ulp_number(), count = cox_ulp_count(), failed = 0;
+	if (cox_ulp_export("shared", &shared) || cox_ulp_import(0, "shared", &address))
+		wrong("the mutex");
+	struct shared *all = (struct shared *)address;
+	struct cox_ulp_barrier *end = shared_barrier();
+	for (int i = 0; i < rounds; i++) {
+		if (cox_ulp_mutex_trylock(&all->mutex)) {
+			failed++;
+			cox_ulp_mutex_lock(&all->mutex);
+		}
+		if (all->holder)
+			wrong("two at once");
+		all->holder = number + 1;
+		long sum = all->sum;
+		/* Sometimes at home, sometimes on a carrier; and so that others come meanwhile. */
+		if (i % 3)
+			yield();
+		if (i % 50 == number)
+			usleep(10);
+		all->sum = sum + 1;
+		all->holder = 0;
+		cox_ulp_mutex_unlock(&all->mutex);
+	}
+	cox_ulp_barrier_wait(end);
+	if (all->sum != (long)rounds * count)
+		wrong("the sum");
+	if (!failed)
+		wrong("nobody had to wait");
+	cox_ulp_barrier_wait(end);
+	printf("%d ok\n", number);
+}
+
 int main(int count, char **arguments)
 {
 	if (count < 3)
@@ -342,6 +385,8 @@ int main(int count, char **arguments)
 		yields(rounds);
 	else if (!strcmp(what, "queued"))
 		queued();
+	else if (!strcmp(what, "exclusive"))
+		exclusive(rounds);
 	else if (!strcmp(what, "ring"))
 		ring(rounds);
 	else

@@ -4,6 +4,7 @@
 
 mod place;
 
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -55,6 +56,27 @@ fn who_ends_badly_on_a_carrier_ends_alone() {
         let (output, ends) = place.run(4, &program, &["decoupled", how]);
         let right: Vec<String> = [0, 2, 3].map(|rank| format!("{rank} ok")).to_vec();
         assert_eq!((lines(&output), ends), (right, vec![0, end, 0, 0]), "{how}");
+    }
+}
+
+/// A core dump has the whole address space, and stops only the process that it is of (since Linux 5.16).
+#[test]
+fn who_dumps_core_dumps_and_ends_alone() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    let by = ["sh", "-c", "ulimit -c unlimited; exec \"$@\"", "sh"];
+    for mode in ["decoupled", "coupled"] {
+        let (output, ends) = place.run_by(&by, 4, &program, &[mode, "segv"]);
+        let right: Vec<String> = [0, 2, 3].map(|rank| format!("{rank} ok")).to_vec();
+        assert_eq!((lines(&output), ends), (right, vec![0, -11, 0, 0]), "{mode}");
+        // Where dumps are files in the working directory.
+        if std::fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap().trim() == "core" {
+            let name = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("core");
+            let cores = std::fs::read_dir(place.folder()).unwrap().map(Result::unwrap).filter(name);
+            let cores: Vec<PathBuf> = cores.map(|entry| entry.path()).collect();
+            assert!(!cores.is_empty(), "{mode}");
+            cores.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+        }
     }
 }
 
@@ -145,6 +167,16 @@ fn ulps_suspend_and_resume_each_other_at_a_barrier() {
     let program = build(&place, &[]);
     for mode in MODES {
         let (output, ends) = place.run(7, &program, &[mode, "together", "300"]);
+        assert_eq!((lines(&output), ends), (each(7, |rank| format!("{rank} ok")), vec![0; 7]), "{mode}");
+    }
+}
+
+#[test]
+fn only_one_holds_a_mutex() {
+    let place = Place::new();
+    let program = build(&place, &[]);
+    for mode in MODES {
+        let (output, ends) = place.run(7, &program, &[mode, "exclusive", "2000"]);
         assert_eq!((lines(&output), ends), (each(7, |rank| format!("{rank} ok")), vec![0; 7]), "{mode}");
     }
 }

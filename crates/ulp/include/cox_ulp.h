@@ -154,18 +154,86 @@ static inline int cox_ulp_import(int number, const char *name, void **address)
 	return calls ? calls->import_address(number, name, address) : -EPERM;
 }
 
+/* One who waits at a mutex or a barrier, on its own stack. */
+struct cox_ulp_waiter {
+	int number;
+	int released;
+	struct cox_ulp_waiter *next;
+};
+
+/* Waits until another ULP releases this one. */
+static inline void cox_ulp_await_release(struct cox_ulp_waiter *me)
+{
+	while (!__atomic_load_n(&me->released, __ATOMIC_ACQUIRE))
+		if (cox_ulp_suspend() != 0)
+			cox_ulp_yield();
+}
+
+/* Releases one who waits. Its stack may have changed afterwards. */
+static inline void cox_ulp_release(struct cox_ulp_waiter *other)
+{
+	int number = other->number;
+	__atomic_store_n(&other->released, 1, __ATOMIC_RELEASE);
+	cox_ulp_resume(number);
+}
+
+/*
+ * A mutex, in memory of one of the ULPs. Zeros. The holder gives it to the one that has waited longest. A ULP that is killed while
+ * it holds it or waits for it leaves it unusable.
+ */
+struct cox_ulp_mutex {
+	/* NULL: free. Otherwise those that have come since the holder last looked, newest first; the mutex itself stands for the end. */
+	struct cox_ulp_waiter *arrivals;
+	/* Those that came before, oldest first. Only the holder uses it. */
+	struct cox_ulp_waiter *queue;
+};
+
+/* Takes the mutex if it is free. Returns 0, or -EBUSY. */
+static inline int cox_ulp_mutex_trylock(struct cox_ulp_mutex *mutex)
+{
+	struct cox_ulp_waiter *free = NULL;
+	int taken = __atomic_compare_exchange_n(&mutex->arrivals, &free, (struct cox_ulp_waiter *)(void *)mutex, 0, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED);
+	return taken ? 0 : -EBUSY;
+}
+
+/* Takes the mutex; waits until it can. */
+static inline void cox_ulp_mutex_lock(struct cox_ulp_mutex *mutex)
+{
+	struct cox_ulp_waiter me = {cox_ulp_number(), 0, NULL};
+	do {
+		if (cox_ulp_mutex_trylock(mutex) == 0)
+			return;
+		me.next = __atomic_load_n(&mutex->arrivals, __ATOMIC_RELAXED);
+	} while (!me.next ||
+		 !__atomic_compare_exchange_n(&mutex->arrivals, &me.next, &me, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	cox_ulp_await_release(&me);
+}
+
+/* Gives the mutex to the one that has waited longest, or to nobody. */
+static inline void cox_ulp_mutex_unlock(struct cox_ulp_mutex *mutex)
+{
+	struct cox_ulp_waiter *end = (struct cox_ulp_waiter *)(void *)mutex, *none = end, *next = mutex->queue, *before;
+	if (!next) {
+		if (__atomic_compare_exchange_n(&mutex->arrivals, &none, (struct cox_ulp_waiter *)NULL, 0, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
+			return;
+		/* The newest comes last. */
+		for (none = __atomic_exchange_n(&mutex->arrivals, end, __ATOMIC_ACQUIRE); none != end; none = before) {
+			before = none->next;
+			none->next = next;
+			next = none;
+		}
+	}
+	mutex->queue = next->next;
+	cox_ulp_release(next);
+}
+
 /* A barrier for `count` ULPs, in memory of one of them. Zeros but for the count. */
 struct cox_ulp_barrier {
 	int count;
 	int arrived;
 	struct cox_ulp_waiter *waiters;
-};
-
-/* One who waits at a barrier, on its own stack. */
-struct cox_ulp_waiter {
-	int number;
-	int released;
-	struct cox_ulp_waiter *next;
 };
 
 /* Waits until `count` ULPs have called it. Returns 1 to the last one, and 0 to the others. */
@@ -178,22 +246,16 @@ static inline int cox_ulp_barrier_wait(struct cox_ulp_barrier *barrier)
 	while (!__atomic_compare_exchange_n(&barrier->waiters, &me.next, &me, 1, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 	if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_ACQ_REL) < barrier->count) {
-		while (!__atomic_load_n(&me.released, __ATOMIC_ACQUIRE))
-			if (cox_ulp_suspend() != 0)
-				cox_ulp_yield();
+		cox_ulp_await_release(&me);
 		return 0;
 	}
 	/* Nobody arrives for the next time before it is released. */
 	all = __atomic_exchange_n(&barrier->waiters, NULL, __ATOMIC_ACQUIRE);
 	__atomic_store_n(&barrier->arrived, 0, __ATOMIC_RELAXED);
 	for (; all; all = next) {
-		int number = all->number;
 		next = all->next;
-		if (all == &me)
-			continue;
-		/* From here on, its stack may have changed. */
-		__atomic_store_n(&all->released, 1, __ATOMIC_RELEASE);
-		cox_ulp_resume(number);
+		if (all != &me)
+			cox_ulp_release(all);
 	}
 	return 1;
 }

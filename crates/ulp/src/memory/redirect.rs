@@ -55,9 +55,13 @@ unsafe fn map(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
         Some(sites) if is_empty(&sites) => call(arguments),
         Some(sites) => {
             let at = call([address, bytes, WRITABLE, flags | NO_ACCOUNT, file, offset]);
+            if at < 0 {
+                // The limit of writable memory, or a real error.
+                return call(arguments);
+            }
             // SAFETY: the code has just been mapped, and can be written. If it may not be executed afterwards, the mapping is made once more.
             unsafe {
-                if at > 0 && !redirect(mapper, at as u64, bytes, prot, &sites) {
+                if !redirect(mapper, at as u64, bytes, prot, &sites) {
                     let flags = flags & !FIXED_NOREPLACE | libc::MAP_FIXED as u64;
                     return system_call(libc::SYS_mmap, [at as u64, bytes, prot, flags, file, offset]);
                 }

@@ -179,14 +179,12 @@ fn map_redirected(file: &File, base: u64, segment: &Segment, sites: &Sites, mapp
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
     // SAFETY: the address is in memory that is reserved for this program; nobody executes the code yet.
-    unsafe {
-        mmap(at as *mut c_void, bytes as usize, prot, flags, file, layout::down(segment.offset))?;
-        if redirect::redirect(mapper, at, bytes, protection(segment).bits().into(), sites) {
-            return Ok(());
-        }
-    }
-    // A security module does not let modified code be executed.
-    map_segment(file, base, segment)
+    let is_redirected = unsafe {
+        mmap(at as *mut c_void, bytes as usize, prot, flags, file, layout::down(segment.offset)).is_ok()
+            && redirect::redirect(mapper, at, bytes, protection(segment).bits().into(), sites)
+    };
+    // A limit of writable memory, or a security module that does not let changed code be executed.
+    if is_redirected { Ok(()) } else { map_segment(file, base, segment) }
 }
 
 fn protection(segment: &Segment) -> ProtFlags {
