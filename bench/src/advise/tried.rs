@@ -3,7 +3,7 @@
 //! Each round asks cox, and runs the kernel once in every way of its list, in an order that changes. So the answers are compared with runs that cox
 //! has not seen, of the same minutes.
 //!
-//! An *answer* is a fastest way, or two ways that do not differ by more than 5 %. It is right if no other way was faster than the first one by 5 % or
+//! An *answer* is a fastest way, or one that is slower than the fastest by at most 5 %. It is right if no other way was faster than the first one by 5 % or
 //! more, by the median over all rounds. If cox calls the difference undecided, or gives no advice, it *abstains*.
 
 use std::process::Command;
@@ -50,6 +50,7 @@ struct Tried {
 enum Answer {
     Fastest,
     Equal,
+    NearFastest,
     Undecided,
 }
 
@@ -187,7 +188,7 @@ impl Case {
 
     /// Returns, for each answer, whether it is right.
     fn answers(&self) -> Vec<bool> {
-        let given = self.asked.iter().filter(|asked| matches!(asked.answer, Some(Answer::Fastest | Answer::Equal)));
+        let given = self.asked.iter().filter(|asked| asked.answer.is_some_and(|answer| answer != Answer::Undecided));
         let first = given.filter_map(|asked| self.behind_fastest(asked.choices.first()?.way));
         first.map(|behind| behind < 1.0 / (1.0 - SAME)).collect()
     }

@@ -124,7 +124,12 @@ impl Advice {
         let (threads, now) = (counted(self.forecast.threads, "thread"), &self.run);
         let on = counted(self.forecast.cpus, "CPU");
         if let Some(tried) = &self.tried {
-            return format!("  how long it takes on {on}, measured in {} of each way:", counted(tried.rounds, "run"));
+            let fewest = self.forecast.choices.iter().filter_map(|choice| choice.runs).min().unwrap_or(tried.rounds);
+            let runs = match fewest < tried.rounds {
+                true => format!("{fewest} to {}", counted(tried.rounds, "run")),
+                false => counted(tried.rounds, "run"),
+            };
+            return format!("  how long it takes on {on}, measured in {runs} of each way:");
         }
         match now.basis {
             Basis::Modelled => {
@@ -163,7 +168,7 @@ fn line(choice: &Choice, compared: &str, is_best: bool) -> String {
     row(&name(choice), compared, &seconds(choice.time_ns), &note)
 }
 
-/// Says what the runs show about the two fastest ways.
+/// Says what the runs show about the first two ways.
 fn verdict(tried: &Tried, first: &str, second: &str) -> String {
     let (low, high) = tried.interval;
     let at_most = about_percent((1.0 / low).max(high) - 1.0);
@@ -175,6 +180,10 @@ fn verdict(tried: &Tried, first: &str, second: &str) -> String {
             )
         }
         Answer::Equal => format!("No significant difference between {first} and {second}: at most {at_most}."),
+        Answer::NearFastest => {
+            let slower = about_percent((high - 1.0).max(0.0));
+            format!("{first} is fastest, or at most {slower} slower than {second} (95 % interval: {low:.2}–{high:.2}).")
+        }
         Answer::Undecided => format!(
             "No significant difference between {first} and {second}: it may be up to {at_most}. More runs (--runs) show smaller differences."
         ),
@@ -306,6 +315,10 @@ mod tests {
             equal.contains("between 12 threads and packing (cox pack): at most 2.0 %.") && !equal.contains("best"),
             "{equal}"
         );
+        let near = text(Answer::NearFastest, (0.9, 1.03));
+        let words =
+            "12 threads is fastest, or at most 3.0 % slower than packing (cox pack) (95 % interval: 0.90–1.03).";
+        assert!(near.contains(words) && !near.contains("best"), "{near}");
         let undecided = text(Answer::Undecided, (0.8, 1.1));
         assert!(
             undecided.contains("it may be up to 25 %.") && undecided.contains("--runs") && !undecided.contains("best")

@@ -150,6 +150,21 @@ fn signals_to_the_host_are_passed_on() {
     assert_eq!((lines(&output), output.status.code()), (each(4, |rank| rank.to_string()), Some(5)));
 }
 
+/// Those that run have it, and the others are not started.
+#[test]
+fn a_signal_while_ulps_are_started_ends_all() {
+    let place = Place::new();
+    let host = Running(place.host(1500, "sleep", &["60"]).spawn().unwrap());
+    let children = format!("/proc/{0}/task/{0}/children", host.0.id());
+    wait_for("a ULP", || fs::read_to_string(&children).is_ok_and(|pids| !pids.is_empty()));
+    assert!(Command::new("kill").arg(host.0.id().to_string()).status().unwrap().success());
+    assert_eq!(host.code(), Some(128 + 15));
+    let told = place.told();
+    let ends: Vec<i64> = told["ended"].as_array().unwrap().iter().map(|end| end.as_i64().unwrap()).collect();
+    let started = ends.iter().take_while(|end| **end == -15).count();
+    assert!((1..1500).contains(&started) && ends[started..].iter().all(|end| *end == -9), "{started}");
+}
+
 /// ULPs do not outlive their host, however it ends.
 #[test]
 fn ulps_die_with_the_host() {

@@ -33,8 +33,18 @@ pub(crate) enum Arrived {
     Child,
     /// A signal that another process has sent to the host.
     ToAll(i32),
-    /// A signal that the ULPs have already, or none.
+    /// A signal that the ULPs have already: a terminal has sent it to all.
+    FromTerminal(i32),
+    /// None.
     Nothing,
+}
+
+impl Arrived {
+    /// Whether it ends programs that do not handle it.
+    pub(crate) fn ends_programs(self) -> bool {
+        let (Arrived::ToAll(signal) | Arrived::FromTerminal(signal)) = self else { return false };
+        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal)
+    }
 }
 
 impl Signals {
@@ -72,7 +82,8 @@ impl Signals {
         match signal {
             libc::SIGCHLD => Arrived::Child,
             // SAFETY: the call was successful.
-            1.. if unsafe { info.assume_init() }.si_code != libc::SI_KERNEL => Arrived::ToAll(signal),
+            1.. if unsafe { info.assume_init() }.si_code == libc::SI_KERNEL => Arrived::FromTerminal(signal),
+            1.. => Arrived::ToAll(signal),
             _ => Arrived::Nothing,
         }
     }

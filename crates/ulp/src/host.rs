@@ -144,16 +144,18 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         carriers,
         full_of_mappings: None,
         failed: 0,
+        is_told_to_end: false,
     };
-    let all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count));
     let mut crowd = Crowd::new(space::room());
-    for (number, copies) in all.enumerate() {
+    let mut all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count)).enumerate();
+    let started = all.try_for_each(|(number, copies)| {
         ulps.make_room(&mut crowd, &signals)?;
-        if let Err(error) = ulps.start(copies, &wanted, number, signals.mask_before()) {
-            ulps.send(libc::SIGKILL);
-            ulps.reap(&signals)?;
-            return Err(error);
-        }
+        if ulps.is_told_to_end { Ok(()) } else { ulps.start(copies, &wanted, number, signals.mask_before()) }
+    });
+    if let Err(error) = started {
+        ulps.send(libc::SIGKILL);
+        ulps.reap(&signals)?;
+        return Err(error);
     }
     ulps.reap(&signals)?;
     let Ulps { carriers, ended, lingering, full_of_mappings, .. } = ulps;
@@ -187,6 +189,8 @@ struct Ulps {
     full_of_mappings: Option<usize>,
     /// Number of ULPs that have failed.
     failed: usize,
+    /// Whether a signal has come that ends programs: no more are started.
+    is_told_to_end: bool,
 }
 
 impl Ulps {
@@ -232,9 +236,10 @@ impl Ulps {
         Ok(())
     }
 
-    /// Waits until one more ULP has room, or until it is in vain.
+    /// Waits until one more ULP has room, or until it is in vain. Takes signals that have come.
     fn make_room(&mut self, crowd: &mut Crowd, signals: &Signals) -> Result<(), HostError> {
-        while let Some(patience) = crowd.patience(self.alive.len()) {
+        self.wait(signals, Some(Duration::ZERO));
+        while let Some(patience) = crowd.patience(self.alive.len()).filter(|_| !self.is_told_to_end) {
             let (begun, before) = (Instant::now(), self.alive.len());
             while self.alive.len() == before && begun.elapsed() < patience {
                 if !self.collect()? {
@@ -242,7 +247,7 @@ impl Ulps {
                 }
             }
             if self.alive.len() == before {
-                crowd.was_in_vain();
+                crowd.was_in_vain(before);
             }
         }
         Ok(())
@@ -251,9 +256,11 @@ impl Ulps {
     /// Waits for a signal, which it passes on; at most so long, if `limit` is given.
     fn wait(&mut self, signals: &Signals, limit: Option<Duration>) {
         let look = (!self.lingering.is_empty()).then_some(LOOK);
-        if let Arrived::ToAll(signal) = signals.wait(limit.into_iter().chain(look).min()) {
+        let arrived = signals.wait(limit.into_iter().chain(look).min());
+        if let Arrived::ToAll(signal) = arrived {
             self.send(signal);
         }
+        self.is_told_to_end |= arrived.ends_programs();
         self.unmap_what_carriers_left();
     }
 

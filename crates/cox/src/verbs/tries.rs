@@ -4,14 +4,15 @@
 //!
 //! 1. One run is observed. It shows how many threads work, and which runtime they use; from that follow the ways.
 //! 2. If a way sets OMP_NUM_THREADS, one run in this way is observed, too: if it has as many threads as the first, the program ignores the variable.
-//! 3. Rounds: every way once, in another order each time. These runs are not observed.
+//! 3. Rounds: every way once, in another order each time. These runs are not observed. If they do not decide, further rounds have the ways that may be
+//!    fastest.
 //!
 //! A run that fails ends the series, because ways that do different work cannot be compared.
 
 use std::collections::BTreeMap;
 
 use advise::forecast::tried::order::{ROUNDS_BEFORE_GIVING_UP, far_slower, order};
-use advise::forecast::tried::{LEAST_NS, Program, Start, Timed, Ways, ways};
+use advise::forecast::tried::{LEAST_NS, MORE_ROUNDS, Program, Start, Timed, Ways, contenders, ways};
 use advise::forecast::{Refusal, Way};
 use anyhow::{Context, Error, Result, anyhow};
 use machine::busy::busy_ns;
@@ -105,19 +106,26 @@ impl Tries<'_> {
         Ok(Advice { provenance: Some(ledger::Provenance { command, ..provenance }), ..advice })
     }
 
-    /// Runs every way once in each round. Ways that are far slower than others get fewer runs.
+    /// Runs every way once in each round. Ways that are far slower than others get fewer runs, and those that may be fastest get more.
     fn rounds(&self, ways: Ways, rounds: usize) -> Result<(Vec<Timed>, Vec<String>), Stop> {
         let mut notes: Vec<String> = ways.notes.into_iter().map(str::to_owned).collect();
         let mut timed: Vec<Timed> =
             ways.starts.into_iter().map(|start| Timed { start, times_ns: Vec::new() }).collect();
         let mut given_up = vec![false; timed.len()];
-        for round in 0..rounds {
+        for round in 0..rounds * MORE_ROUNDS[MORE_ROUNDS.len() - 1] {
+            if MORE_ROUNDS.iter().any(|times| round == rounds * times) {
+                let times_ns: Vec<&[u64]> = timed.iter().map(|way| &way.times_ns[..]).collect();
+                given_up.iter_mut().zip(contenders(&times_ns)).for_each(|(given_up, contends)| *given_up |= !contends);
+            }
+            if given_up.iter().all(|given_up| *given_up) {
+                break;
+            }
             for at in order(timed.len(), round) {
                 if given_up[at] {
                     continue;
                 }
                 let Timed { start, times_ns } = &mut timed[at];
-                let of = format!("round {} of {rounds}, {}", round + 1, name(start));
+                let of = format!("round {}, {}", round + 1, name(start));
                 match self.time(start, &of) {
                     Ok(time_ns) => times_ns.push(time_ns),
                     // Nothing has been started. The other ways do not need the packer.

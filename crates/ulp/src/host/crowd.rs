@@ -6,32 +6,39 @@
 
 use std::time::Duration;
 
-/// So many may run before it is worth while to wait, and so long.
-const FEW: (usize, Duration) = (64, Duration::from_millis(10));
+/// So many may run before it is worth while to wait, and so long. If programs sleep, this is lost for each: so it is short.
+const FEW: usize = 64;
+const MOMENT: Duration = Duration::from_millis(1);
 /// How long the end of a ULP is waited for where there may be no room for more.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// How many ULPs may run at once.
 #[derive(Debug)]
 pub(super) struct Crowd {
-    /// Numbers above which the end of one is waited for, and how long. The last one applies.
-    steps: Vec<(usize, Duration)>,
+    /// So many run without a wait.
+    few: usize,
+    /// The address space has room for so many; `None`: it was in vain to wait for that.
+    room: Option<usize>,
 }
 
 impl Crowd {
     /// `room`: the address space has room for so many.
     pub fn new(room: usize) -> Crowd {
-        Crowd { steps: vec![(room, PATIENCE), FEW] }
+        Crowd { few: FEW, room: Some(room) }
     }
 
     /// Returns how long the end of a ULP must be waited for before another one is started. `None`: not at all.
     pub fn patience(&self, running: usize) -> Option<Duration> {
-        self.steps.last().filter(|(most, _)| running >= *most).map(|(_, patience)| *patience)
+        match self.room {
+            Some(room) if running >= room => Some(PATIENCE),
+            _ => (running >= self.few).then_some(MOMENT),
+        }
     }
 
     /// Learns that none has ended in that time.
-    pub fn was_in_vain(&mut self) {
-        self.steps.pop();
+    pub fn was_in_vain(&mut self, running: usize) {
+        self.room = self.room.filter(|room| running < *room);
+        self.few = 2 * running;
     }
 }
 
@@ -40,12 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_in_vain_does_not_wait_for_that_again() {
+    fn who_waits_in_vain_waits_ever_more_seldom() {
         let mut crowd = Crowd::new(2000);
-        assert_eq!((crowd.patience(63), crowd.patience(64)), (None, Some(FEW.1)));
-        crowd.was_in_vain();
-        assert_eq!((crowd.patience(1999), crowd.patience(2000)), (None, Some(PATIENCE)));
-        crowd.was_in_vain();
-        assert_eq!(crowd.patience(5000), None);
+        assert_eq!((crowd.patience(63), crowd.patience(64)), (None, Some(MOMENT)));
+        crowd.was_in_vain(64);
+        assert_eq!((crowd.patience(127), crowd.patience(128)), (None, Some(MOMENT)));
+        assert_eq!(crowd.patience(2000), Some(PATIENCE));
+        crowd.was_in_vain(2000);
+        assert_eq!((crowd.patience(3999), crowd.patience(4000)), (None, Some(MOMENT)));
     }
 }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use arch::redirections::{Call, ENTRIES, ENTRIES_BYTES, ENTRY_BYTES};
 
-use super::redirect;
 use super::regions::Region;
 use crate::program::layout::{PAGE, up};
 
@@ -56,7 +55,7 @@ impl Room {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Mapper {
-    /// Address of [`redirect::enter`].
+    /// What entries call.
     pub(super) enter: u64,
     /// Where the program goes on after the call of each entry.
     pub(super) back: [AtomicU64; ENTRIES],
@@ -69,11 +68,11 @@ pub struct Mapper {
 }
 
 impl Mapper {
-    /// The mapper of a ULP that has nothing but its program: near, it maps what follows it.
+    /// The mapper of a ULP that has nothing but its program: near, it maps what follows it. `enter` is the address of what entries call.
     #[must_use]
-    pub fn new(region: &Region, programs_end: u64) -> Mapper {
+    pub fn new(region: &Region, programs_end: u64, enter: u64) -> Mapper {
         Mapper {
-            enter: redirect::enter as *const () as u64,
+            enter,
             back: Default::default(),
             number: Default::default(),
             used: AtomicU32::new(0),
@@ -132,7 +131,7 @@ mod tests {
 
     fn mapper_of(count: usize) -> (Mapper, Region) {
         let region = Regions::new(&(0..1 << 46), 0, count).take().unwrap();
-        (Mapper::new(&region, region.near.start), region)
+        (Mapper::new(&region, region.near.start, 0), region)
     }
 
     fn lies(range: &Range<u64>, at: u64, bytes: u64) -> bool {

@@ -19,6 +19,11 @@ const PLACES: usize = 8;
 /// The files whose code ULPs have mapped.
 static FILES: Files = Files::new();
 
+/// Returns the address of what entries call.
+pub fn enter_address() -> u64 {
+    enter as *const () as u64
+}
+
 /// Makes a system call whose site was replaced. Returns what the kernel returns.
 ///
 /// # Safety

@@ -334,7 +334,11 @@ impl Loader {
         let top = entries - size_of::<Mapper>() as u64;
         // SAFETY: the end of the stack, which nobody uses yet. The mapper is used by threads of the program only, by atomics.
         let mapper = unsafe {
-            (top as *mut Mapper).write(Mapper::new(region, region.near.start + self.bytes()));
+            (top as *mut Mapper).write(Mapper::new(
+                region,
+                region.near.start + self.bytes(),
+                redirect::enter_address(),
+            ));
             &*(top as *const Mapper)
         };
         let program_base = self.program.map(programs, mapper)?;

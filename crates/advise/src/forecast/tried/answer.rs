@@ -1,26 +1,28 @@
-//! From run times to an answer: which way is fastest, if the runs show it.
+//! From run times to an answer: which way is fastest, if the runs show it, and which ways need more runs if they do not.
 
+use compare::stats::{Estimate, median};
 use compare::{few, paired};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::order::floats;
+use super::order::{ROUNDS_BEFORE_GIVING_UP, floats};
 use super::starts::Start;
 use crate::forecast::{Basis, Choice, Forecast, Way};
 
 /// Ways that differ by at most this part take equally long.
 const EQUAL: f64 = 0.05;
 
-/// The result of trying the ways. The two fastest ways are the first two in the list of choices.
+/// The result of trying the ways. The first way in the list of choices is the fastest one, or may be. The second is the one that may be faster
+/// than it by most.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tried {
-    /// Number of rounds. Each round ran every way once, except those that were far slower.
+    /// Number of rounds. Each round ran every way once, except those that were slower for certain.
     pub rounds: u64,
     /// What the runs show.
     pub answer: Answer,
     /// The fastest way; absent unless the answer is `fastest`.
     pub fastest: Option<Way>,
-    /// Time of the fastest way ÷ time of the second fastest, estimated from the ratios of all rounds.
+    /// Time of the first way ÷ time of the second, estimated from the ratios of all rounds that both have.
     pub ratio: f64,
     /// Ends of the 95 % confidence interval of this ratio.
     pub interval: (f64, f64),
@@ -28,15 +30,17 @@ pub struct Tried {
     pub notes: Vec<String>,
 }
 
-/// What the runs show about the two fastest ways.
+/// What the runs show about the first way and all others, by the intervals of the ratios of their times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// One way is fastest: the interval of the ratio is below 1.
+    /// It is fastest: all intervals are below 1.
     Fastest,
-    /// No significant difference, and the interval excludes a difference of more than 5 %.
+    /// No significant difference to the second way, and the interval excludes a difference of more than 5 %.
     Equal,
-    /// No significant difference, but there may be one of more than 5 %: more runs are needed.
+    /// It may be slower than the fastest way, but by at most 5 %: no interval reaches further.
+    NearFastest,
+    /// Another way may be faster by more than 5 %: more runs are needed.
     Undecided,
 }
 
@@ -49,26 +53,72 @@ pub struct Timed {
     pub times_ns: Vec<u64>,
 }
 
+/// How one way compares with the others.
+struct Standing {
+    /// The way that takes least time, of those with the most runs: others were given up.
+    first: usize,
+    /// The other ways, with their ratios to it; the one that may be faster by most comes first.
+    others: Vec<(usize, Estimate)>,
+}
+
+impl Standing {
+    /// Compares the ways. `None` if fewer than two have two runs.
+    fn of(times_ns: &[&[u64]]) -> Option<Standing> {
+        let most = times_ns.iter().map(|times| times.len()).max()?;
+        let times: Vec<Vec<f64>> = times_ns.iter().map(|times| floats(times)).collect();
+        let candidates = (0..times.len()).filter(|at| times[*at].len() == most);
+        let first = candidates.min_by(|one, two| median(&times[*one]).total_cmp(&median(&times[*two])))?;
+        let ratio = |at: usize| paired::ratio(&times[first], &times[at]).filter(|ratio| ratio.interval.is_some());
+        let mut others: Vec<(usize, Estimate)> =
+            (0..times.len()).filter(|at| *at != first).filter_map(|at| Some((at, ratio(at)?))).collect();
+        others.sort_by(|(_, one), (_, two)| high(two).total_cmp(&high(one)));
+        (!others.is_empty()).then_some(Standing { first, others })
+    }
+}
+
+/// Returns the upper end of an interval.
+fn high(ratio: &Estimate) -> f64 {
+    ratio.interval.map_or(f64::INFINITY, |(_, high)| high)
+}
+
+/// Returns for each way whether more runs may change the answer: the first way, and all that may be faster than it by more than 5 %. All `false`: it is
+/// decided.
+#[must_use]
+pub fn contenders(times_ns: &[&[u64]]) -> Vec<bool> {
+    let mut all = vec![false; times_ns.len()];
+    if let Some(Standing { first, others }) = Standing::of(times_ns) {
+        for (at, _) in others.iter().filter(|(_, ratio)| high(ratio) > 1.0 + EQUAL) {
+            all[first] = true;
+            all[*at] = true;
+        }
+    }
+    all
+}
+
 /// Compares the ways of a program with `workers` worker threads on `cpus` CPUs. `None` if fewer than two ways have two runs.
 #[must_use]
 pub fn answer(workers: u64, cpus: u64, ways: Vec<Timed>, notes: Vec<String>) -> Option<(Forecast, Tried)> {
-    let rounds = ways.iter().map(|way| way.times_ns.len()).max().unwrap_or(0) as u64;
-    let mut choices: Vec<Choice> = ways.into_iter().map(|way| choice(way, rounds)).collect();
-    choices.sort_by_key(|choice| (choice.time_ns, choice.way));
-    let [first, second, ..] = &choices[..] else { return None };
-    let ratio = paired::ratio(&floats(&first.runs_ns), &floats(&second.runs_ns))?;
+    let times_ns: Vec<&[u64]> = ways.iter().map(|way| &way.times_ns[..]).collect();
+    let Standing { first, others } = Standing::of(&times_ns)?;
+    let rounds = times_ns[first].len() as u64;
+    let (second, ratio) = *others.first()?;
     let interval = ratio.interval?;
     let answer = match interval {
         (_, high) if high < 1.0 => Answer::Fastest,
         (low, high) if low >= 1.0 / (1.0 + EQUAL) && high <= 1.0 + EQUAL => Answer::Equal,
+        (_, high) if high <= 1.0 + EQUAL => Answer::NearFastest,
         _ => Answer::Undecided,
     };
-    let fastest = (answer == Answer::Fastest).then_some(first.way);
+    let mut choices: Vec<(usize, Choice)> = ways.into_iter().map(choice).enumerate().collect();
+    let place = |at: usize| [first, second].iter().position(|one| *one == at).unwrap_or(2);
+    choices.sort_by_key(|(at, choice)| (place(*at), choice.time_ns, choice.way));
+    let choices: Vec<Choice> = choices.into_iter().map(|(_, choice)| choice).collect();
+    let fastest = (answer == Answer::Fastest).then_some(choices.first()?.way);
     let tried = Tried { rounds, answer, fastest, ratio: ratio.median, interval, notes };
     Some((Forecast { threads: workers, cpus, bound_ns: 0, choices }, tried))
 }
 
-fn choice(Timed { start, times_ns }: Timed, rounds: u64) -> Choice {
+fn choice(Timed { start, times_ns }: Timed) -> Choice {
     let estimate = few::of_times(&floats(&times_ns));
     let extremes = || {
         let ends = (times_ns.iter().min(), times_ns.iter().max());
@@ -76,7 +126,8 @@ fn choice(Timed { start, times_ns }: Timed, rounds: u64) -> Choice {
     };
     let (low, high) = estimate.interval.unwrap_or_else(extremes);
     let runs = times_ns.len() as u64;
-    let given_up = (runs < rounds).then(|| format!("far slower, so only {runs} runs"));
+    let given_up = runs <= ROUNDS_BEFORE_GIVING_UP as u64;
+    let given_up = given_up.then(|| format!("far slower, so only {runs} runs"));
     let remarks: Vec<String> = start.note.into_iter().chain(given_up).collect();
     Choice {
         way: start.way,
@@ -135,6 +186,38 @@ mod tests {
         let ways = vec![way(Way::Taskset, &[1000, 1003, 999]), way(Way::Passive, &[1001, 1000, 1002])];
         let (_, tried) = tried(ways);
         assert_eq!((tried.answer, tried.fastest), (Answer::Equal, None));
+    }
+
+    #[test]
+    fn no_other_way_is_much_faster() {
+        let ways = vec![way(Way::Taskset, &[1000, 1100, 1050]), way(Way::Passive, &[980, 1000, 1000])];
+        let (_, tried) = tried(ways);
+        assert_eq!((tried.answer, tried.fastest), (Answer::NearFastest, None));
+        assert!(tried.interval.0 < 1.0 / 1.05 && (1.0..1.05).contains(&tried.interval.1), "{tried:?}");
+    }
+
+    #[test]
+    fn the_way_that_may_be_faster_by_most_decides() {
+        // The second by its median is slower for certain, the third may be faster.
+        let ways = vec![
+            way(Way::FewerThreads, &[1000, 1000, 1000]),
+            way(Way::Taskset, &[1100, 1101, 1102]),
+            way(Way::Passive, &[900, 1200, 1300]),
+        ];
+        let (forecast, tried) = tried(ways);
+        let order: Vec<Way> = forecast.choices.iter().map(|choice| choice.way).collect();
+        assert_eq!(tried.answer, Answer::Undecided);
+        assert_eq!(order, [Way::FewerThreads, Way::Passive, Way::Taskset]);
+    }
+
+    #[test]
+    fn only_ways_that_may_be_fastest_need_more_runs() {
+        let (fast, slow, wide) = ([1000, 1001, 1002], [1300, 1310, 1305], [900, 1200, 1010]);
+        assert_eq!(contenders(&[&slow, &fast, &wide]), [false, true, true]);
+        assert_eq!(contenders(&[&slow, &fast]), [false, false]);
+        // Of few runs in a fast moment, nobody is first.
+        assert_eq!(contenders(&[&[500, 501], &[1000, 1001, 1002], &[1000, 1300, 900]])[0], true);
+        assert_eq!(contenders(&[&fast]), [false]);
     }
 
     #[test]
