@@ -49,7 +49,7 @@ impl Regions {
         // With an odd number of pages, the same page of different ULPs is not in the same set of the TLB.
         let near_bytes = up(program_bytes + NEAR_BYTES) | PAGE;
         let count = count as u64;
-        let left = (end - begin).saturating_sub(near_bytes * count);
+        let left = end.saturating_sub(begin).saturating_sub(near_bytes * count);
         let far_bytes = down((left / count.max(1)).min(LONGEST_FAR_BYTES));
         let fits = if far_bytes < SHORTEST_FAR_BYTES { left / (near_bytes + SHORTEST_FAR_BYTES) } else { count };
         let far_bytes = far_bytes.max(SHORTEST_FAR_BYTES);
