@@ -21,7 +21,7 @@ const REGIONS: usize = 8;
 pub struct Arena {
     regions: Regions,
     /// The program file of the host, and where the entries are in it.
-    own: File,
+    file: File,
     entries_at: u64,
 }
 
@@ -34,14 +34,14 @@ impl Arena {
         let free = longest_free(&fs::read_to_string("/proc/self/maps")?);
         let code = own_code::find();
         let entries_at = redirect::entries() - code.addresses.start + code.offset;
-        let own = File::open("/proc/self/exe")?;
-        Ok(Arena { regions: Regions::new(&free, program_bytes, count), own, entries_at })
+        let file = File::open("/proc/self/exe")?;
+        Ok(Arena { regions: Regions::new(&free, program_bytes, count), file, entries_at })
     }
 
     /// Returns a descriptor that no program may inherit.
     #[must_use]
     pub fn descriptor(&self) -> RawFd {
-        self.own.as_raw_fd()
+        self.file.as_raw_fd()
     }
 
     /// Reserves the first `bytes` of a region. They cannot be accessed yet.
@@ -75,7 +75,7 @@ impl Arena {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::EXEC, MapFlags::PRIVATE | MapFlags::FIXED);
         let at = ptr::with_exposed_provenance_mut(at as usize);
         // SAFETY: the address is in memory that is reserved for this program.
-        unsafe { mmap(at, ENTRIES_BYTES as usize, prot, flags, &self.own, self.entries_at) }.map(drop)
+        unsafe { mmap(at, ENTRIES_BYTES as usize, prot, flags, &self.file, self.entries_at) }.map(drop)
     }
 
     /// Unmaps the memory of a ULP, so that another one can have its addresses.
