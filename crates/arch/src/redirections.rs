@@ -1,6 +1,6 @@
 //! Places in machine code that call mmap(2) or mremap(2), and the entries to which such calls are redirected: what all processors have in common.
 
-pub use crate::processor::redirections::{SITE_BYTES, jump, sites, system_call};
+pub use crate::processor::redirections::{MAP_LOW, SITE_BYTES, jump, sites, system_call};
 
 /// A place that makes a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

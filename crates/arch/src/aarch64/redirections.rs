@@ -5,6 +5,9 @@ use crate::redirections::Site;
 /// Length of a site, bytes.
 pub const SITE_BYTES: usize = 8;
 
+/// No flag of mmap(2) asks for low addresses.
+pub const MAP_LOW: u64 = 0;
+
 /// Finds no sites.
 pub fn sites(_code: &[u8]) -> impl Iterator<Item = Site> {
     std::iter::empty()

@@ -10,6 +10,9 @@ use crate::redirections::Site;
 /// Length of a site, bytes.
 pub const SITE_BYTES: usize = 7;
 
+/// The flag of mmap(2) for addresses below 2 GB (MAP_32BIT of the kernel's asm/mman.h).
+pub const MAP_LOW: u64 = 0x40;
+
 /// The system calls in question, mmap(2) and mremap(2), by their numbers.
 const NUMBERS: [u8; 2] = [9, 25];
 /// Jumps to a site from further away would be in another function.

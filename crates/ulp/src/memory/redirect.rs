@@ -3,7 +3,7 @@
 //! This runs in the ULP's context, with its thread-local storage: it must use nothing of the host's C library, and no memory allocator. On a carrier, its
 //! system calls are dispatched as the program's are.
 
-use arch::redirections::{Call, SITE_BYTES, jump, system_call};
+use arch::redirections::{Call, MAP_LOW, SITE_BYTES, jump, system_call};
 
 use super::files::{Files, Key, LONGEST_CODE_BYTES, Sites, is_empty};
 use super::mapper::Mapper;
@@ -97,8 +97,7 @@ const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 const NO_ACCOUNT: u64 = libc::MAP_NORESERVE as u64;
 
 /// Flags of mappings for which only certain addresses will do.
-const CHOOSES: u64 =
-    (libc::MAP_FIXED | libc::MAP_32BIT | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB) as u64 | FIXED_NOREPLACE;
+const CHOOSES: u64 = (libc::MAP_FIXED | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB) as u64 | MAP_LOW | FIXED_NOREPLACE;
 
 /// Makes a mapping at an address of the ULP. Returns `None` if that is not possible: the kernel must choose then, and say what is wrong with the call.
 unsafe fn map_somewhere(mapper: &Mapper, mut arguments: [u64; 6]) -> Option<i64> {
