@@ -178,8 +178,8 @@ static inline void cox_ulp_release(struct cox_ulp_waiter *other)
 }
 
 /*
- * A mutex, in memory of one of the ULPs. Zeros. The holder gives it to the one that has waited longest. A ULP that is killed while
- * it holds it or waits for it leaves it unusable.
+ * A mutex, in memory of one of the ULPs. Zeros. The holder gives it to the one that has waited longest. A ULP that ends while it holds it
+ * leaves it locked; one that is killed while it waits leaves a waiter in memory that is another's afterwards.
  */
 struct cox_ulp_mutex {
 	/* NULL: free. Otherwise those that have come since the holder last looked, newest first; the mutex itself stands for the end. */

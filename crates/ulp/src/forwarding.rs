@@ -40,10 +40,20 @@ pub(crate) enum Arrived {
 }
 
 impl Arrived {
-    /// Whether it ends programs that do not handle it.
+    /// Whether it ends programs that neither handle nor ignore it.
     pub(crate) fn ends_programs(self) -> bool {
         let (Arrived::ToAll(signal) | Arrived::FromTerminal(signal)) = self else { return false };
-        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal)
+        !is_ignored(signal) && [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM].contains(&signal)
+    }
+}
+
+/// Whether this process, and so its programs at first, ignore a signal (nohup).
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: the structure is valid for writing; a successful call initialises it.
+    unsafe {
+        libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 

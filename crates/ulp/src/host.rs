@@ -145,6 +145,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         full_of_mappings: None,
         failed: 0,
         is_told_to_end: false,
+        newest: None,
     };
     let mut crowd = Crowd::new(space::room());
     let mut all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count)).enumerate();
@@ -191,6 +192,8 @@ struct Ulps {
     failed: usize,
     /// Whether a signal has come that ends programs: no more are started.
     is_told_to_end: bool,
+    /// The ULP that was started after the last look at signals: a terminal may have sent one before that.
+    newest: Option<i32>,
 }
 
 impl Ulps {
@@ -215,6 +218,7 @@ impl Ulps {
         let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close })
             .map_err(|why| HostError::Start { number, why })?;
         self.alive.insert(pid, (number, image));
+        self.newest = Some(pid);
         Ok(())
     }
 
@@ -228,6 +232,7 @@ impl Ulps {
 
     /// Waits until all ULPs have ended, and passes signals on to them.
     fn reap(&mut self, signals: &Signals) -> Result<(), HostError> {
+        self.wait(signals, Some(Duration::ZERO));
         while !self.alive.is_empty() {
             if !self.collect()? {
                 self.wait(signals, None);
@@ -257,8 +262,13 @@ impl Ulps {
     fn wait(&mut self, signals: &Signals, limit: Option<Duration>) {
         let look = (!self.lingering.is_empty()).then_some(LOOK);
         let arrived = signals.wait(limit.into_iter().chain(look).min());
-        if let Arrived::ToAll(signal) = arrived {
-            self.send(signal);
+        match (arrived, self.newest.take()) {
+            (Arrived::ToAll(signal), _) => self.send(signal),
+            // SAFETY: kill has no conditions. The pid is that of a child that has not been waited for.
+            (Arrived::FromTerminal(signal), Some(pid)) if self.alive.contains_key(&pid) => unsafe {
+                libc::kill(pid, signal);
+            },
+            _ => {}
         }
         self.is_told_to_end |= arrived.ends_programs();
         self.unmap_what_carriers_left();

@@ -13,6 +13,8 @@ use super::redirect;
 use super::regions::{Region, Regions, longest_free};
 use crate::own_code;
 
+/// So many regions more than ULPs: some are lost if a program has mapped something there itself, and some still belong to ULPs that have ended.
+const SPARE: usize = 64;
 /// So many regions are tried, if something has been mapped there.
 const REGIONS: usize = 8;
 
@@ -35,7 +37,7 @@ impl Arena {
         let code = own_code::find();
         let entries_at = redirect::entries() - code.addresses.start + code.offset;
         let file = File::open("/proc/self/exe")?;
-        Ok(Arena { regions: Regions::new(&free, program_bytes, count), file, entries_at })
+        Ok(Arena { regions: Regions::new(&free, program_bytes, count + SPARE), file, entries_at })
     }
 
     /// Returns a descriptor that no program may inherit.

@@ -13,8 +13,8 @@ pub const MOST_SITES: usize = 4;
 /// Longer code is not searched, bytes: a C library has less than 2 MB.
 pub const LONGEST_CODE_BYTES: u64 = 8 << 20;
 
-/// What tells the contents of a mapped part of a file from all others: device, inode, length, times of its last changes, position.
-pub(super) type Key = [u64; 6];
+/// What tells the contents of a mapped part of a file from all others: device, inode, length, times of its last changes, position and length of the part.
+pub(super) type Key = [u64; 7];
 
 /// The sites of a part of a file.
 pub type Sites = [Option<Site>; MOST_SITES];
@@ -25,7 +25,7 @@ const KNOWN: u32 = 2;
 
 struct Known {
     state: AtomicU32,
-    key: [AtomicU64; 6],
+    key: [AtomicU64; 7],
     /// Position and number of each site, as one word; 0: none.
     sites: [AtomicU64; MOST_SITES],
 }
@@ -40,7 +40,7 @@ impl Files {
             [const {
                 Known {
                     state: AtomicU32::new(FREE),
-                    key: [const { AtomicU64::new(0) }; 6],
+                    key: [const { AtomicU64::new(0) }; 7],
                     sites: [const { AtomicU64::new(0) }; MOST_SITES],
                 }
             }; FILES],
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn what_was_found_once_is_known() {
         let files = Files::new();
-        let (key, other) = ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 7]);
+        let (key, other) = ([1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 8]);
         assert_eq!(files.known(&key), None);
         let code = [&[0x90; 5][..], &MMAP, &MREMAP].concat();
         let sites = files.find(&key, &code);
@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn a_full_table_costs_time_only() {
         let files = Files::new();
-        (0..FILES as u64).for_each(|number| assert!(!is_empty(&files.find(&[number; 6], &MMAP))));
-        assert!(!is_empty(&files.find(&[u64::MAX; 6], &MMAP)));
-        assert_eq!(files.known(&[u64::MAX; 6]), None);
-        assert!(files.known(&[FILES as u64 - 1; 6]).is_some());
+        (0..FILES as u64).for_each(|number| assert!(!is_empty(&files.find(&[number; 7], &MMAP))));
+        assert!(!is_empty(&files.find(&[u64::MAX; 7], &MMAP)));
+        assert_eq!(files.known(&[u64::MAX; 7]), None);
+        assert!(files.known(&[FILES as u64 - 1; 7]).is_some());
     }
 
     #[test]

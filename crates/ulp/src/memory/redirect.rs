@@ -3,7 +3,7 @@
 //! This runs in the ULP's context, with its thread-local storage: it must use nothing of the host's C library, and no memory allocator. On a carrier, its
 //! system calls are dispatched as the program's are.
 
-use arch::redirections::{Call, MAP_LOW, SITE_BYTES, jump, system_call};
+use arch::redirections::{Call, MAP_LOW, SITE_BYTES, Site, jump, sites, system_call};
 
 use super::files::{Files, Key, LONGEST_CODE_BYTES, Sites, is_empty};
 use super::mapper::Mapper;
@@ -52,9 +52,10 @@ unsafe fn map(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
             }
         }
     };
-    let is_private_file = flags & (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64 == libc::MAP_PRIVATE as u64;
+    let is_private_file = flags & (MAP_TYPE | libc::MAP_ANONYMOUS as u64) == libc::MAP_PRIVATE as u64;
     let is_code = prot == (libc::PROT_READ | libc::PROT_EXEC) as u64;
-    let key = (is_private_file && is_code && bytes <= LONGEST_CODE_BYTES).then(|| key(file as i32, offset)).flatten();
+    let key =
+        (is_private_file && is_code && bytes <= LONGEST_CODE_BYTES).then(|| key(file as i32, offset, bytes)).flatten();
     let Some((key, file_bytes)) = key else { return call(arguments) };
     match FILES.known(&key) {
         Some(sites) if is_empty(&sites) => call(arguments),
@@ -96,6 +97,8 @@ const WRITABLE: u64 = (libc::PROT_READ | libc::PROT_WRITE) as u64;
 /// Code that can be written must not count as memory that may be needed some day.
 const NO_ACCOUNT: u64 = libc::MAP_NORESERVE as u64;
 
+/// The bits of the flags that say whether a mapping is shared (the kernel's linux/mman.h).
+const MAP_TYPE: u64 = 0x0f;
 /// Flags of mappings for which only certain addresses will do.
 const CHOOSES: u64 = (libc::MAP_FIXED | libc::MAP_GROWSDOWN | libc::MAP_HUGETLB) as u64 | MAP_LOW | FIXED_NOREPLACE;
 
@@ -142,7 +145,7 @@ unsafe fn remap(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
 }
 
 /// Returns what tells a part of a file from others, and how many bytes the file has from there on.
-fn key(file: i32, offset: u64) -> Option<(Key, u64)> {
+fn key(file: i32, offset: u64, bytes: u64) -> Option<(Key, u64)> {
     // SAFETY: all fields are numbers.
     let mut status: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: the structure is valid.
@@ -154,6 +157,7 @@ fn key(file: i32, offset: u64) -> Option<(Key, u64)> {
         (status.st_mtime as u64) << 30 ^ status.st_mtime_nsec as u64,
         (status.st_ctime as u64) << 30 ^ status.st_ctime_nsec as u64,
         offset,
+        bytes,
     ];
     (error == 0).then_some((key, (status.st_size as u64).saturating_sub(offset)))
 }
@@ -166,7 +170,8 @@ fn key(file: i32, offset: u64) -> Option<(Key, u64)> {
 /// The code must be mapped privately, readable and writable, and be of no other use meanwhile. All of a mapping: otherwise, a part would be one of its own.
 #[must_use]
 pub unsafe fn redirect(mapper: &Mapper, at: u64, bytes: u64, prot: u64, sites: &Sites) -> bool {
-    for site in sites.iter().flatten() {
+    let is_inside = |site: &&Site| site.at as u64 + SITE_BYTES as u64 <= bytes;
+    for site in sites.iter().flatten().filter(is_inside) {
         // SAFETY: the site is in the code, which can be written.
         unsafe { redirect_one(mapper, at + site.at as u64, site.number) };
     }
@@ -176,6 +181,12 @@ pub unsafe fn redirect(mapper: &Mapper, at: u64, bytes: u64, prot: u64, sites: &
 
 /// Replaces one site by a jump to an entry.
 unsafe fn redirect_one(mapper: &Mapper, place: u64, number: u32) {
+    // The file may have been changed since its sites were found.
+    // SAFETY: the caller's.
+    let code = unsafe { std::slice::from_raw_parts(place as *const u8, SITE_BYTES) };
+    if sites(code).next() != Some(Site { at: 0, number }) {
+        return;
+    }
     // Whether it is near enough is the same for all entries.
     if jump(place, (&raw const *mapper) as u64 + PAGE).is_none() {
         return;

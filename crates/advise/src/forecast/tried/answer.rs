@@ -59,6 +59,8 @@ struct Standing {
     first: usize,
     /// The other ways, with their ratios to it; the one that may be faster by most comes first.
     others: Vec<(usize, Estimate)>,
+    /// Whether all others were given up.
+    is_alone: bool,
 }
 
 impl Standing {
@@ -69,10 +71,16 @@ impl Standing {
         let candidates = (0..times.len()).filter(|at| times[*at].len() == most);
         let first = candidates.min_by(|one, two| median(&times[*one]).total_cmp(&median(&times[*two])))?;
         let ratio = |at: usize| paired::ratio(&times[first], &times[at]).filter(|ratio| ratio.interval.is_some());
-        let mut others: Vec<(usize, Estimate)> =
-            (0..times.len()).filter(|at| *at != first).filter_map(|at| Some((at, ratio(at)?))).collect();
+        let others = (0..times.len()).filter(|at| *at != first).filter_map(|at| Some((at, ratio(at)?)));
+        // Ways that were given up have wide intervals, but are three times slower. They count if there are no others.
+        let is_given_up = |at: usize| most > ROUNDS_BEFORE_GIVING_UP && times[at].len() <= ROUNDS_BEFORE_GIVING_UP;
+        let (given_up, mut others): (Vec<_>, Vec<_>) = others.partition(|(at, _)| is_given_up(*at));
+        let is_alone = others.is_empty();
+        if is_alone {
+            others = given_up;
+        }
         others.sort_by(|(_, one), (_, two)| high(two).total_cmp(&high(one)));
-        (!others.is_empty()).then_some(Standing { first, others })
+        (!others.is_empty()).then_some(Standing { first, others, is_alone })
     }
 }
 
@@ -86,7 +94,7 @@ fn high(ratio: &Estimate) -> f64 {
 #[must_use]
 pub fn contenders(times_ns: &[&[u64]]) -> Vec<bool> {
     let mut all = vec![false; times_ns.len()];
-    if let Some(Standing { first, others }) = Standing::of(times_ns) {
+    if let Some(Standing { first, others, is_alone: false }) = Standing::of(times_ns) {
         for (at, _) in others.iter().filter(|(_, ratio)| high(ratio) > 1.0 + EQUAL) {
             all[first] = true;
             all[*at] = true;
@@ -99,7 +107,7 @@ pub fn contenders(times_ns: &[&[u64]]) -> Vec<bool> {
 #[must_use]
 pub fn answer(workers: u64, cpus: u64, ways: Vec<Timed>, notes: Vec<String>) -> Option<(Forecast, Tried)> {
     let times_ns: Vec<&[u64]> = ways.iter().map(|way| &way.times_ns[..]).collect();
-    let Standing { first, others } = Standing::of(&times_ns)?;
+    let Standing { first, others, .. } = Standing::of(&times_ns)?;
     let rounds = times_ns[first].len() as u64;
     let (second, ratio) = *others.first()?;
     let interval = ratio.interval?;
@@ -216,8 +224,11 @@ mod tests {
         assert_eq!(contenders(&[&slow, &fast, &wide]), [false, true, true]);
         assert_eq!(contenders(&[&slow, &fast]), [false, false]);
         // Of few runs in a fast moment, nobody is first.
-        assert!(contenders(&[&[500, 501], &[1000, 1001, 1002], &[1000, 1300, 900]])[0]);
+        assert!(contenders(&[&[500, 501, 502], &[1000, 1001, 1002, 1003], &[1000, 1300, 900, 1100]])[0]);
         assert_eq!(contenders(&[&fast]), [false]);
+        // One that was given up does not contend, however much its two runs differ.
+        assert_eq!(contenders(&[&fast, &[3000, 4200], &slow]), [false, false, false]);
+        assert_eq!(contenders(&[&fast, &[3000, 4200]]), [false, false]);
     }
 
     #[test]
