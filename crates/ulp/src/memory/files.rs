@@ -49,9 +49,9 @@ impl Files {
 
     /// Returns the sites of a part of a file, if they are known.
     pub(super) fn known(&self, key: &Key) -> Option<Sites> {
-        let known = self.0.iter().take_while(|known| known.state.load(Ordering::Acquire) != FREE);
-        let mut known = known.filter(|known| known.state.load(Ordering::Acquire) == KNOWN);
-        known.find(|known| known.is(key)).map(Known::read)
+        let states = self.0.iter().map(|known| (known.state.load(Ordering::Acquire), known));
+        let mut known = states.take_while(|(state, _)| *state != FREE).filter(|(state, _)| *state == KNOWN);
+        known.find(|(_, known)| known.is(key)).map(|(_, known)| known.read())
     }
 
     /// Finds the sites of a part of a file in its code, and remembers them if there is room.

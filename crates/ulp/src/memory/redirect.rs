@@ -40,55 +40,68 @@ unsafe extern "C" fn serve(call: &Call) -> i64 {
     }
 }
 
-/// Makes a mapping. Where the program does not mind, its address is the ULP's own.
+/// Makes a mapping. In code that is mapped from a file, calls are redirected.
 unsafe fn map(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
-    let [address, bytes, prot, flags, file, offset] = arguments;
-    let call = |arguments: [u64; 6]| {
-        // SAFETY: the program has made this call; what differs is the address, which it has left to the kernel, and that code can be written at first.
-        unsafe {
-            match address == 0 && flags & CHOOSES == 0 {
-                true => map_somewhere(mapper, arguments).unwrap_or_else(|| system_call(libc::SYS_mmap, arguments)),
-                false => system_call(libc::SYS_mmap, arguments),
-            }
-        }
-    };
+    let [_, bytes, prot, flags, file, offset] = arguments;
     let is_private_file = flags & (MAP_TYPE | libc::MAP_ANONYMOUS as u64) == libc::MAP_PRIVATE as u64;
     let is_code = prot == (libc::PROT_READ | libc::PROT_EXEC) as u64;
     let key =
         (is_private_file && is_code && bytes <= LONGEST_CODE_BYTES).then(|| key(file as i32, offset, bytes)).flatten();
-    let Some((key, file_bytes)) = key else { return call(arguments) };
-    match FILES.known(&key) {
-        Some(sites) if is_empty(&sites) => call(arguments),
-        Some(sites) => {
-            let at = call([address, bytes, WRITABLE, flags | NO_ACCOUNT, file, offset]);
-            if at < 0 {
-                // The limit of writable memory, or a real error.
-                return call(arguments);
-            }
-            // SAFETY: the code has just been mapped, and can be written. If it may not be executed afterwards, the mapping is made once more.
-            unsafe {
-                if !redirect(mapper, at as u64, bytes, prot, &sites) {
-                    let flags = flags & !FIXED_NOREPLACE | libc::MAP_FIXED as u64;
-                    return system_call(libc::SYS_mmap, [at as u64, bytes, prot, flags, file, offset]);
-                }
-            }
-            at
+    // SAFETY: the caller's.
+    unsafe {
+        match key {
+            Some((key, file_bytes)) => map_code(mapper, arguments, &key, file_bytes),
+            None => map_as_asked(mapper, arguments),
         }
-        None => {
-            let at = call(arguments);
-            if at > 0 {
-                // SAFETY: the mapping is there, and can be read up to the file's end.
-                let code = unsafe { std::slice::from_raw_parts(at as *const u8, bytes.min(file_bytes) as usize) };
-                FILES.find(&key, code);
-                let again = [at as u64, bytes, prot, flags & !FIXED_NOREPLACE | libc::MAP_FIXED as u64, file, offset];
-                // Now it is known. If there is no room in the table, these calls stay as they are.
-                if FILES.known(&key).is_some_and(|sites| !is_empty(&sites)) {
-                    // SAFETY: the mapping that is replaced was made here.
-                    return unsafe { map(mapper, again) };
+    }
+}
+
+/// Makes a mapping. Where the program does not mind, its address is the ULP's own.
+unsafe fn map_as_asked(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
+    let [address, _, _, flags, ..] = arguments;
+    // SAFETY: the program has made this call; what differs is the address, which it has left to the kernel.
+    unsafe {
+        let own = (address == 0 && flags & CHOOSES == 0).then(|| map_somewhere(mapper, arguments)).flatten();
+        own.unwrap_or_else(|| system_call(libc::SYS_mmap, arguments))
+    }
+}
+
+/// Maps code, and redirects the calls in it. `file_bytes`: so many bytes of the file can be read there.
+unsafe fn map_code(mapper: &Mapper, mut arguments: [u64; 6], key: &Key, file_bytes: u64) -> i64 {
+    let [_, bytes, prot, flags, file, offset] = arguments;
+    let at_this_place = flags & !FIXED_NOREPLACE | libc::MAP_FIXED as u64;
+    // SAFETY: the program has made this call. A mapping that is replaced was made here.
+    unsafe {
+        let sites = match FILES.known(key) {
+            Some(sites) => sites,
+            None => {
+                let at = map_as_asked(mapper, arguments);
+                if at < 0 {
+                    return at;
                 }
+                arguments = [at as u64, bytes, prot, at_this_place, file, offset];
+                let sites =
+                    FILES.find(key, std::slice::from_raw_parts(at as *const u8, bytes.min(file_bytes) as usize));
+                if is_empty(&sites) {
+                    return at;
+                }
+                sites
             }
-            at
+        };
+        if is_empty(&sites) {
+            return map_as_asked(mapper, arguments);
         }
+        let [address, _, _, flags, ..] = arguments;
+        let at = map_as_asked(mapper, [address, bytes, WRITABLE, flags | NO_ACCOUNT, file, offset]);
+        if at < 0 {
+            // The limit of writable memory, or a real error.
+            return map_as_asked(mapper, arguments);
+        }
+        if redirect(mapper, at as u64, bytes, prot, &sites) {
+            return at;
+        }
+        // It may not be executed now.
+        system_call(libc::SYS_mmap, [at as u64, bytes, prot, at_this_place, file, offset])
     }
 }
 
