@@ -10,7 +10,7 @@ pub fn verdicts(totals: &Totals, whole: bool) -> Vec<Verdict> {
         none("followed steps that make the program more than 2 % slower", totals.harmful, totals.followed),
         share("measured speed-ups within the promised range", totals.in_range, totals.ranges, 0.9, true),
         share("situations with a known gain of 1.25 and no step to it", totals.missed, totals.worth, 0.05, false),
-        share("right headlines, by the truth table", totals.right, totals.headlines, 0.95, true),
+        headlines(totals),
         none("exceeded bounds", totals.bounds_exceeded, totals.situations),
         at_most("median of upper / lower end of ranges at high confidence", totals.spread_at_high, 1.4),
         at_most("largest upper / lower end of a range", totals.spread_most, 2.0),
@@ -30,6 +30,11 @@ pub fn verdicts(totals: &Totals, whole: bool) -> Vec<Verdict> {
         all.push(Verdict { outcome: outcome(size), text });
     }
     all
+}
+
+/// Compares the headlines with their limit.
+pub fn headlines(totals: &Totals) -> Verdict {
+    share("right headlines, by the truth table", totals.right, totals.headlines, 0.95, true)
 }
 
 /// Returns the exit code: 1 if a limit is missed.

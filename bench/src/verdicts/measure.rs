@@ -85,7 +85,34 @@ impl Field<'_> {
     /// After Ctrl-C.
     pub fn measure(&self, situation: &Situation, ready: &Ready) -> Result<Finished> {
         let setting = Setting::of(situation, &self.cpus);
-        let mut finished = Finished {
+        let mut finished = self.nothing_yet(situation, &setting);
+        if let Err(error) = self.fill(situation, &setting, ready, &mut finished) {
+            self.interrupt.check()?;
+            finished = Finished { failed: Some(format!("{error:#}")), ..self.nothing_yet(situation, &setting) };
+        }
+        Ok(finished)
+    }
+
+    /// Observes a situation with cox, and follows no step.
+    ///
+    /// # Errors
+    /// After Ctrl-C.
+    pub fn verdict(&self, situation: &Situation, ready: &Ready) -> Result<Finished> {
+        let setting = Setting::of(situation, &self.cpus);
+        let finished = self.nothing_yet(situation, &setting);
+        // The first run reads the program and its input from disk.
+        let told = self.run(situation, &setting, ready).and_then(|_| self.report(situation, &setting, ready));
+        match told {
+            Ok((told, _)) => Ok(Finished { verdict: Some(told), ..finished }),
+            Err(error) => {
+                self.interrupt.check()?;
+                Ok(Finished { failed: Some(format!("{error:#}")), ..finished })
+            }
+        }
+    }
+
+    fn nothing_yet(&self, situation: &Situation, setting: &Setting) -> Finished {
+        Finished {
             key: situation.key(self.cpus.count()),
             program: situation.program.name.to_owned(),
             loaded: setting.hog,
@@ -93,18 +120,7 @@ impl Field<'_> {
             verdict: None,
             arrows: Vec::new(),
             tried: Vec::new(),
-        };
-        if let Err(error) = self.fill(situation, &setting, ready, &mut finished) {
-            self.interrupt.check()?;
-            finished = Finished {
-                failed: Some(format!("{error:#}")),
-                verdict: None,
-                arrows: Vec::new(),
-                tried: Vec::new(),
-                ..finished
-            };
         }
-        Ok(finished)
     }
 
     /// Observes a situation twice with cox: alone, and beside another program that uses a CPU. Returns what the two reports say.

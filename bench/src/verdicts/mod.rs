@@ -6,7 +6,8 @@
 //!  3. `kept` stores the result, so that a later session continues.
 //!  4. `score` compares promises with measurements, and `limits` the totals with their limits.
 //!
-//! With `--under-load`, `under_load` compares the verdicts on runs with and without another program instead.
+//! With `--under-load`, `under_load` compares the verdicts on runs with and without another program instead. With `--headlines`, only the headlines are
+//! compared with the truth table: a run of each situation is enough, so that the whole corpus takes no longer than a sample of it otherwise.
 
 mod arrow;
 mod change;
@@ -75,6 +76,9 @@ pub struct Options {
     /// Compare the verdicts on a run alone and on one beside another program that uses a CPU; no step is followed
     #[arg(long, conflicts_with_all = ["list", "rescore", "rounds"])]
     under_load: bool,
+    /// Observe each situation of the truth table once, and score only the headlines; no step is followed, and nothing is kept
+    #[arg(long, conflicts_with_all = ["list", "rescore", "rounds", "under_load"])]
+    headlines: bool,
     /// Print the corpus, and measure nothing
     #[arg(long, conflicts_with = "rescore")]
     list: bool,
@@ -117,6 +121,16 @@ fn scratch() -> Result<TempDir> {
     tempfile::Builder::new().prefix("cox-bench-").tempdir().context("cannot make a temporary folder")
 }
 
+/// Returns the situations by their keys.
+fn by_key<'a>(situations: &'a [Situation], cpus: &Cpus) -> BTreeMap<String, &'a Situation> {
+    situations.iter().map(|situation| (situation.key(cpus.count()), situation)).collect()
+}
+
+/// Returns how the right headlines of a situation are found by its key.
+fn right(by_key: &BTreeMap<String, &Situation>) -> impl Fn(&str) -> Option<&'static [Kind]> {
+    |key| Some(truth::of(by_key.get(key)?)?.right)
+}
+
 /// Measures the corpus and prints the score. Returns the exit code: 1 if a limit is missed.
 ///
 /// # Errors
@@ -132,6 +146,9 @@ pub fn verdicts(options: &Options, interrupt: &Interrupt) -> Result<u8> {
     let cox = tools.cox.clone().map_err(|why| anyhow!(why))?;
     if options.under_load {
         return options.compare_under_load(&situations, &tools, &cpus, interrupt);
+    }
+    if options.headlines {
+        return options.check_headlines(&situations, &tools, &cpus, interrupt);
     }
     let mut kept = Kept::open(&options.results, Origin::of(&cox, cpus.count())?)?;
     for note in &kept.notes {
@@ -159,6 +176,7 @@ impl Options {
         let all = programs.flat_map(|program| situation::of(program, cpus.count()));
         let all = all.filter(|situation| !self.quick || quick::contains(situation));
         let all = all.filter(|situation| !self.under_load || situation.circumstance == Circumstance::Plain);
+        let all = all.filter(|situation| !self.headlines || truth::of(situation).is_some());
         all.step_by(self.every.into()).collect()
     }
 
@@ -255,10 +273,46 @@ impl Options {
         Ok(if pairs.is_empty() { FAILED } else { limits::code(&verdicts) })
     }
 
+    /// Observes the situations and scores the headlines. Returns the exit code.
+    fn check_headlines(
+        &self,
+        situations: &[Situation],
+        tools: &Tools,
+        cpus: &Cpus,
+        interrupt: &Interrupt,
+    ) -> Result<u8> {
+        let scratch = scratch()?;
+        let field = self.field(tools, cpus, interrupt, scratch.path());
+        let mut prepared = self.prepared(tools)?;
+        let mut all = Vec::new();
+        for (number, situation) in situations.iter().enumerate() {
+            let Some(ready) = prepared.get(situation.program)? else { continue };
+            let finished = field.verdict(situation, ready);
+            // After Ctrl-C, what has been measured is still scored.
+            if interrupt.is_set() {
+                break;
+            }
+            let finished = finished?;
+            self.common.print(&format!("[{}/{}] {}", number + 1, situations.len(), text::headline(&finished)))?;
+            all.push(finished);
+        }
+        let score = score::score(&all, right(&by_key(situations, cpus)));
+        let verdicts = [limits::headlines(&score.totals)];
+        self.common.print(&text::tables(&score, &verdicts))?;
+        let header = crate::json::Header::new("verdicts")?;
+        self.common.write(&Measurements {
+            header,
+            origin: None,
+            situations: &all,
+            score: &score,
+            verdicts: &verdicts,
+        })?;
+        Ok(if all.is_empty() || interrupt.is_set() { FAILED } else { limits::code(&verdicts) })
+    }
+
     /// Scores the kept results of these situations and prints the tables. Returns the exit code.
     fn tell(&self, situations: &[Situation], cpus: &Cpus, kept: &Kept) -> Result<u8> {
-        let by_key: BTreeMap<String, &Situation> =
-            situations.iter().map(|situation| (situation.key(cpus.count()), situation)).collect();
+        let by_key = by_key(situations, cpus);
         let finished: Vec<Finished> =
             kept.finished.iter().filter(|finished| by_key.contains_key(&finished.key)).cloned().collect();
         if finished.is_empty() {
@@ -267,8 +321,7 @@ impl Options {
                 self.results.display()
             );
         }
-        let right = |key: &str| -> Option<&'static [Kind]> { Some(truth::of(by_key.get(key)?)?.right) };
-        let score = score::score(&finished, right);
+        let score = score::score(&finished, right(&by_key));
         let whole = !self.quick && self.only.is_empty() && self.every == 1;
         let verdicts = limits::verdicts(&score.totals, whole);
         self.common.print(&text::tables(&score, &verdicts))?;

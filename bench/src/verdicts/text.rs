@@ -6,16 +6,23 @@ use super::result::{Finished, Outcome, Speedup, Tried};
 use super::score::{Fault, Score, Totals};
 use crate::verdict::Verdict;
 
+/// Returns the headline of a finished situation.
+pub fn headline(finished: &Finished) -> String {
+    match &finished.verdict {
+        Some(told) => format!("{}: {} ({}), {:.2} s", finished.key, told.headline, told.confidence, told.wall_s),
+        None => format!("{}: not measured: {}", finished.key, finished.failed.as_deref().unwrap_or("no verdict")),
+    }
+}
+
 /// Returns the line of a finished situation: its headline, and the speed-up by each measured change.
 pub fn line(finished: &Finished) -> String {
-    let Some(told) = &finished.verdict else {
-        let why = finished.failed.as_deref().unwrap_or("no verdict");
-        return format!("{}: not measured: {why}", finished.key);
-    };
+    if finished.verdict.is_none() {
+        return headline(finished);
+    }
     let changes: Vec<String> =
         finished.tried.iter().enumerate().map(|(index, tried)| one(finished, index, tried)).collect();
     let changes = if changes.is_empty() { "no change".to_owned() } else { changes.join(", ") };
-    format!("{}: {} ({}), {:.2} s; {changes}", finished.key, told.headline, told.confidence, told.wall_s)
+    format!("{}; {changes}", headline(finished))
 }
 
 /// A change that a step of the report leads to has a star.
