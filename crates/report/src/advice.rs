@@ -125,11 +125,12 @@ impl Advice {
         let on = counted(self.forecast.cpus, "CPU");
         if let Some(tried) = &self.tried {
             let fewest = self.forecast.choices.iter().filter_map(|choice| choice.runs).min().unwrap_or(tried.rounds);
+            let most = counted(tried.rounds, "run");
             let runs = match fewest < tried.rounds {
-                true => format!("{fewest} to {}", counted(tried.rounds, "run")),
-                false => counted(tried.rounds, "run"),
+                true => format!("{fewest} to {most} of each way, more of those that may be fastest"),
+                false => format!("{most} of each way"),
             };
-            return format!("  how long it takes on {on}, measured in {runs} of each way:");
+            return format!("  how long it takes on {on}, measured in {runs}:");
         }
         match now.basis {
             Basis::Modelled => {

@@ -31,7 +31,7 @@ pub struct Advise {
     #[arg(long, value_name = "REPORT", conflicts_with = "program")]
     pub from: Option<PathBuf>,
     /// Run the program N times in each way (at least 3), and compare the times instead of forecasting them. Ways that may be
-    /// fastest run up to 4 N times. The program must be repeatable: each run must do the same work
+    /// fastest run up to 8 N times. The program must be repeatable: each run must do the same work
     #[arg(long, value_name = "N", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(3..=100))]
     pub runs: Option<u32>,
     /// Exclude child processes

@@ -16,7 +16,7 @@ pub use answer::{Answer, Timed, Tried, answer, contenders};
 pub use starts::{Program, Start, Ways, ways};
 
 /// If the rounds that were asked for do not decide, there are so many times as many for those ways that may be fastest. cox compares
-/// the times only then, three times at most: the more often it looked, the more often it would find a difference by chance.
-pub const MORE_ROUNDS: [usize; 3] = [1, 2, 4];
+/// the times only then, four times at most: the more often it looked, the more often it would find a difference by chance.
+pub const MORE_ROUNDS: [usize; 4] = [1, 2, 4, 8];
 /// The shortest run whose ways are compared, in nanoseconds. In shorter ones, starting the program takes much of the time.
 pub const LEAST_NS: u64 = 100_000_000;
