@@ -194,12 +194,12 @@ figures! {
         /// too, is not included. With several co-run programs it is not measured.
         #[serde(default)]
         serial_ns: u64, sum, "serial", Seen::BY_BPF;
-        /// Standard error of `serial_ns`, as far as it comes from the number of samples. The share of a function's rounds in which no other thread worked has
-        /// an error of its own, which is not included.
+        /// Standard error of `serial_ns`, as far as it comes from the number of samples. Where other threads ran beside it,
+        /// whether they worked is known from rounds of samples; this has an error of its own, which is not included.
         #[serde(default)]
         serial_error_ns: u64, quadrature, "±", Seen::BY_BPF;
         /// Number of samples of the thread's user instruction pointer from which shares are computed. Samples that all CPUs take at the same time, a third, are
-        /// not among them.
+        /// not among them, unless the thread lives for less than 0.6 s.
         samples: u64, sum, "samples", Seen { perf: "where permitted", ..Seen::BY_BPF };
         /// Time from wake-up (sched_waking), or creation, to switch-in.
         wake_delay_ns: u64, sum, "wake-delay", Seen { bpf: "yes", perf: "in blocked", proc: "part of preempt wait" };

@@ -1,8 +1,10 @@
 //! Rounds of samples: the samples that all CPUs took at the same time. A round shows which threads worked at one moment.
 //!
 //! In every third turn (a tenth of a second), eBPF's sampling clocks have the same period on all CPUs and are restarted together (`watch`), so each round
-//! is a snapshot of the CPUs. A CPU that runs no tracked thread gives no sample. If a tracked thread waited for a CPU at that moment, no thread counts as
-//! working alone: the waiting one could have worked, too.
+//! is a snapshot of the CPUs. A CPU that runs no tracked thread gives no sample. If a tracked thread waited for a CPU at that moment, it could have worked,
+//! too, and a thread that has no other beside it does not count as working alone. If others ran beside it, they stand for the one that waited: threads that
+//! share CPUs run in turn. A thread that is alone in its round, with none that waits for a CPU, was the only one that ran.
+//! Such samples say so themselves ([`Sample::ONLY`](wire::Sample::ONLY)) and are left out here.
 //!
 //! If a run has many rounds, every second one is dropped, and from then on only every second one is kept, and so on. What is left is spread evenly over
 //! the run.
@@ -43,9 +45,9 @@ impl Default for Rounds {
     }
 }
 
-/// How often a place was sampled in the kept rounds.
+/// Samples in the kept rounds in which another tracked thread ran or waited for a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct AtPlace {
+pub(crate) struct Beside {
     /// Number of samples.
     pub all: u64,
     /// How many of them show that the thread was the only one that worked.
@@ -64,14 +66,18 @@ impl Rounds {
         self.open.push((tid, place | if queued { QUEUED } else { 0 }));
     }
 
-    /// Returns, by number of the place, how often a thread was sampled there, and how often it was then the only thread that worked. `works` says for
-    /// each place whether a thread there works. Places at which no thread works have no samples in the result.
-    pub fn by_place(&mut self, places: usize, works: impl Fn(u32) -> bool) -> Vec<AtPlace> {
+    /// Returns, by number of the place, how often a thread was sampled there beside others, and how often it was then the only thread that worked. `works`
+    /// says for each place whether a thread there works. Places at which no thread works have no samples in the result.
+    pub fn by_place(&mut self, places: usize, works: impl Fn(u32) -> bool) -> Vec<Beside> {
         self.close();
-        let mut counts = vec![AtPlace::default(); places];
+        let mut counts = vec![Beside::default(); places];
         for round in self.kept.chunk_by(|_, next| next & FIRST == 0) {
             let working = || round.iter().map(|place| place & PLACE).filter(|place| works(*place));
-            let is_alone = working().count() == 1 && round.iter().all(|place| place & QUEUED == 0);
+            let has_others = round.len() > 1;
+            if !has_others && round.iter().all(|place| place & QUEUED == 0) {
+                continue;
+            }
+            let is_alone = has_others && working().count() == 1;
             for place in working() {
                 let count = &mut counts[place as usize];
                 count.all += 1;
@@ -110,8 +116,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn at(all: u64, alone: u64) -> AtPlace {
-        AtPlace { all, alone }
+    fn at(all: u64, alone: u64) -> Beside {
+        Beside { all, alone }
     }
 
     #[test]
@@ -124,37 +130,41 @@ mod tests {
                 rounds.add(t_ns + 20_000, 2, place, false);
             }
         }
-        assert_eq!(rounds.by_place(3, |place| place != 2), [at(4, 2), at(2, 0), at(0, 0)]);
+        assert_eq!(rounds.by_place(3, |place| place != 2), [at(3, 1), at(2, 0), at(0, 0)]);
     }
 
     #[test]
-    fn nobody_works_alone_while_a_thread_waits_for_a_cpu() {
+    fn who_runs_stands_for_who_waits_for_a_cpu() {
         let mut rounds = Rounds::default();
         rounds.add(5 * MS, 1, 0, true);
         rounds.add(10 * MS, 1, 0, false);
-        assert_eq!(rounds.by_place(1, |_| true), [at(2, 1)]);
+        assert_eq!(rounds.by_place(2, |_| true), [at(1, 0), at(0, 0)], "the second round has nobody else");
+        // Thread 2 waits at place 1, while others wait for a CPU.
+        rounds.add(15 * MS, 1, 0, true);
+        rounds.add(15 * MS, 2, 1, true);
+        assert_eq!(rounds.by_place(2, |place| place == 0), [at(2, 1), at(0, 0)]);
     }
 
     #[test]
     fn a_thread_is_in_a_round_only_once() {
         let mut rounds = Rounds::default();
-        rounds.add(5 * MS, 1, 0, false);
-        rounds.add(5 * MS + 100_000, 1, 0, false);
-        assert_eq!(rounds.by_place(1, |_| true), [at(2, 2)]);
+        rounds.add(5 * MS, 1, 0, true);
+        rounds.add(5 * MS + 100_000, 1, 0, true);
+        rounds.add(5 * MS + 200_000, 2, 0, false);
+        assert_eq!(rounds.kept.len(), 1);
+        assert_eq!(rounds.by_place(1, |_| true), [at(3, 0)]);
     }
 
     #[test]
     fn long_runs_keep_an_even_part_of_the_rounds() {
         let mut rounds = Rounds { max_samples: 100, ..Rounds::default() };
-        // In the second half, thread 2 works, too.
+        // Thread 2 spins, and works in the second half.
         for number in 0..10_000u64 {
             rounds.add(5 * MS * (number + 1), 1, 0, false);
-            if number >= 5_000 {
-                rounds.add(5 * MS * (number + 1), 2, 1, false);
-            }
+            rounds.add(5 * MS * (number + 1), 2, if number >= 5_000 { 1 } else { 2 }, false);
         }
-        let [first, second] = rounds.by_place(2, |_| true)[..] else { panic!() };
-        assert!(rounds.kept.len() <= 100 && first.all >= 30, "{first:?}");
+        let [first, second, _] = rounds.by_place(3, |place| place != 2)[..] else { panic!() };
+        assert!(rounds.kept.len() <= 100 && first.all >= 20, "{first:?}");
         assert!(first.alone.abs_diff(first.all / 2) <= 1 && second.alone == 0, "{first:?} {second:?}");
         assert!(rounds.stride >= 64, "{}", rounds.stride);
     }

@@ -12,7 +12,7 @@ use crate::modules::ModuleId;
 use crate::processes::Processes;
 use crate::reader::{Meaning, Reader};
 use crate::rounds::Rounds;
-use crate::serial::Functions;
+use crate::serial::{Functions, Work};
 
 /// Maximum number of distinct places (process, thread, generation of its mapped code, address, system call); they take 40 MB. A program has some
 /// thousands of hot addresses per thread.
@@ -20,6 +20,10 @@ const MAX_PLACES: usize = 1 << 20;
 
 /// Maximum number of processes. The maps of a process take about 1 KB.
 const MAX_PROCESSES: usize = 1 << 16;
+
+/// The shares of a thread that lives for less than this, ns, come from all of its samples. Without those in rounds, a tenth of a second here and there, its
+/// phases would have wrong weights; with them, waiting counts for a little more than it takes, because CPUs that are sampled together delay one another.
+const BRIEF_NS: u64 = 600_000_000;
 
 /// Module name for code of a process that was gone before its maps could be read.
 const UNKNOWN: &str = "[unknown]";
@@ -36,7 +40,11 @@ struct Place {
 
 /// The number of samples at one place: a distinct combination of process, thread, generation of the process's mapped code, address and system call.
 struct Counted {
+    /// Those that count for shares.
     samples: u64,
+    /// All samples, and those with no other thread.
+    all: u64,
+    only: u64,
     /// Number of the place, in the order in which places were first seen.
     number: u32,
 }
@@ -54,6 +62,8 @@ pub struct Symboliser {
     processes: Processes,
     counts: HashMap<Place, Counted>,
     rounds: Rounds,
+    /// Times of the first and the last sample of each thread.
+    lives: HashMap<u32, (u64, u64)>,
     waits: Vec<Option<Waiting>>,
     max_places: usize,
     lost: u64,
@@ -69,6 +79,7 @@ impl Symboliser {
             processes: Processes::new(root),
             counts: HashMap::new(),
             rounds: Rounds::default(),
+            lives: HashMap::new(),
             waits: Vec::new(),
             max_places: MAX_PLACES,
             lost: 0,
@@ -95,17 +106,21 @@ impl Symboliser {
             };
             let Sample { tgid, tid, ip, .. } = *sample;
             let place = Place { tgid, tid, generation, in_kernel: sample.in_kernel != 0, call: sample.call(), ip };
-            // A sample in a round shows which threads worked at the same time. The shares of functions come from the other samples.
+            // A sample in a round shows which threads worked at the same time. The shares of functions come from the other samples, where there are enough.
             let of_shares = u64::from(!sample.is_in_round());
             let free = self.counts.len();
+            let only = u64::from(sample.is_only());
+            self.lives.entry(tid).or_insert((sample.t_ns, sample.t_ns)).1 = sample.t_ns;
             let number = match self.counts.get_mut(&place) {
                 Some(counted) => {
                     counted.samples += of_shares;
+                    counted.all += 1;
+                    counted.only += only;
                     counted.number
                 }
                 None if free < self.max_places => {
                     let number = free as u32;
-                    self.counts.insert(place, Counted { samples: of_shares, number });
+                    self.counts.insert(place, Counted { samples: of_shares, all: 1, only, number });
                     number
                 }
                 None => {
@@ -160,21 +175,30 @@ impl Symboliser {
         let in_rounds = self.rounds.by_place(waits.len(), |place| waits[place as usize].is_none());
         let mut functions = Functions::new();
         for (place, counted) in &self.counts {
-            if let Some(function) = function_of(place) {
-                functions.add(function, place.tid, in_rounds[counted.number as usize]);
+            let number = counted.number as usize;
+            if let Some(function) = function_of(place).filter(|_| waits[number].is_none()) {
+                let work = Work { samples: counted.all, only: counted.only, beside: in_rounds[number] };
+                functions.add(function, place.tid, work);
             }
         }
+        let is_brief = |tid| self.lives.get(&tid).is_some_and(|(first, last)| last - first < BRIEF_NS);
+        let of_shares =
+            |place: &Place, counted: &Counted| if is_brief(place.tid) { counted.all } else { counted.samples };
         let mut sums: HashMap<_, Sum> = HashMap::new();
-        for (place, counted) in self.counts.iter().filter(|(_, counted)| counted.samples > 0) {
+        for (place, counted) in &self.counts {
+            let samples = of_shares(place, counted);
+            if samples == 0 {
+                continue;
+            }
             let found = meaning_of(place);
             let module = found.map_or(UNKNOWN, |(module, _)| self.processes.modules.get(module).name.as_str());
             let function = found.and_then(|(_, meaning)| meaning?.function.as_deref());
             let waiting = waits[counted.number as usize];
             let serial_part = function_of(place).map_or(0.0, |function| functions.serial_part(&function, place.tid));
             let sum = sums.entry((place.tgid, place.tid, module, function, waiting)).or_default();
-            sum.samples += counted.samples;
-            sum.in_kernel += if place.in_kernel { counted.samples } else { 0 };
-            sum.serial += if waiting.is_none() { serial_part * counted.samples as f64 } else { 0.0 };
+            sum.samples += samples;
+            sum.in_kernel += if place.in_kernel { samples } else { 0 };
+            sum.serial += if waiting.is_none() { serial_part * samples as f64 } else { 0.0 };
         }
         let mut sample_sites: Vec<SampleSite> = sums
             .into_iter()

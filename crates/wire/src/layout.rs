@@ -352,7 +352,7 @@ pub struct Sample {
     pub tgid: u32,
     /// 0 in user mode. In the kernel 1 + the system call number, or [`NO_CALL`](Sample::NO_CALL).
     pub in_kernel: u32,
-    /// [`QUEUED`](Sample::QUEUED) and [`IN_ROUND`](Sample::IN_ROUND).
+    /// [`QUEUED`](Sample::QUEUED), [`IN_ROUND`](Sample::IN_ROUND) and [`ONLY`](Sample::ONLY).
     pub flags: u32,
     /// Time of the sample, nanoseconds.
     pub t_ns: u64,
@@ -366,6 +366,8 @@ impl Sample {
     pub const QUEUED: u32 = 1;
     /// Flag, set by the observer: the sample belongs to a round, the samples that all CPUs take at the same time.
     pub const IN_ROUND: u32 = 2;
+    /// Flag, set by the sampling program: no other tracked thread ran or waited for a CPU.
+    pub const ONLY: u32 = 4;
 
     /// Returns whether a tracked thread waited for a CPU.
     #[must_use]
@@ -377,6 +379,12 @@ impl Sample {
     #[must_use]
     pub fn is_in_round(&self) -> bool {
         self.flags & Sample::IN_ROUND != 0
+    }
+
+    /// Returns whether no other tracked thread ran or waited for a CPU.
+    #[must_use]
+    pub fn is_only(&self) -> bool {
+        self.flags & Sample::ONLY != 0
     }
 
     /// Returns the number of the system call that the sample hit; `None` if it hit none.

@@ -66,13 +66,14 @@ fn what_finds_no_room_is_counted() {
 }
 
 #[test]
-fn samples_in_rounds_count_for_no_share() {
+fn samples_in_rounds_count_for_shares_only_of_brief_threads() {
     let (_folder, mut symboliser) = machine();
     let in_round = |tid, t_ns| Sample { flags: Sample::IN_ROUND, t_ns, ..sample(TGID, tid, 0x1010, 0) };
     let mut seen = 0;
-    let batch = [in_round(5, 1_000_000), in_round(6, 1_000_500), sample(TGID, 5, 0x1010, 0)];
+    let later = Sample { t_ns: 1_000_000 + BRIEF_NS, ..sample(TGID, 5, 0x1010, 0) };
+    let batch = [in_round(5, 1_000_000), in_round(6, 1_000_500), later];
     symboliser.observe(&batch, |_, _| seen += 1);
     let sample_sites: Vec<(u32, u64)> = symboliser.sample_sites().iter().map(|site| (site.tid, site.samples)).collect();
-    assert_eq!(sample_sites, [(5, 1)]);
+    assert_eq!(sample_sites, [(5, 1), (6, 1)], "thread 6 is brief");
     assert_eq!((seen, symboliser.waits().len()), (1, 2));
 }

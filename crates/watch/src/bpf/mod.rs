@@ -46,7 +46,8 @@ pub use libbpf::{CANNOT, unavailable};
 pub(crate) use parts::{PLACES, Part};
 pub use parts::{Parts, Settings, Snapshots};
 pub(crate) use programs::Programs;
-pub(crate) use sampler::Sampler;
+use sampler::FIRST_TURN;
+pub(crate) use sampler::{Sampler, turn_without_rounds};
 
 /// How long `finish` waits for tracked threads that have left the task list but not their CPU.
 const LAST_SWITCHES: Duration = Duration::from_millis(50);
@@ -95,14 +96,14 @@ impl BpfObserver {
             0 => None,
             period_ns => {
                 let program = programs.program("on_sample")?;
-                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, &cpus, 0)).ok()
+                online::cpus().and_then(|cpus| Sampler::start(&program, period_ns, &cpus, FIRST_TURN)).ok()
             }
         };
         laps::done(Lap::Sampling);
         Ok(BpfObserver {
             rings,
+            rounds: sampler.as_ref().map_or(0..0, Sampler::rounds),
             sampler,
-            rounds: 0..0,
             programs,
             sample_period_ns,
             finals,

@@ -7,7 +7,7 @@
 //!
 //! There are two kinds of turns:
 //! - In most turns, each CPU has a period of its own. The shares of functions are computed from these samples.
-//! - In every third turn, all CPUs have the same period, which begins at the same time, so they take their samples at the same time: in rounds. A round
+//! - In every third turn, from the first one on, all CPUs have the same period, which begins at the same time, so they take their samples at the same time: in rounds. A round
 //!   shows which threads worked at one moment. It does not show how long threads wait: the first CPU's sampling interrupt delays the thread there, and the
 //!   thread on the next CPU has often begun to wait for it when its own sample is taken. (Measured with LULESH, whose loops take some 10 µs, on two CPUs of
 //!   a guest: 25 % spinning in rounds, 17 % with different periods.) The order of the CPUs is reversed in every second such turn, so that no thread always
@@ -30,6 +30,14 @@ use crate::sampling;
 /// One turn of this many is one in which the CPUs take their samples in rounds.
 const TURNS_PER_ROUND_TURN: u32 = 3;
 
+/// The first turn of a sampler with rounds: a turn with rounds itself, because serial parts are often at the beginning of a run.
+pub(crate) const FIRST_TURN: u32 = 1;
+
+/// Returns a turn without rounds, for a sampler that never begins another one. Samplers with different numbers have different periods.
+pub(crate) fn turn_without_rounds(number: u32) -> u32 {
+    number.wrapping_mul(TURNS_PER_ROUND_TURN)
+}
+
 /// Longest time for which the clocks of all CPUs may be restarted, ns. The samples of a round are then taken within this time; the shortest period on bare
 /// metal is three times as long.
 const LONGEST_RESTART_NS: u64 = 250_000;
@@ -51,16 +59,13 @@ struct SamplingClock {
 }
 
 impl Sampler {
-    /// Starts sampling: on each of `cpus`, `program` takes a sample every `mean_ns` nanoseconds on average. A caller that starts several samplers one after
-    /// the other, and never calls `tick`, gives each another `number`, so that their periods differ.
+    /// Starts sampling: on each of `cpus`, `program` takes a sample every `mean_ns` nanoseconds on average. `turn`: the number of the first turn.
     pub(crate) fn start(
         program: &ProgramMut<'_>,
         mean_ns: u64,
         cpus: &[u32],
-        number: u32,
+        turn: u32,
     ) -> Result<Sampler, WatchError> {
-        // A multiple of this number of turns, so that the first turn has no rounds.
-        let turn = number.wrapping_mul(TURNS_PER_ROUND_TURN);
         let mut sampler = Sampler { clocks: Vec::new(), mean_ns, turn, turn_ends_ns: 0, rounds: 0..0 };
         let period_ns = sampling::period_of_turn_ns(mean_ns, turn, 0);
         for &cpu in cpus {

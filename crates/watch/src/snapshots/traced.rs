@@ -13,7 +13,9 @@ use wire::layout::comm_text;
 use wire::{Sample, ThreadSnapshot};
 
 use super::{Other, Others, Table, ThreadSnapshots};
-use crate::bpf::{PLACES, Part, Parts, Programs, Sampler, Snapshots, gathered, process_key, system};
+use crate::bpf::{
+    PLACES, Part, Parts, Programs, Sampler, Snapshots, gathered, process_key, system, turn_without_rounds,
+};
 use crate::mapping::Mapping;
 use crate::observer::WatchError;
 
@@ -95,7 +97,7 @@ impl ThreadSnapshots for Traced {
         if !cpus.is_empty() {
             self.samplings = self.samplings.wrapping_add(1);
             let program = self.programs.program("on_look")?;
-            self.sampler = Some(Sampler::start(&program, mean_ns, cpus, self.samplings)?);
+            self.sampler = Some(Sampler::start(&program, mean_ns, cpus, turn_without_rounds(self.samplings))?);
         }
         Ok(())
     }

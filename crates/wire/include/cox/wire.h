@@ -246,6 +246,8 @@ struct cox_tracked {
 #define COX_SAMPLE_QUEUED 1
 /* Set by the observer: the sample belongs to a round, the samples that all CPUs take at the same time. */
 #define COX_SAMPLE_IN_ROUND 2
+/* Set by the sampling program: no other tracked thread ran or waited for a CPU. */
+#define COX_SAMPLE_ONLY 4
 
 struct cox_sample {
 	__u64 ip; /* user instruction pointer, even if the sample hit the kernel */

@@ -43,7 +43,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	sample.tid = c->tid;
 	sample.tgid = c->tgid;
 	sample.t_ns = bpf_ktime_get_ns();
-	sample.flags = is_queued(cpu) ? COX_SAMPLE_QUEUED : 0;
+	sample.flags = is_queued(cpu) ? COX_SAMPLE_QUEUED : tracked.busy == 1 ? COX_SAMPLE_ONLY : 0;
 	sample_place(&sample, ctx, p);
 	cpu->samples++;
 	if (bpf_ringbuf_output(&samples, &sample, sizeof(sample), BPF_RB_NO_WAKEUP))
