@@ -80,6 +80,16 @@ pub fn counted(value: u64, noun: &str) -> String {
     if value == 1 { format!("1 {noun}") } else { format!("{} {noun}s", count(value)) }
 }
 
+/// Formats an amount of memory: `640 B`, `6.2 KiB`, `21 MiB`.
+pub fn memory(bytes: u64) -> String {
+    match bytes as f64 / 1024.0 {
+        kib if kib < 1.0 => format!("{bytes} B"),
+        kib if kib < 1023.5 => short(kib, "KiB"),
+        kib if kib < 1023.5 * 1024.0 => short(kib / 1024.0, "MiB"),
+        kib => short(kib / 1024.0 / 1024.0, "GiB"),
+    }
+}
+
 /// Formats CPU numbers as a list: `0-3,8`.
 pub fn cpu_list(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
@@ -100,6 +110,13 @@ mod tests {
     fn counts_have_thin_groups() {
         let texts: Vec<String> = [0, 999, 1_000, 812_440, 4_294_967_296].map(count).into();
         assert_eq!(texts, ["0", "999", "1,000", "812,440", "4,294,967,296"]);
+    }
+
+    #[test]
+    fn memory_takes_the_unit_that_suits() {
+        assert_eq!([0, 1023, 106 << 10].map(memory), ["0 B", "1023 B", "106 KiB"]);
+        assert_eq!([1_048_000, 6_920_601, 3 << 30].map(memory), ["1023 KiB", "6.6 MiB", "3.0 GiB"]);
+        assert_eq!([1_048_575, 1 << 30].map(memory), ["1.0 MiB", "1.0 GiB"]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod manual;
 mod mpmd;
 #[cfg(test)]
 mod mutations;
+mod prefixed;
 mod recordings;
 mod run_context;
 mod simulated;

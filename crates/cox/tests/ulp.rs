@@ -25,6 +25,38 @@ fn copies_run_with_their_numbers_and_the_summary_says_how_they_ended() {
 }
 
 #[test]
+fn lines_of_both_outputs_have_the_number_of_their_ulp() {
+    let script = "for i in $(seq 200); do echo out $i; echo err $i >&2; done; printf 'no end'";
+    let ran = ulp(&["-q", "--prefix-output", "-n", "12", "--", "sh", "-c", script]);
+    let of = |text: &str, number: usize| -> Vec<String> {
+        let begin = format!("[{number:2}] ");
+        text.lines().filter_map(|line| line.strip_prefix(&begin)).map(str::to_owned).collect()
+    };
+    let lines = |word: &'static str| (1..=200).map(move |line| format!("{word} {line}"));
+    for number in 0..12 {
+        let out: Vec<String> = lines("out").chain(["no end".to_owned()]).collect();
+        assert_eq!((of(&ran.text(), number), of(&ran.stderr, number)), (out, lines("err").collect()), "{number}");
+    }
+    assert_eq!((ran.code, ran.text().lines().count(), ran.stderr.lines().count()), (0, 12 * 201, 12 * 200));
+    // A ULP has the limit of open files that cox was given, and none of the pipes of others.
+    let script = "ulimit -n; for fd in /proc/$$/fd/*; do all=\"$all ${fd##*/}\"; done; echo $all";
+    let limit = ["-c", "ulimit -S -n 100; exec \"$0\" ulp -q --prefix-output -n 200 -- sh -c \"$1\""];
+    let ran = run(Command::new("sh").args(limit).args([COX, script]));
+    assert_eq!((ran.code, ran.stderr.as_str(), ran.text().lines().count()), (0, "", 400));
+    let mut told: Vec<String> = ran.text().lines().map(|line| line[6..].to_owned()).collect();
+    told.sort_unstable();
+    told.dedup();
+    assert!(told.len() == 2 && told.contains(&"100".to_owned()), "{told:?}");
+}
+
+#[test]
+fn who_writes_for_nobody_ends() {
+    let script = format!("{COX} ulp -q --prefix-output -n 4 -- sh -c 'while echo y; do :; done' | head -1 | wc -l");
+    let ran = run(Command::new("sh").args(["-c", &script]));
+    assert_eq!((ran.code, ran.text().trim()), (0, "1"), "{}", ran.stderr);
+}
+
+#[test]
 fn what_cannot_run_is_one_line_with_the_usual_code() {
     let folder = tempfile::tempdir().unwrap();
     let plain = folder.path().join("plain");

@@ -20,12 +20,13 @@ use ulp::program::image::{LoadError, Loader};
 const FAILED: u8 = 125;
 const CANNOT_EXECUTE: u8 = 126;
 
-/// The command line: `cox-ulp-host REPORT RANK WISH {COUNT WORDS PROGRAM ARG…}…`. REPORT is a file for the outcome, RANK an environment variable or
-/// empty, WISH `policy` or `coupled`. For each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
+/// The command line: `cox-ulp-host REPORT RANK WISH READER {COUNT WORDS PROGRAM ARG…}…`. REPORT is a file for the outcome, RANK an environment variable or
+/// empty, WISH `policy` or `coupled`, READER the socket of what reads the outputs of all, or empty. For each program, WORDS is the number of words from PROGRAM to its last argument; the first one is its name.
 struct Options {
     report: PathBuf,
     rank_variable: Option<String>,
     wish: Wish,
+    reader: Option<PathBuf>,
     programs: Vec<Program>,
 }
 
@@ -38,9 +39,10 @@ struct Program {
 
 impl Options {
     fn parse(words: impl Iterator<Item = OsString>) -> Result<Options> {
-        let usage = || "usage: cox-ulp-host REPORT RANK WISH {COUNT WORDS PROGRAM ARG…}…; it is started by cox ulp";
+        let usage =
+            || "usage: cox-ulp-host REPORT RANK WISH READER {COUNT WORDS PROGRAM ARG…}…; it is started by cox ulp";
         let words: Vec<OsString> = words.collect();
-        let [report, rank, wish, rest @ ..] = &words[..] else { bail!(usage()) };
+        let [report, rank, wish, reader, rest @ ..] = &words[..] else { bail!(usage()) };
         let wish = match wish.to_str() {
             Some("policy") => Wish::Policy,
             Some("coupled") => Wish::Coupled,
@@ -61,7 +63,8 @@ impl Options {
         if programs.is_empty() || !rest.is_empty() {
             bail!(usage());
         }
-        Ok(Options { report: report.into(), rank_variable, wish, programs })
+        let reader = (!reader.is_empty()).then(|| reader.into());
+        Ok(Options { report: report.into(), rank_variable, wish, reader, programs })
     }
 }
 
@@ -108,6 +111,7 @@ fn run(options: &Options) -> Result<u8> {
         environment: std::env::vars_os().map(variable).collect::<Result<_>>()?,
         rank_variable: options.rank_variable.clone(),
         wish: options.wish,
+        reader: options.reader.clone(),
     };
     let outcome = host::run(wanted)?;
     if let Some(limit) = outcome.full_of_mappings {
@@ -135,6 +139,12 @@ fn write(report: &Path, outcome: &Outcome) -> Result<()> {
         "coupled_yields": counts.coupled_yields,
         "stays": counts.stays,
         "trapped": counts.trapped,
+        "calls": outcome.calls,
+        "carrier_cpu_ns": outcome.used.cpu_ns,
+        "faults": outcome.used.faults,
+        "major_faults": outcome.used.major_faults,
+        "peak_bytes": outcome.peak_bytes,
+        "starting_ns": outcome.starting.as_nanos() as u64,
     });
     std::fs::write(report, text.to_string()).with_context(|| format!("cannot write {}", report.display()))
 }

@@ -33,6 +33,20 @@ fn what_programs_map_in_all_ways_is_unmapped() {
     }
 }
 
+#[test]
+fn code_that_a_program_maps_is_changed_in_private_mappings_only() {
+    let place = Place::new();
+    let program = place.compile("code", &[]);
+    let (output, ends) = place.run(1, &program, &[]);
+    let told = lines(&output);
+    let words: Vec<&str> = told[0].split(' ').collect();
+    let ["page", "0", "private", private, "shared", "0", "0", "file", "as", "before"] = words[..] else {
+        panic!("{told:?}")
+    };
+    // mmap and mremap, of which each replaced byte can happen to be the same.
+    assert!((6..=14).contains(&private.parse().unwrap()) && ends == [0], "{told:?}");
+}
+
 /// As many as never have room at once: those that end make room for others.
 #[test]
 fn ten_thousand_leave_nothing() {

@@ -7,7 +7,7 @@ mod place;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -150,19 +150,40 @@ fn signals_to_the_host_are_passed_on() {
     assert_eq!((lines(&output), output.status.code()), (each(4, |rank| rank.to_string()), Some(5)));
 }
 
-/// Those that run have it, and the others are not started.
-#[test]
-fn a_signal_while_ulps_are_started_ends_all() {
-    let place = Place::new();
-    let host = Running(place.host(1500, "sleep", &["60"]).spawn().unwrap());
+/// Starts the host in a process group of its own, and sends `signal` with kill(1) to `-group` or to the host alone when the first ULP runs. Returns the
+/// host's exit code and how each ULP ended.
+fn ends_after(host: Command, place: &Place, signal: &str, to_group: bool) -> (Option<i32>, Vec<i64>) {
+    let mut host = host;
+    let host = Running(host.process_group(0).spawn().unwrap());
     let children = format!("/proc/{0}/task/{0}/children", host.0.id());
     wait_for("a ULP", || fs::read_to_string(&children).is_ok_and(|pids| !pids.is_empty()));
-    assert!(Command::new("kill").arg(host.0.id().to_string()).status().unwrap().success());
-    assert_eq!(host.code(), Some(128 + 15));
+    let whom = format!("{}{}", if to_group { "-" } else { "" }, host.0.id());
+    assert!(Command::new("kill").args(["-s", signal, "--", &whom]).status().unwrap().success());
+    let code = host.code();
     let told = place.told();
-    let ends: Vec<i64> = told["ended"].as_array().unwrap().iter().map(|end| end.as_i64().unwrap()).collect();
-    let started = ends.iter().take_while(|end| **end == -15).count();
-    assert!((1..1500).contains(&started) && ends[started..].iter().all(|end| *end == -9), "{started}");
+    (code, told["ended"].as_array().unwrap().iter().map(|end| end.as_i64().unwrap()).collect())
+}
+
+/// Those that run have it, and the others are not started. Ctrl-C reaches the ULPs by their process group, or misses the one that is just being started.
+#[test]
+fn a_signal_while_ulps_are_started_ends_all() {
+    for (signal, number, to_group) in [("TERM", 15, false), ("INT", 2, true)] {
+        let place = Place::new();
+        let (code, ends) = ends_after(place.host(1500, "sleep", &["60"]), &place, signal, to_group);
+        assert_eq!(code, Some(128 + number));
+        let started = ends.iter().take_while(|end| **end == -i64::from(number)).count();
+        assert!((1..1500).contains(&started) && ends[started..].iter().all(|end| *end == -9), "{signal}: {started}");
+    }
+}
+
+#[test]
+fn an_ignored_signal_stops_no_start() {
+    let place = Place::new();
+    let plain = place.host(300, "sleep", &["0.5"]);
+    let mut host = Command::new("sh");
+    host.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(plain.get_program()).args(plain.get_args());
+    host.current_dir(place.folder());
+    assert_eq!(ends_after(host, &place, "HUP", true), (Some(0), vec![0; 300]));
 }
 
 /// ULPs do not outlive their host, however it ends.

@@ -32,6 +32,7 @@ mod trap;
 mod waiting;
 
 use std::ffi::c_void;
+use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -43,7 +44,7 @@ use arch::has_fast_tls;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-use carrier::Carrier;
+use carrier::{Carrier, LAST_CALL};
 use queue::Queue;
 use record::{Kind, Record, Task, call};
 
@@ -111,8 +112,19 @@ pub struct Carriers {
     /// Length of each of them, bytes: whole pages.
     home_bytes: u64,
     count: usize,
-    carriers: usize,
+    carriers: Vec<*mut Carrier>,
     coupled: Option<Coupled>,
+}
+
+/// What the carriers' threads have used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// CPU time, ns.
+    pub cpu_ns: u64,
+    /// Page faults.
+    pub faults: u64,
+    /// Those that had to wait for storage.
+    pub major_faults: u64,
 }
 
 impl Carriers {
@@ -164,15 +176,44 @@ impl Carriers {
                 break;
             }
         }
-        let number = if coupled.is_none() { carriers.len() } else { 0 };
         calls::set(records, count as u32, coupled.is_none());
-        Ok(Carriers { records, homes, home_bytes, count, carriers: number, coupled })
+        let carriers = if coupled.is_none() { carriers } else { Vec::new() };
+        Ok(Carriers { records, homes, home_bytes, count, carriers, coupled })
     }
 
     /// Returns the number of carriers.
     #[must_use]
     pub fn number(&self) -> usize {
-        self.carriers
+        self.carriers.len()
+    }
+
+    /// Returns which system calls have sent ULPs home, by their numbers, and how often. [`LAST_CALL`] stands for all from there on.
+    #[must_use]
+    pub fn calls(&self) -> Vec<(usize, u64)> {
+        // SAFETY: carriers are never freed; only atomics are used.
+        let of =
+            |number: usize, carrier: &*mut Carrier| unsafe { (&(**carrier).calls)[number].load(Ordering::Relaxed) };
+        let sum = |number| (number, self.carriers.iter().map(|carrier| of(number, carrier)).sum());
+        (0..=LAST_CALL).map(sum).filter(|(_, times)| *times > 0).collect()
+    }
+
+    /// Returns what the carriers' threads have used so far. What the kernel does not tell counts as nothing.
+    #[must_use]
+    pub fn used(&self) -> Used {
+        let mut used = Used::default();
+        for carrier in &self.carriers {
+            // SAFETY: carriers are never freed; only atomics are used.
+            let tid = unsafe { (**carrier).tid.load(Ordering::Relaxed) };
+            let read = |file| fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap_or_default();
+            let (stat, schedstat) = (read("stat"), read("schedstat"));
+            // The name of a thread may contain spaces; the state, the third field, follows its parenthesis (proc_pid_stat(5)).
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+            let field = |number: usize| fields.get(number - 3).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+            used.faults += field(10) + field(12);
+            used.major_faults += field(12);
+            used.cpu_ns += schedstat.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        }
+        used
     }
 
     /// Returns what all ULPs did so far; of a stay that has not ended, only that it began.
@@ -366,6 +407,7 @@ unsafe fn set_up(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
         let every = libc::itimerspec { it_interval: tick, it_value: tick };
         check(libc::timer_settime(timer, 0, &raw const every, ptr::null_mut()))?;
         set_task(carrier as u64)?;
+        (*carrier).tid.store(libc::gettid(), Ordering::Relaxed);
         (*carrier).context.tls = machine::tls();
     }
     Ok(())

@@ -1,11 +1,13 @@
 //! The host: starts ULPs in its address space, waits for them, and says how each one ended.
 
 mod crowd;
+mod outputs;
 mod space;
 
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -13,8 +15,10 @@ use rustix::process::{WaitOptions, waitpid};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crowd::Crowd;
+use outputs::Outputs;
 
 use crate::carriers::{self, Carriers, Wish};
+use crate::debugging::Nodes;
 use crate::forwarding::{Arrived, Signals};
 use crate::memory::arena::{Arena, Memory};
 use crate::program::image::{Image, LoadError, Loader};
@@ -98,6 +102,8 @@ pub struct Wanted {
     pub rank_variable: Option<String>,
     /// Whether ULPs may leave their kernel tasks.
     pub wish: Wish,
+    /// Socket of the reader of all outputs; `None`: the ULPs have the host's outputs.
+    pub reader: Option<PathBuf>,
 }
 
 /// What became of the ULPs.
@@ -111,6 +117,14 @@ pub struct Outcome {
     pub coupled: Option<String>,
     /// What all ULPs together did.
     pub counts: carriers::Totals,
+    /// Which system calls have sent ULPs home from carriers, by their numbers, and how often.
+    pub calls: Vec<(usize, u64)>,
+    /// What the carriers have used.
+    pub used: carriers::Used,
+    /// The most memory that the address space has had, bytes.
+    pub peak_bytes: Option<u64>,
+    /// The time in which ULPs were loaded and started, without waiting for others.
+    pub starting: Duration,
     /// The limit of the address space's mappings, if it was reached when a ULP failed.
     pub full_of_mappings: Option<usize>,
 }
@@ -134,9 +148,13 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
     let longest = wanted.copies.iter().map(|copies| copies.loader.bytes()).max();
     let arena = Arena::new(longest.unwrap_or(0), count)
         .map_err(|source| HostError::Os { what: "cannot find free addresses", source })?;
+    let outputs = wanted.reader.as_deref().map(Outputs::of).transpose();
+    let outputs = outputs.map_err(|source| HostError::Os { what: "no reader of the outputs", source })?;
     let descriptors = wanted.copies.iter().flat_map(|copies| copies.loader.descriptors());
+    let descriptors = descriptors.chain(outputs.iter().flat_map(Outputs::descriptors));
     let mut ulps = Ulps {
         close: descriptors.chain([arena.descriptor()]).collect(),
+        outputs,
         arena,
         alive: HashMap::new(),
         lingering: Vec::new(),
@@ -146,12 +164,21 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         failed: 0,
         is_told_to_end: false,
         newest: None,
+        starting: Duration::ZERO,
+        nodes: Nodes::new(count)
+            .map_err(|source| HostError::Os { what: "no memory for what debuggers see", source })?,
     };
     let mut crowd = Crowd::new(space::room());
     let mut all = wanted.copies.iter().flat_map(|copies| std::iter::repeat_n(copies, copies.count)).enumerate();
     let started = all.try_for_each(|(number, copies)| {
         ulps.make_room(&mut crowd, &signals)?;
-        if ulps.is_told_to_end { Ok(()) } else { ulps.start(copies, &wanted, number, signals.mask_before()) }
+        if ulps.is_told_to_end {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        ulps.start(copies, &wanted, number, signals.mask_before())?;
+        ulps.starting += begun.elapsed();
+        Ok(())
     });
     if let Err(error) = started {
         ulps.send(libc::SIGKILL);
@@ -159,7 +186,7 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         return Err(error);
     }
     ulps.reap(&signals)?;
-    let Ulps { carriers, ended, lingering, full_of_mappings, .. } = ulps;
+    let Ulps { carriers, ended, lingering, full_of_mappings, starting, .. } = ulps;
     // A carrier may still run in it.
     std::mem::forget(lingering);
     Ok(Outcome {
@@ -167,6 +194,10 @@ pub fn run(mut wanted: Wanted) -> Result<Outcome, HostError> {
         carriers: carriers.number(),
         coupled: carriers.coupled().map(ToString::to_string),
         counts: carriers.totals(),
+        calls: carriers.calls(),
+        used: carriers.used(),
+        peak_bytes: space::peak_bytes(),
+        starting,
         full_of_mappings,
     })
 }
@@ -186,6 +217,8 @@ struct Ulps {
     carriers: Carriers,
     /// Descriptors that no ULP may inherit.
     close: Vec<i32>,
+    /// The reader of all outputs.
+    outputs: Option<Outputs>,
     /// See [`Outcome::full_of_mappings`].
     full_of_mappings: Option<usize>,
     /// Number of ULPs that have failed.
@@ -194,6 +227,10 @@ struct Ulps {
     is_told_to_end: bool,
     /// The ULP that was started after the last look at signals: a terminal may have sent one before that.
     newest: Option<i32>,
+    /// See [`Outcome::starting`].
+    starting: Duration,
+    /// How debuggers find the files of each.
+    nodes: Nodes,
 }
 
 impl Ulps {
@@ -209,14 +246,20 @@ impl Ulps {
         getrandom(&mut random, GetRandomFlags::empty())
             .map_err(|errno| HostError::Os { what: "no random bytes", source: errno.into() })?;
         let arguments = copies.arguments.clone();
-        let image =
-            copies.loader.load(Start { arguments, environment, random, shift: shift(number) }, &mut self.arena)?;
+        let image = copies.loader.load(
+            Start { arguments, environment, random, shift: shift(number) },
+            &mut self.arena,
+            self.nodes.of(number),
+        )?;
         let suffix = format!(".{number}");
         let kept: String = copies.name.chars().take(15 - suffix.len().min(15)).collect();
         let name = CString::new(kept + &suffix).unwrap_or_default();
         let (gs_base, pid) = (self.carriers.task_of(number), self.carriers.pid_of(number));
+        let given = self.outputs.as_ref().map(|outputs| outputs.give(number)).transpose();
+        let given = given.map_err(|why| HostError::Start { number, why })?;
         let Pid(pid) = task::start(&image, &Beginning { name: &name, mask, gs_base, pid, close: &self.close })
             .map_err(|why| HostError::Start { number, why })?;
+        drop(given);
         self.alive.insert(pid, (number, image));
         self.newest = Some(pid);
         Ok(())
@@ -294,6 +337,7 @@ impl Ulps {
                 self.full_of_mappings = space::reached_limit_of_mappings();
             }
         }
+        self.nodes.ended(number);
         // Memory that a carrier still runs in stays until the carrier has parted with it.
         self.lingering.push((number, image.into_memory()));
         self.unmap_what_carriers_left();

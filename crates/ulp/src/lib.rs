@@ -8,10 +8,12 @@
 //! - [`memory`]: the addresses of each program, and how all of its memory is unmapped.
 //! - [`task`]: starts a program that has been mapped, as a process that shares memory.
 //! - [`carriers`]: switch between ULPs in user space.
+//! - `debugging`: the files of all programs, as a debugger finds them.
 //! - `forwarding`: signals to the host, which it passes on.
 //! - [`host`]: starts many of them, waits for them, and says how each one ended.
 
 pub mod carriers;
+mod debugging;
 mod forwarding;
 pub mod host;
 pub mod memory;

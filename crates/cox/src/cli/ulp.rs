@@ -36,10 +36,13 @@ pub struct Ulp {
     /// Environment variable that contains the number of a ULP, from 0 on
     #[arg(long, value_name = "NAME", value_parser = variable)]
     pub env_rank: Option<String>,
+    /// Print the number of the ULP before each line of its outputs, which are pipes then
+    #[arg(long)]
+    pub prefix_output: bool,
     /// Keep each ULP on its own kernel task: yields cost as much as between processes
     #[arg(long)]
     pub coupled: bool,
-    /// Print where the ULPs ran: yields on carriers and while coupled, stays on carriers
+    /// Print where the ULPs ran (on carriers, or coupled) and why they left carriers, and what all of them needed
     #[arg(long, conflicts_with = "quiet")]
     pub stats: bool,
     /// Print no summary

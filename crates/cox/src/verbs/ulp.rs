@@ -2,6 +2,7 @@
 //!
 //! The copies live in the address space of a process of their own, `cox-ulp-host`, which this session starts and supervises like any program.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -10,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use advise::numbers::{counted, duration, memory};
 use anyhow::{Context, Result, bail};
 use machine::CpuSet;
 use machine::limits::Who;
@@ -18,8 +20,10 @@ use pack::engine::Wanted;
 use pack::engine::cpu_choice::CpuChoice;
 use serde::Deserialize;
 use session::{Engines, Launch, Limits, Target};
+use syscalls::Sysno;
 
 use crate::mpmd::{self, Copies};
+use crate::prefixed::Prefixed;
 use crate::{cli, exit};
 
 /// File name of the host, and its folder relative to that of cox when it is installed.
@@ -30,16 +34,22 @@ const NOT_FOUND: u8 = 127;
 pub const CANNOT_EXECUTE: u8 = 126;
 /// Maximum number of ULPs that the summary names for one exit code.
 const NAMED: usize = 8;
+/// Maximum number of system calls that `--stats` names.
+const NAMED_CALLS: usize = 4;
 
 /// Runs the ULPs, prints a summary, and returns the exit code.
 pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     let copies = copies(options)?;
+    let count = copies.iter().map(|copies| copies.count as usize).sum();
     let host = host()?;
     let folder = tempfile::Builder::new().prefix("cox-ulp.").tempdir().context("no temporary folder")?;
     let report = folder.path().join("outcome");
     let rank = options.env_rank.clone().unwrap_or_default();
     let mut command: Vec<OsString> = vec![host.into(), report.clone().into(), rank.into()];
     command.push(if options.coupled { "coupled" } else { "policy" }.into());
+    let prefixed = options.prefix_output.then(|| Prefixed::listen(folder.path(), count)).transpose();
+    let prefixed = prefixed.context("cannot read the outputs of the ULPs")?;
+    command.push(prefixed.as_ref().map(|prefixed| prefixed.path.clone()).unwrap_or_default().into());
     for Copies { count, words } in copies {
         let name = words.first().context("no program")?;
         let Some(program) = session::launch::file_of(name) else { return Ok(refuse(name)) };
@@ -50,6 +60,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     }
     let target = Target::Launch(vec![Launch { command, cpus: cpus(options)?, ..Launch::default() }]);
     let outcome = session::run(&target, Engines::new(), Limits::default())?;
+    prefixed.map_or(Ok(()), Prefixed::finish)?;
     let wall_ns = outcome.ended.launched.first().map_or(0, |one| one.end_ns.saturating_sub(one.start_ns));
     let code = exit::after(&outcome.ended, false);
     // Without the file, the host has not run the ULPs to their end, and has said why.
@@ -57,7 +68,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
         let told: Told = serde_json::from_slice(&text).context("the outcome of the ULPs")?;
         say(&summary(&told.ended, Duration::from_nanos(wall_ns)));
         if options.stats {
-            say(&told.stats());
+            told.stats().iter().for_each(|line| say(line));
         }
     }
     Ok(code)
@@ -92,19 +103,56 @@ struct Told {
     coupled_yields: u64,
     stays: u64,
     trapped: u64,
+    /// Which system calls have ended stays, by their numbers, and how often.
+    calls: Vec<(usize, u64)>,
+    /// CPU time of the carriers, and their page faults: all, and those that waited for storage.
+    carrier_cpu_ns: u64,
+    faults: u64,
+    major_faults: u64,
+    peak_bytes: Option<u64>,
+    starting_ns: u64,
 }
 
 impl Told {
-    /// Returns the line on where the ULPs ran.
-    fn stats(&self) -> String {
+    /// Returns the lines on where the ULPs ran, and on what they needed.
+    fn stats(&self) -> Vec<String> {
         let coupled = format!("{} yields while coupled", self.coupled_yields);
-        match &self.coupled {
-            Some(why) => format!("no carriers ({why}) · {coupled}"),
-            None => format!(
-                "carriers: {} · {} yields on them, {coupled} · stays on them: {}, ended by a system call or a fault: {}",
-                self.carriers, self.yields, self.stays, self.trapped
-            ),
-        }
+        let mut lines = match &self.coupled {
+            Some(why) => vec![format!("no carriers ({why}) · {coupled}")],
+            None => {
+                let (carriers, yields) = (self.carriers, self.yields);
+                let on_them = format!("carriers: {carriers} · {yields} yields on them, {coupled}");
+                let cpu = duration(self.carrier_cpu_ns);
+                let (faults, major) = (counted(self.faults, "page fault"), self.major_faults);
+                vec![
+                    format!("{on_them} · stays on them: {}{}", self.stays, self.ends_of_stays()),
+                    format!("CPU time of the carriers: {cpu} · {faults} on them, {major} of which waited for storage"),
+                ]
+            }
+        };
+        let count = self.ended.len().max(1) as u64;
+        let starting = format!("loaded and started in {}", duration(self.starting_ns));
+        let each = |text: String| if count > 1 { format!(" ({text} each)") } else { String::new() };
+        let starting = starting + &each(duration(self.starting_ns / count));
+        let peak = |bytes| format!("memory: at most {}{} · ", memory(bytes), each(memory(bytes / count)));
+        lines.push(self.peak_bytes.map(peak).unwrap_or_default() + &starting);
+        lines
+    }
+
+    /// Returns what ended stays on carriers, the most frequent system calls first.
+    fn ends_of_stays(&self) -> String {
+        let mut calls = self.calls.clone();
+        calls.sort_by_key(|(number, times)| (Reverse(*times), *number));
+        let in_calls: u64 = calls.iter().map(|(_, times)| times).sum();
+        let named = calls.iter().take(NAMED_CALLS).map(|(number, times)| match Sysno::new(*number) {
+            Some(call) => format!("{} {times}", call.name()),
+            None => format!("call {number} {times}"),
+        });
+        let mut parts: Vec<String> = named.collect();
+        let others: u64 = calls.iter().skip(NAMED_CALLS).map(|(_, times)| times).sum();
+        let rest = [("other calls", others), ("faults", self.trapped.saturating_sub(in_calls))];
+        parts.extend(rest.iter().filter(|(_, times)| *times > 0).map(|(what, times)| format!("{what} {times}")));
+        if parts.is_empty() { String::new() } else { format!(", ended by {}", parts.join(", ")) }
     }
 }
 
@@ -157,12 +205,32 @@ mod tests {
 
     #[test]
     fn the_stats_say_where_ulps_ran_or_why_not_on_carriers() {
-        let mut told =
-            Told { ended: vec![0], carriers: 2, coupled: None, yields: 10, coupled_yields: 4, stays: 3, trapped: 2 };
-        let right = "carriers: 2 · 10 yields on them, 4 yields while coupled · stays on them: 3, ended by a system call or a fault: 2";
+        let mut told = Told {
+            ended: vec![0; 4],
+            carriers: 2,
+            coupled: None,
+            yields: 10,
+            coupled_yields: 4,
+            stays: 30,
+            trapped: 29,
+            calls: vec![(0, 3), (1, 9), (35, 3), (39, 2), (202, 4), (400, 1)],
+            carrier_cpu_ns: 15_000_000,
+            faults: 7,
+            major_faults: 1,
+            peak_bytes: Some(8 << 20),
+            starting_ns: 2_000_000,
+        };
+        let right = [
+            "carriers: 2 · 10 yields on them, 4 yields while coupled · stays on them: 30, ended by write 9, futex 4, read 3, nanosleep 3, other calls 3, faults 7",
+            "CPU time of the carriers: 15 ms · 7 page faults on them, 1 of which waited for storage",
+            "memory: at most 8.0 MiB (2.0 MiB each) · loaded and started in 2.0 ms (500 µs each)",
+        ];
         assert_eq!(told.stats(), right);
-        told.coupled = Some("as requested".to_owned());
-        assert_eq!(told.stats(), "no carriers (as requested) · 4 yields while coupled");
+        (told.coupled, told.ended, told.peak_bytes) = (Some("as requested".to_owned()), vec![0], None);
+        assert_eq!(
+            told.stats(),
+            ["no carriers (as requested) · 4 yields while coupled", "loaded and started in 2.0 ms"]
+        );
     }
 
     #[test]

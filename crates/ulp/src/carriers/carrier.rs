@@ -5,7 +5,7 @@
 //! only, on the stack of its loop or on that of a ULP, except the inbox.
 
 use std::ptr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use arch::{CONTINUES_AT, Context, Exchange, prefetch};
 
@@ -13,6 +13,9 @@ use super::inbox::Inbox;
 use super::queue::Queue;
 use super::record::{Kind, Record, Task};
 use super::{home, machine};
+
+/// Numbers of system calls from this one on are counted together.
+pub(super) const LAST_CALL: usize = 511;
 
 /// From this number of ULPs in the queue on, their contexts are prefetched: fewer are in the nearest cache anyway.
 const PREFETCH_FROM: u32 = 8;
@@ -38,6 +41,10 @@ pub(super) struct Carrier {
     pub switches_at_tick: u64,
     /// The stack of its signal handlers.
     pub handlers: (u64, u64),
+    /// Its thread; 0 before that is ready.
+    pub tid: AtomicI32,
+    /// How often each system call has sent a ULP home, by the number of the call.
+    pub calls: [AtomicU64; LAST_CALL + 1],
 }
 
 impl Carrier {
@@ -54,6 +61,8 @@ impl Carrier {
             suspending: ptr::null_mut(),
             switches_at_tick: 0,
             handlers,
+            tid: AtomicI32::new(0),
+            calls: [const { AtomicU64::new(0) }; LAST_CALL + 1],
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arch::frame::{CALL_ARCHITECTURE, Frame, STATE_ALIGN, STATE_TOLD_AT, state_bytes};
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, LAST_CALL};
 use super::home;
 use super::machine;
 use super::record::{Kind, Record, Task};
@@ -97,6 +97,7 @@ unsafe fn on_call(carrier: *mut Carrier, me: *mut Record, info: *const libc::sig
                 return (*frame).set_result(result);
             }
         }
+        (*carrier).calls[((*frame).call() as usize).min(LAST_CALL)].fetch_add(1, Ordering::Relaxed);
         (*frame).repeat_call();
         go_home(carrier, me, frame)
     }

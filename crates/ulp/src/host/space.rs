@@ -28,6 +28,13 @@ pub(super) fn reached_limit_of_mappings() -> Option<usize> {
     (mappings + MAPPINGS_OF_A_ULP >= limit).then_some(limit)
 }
 
+/// Returns the most memory that the address space has had, bytes: with the pages of files. `None` if the kernel does not tell.
+pub(super) fn peak_bytes() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
+}
+
 /// Makes the break of the address space immovable: all ULPs share it, and each libc takes it for its own. malloc(3) uses mmap(2) if the break cannot grow.
 /// (mallopt(3) and brk(2) fail for programs that insist on it.)
 pub(super) fn guard_break() -> Result<(), Errno> {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use arch::redirections::{Call, ENTRIES, ENTRIES_BYTES, ENTRY_BYTES};
 
 use super::regions::Region;
+use crate::debugging::Listing;
 use crate::program::layout::{PAGE, up};
 
 /// The longest mapping that is near, bytes. Most libraries are shorter, stacks of threads and arenas of malloc(3) are longer.
@@ -65,12 +66,13 @@ pub struct Mapper {
     used: AtomicU32,
     near: Room,
     far: Room,
+    pub(super) listing: Listing,
 }
 
 impl Mapper {
     /// The mapper of a ULP that has nothing but its program: near, it maps what follows it. `enter` is the address of what entries call.
     #[must_use]
-    pub fn new(region: &Region, programs_end: u64, enter: u64) -> Mapper {
+    pub(crate) fn new(region: &Region, programs_end: u64, enter: u64, listing: Listing) -> Mapper {
         Mapper {
             enter,
             back: Default::default(),
@@ -78,6 +80,7 @@ impl Mapper {
             used: AtomicU32::new(0),
             near: Room::new(programs_end..region.near.end),
             far: Room::new(region.far.clone()),
+            listing,
         }
     }
 
@@ -131,7 +134,7 @@ mod tests {
 
     fn mapper_of(count: usize) -> (Mapper, Region) {
         let region = Regions::new(&(0..1 << 46), 0, count).take().unwrap();
-        (Mapper::new(&region, region.near.start, 0), region)
+        (Mapper::new(&region, region.near.start, 0, Listing::none()), region)
     }
 
     fn lies(range: &Range<u64>, at: u64, bytes: u64) -> bool {

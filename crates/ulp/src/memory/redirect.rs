@@ -32,6 +32,8 @@ unsafe extern "C" fn serve(call: &Call) -> i64 {
     // SAFETY: the entry is behind its ULP's mapper. The program has made the call itself.
     unsafe {
         let (mapper, number) = Mapper::of(call);
+        // Often enough: a dynamic linker maps libraries, and a program allocates memory.
+        mapper.listing.look();
         match number.into() {
             libc::SYS_mmap => map(mapper, call.arguments),
             libc::SYS_mremap => remap(mapper, call.arguments),

@@ -19,6 +19,7 @@ use super::auxv;
 use super::layout::{self, Layout, PAGE, Segment, Unfit};
 use super::script::{self, Interpreter};
 use super::stack::{self, Start};
+use crate::debugging::{self, Listing};
 use crate::memory::arena::{Arena, Memory};
 use crate::memory::files::{self, LONGEST_CODE_BYTES, Sites};
 use crate::memory::mapper::Mapper;
@@ -92,6 +93,8 @@ pub struct Executable {
     layout: Layout,
     /// Calls in each segment that are redirected; empty: none in any.
     sites: Vec<Sites>,
+    /// Of a dynamic linker: where it has the list of all files, relative to its base.
+    lists_at: Option<u64>,
 }
 
 impl Executable {
@@ -104,7 +107,7 @@ impl Executable {
         let file = File::open(path).map_err(failed)?;
         let layout =
             Layout::of(&ReadCache::new(&file)).map_err(|why| LoadError::Unfit { path: path.to_owned(), why })?;
-        Ok(Executable { path: path.to_owned(), file, layout, sites: Vec::new() })
+        Ok(Executable { path: path.to_owned(), file, layout, sites: Vec::new(), lists_at: None })
     }
 
     /// Finds the calls that are redirected. Without it, none are.
@@ -131,13 +134,18 @@ impl Executable {
         pages.end - pages.start + (align - PAGE)
     }
 
+    /// Returns its base in memory at `at`.
+    fn base(&self, at: u64) -> u64 {
+        let Layout { pages, align, .. } = &self.layout;
+        let first = at + (pages.start.wrapping_sub(at) & (align - 1));
+        first - pages.start
+    }
+
     /// Maps the segments in reserved memory at `at`, which has [`Executable::bytes`]. Returns the base.
     fn map(&self, at: u64, mapper: &Mapper) -> Result<u64, LoadError> {
-        let Layout { segments, pages, align, .. } = &self.layout;
         let failed = |errno: Errno| LoadError::Map { what: self.path.clone(), source: errno.into() };
-        let first = at + (pages.start.wrapping_sub(at) & (align - 1));
-        let base = first - pages.start;
-        for (number, segment) in segments.iter().enumerate() {
+        let base = self.base(at);
+        for (number, segment) in self.layout.segments.iter().enumerate() {
             match self.sites.get(number).filter(|sites| !files::is_empty(sites)) {
                 Some(sites) => map_redirected(&self.file, base, segment, sites, mapper).map_err(failed)?,
                 None => map_segment(&self.file, base, segment).map_err(failed)?,
@@ -234,6 +242,8 @@ pub struct Loader {
     instead: Vec<CString>,
     program: Executable,
     linker: Option<Executable>,
+    /// The absolute path of the program, for debuggers.
+    absolute: CString,
     /// Paths of a dynamic linker that is the program here, and of the program that it loads itself.
     through: Option<[CString; 2]>,
     /// The auxiliary vector of this process, and what was added to it.
@@ -270,13 +280,16 @@ impl Loader {
             linker => (program, linker, None),
         };
         // A program with a dynamic linker makes its system calls by libraries.
-        linker.as_mut().unwrap_or(&mut program).find_sites()?;
+        let first = linker.as_mut().unwrap_or(&mut program);
+        first.find_sites()?;
+        first.lists_at = debugging::list_of_linker(&ReadCache::new(&first.file));
         let own = Path::new("/proc/self/auxv");
         let vector = fs::read(own).map_err(|source| LoadError::Read { path: own.to_owned(), source })?;
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
         let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
         let vector = auxv::parse(&vector);
-        Ok(Loader { path: text(path), file, instead, program, linker, through, vector, stack_bytes })
+        let absolute = text(&std::path::absolute(&file).unwrap_or_else(|_| file.clone()));
+        Ok(Loader { path: text(path), file, instead, program, linker, absolute, through, vector, stack_bytes })
     }
 
     /// Returns the file that is executed: for a script, its interpreter.
@@ -316,9 +329,11 @@ impl Loader {
     ///
     /// The top of the stack and the program are neighbours, because they are used together: they share page tables, and often a cache line of them.
     ///
+    /// `node`: the node by which debuggers find its files (`Nodes::of` in `debugging`); 0: none. This value must not be dropped before the program has ended.
+    ///
     /// # Errors
     /// When memory cannot be mapped, or the arguments and the environment are too long.
-    pub fn load(&self, start: Start, arena: &mut Arena) -> Result<Image, LoadError> {
+    pub fn load(&self, start: Start, arena: &mut Arena, node: u64) -> Result<Image, LoadError> {
         let failed = |errno: Errno| LoadError::Map { what: "memory for a program".into(), source: errno.into() };
         let memory = arena.reserve(self.bytes()).map_err(failed)?;
         let region = memory.region();
@@ -332,17 +347,21 @@ impl Loader {
         unsafe { mprotect(stack as *mut c_void, self.stack_bytes as usize, prot) }.map_err(failed)?;
         arena.map_entries(entries).map_err(failed)?;
         let top = entries - size_of::<Mapper>() as u64;
+        let linker_at = programs + self.program.bytes();
+        let first = self.linker.as_ref().map_or((&self.program, programs), |linker| (linker, linker_at));
+        let listing = match first {
+            (Executable { lists_at: Some(lists), .. }, at) => {
+                Listing::new(node, first.0.base(at) + lists, self.absolute.as_ptr() as u64)
+            }
+            _ => Listing::none(),
+        };
+        let programs_end = region.near.start + self.bytes();
         // SAFETY: the end of the stack, which nobody uses yet. The mapper is used by threads of the program only, by atomics.
         let mapper = unsafe {
-            (top as *mut Mapper).write(Mapper::new(
-                region,
-                region.near.start + self.bytes(),
-                redirect::enter_address(),
-            ));
+            (top as *mut Mapper).write(Mapper::new(region, programs_end, redirect::enter_address(), listing));
             &*(top as *const Mapper)
         };
         let program_base = self.program.map(programs, mapper)?;
-        let linker_at = programs + self.program.bytes();
         let linker_base = self.linker.as_ref().map(|linker| linker.map(linker_at, mapper)).transpose()?;
         let entry = match (linker_base, &self.linker) {
             (Some(base), Some(linker)) => base + linker.layout.entry,

@@ -1,0 +1,39 @@
+//! A debugger that knows nothing of ULPs finds their files, and stops one of them.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod place;
+
+use std::process::Command;
+
+use place::{Place, Running};
+
+/// Attaches gdb to a process, runs these commands, and detaches. Returns what it prints.
+fn gdb(pid: &str, commands: &[&str]) -> String {
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "-batch", "-iex", "set debuginfod enabled off", "-p", pid]);
+    commands.iter().for_each(|command| {
+        gdb.args(["-ex", command]);
+    });
+    let output = gdb.output().expect("gdb");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+#[test]
+fn gdb_finds_the_files_of_all_ulps_and_stops_one() {
+    let place = Place::new();
+    let program = place.compile("debugging", &["-g"]);
+    let mut host = Running::start(place.host(3, &program, &[]));
+    let pids: Vec<String> = host.lines().take(3).collect();
+    let of_host = gdb(&host.0.id().to_string(), &["info sharedlibrary"]);
+    let count = |name: &str| of_host.lines().filter(|line| line.starts_with("0x") && line.ends_with(name)).count();
+    // The host has a C library of its own.
+    assert_eq!((count("/debugging"), count("/libc.so.6")), (3, 4), "{of_host}");
+    let stop = ["backtrace", "frame function main", "tbreak *$pc", "continue", "backtrace 1", "print rounds > 0"];
+    let of_one = gdb(&pids[1], &stop);
+    assert!(of_one.contains("wait_a_little () at"), "{of_one}");
+    assert!(of_one.contains("Temporary breakpoint 1, ") && of_one.contains("main () at"), "{of_one}");
+    // All of them go on.
+    let state = |pid: &String| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(pids.iter().all(|pid| state(pid).contains(") S")), "{:?}", pids.iter().map(state).collect::<Vec<_>>());
+}
