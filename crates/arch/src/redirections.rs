@@ -1,4 +1,4 @@
-//! Places in machine code that call mmap(2) or mremap(2), and the entries to which such calls are redirected: what all processors have in common.
+//! Places in machine code that call mmap(2), mremap(2) or readlink(2), and the entries to which such calls are redirected: what all processors have in common.
 
 pub use crate::processor::redirections::{MAP_LOW, SITE_BYTES, jump, sites, system_call};
 

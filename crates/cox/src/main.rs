@@ -13,6 +13,7 @@ mod mpmd;
 #[cfg(test)]
 mod mutations;
 mod prefixed;
+mod python;
 mod recordings;
 mod run_context;
 mod simulated;

@@ -127,6 +127,11 @@ const FILES: &[Outside] = &[
         commands: &["ulp"],
     },
     Outside {
+        names: || vec!["PREFIX/libexec/coxswain/cox-ulp-python"],
+        meaning: "What cox ulp runs for a python3 that is linked to fixed addresses: it uses Python's library.",
+        commands: &["ulp"],
+    },
+    Outside {
         names: || vec!["PREFIX/lib/coxswain/libcox_preload.so"],
         meaning: "The preload library, unless the folder of cox itself contains one.",
         commands: SESSIONS,

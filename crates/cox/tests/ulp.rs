@@ -5,6 +5,7 @@
 use std::process::Command;
 
 use testkit::run::{COX, Ran, run};
+use testkit::skip::{Need, has};
 
 /// Runs `cox ulp` with these words.
 fn ulp(words: &[&str]) -> Ran {
@@ -54,6 +55,35 @@ fn who_writes_for_nobody_ends() {
     let script = format!("{COX} ulp -q --prefix-output -n 4 -- sh -c 'while echo y; do :; done' | head -1 | wc -l");
     let ran = run(Command::new("sh").args(["-c", &script]));
     assert_eq!((ran.code, ran.text().trim()), (0, "1"), "{}", ran.stderr);
+}
+
+/// An interpreter that is linked to fixed addresses is replaced by its library.
+#[test]
+fn python_imports_modules_and_runs_programs() {
+    let test = "python_imports_modules_and_runs_programs";
+    let python = "/usr/bin/python3";
+    let alone = run(Command::new(python).args(["-c", "import sys; print(f'libpython3.{sys.version_info[1]}.so.1.0')"]));
+    let library = format!("/usr/lib/{}-linux-gnu/{}", std::env::consts::ARCH, alone.text().trim());
+    if !has(std::path::Path::new(&library).exists(), test, Need::Programs, "libpython3 is not installed") {
+        return;
+    }
+    let check = run(Command::new(COX).args(["check", python])).text();
+    assert!(check.starts_with("runs as a ULP: yes\n") && check.contains("cox-ulp-python"), "{check}");
+    let script = "import os, sys, json, subprocess, threading, decimal, hashlib\n\
+        word = subprocess.run(['echo', os.environ['RANK']], capture_output=True, text=True).stdout.strip()\n\
+        sum = []\n\
+        threads = [threading.Thread(target=lambda: sum.append(1)) for _ in range(3)]\n\
+        [thread.start() for thread in threads]; [thread.join() for thread in threads]\n\
+        print(json.dumps([word, len(sum), sys.argv[1], sys.executable, str(decimal.Decimal(2).sqrt()), hashlib.md5(b'a').hexdigest()]))\n\
+        sys.exit(int(word))";
+    let words = [python, "-c", script, "word"];
+    let alone = run(Command::new(words[0]).args(&words[1..]).env("RANK", "3"));
+    let ran = ulp(&[&["-q", "-n", "4", "--env-rank", "RANK", "--"][..], &words].concat());
+    let text = ran.text();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((ran.code, ran.stderr.as_str(), lines.len()), (1, "", 4));
+    assert_eq!((alone.code, alone.text().trim_end()), (3, lines[3]), "{text}");
 }
 
 #[test]

@@ -123,6 +123,13 @@ fn libraries_beside_the_program_are_found() {
             "{tags}"
         );
     }
+    // The folder is that of the file, not of a link to it.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let link = elsewhere.path().join("link");
+    std::os::unix::fs::symlink(&program, &link).unwrap();
+    let link = link.display().to_string();
+    let (output, ends) = place.run(2, &link, &["a b"]);
+    assert_eq!((lines(&output), ends), (each(2, |rank| format!("{rank} 2 {link} 42 a b")), vec![3; 2]));
 }
 
 /// Descriptors of the host are not those of the program.
@@ -134,6 +141,15 @@ fn only_the_descriptors_that_the_host_was_given_are_inherited() {
     let alone = Command::new("sh").args(["-c", script]).output().unwrap();
     let right = lines(&alone)[0].clone();
     assert_eq!((lines(&output), ends), (vec![right; 3], vec![0; 3]));
+}
+
+#[test]
+fn the_link_to_its_file_leads_to_the_program_itself() {
+    let place = Place::new();
+    let script = r#"print join(" ", map { readlink } "/proc/self/exe", "/proc/self/cwd", "no"), "\n""#;
+    let right = format!("{} {}", fs::canonicalize("/usr/bin/perl").unwrap().display(), place.folder().display());
+    let (output, ends) = place.run(3, "perl", &["-e", script]);
+    assert_eq!((lines(&output), ends), (each(3, |_| format!("{right} ")), vec![0; 3]));
 }
 
 #[test]

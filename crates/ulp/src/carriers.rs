@@ -16,10 +16,13 @@
 //! | `exports` | addresses that they give each other by name |
 //! | `trap` | system calls, faults and ticks on a carrier |
 //! | `calls` | what a program can call |
+//! | `thread` | the kernel thread of a carrier |
+//! | `counts` | what ULPs and carriers did |
 //! | `machine` | switching, and system calls where they are dispatched |
 
 mod calls;
 mod carrier;
+mod counts;
 mod exports;
 mod home;
 mod inbox;
@@ -28,25 +31,24 @@ mod policy;
 mod queue;
 mod record;
 mod sync;
+mod thread;
 mod trap;
 mod waiting;
 
 use std::ffi::c_void;
-use std::fs;
 use std::io;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
-use std::thread;
 
 use arch::has_fast_tls;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-use carrier::{Carrier, LAST_CALL};
+use carrier::Carrier;
+pub use counts::{Totals, Used};
 use queue::Queue;
 use record::{Kind, Record, Task, call};
+pub use thread::probe_dispatch;
 
 use crate::own_code;
 use crate::program::layout;
@@ -60,8 +62,6 @@ const FRAME_BYTES: u64 = 4096;
 const PARKING_BYTES: u64 = 8192;
 /// Length of the stack of a carrier's signal handlers, bytes, without the frame.
 const HANDLERS_BYTES: u64 = 32 << 10;
-/// A ULP that does not yield leaves its carrier after one to two ticks of the carrier's CPU time, ns.
-const TICK_NS: i64 = 10_000_000;
 
 /// Whether ULPs may leave their home tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,19 +90,6 @@ pub enum Coupled {
     Thread(io::Error),
 }
 
-/// What all ULPs together did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Yields on carriers.
-    pub yields: u64,
-    /// Coupled yields.
-    pub coupled_yields: u64,
-    /// Stays on carriers.
-    pub stays: u64,
-    /// Stays that a system call or a fault ended.
-    pub trapped: u64,
-}
-
 /// The records of a number of ULPs, and their carriers.
 #[derive(Debug)]
 pub struct Carriers {
@@ -114,17 +101,6 @@ pub struct Carriers {
     count: usize,
     carriers: Vec<*mut Carrier>,
     coupled: Option<Coupled>,
-}
-
-/// What the carriers' threads have used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// CPU time, ns.
-    pub cpu_ns: u64,
-    /// Page faults.
-    pub faults: u64,
-    /// Those that had to wait for storage.
-    pub major_faults: u64,
 }
 
 impl Carriers {
@@ -171,7 +147,7 @@ impl Carriers {
         set_host_task()?;
         trap::set_runtime(own_code::find().addresses);
         for (cpu, carrier) in cpus.iter().zip(&carriers) {
-            if let Err(error) = start(*cpu, *carrier) {
+            if let Err(error) = thread::start(*cpu, *carrier) {
                 coupled = Some(Coupled::Thread(error));
                 break;
             }
@@ -185,50 +161,6 @@ impl Carriers {
     #[must_use]
     pub fn number(&self) -> usize {
         self.carriers.len()
-    }
-
-    /// Returns which system calls have sent ULPs home, by their numbers, and how often. [`LAST_CALL`] stands for all from there on.
-    #[must_use]
-    pub fn calls(&self) -> Vec<(usize, u64)> {
-        // SAFETY: carriers are never freed; only atomics are used.
-        let of =
-            |number: usize, carrier: &*mut Carrier| unsafe { (&(**carrier).calls)[number].load(Ordering::Relaxed) };
-        let sum = |number| (number, self.carriers.iter().map(|carrier| of(number, carrier)).sum());
-        (0..=LAST_CALL).map(sum).filter(|(_, times)| *times > 0).collect()
-    }
-
-    /// Returns what the carriers' threads have used so far. What the kernel does not tell counts as nothing.
-    #[must_use]
-    pub fn used(&self) -> Used {
-        let mut used = Used::default();
-        for carrier in &self.carriers {
-            // SAFETY: carriers are never freed; only atomics are used.
-            let tid = unsafe { (**carrier).tid.load(Ordering::Relaxed) };
-            let read = |file| fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap_or_default();
-            let (stat, schedstat) = (read("stat"), read("schedstat"));
-            // The name of a thread may contain spaces; the state, the third field, follows its parenthesis (proc_pid_stat(5)).
-            let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-            let field = |number: usize| fields.get(number - 3).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-            used.faults += field(10) + field(12);
-            used.major_faults += field(12);
-            used.cpu_ns += schedstat.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-        }
-        used
-    }
-
-    /// Returns what all ULPs did so far; of a stay that has not ended, only that it began.
-    #[must_use]
-    pub fn totals(&self) -> Totals {
-        let mut totals = Totals::default();
-        for number in 0..self.count {
-            // SAFETY: within the records; only atomics are used.
-            let counts = unsafe { &(*self.records.add(number)).counts };
-            totals.yields += counts.yields.load(Ordering::Relaxed);
-            totals.coupled_yields += counts.coupled_yields.load(Ordering::Relaxed);
-            totals.stays += counts.stays.load(Ordering::Relaxed);
-            totals.trapped += counts.trapped.load(Ordering::Relaxed);
-        }
-        totals
     }
 
     /// Why ULPs stay on their home tasks; `None`: there are carriers.
@@ -309,118 +241,12 @@ fn map(bytes: u64) -> io::Result<u64> {
     Ok(at as u64)
 }
 
-/// Syscall user dispatch in the kernel's linux/prctl.h.
-const SET_DISPATCH: i32 = 59;
-const DISPATCH_OFF: u64 = 0;
-const DISPATCH_ON: u64 = 1;
-
-/// Finds out whether system calls can be dispatched: asks for what is the case already, that none are.
-///
-/// # Errors
-/// The kernel does not have it, or a filter refuses it.
-pub fn probe_dispatch() -> io::Result<()> {
-    // SAFETY: numbers only.
-    match unsafe { libc::prctl(SET_DISPATCH, DISPATCH_OFF, 0u64, 0u64, 0u64) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 /// Gives the calling thread a [`Task`], as the signal handlers of carriers are those of the whole process.
 fn set_host_task() -> io::Result<()> {
     let task = map(size_of::<Task>() as u64)? as *mut Task;
     // SAFETY: new memory, long enough and aligned to a page.
     unsafe { task.write(Task::new(task, Kind::Host)) };
-    set_task(task as u64)
-}
-
-fn set_task(address: u64) -> io::Result<()> {
-    // SAFETY: nothing in this process uses the GS base but this crate.
-    match unsafe { machine::set_task_address(address) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(-error as i32)),
-    }
-}
-
-/// Starts a carrier's thread. Returns when it is ready.
-fn start(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
-    let address = carrier as usize;
-    let (ready, is_ready) = mpsc::sync_channel(1);
-    for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal()]) {
-        trap::install(signal);
-    }
-    thread::Builder::new().name(format!("carrier {cpu}")).spawn(move || {
-        let carrier = address as *mut Carrier;
-        // SAFETY: the carrier is this thread's alone.
-        let is_set_up = unsafe { set_up(cpu, carrier) };
-        let failed = is_set_up.is_err();
-        let _ = ready.send(is_set_up);
-        drop(ready);
-        if failed {
-            return;
-        }
-        // SAFETY: the thread is set up as `run` needs it.
-        unsafe {
-            if arm_dispatch() == 0 {
-                Carrier::run(carrier)
-            }
-        }
-        // The probe has worked.
-        eprintln!("cox: the kernel refuses syscall user dispatch to a carrier");
-        std::process::abort()
-    })?;
-    is_ready.recv().map_err(|_| io::Error::other("a carrier has ended"))?
-}
-
-/// The signal of a carrier's ticks.
-fn tick_signal() -> i32 {
-    libc::SIGRTMIN()
-}
-
-/// Prepares the calling thread for its work as a carrier.
-///
-/// # Safety
-/// The carrier must be this thread's alone.
-unsafe fn set_up(cpu: usize, carrier: *mut Carrier) -> io::Result<()> {
-    let check = |result: i32| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-    // SAFETY: all structures are valid; each call is for the calling thread.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        check(libc::sched_setaffinity(0, size_of_val(&set), &raw const set))?;
-        let (begin, end) = (*carrier).handlers;
-        let stack = libc::stack_t { ss_sp: begin as *mut c_void, ss_flags: 0, ss_size: (end - begin) as usize };
-        check(libc::sigaltstack(&raw const stack, ptr::null_mut()))?;
-        let mut blocked = MaybeUninit::<libc::sigset_t>::uninit();
-        libc::sigfillset(blocked.as_mut_ptr());
-        for signal in trap::SYNCHRONOUS.into_iter().chain([tick_signal()]) {
-            libc::sigdelset(blocked.as_mut_ptr(), signal);
-        }
-        check(libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), ptr::null_mut()))?;
-        let mut event: libc::sigevent = std::mem::zeroed();
-        event.sigev_notify = libc::SIGEV_THREAD_ID;
-        event.sigev_signo = tick_signal();
-        event.sigev_notify_thread_id = libc::gettid();
-        let mut timer: libc::timer_t = ptr::null_mut();
-        check(libc::timer_create(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut event, &raw mut timer))?;
-        let tick = libc::timespec { tv_sec: 0, tv_nsec: TICK_NS };
-        let every = libc::itimerspec { it_interval: tick, it_value: tick };
-        check(libc::timer_settime(timer, 0, &raw const every, ptr::null_mut()))?;
-        set_task(carrier as u64)?;
-        (*carrier).tid.store(libc::gettid(), Ordering::Relaxed);
-        (*carrier).context.tls = machine::tls();
-    }
-    Ok(())
-}
-
-/// From here on, this thread's system calls outside the gate are dispatched. Returns what the kernel returns.
-///
-/// # Safety
-/// The calling thread must make no other system calls from here on, and use no library that does.
-unsafe fn arm_dispatch() -> i64 {
-    let gate = machine::gate();
-    // SAFETY: numbers only. The call itself is made in the gate.
-    unsafe { machine::call(libc::SYS_prctl, SET_DISPATCH as u64, DISPATCH_ON, gate.start, gate.end - gate.start, 0, 0) }
+    thread::set_task(task as u64)
 }
 
 /// Returns the CPUs on which this process may run.

@@ -130,27 +130,25 @@ pub(crate) struct Listing {
     node: AtomicU64,
     /// The list of the ULP's dynamic linker.
     lists: u64,
-    /// The program's path.
-    path: u64,
 }
 
 impl Listing {
-    /// `node`: what [`Nodes::of`] returns. `lists`: the address of the list of the ULP's dynamic linker, which it fills. `path`: the address of the program's
-    /// path, which ends with a zero byte and stays.
-    pub fn new(node: u64, lists: u64, path: u64) -> Listing {
-        Listing { node: AtomicU64::new(node), lists, path }
+    /// `node`: what [`Nodes::of`] returns. `lists`: the address of the list of the ULP's dynamic linker, which it fills.
+    pub fn new(node: u64, lists: u64) -> Listing {
+        Listing { node: AtomicU64::new(node), lists }
     }
 
     /// For a program whose files no debugger sees.
     pub fn none() -> Listing {
-        Listing::new(0, 0, 0)
+        Listing::new(0, 0)
     }
 
-    /// Enters the list into the node if there is one by now. Called in the ULP's context, now and then.
+    /// Enters the list into the node if there is one by now. `path`: the address of the program's path, which stays. Called in the ULP's context, now and
+    /// then.
     ///
     /// # Safety
     /// The addresses must be as [`new`](Listing::new) wants them.
-    pub unsafe fn look(&self) {
+    pub unsafe fn look(&self, path: u64) {
         let node = self.node.load(Ordering::Relaxed);
         if node == 0 {
             return;
@@ -165,7 +163,7 @@ impl Listing {
             let (node, program) = (&*(node as *const Node), &*(map as *const LinkMap));
             node.file.base.store(program.base.load(Ordering::Relaxed), Ordering::Relaxed);
             node.file.dynamic.store(program.dynamic.load(Ordering::Relaxed), Ordering::Relaxed);
-            node.file.name.store(self.path, Ordering::Relaxed);
+            node.file.name.store(path, Ordering::Relaxed);
             node.program.map.store(&raw const node.file as u64, Ordering::Release);
             node.libraries.map.store(map, Ordering::Release);
         }
@@ -188,10 +186,10 @@ mod tests {
         let map = LinkMap { base: word(7), name: word(0), dynamic: word(8), next: 0, previous: 0 };
         let lists = Lists { version: word(1), map: word(0), breakpoint: 0, state: 0, linker_base: 0, next: word(0) };
         let path = c"/bin/app".as_ptr() as u64;
-        let listing = Listing::new(nodes.of(1), &raw const lists as u64, path);
+        let listing = Listing::new(nodes.of(1), &raw const lists as u64);
         // SAFETY: the addresses are valid.
         let entered = || unsafe {
-            listing.look();
+            listing.look(path);
             [load(&second.program.map), load(&second.libraries.map)]
         };
         assert_eq!(entered(), [0, 0]);

@@ -1,4 +1,4 @@
-//! Places in machine code that call mmap(2) or mremap(2), and the entries to which such calls are redirected.
+//! Places in machine code that call mmap(2), mremap(2) or readlink(2), and the entries to which such calls are redirected.
 //!
 //! The C library loads the number of a system call and makes the call by two instructions of 7 bytes together. A jump to an *entry* takes 5. The entry
 //! calls a function with the registers as the kernel would have found them, and jumps back behind the two instructions.
@@ -13,8 +13,8 @@ pub const SITE_BYTES: usize = 7;
 /// The flag of mmap(2) for addresses below 2 GB (MAP_32BIT of the kernel's asm/mman.h).
 pub const MAP_LOW: u64 = 0x40;
 
-/// The system calls in question, mmap(2) and mremap(2), by their numbers.
-const NUMBERS: [u8; 2] = [9, 25];
+/// The system calls in question, mmap(2), mremap(2) and readlink(2), by their numbers.
+const NUMBERS: [u8; 3] = [9, 25, 89];
 /// Jumps to a site from further away would be in another function.
 const NEAR: usize = 4096;
 
@@ -218,10 +218,13 @@ mod tests {
     }
 
     #[test]
-    fn mmap_and_mremap_are_found_and_other_calls_are_not() {
-        let (mremap, munmap) = ([0xb8, 25, 0, 0, 0, 0x0f, 0x05], [0xb8, 11, 0, 0, 0, 0x0f, 0x05]);
-        let all = found(&[&[0x90], &MMAP, &munmap, &mremap, &[0xc3]]);
-        assert_eq!(all, [Site { at: 1, number: 9 }, Site { at: 15, number: 25 }]);
+    fn mmap_mremap_and_readlink_are_found_and_other_calls_are_not() {
+        let [mremap, munmap, readlink] = [25, 11, 89].map(|number| [0xb8, number, 0, 0, 0, 0x0f, 0x05]);
+        let all = found(&[&[0x90], &MMAP, &munmap, &mremap, &readlink, &[0xc3]]);
+        assert_eq!(
+            all,
+            [1, 15, 22].into_iter().zip([9, 25, 89]).map(|(at, number)| Site { at, number }).collect::<Vec<_>>()
+        );
         assert_eq!(found(&[&MMAP[..6]]), []);
     }
 

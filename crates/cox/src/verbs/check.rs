@@ -17,10 +17,10 @@ use symbols::elf::Dynamic;
 use ulp::program::check::{Facts, OWN_FILE, Remark, remarks};
 use ulp::program::image::{LoadError, Loader};
 
-use crate::cli;
 use crate::faces::print;
+use crate::{cli, python};
 
-use super::ulp::{CANNOT_EXECUTE, refuse};
+use super::ulp::{CANNOT_EXECUTE, host, refuse};
 
 /// Exit code if the program cannot run as a ULP.
 const CANNOT: u8 = 1;
@@ -38,8 +38,12 @@ const PIECE_BYTES: usize = 1 << 20;
 pub fn check(options: &cli::Check) -> Result<u8> {
     let name = &options.file;
     let Some(file) = file_of(name) else { return Ok(refuse(name)) };
+    let host = host().ok();
+    let launcher = host.as_deref().and_then(Path::parent).and_then(|folder| python::instead_of(&file, folder));
+    let by_launcher = launcher.is_some();
+    let file = launcher.unwrap_or(file);
     let (text, code) = match Loader::of(&file) {
-        Ok(loader) => (can(name, loader.file())?, 0),
+        Ok(loader) => (can(name, loader.file(), by_launcher)?, 0),
         Err(error @ (LoadError::Unfit { .. } | LoadError::Script { .. })) => {
             (format!("runs as a ULP: no\n  {error}\n"), CANNOT)
         }
@@ -57,8 +61,8 @@ pub fn check(options: &cli::Check) -> Result<u8> {
     Ok(code)
 }
 
-/// Returns the text about a program that can run. `file`: what is executed.
-fn can(name: &OsStr, file: &Path) -> Result<String> {
+/// Returns the text about a program that can run. `file`: what is executed. `by_launcher`: it is the launcher for Python.
+fn can(name: &OsStr, file: &Path, by_launcher: bool) -> Result<String> {
     let program = Dynamic::read(file);
     let imports = program.as_ref().map_or(&[][..], |program| &program.imports);
     let facts = Facts {
@@ -75,7 +79,11 @@ fn can(name: &OsStr, file: &Path) -> Result<String> {
         _ => None,
     };
     let preload = preload::obstacle(file).map(|why| format!("libcox_preload.so cannot be loaded into it: {why}"));
-    Ok(told(&remarks(&facts), overlap.into_iter().chain(preload)))
+    let launcher = by_launcher.then(|| {
+        "the program is linked to fixed addresses, so that cox ulp runs Python's library instead (cox-ulp-python)"
+            .to_owned()
+    });
+    Ok(told(&remarks(&facts), launcher.into_iter().chain(overlap).chain(preload)))
 }
 
 /// Returns the text about a program that can run.

@@ -24,7 +24,7 @@ use syscalls::Sysno;
 
 use crate::mpmd::{self, Copies};
 use crate::prefixed::Prefixed;
-use crate::{cli, exit};
+use crate::{cli, exit, python};
 
 /// File name of the host, and its folder relative to that of cox when it is installed.
 const HOST: &str = "cox-ulp-host";
@@ -45,6 +45,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     let folder = tempfile::Builder::new().prefix("cox-ulp.").tempdir().context("no temporary folder")?;
     let report = folder.path().join("outcome");
     let rank = options.env_rank.clone().unwrap_or_default();
+    let folder_of_host = host.parent().map(Path::to_owned).unwrap_or_default();
     let mut command: Vec<OsString> = vec![host.into(), report.clone().into(), rank.into()];
     command.push(if options.coupled { "coupled" } else { "policy" }.into());
     let prefixed = options.prefix_output.then(|| Prefixed::listen(folder.path(), count)).transpose();
@@ -53,6 +54,7 @@ pub fn ulp(options: &cli::Ulp) -> Result<u8> {
     for Copies { count, words } in copies {
         let name = words.first().context("no program")?;
         let Some(program) = session::launch::file_of(name) else { return Ok(refuse(name)) };
+        let program = python::instead_of(&program, &folder_of_host).unwrap_or(program);
         command.push(count.to_string().into());
         command.push((words.len() + 1).to_string().into());
         command.push(program.into());
@@ -168,7 +170,7 @@ pub fn refuse(name: &OsStr) -> u8 {
 }
 
 /// Returns the path of the host: next to this executable, or where `make install` puts it.
-fn host() -> Result<PathBuf> {
+pub fn host() -> Result<PathBuf> {
     let own = env::current_exe().context("cox does not find itself")?;
     let folder = own.parent().context("cox has no folder")?;
     let places = [folder.join(HOST), folder.join(INSTALLED).join(HOST)];

@@ -8,8 +8,8 @@ use arch::redirections::{Site, sites};
 
 /// Maximum number of files that are remembered. Others are searched each time.
 const FILES: usize = 256;
-/// Maximum number of sites in a file. A C library has two.
-pub const MOST_SITES: usize = 4;
+/// Maximum number of sites in a file. A C library has three.
+pub const MOST_SITES: usize = 6;
 /// Longer code is not searched, bytes: a C library has less than 2 MB.
 pub const LONGEST_CODE_BYTES: u64 = 8 << 20;
 
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(files.known(&key), None);
         let code = [&[0x90; 5][..], &MMAP, &MREMAP].concat();
         let sites = files.find(&key, &code);
-        let right = [Some(Site { at: 5, number: 9 }), Some(Site { at: 12, number: 25 }), None, None];
+        let right = [Some(Site { at: 5, number: 9 }), Some(Site { at: 12, number: 25 }), None, None, None, None];
         assert_eq!((sites, files.known(&key), files.known(&other)), (right, Some(right), None));
         assert!(
             is_empty(&files.find(&other, &[0x90; 100])) && files.known(&other).is_some_and(|sites| is_empty(&sites))

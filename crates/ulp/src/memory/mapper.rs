@@ -2,6 +2,7 @@
 //!
 //! Addresses are given out in ascending order. Where the range ends, it begins again: most of what was there has been unmapped.
 
+use std::ffi::CStr;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -66,13 +67,15 @@ pub struct Mapper {
     used: AtomicU32,
     near: Room,
     far: Room,
+    /// Address of the program's path, which ends with a zero byte.
+    pub(super) path: u64,
     pub(super) listing: Listing,
 }
 
 impl Mapper {
-    /// The mapper of a ULP that has nothing but its program: near, it maps what follows it. `enter` is the address of what entries call.
+    /// The mapper of a ULP that has nothing but its program: near, it maps what follows it. `enter` is the address of what entries call. `path` must stay.
     #[must_use]
-    pub(crate) fn new(region: &Region, programs_end: u64, enter: u64, listing: Listing) -> Mapper {
+    pub(crate) fn new(region: &Region, programs_end: u64, enter: u64, path: &CStr, listing: Listing) -> Mapper {
         Mapper {
             enter,
             back: Default::default(),
@@ -80,6 +83,7 @@ impl Mapper {
             used: AtomicU32::new(0),
             near: Room::new(programs_end..region.near.end),
             far: Room::new(region.far.clone()),
+            path: path.as_ptr() as u64,
             listing,
         }
     }
@@ -134,7 +138,7 @@ mod tests {
 
     fn mapper_of(count: usize) -> (Mapper, Region) {
         let region = Regions::new(&(0..1 << 46), 0, count).take().unwrap();
-        (Mapper::new(&region, region.near.start, 0, Listing::none()), region)
+        (Mapper::new(&region, region.near.start, 0, c"/app", Listing::none()), region)
     }
 
     fn lies(range: &Range<u64>, at: u64, bytes: u64) -> bool {

@@ -1,4 +1,5 @@
-//! Makes the system calls of a ULP that map memory, with an address of its own, and redirects those of the libraries that it maps.
+//! Makes the system calls of a ULP that map memory, with an address of its own, and those that read the path of its program. Redirects the calls of the
+//! libraries that it maps.
 //!
 //! This runs in the ULP's context, with its thread-local storage: it must use nothing of the host's C library, and no memory allocator. On a carrier, its
 //! system calls are dispatched as the program's are.
@@ -33,10 +34,11 @@ unsafe extern "C" fn serve(call: &Call) -> i64 {
     unsafe {
         let (mapper, number) = Mapper::of(call);
         // Often enough: a dynamic linker maps libraries, and a program allocates memory.
-        mapper.listing.look();
+        mapper.listing.look(mapper.path);
         match number.into() {
             libc::SYS_mmap => map(mapper, call.arguments),
             libc::SYS_mremap => remap(mapper, call.arguments),
+            READLINK => read_link(mapper, call.arguments),
             number => system_call(number, call.arguments),
         }
     }
@@ -156,6 +158,30 @@ unsafe fn remap(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
             return system_call(libc::SYS_mremap, arguments);
         }
         moved
+    }
+}
+
+/// readlink(2), which newer processors' kernels do not have.
+const READLINK: i64 = 89;
+/// The link to a process's program: that of the host, for the kernel.
+const OWN_FILE: &[u8] = b"/proc/self/exe\0";
+
+/// Reads a link. That to the program leads to the ULP's.
+unsafe fn read_link(mapper: &Mapper, arguments: [u64; 6]) -> i64 {
+    let [path, buffer, bytes, ..] = arguments;
+    // SAFETY: the program has made this call. When it has succeeded, the path can be read, and the buffer has its length.
+    unsafe {
+        let result = system_call(READLINK, arguments);
+        let is_own = |(at, byte): (usize, &u8)| (path as *const u8).add(at).read() == *byte;
+        if result < 0 || !OWN_FILE.iter().enumerate().all(is_own) {
+            return result;
+        }
+        let (mut count, own) = (0, mapper.path as *const u8);
+        while count < bytes as usize && own.add(count).read() != 0 {
+            (buffer as *mut u8).add(count).write(own.add(count).read());
+            count += 1;
+        }
+        count as i64
     }
 }
 

@@ -50,8 +50,10 @@ pub fn remarks(facts: &Facts<'_>) -> Vec<Remark> {
     }
     if facts.names_own_file {
         add(
-            format!("it contains \"{OWN_FILE}\", which is the file of the host for all ULPs"),
-            "nothing, if it only shows it; otherwise tell the program where its files are",
+            format!(
+                "it contains \"{OWN_FILE}\": readlink() gives its own path, but what it opens there is the file of the host"
+            ),
+            "nothing, if it reads the link, as most programs do; otherwise tell the program where its files are",
         );
     }
     if let Some(bytes) = facts.address_space {

@@ -242,7 +242,7 @@ pub struct Loader {
     instead: Vec<CString>,
     program: Executable,
     linker: Option<Executable>,
-    /// The absolute path of the program, for debuggers.
+    /// The path of what is executed, as the kernel has it: absolute, and without symbolic links.
     absolute: CString,
     /// Paths of a dynamic linker that is the program here, and of the program that it loads itself.
     through: Option<[CString; 2]>,
@@ -270,11 +270,12 @@ impl Loader {
         let program = Executable::open(&file)?;
         let name = program.layout.interpreter.as_deref().map(|name| PathBuf::from(OsStr::from_bytes(name.to_bytes())));
         let linker = name.map(|name| Executable::open(&name)).transpose()?;
+        let absolute = text(&fs::canonicalize(&file).unwrap_or_else(|_| file.clone()));
         // The dynamic linker looks for the folder of a program that the kernel has loaded by /proc/self/exe, which is the host's. A program that it
         // loads itself is where its path says.
         let (mut program, mut linker, through) = match linker {
             Some(linker) if program.layout.uses_origin => {
-                let through = [text(&linker.path), text(&file)];
+                let through = [text(&linker.path), absolute.clone()];
                 (linker, None, Some(through))
             }
             linker => (program, linker, None),
@@ -288,7 +289,6 @@ impl Loader {
         let limit = getrlimit(Resource::Stack).current.unwrap_or(STACK_BYTES);
         let stack_bytes = layout::up(limit.clamp(16 * PAGE, LONGEST_STACK_BYTES));
         let vector = auxv::parse(&vector);
-        let absolute = text(&std::path::absolute(&file).unwrap_or_else(|_| file.clone()));
         Ok(Loader { path: text(path), file, instead, program, linker, absolute, through, vector, stack_bytes })
     }
 
@@ -350,15 +350,19 @@ impl Loader {
         let linker_at = programs + self.program.bytes();
         let first = self.linker.as_ref().map_or((&self.program, programs), |linker| (linker, linker_at));
         let listing = match first {
-            (Executable { lists_at: Some(lists), .. }, at) => {
-                Listing::new(node, first.0.base(at) + lists, self.absolute.as_ptr() as u64)
-            }
+            (Executable { lists_at: Some(lists), .. }, at) => Listing::new(node, first.0.base(at) + lists),
             _ => Listing::none(),
         };
         let programs_end = region.near.start + self.bytes();
         // SAFETY: the end of the stack, which nobody uses yet. The mapper is used by threads of the program only, by atomics.
         let mapper = unsafe {
-            (top as *mut Mapper).write(Mapper::new(region, programs_end, redirect::enter_address(), listing));
+            (top as *mut Mapper).write(Mapper::new(
+                region,
+                programs_end,
+                redirect::enter_address(),
+                &self.absolute,
+                listing,
+            ));
             &*(top as *const Mapper)
         };
         let program_base = self.program.map(programs, mapper)?;
