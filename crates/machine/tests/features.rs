@@ -325,7 +325,7 @@ fn carriers_need_dispatch_and_the_fs_base() {
     facts.max_map_count = Some(65530);
     let how = yes(&facts, FeatureId::UlpCarriers);
     assert!(
-        how.starts_with("syscall user dispatch, FSGSBASE;") && how.ends_with("about 3448 ULPs in one address space"),
+        how.starts_with("syscall user dispatch, FSGSBASE;") && how.ends_with("about 3120 ULPs in one address space"),
         "{how}"
     );
     facts.release = release("5.10.0-30-amd64");
